@@ -1,0 +1,75 @@
+"""How far from optimal a fit is, as a value that travels with the fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["KINDS", "Certificate"]
+
+KINDS = ("duality gap", "residual", "eigen-residual", "evidence", "stationary")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate:
+    """What a fit can prove about itself.
+
+    Parameters
+    ----------
+    kind : str
+        What is measured: one of ``KINDS``.
+    primal, dual : float
+        Objective values; ``nan`` where the problem has no such value.
+    gap : float
+        Relative duality gap; ``nan`` where it has no meaning.
+    violation : float
+        Worst KKT violation, or the relative residual.
+    converged : bool
+        Whether the tolerance asked for was met.
+    iterations : int
+        Steps taken by the solver.
+    seconds : float
+        Wall-clock time of the solve.
+    message : str
+        Where it stopped short: why, and what to try. Empty otherwise.
+
+    Examples
+    --------
+    >>> from gramian.certificates import Certificate
+    >>> print(Certificate(kind="residual", violation=3e-9, converged=True, iterations=12, seconds=0.5))
+    converged: residual 3.0e-09 after 12 iterations (0.5 s)
+    """
+
+    kind: str
+    primal: float = math.nan
+    dual: float = math.nan
+    gap: float = math.nan
+    violation: float = math.nan
+    converged: bool
+    iterations: int
+    seconds: float
+    message: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in KINDS:
+            raise ValueError(f"kind must be one of {KINDS}, got {self.kind!r}.")
+
+    def __str__(self) -> str:
+        figure = self.violation if math.isnan(self.gap) else self.gap
+        steps = "iteration" if self.iterations == 1 else "iterations"
+        line = (
+            f"{'converged' if self.converged else 'NOT converged'}: {self.kind} {figure:.1e} "
+            f"after {self.iterations} {steps} ({self.seconds:.2g} s)"
+        )
+        return f"{line}; {self.message}" if self.message else line
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a plain dictionary.
+
+        Returns
+        -------
+        dict
+            Field names and values, ready for JSON.
+        """
+        return asdict(self)

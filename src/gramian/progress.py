@@ -1,0 +1,99 @@
+"""A progress bar on a terminal, silence elsewhere; and the clock behind ``max_time``.
+
+Solvers never print: they call ``tick`` with what they have done. Whoever called the solver decides, by
+``verbose``, whether a person sees it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+__all__ = ["Clock", "Tick", "progress", "silent"]
+
+Tick = Callable[..., None]
+
+
+def silent(done: float, **figures: float) -> None:
+    """Report to nobody.
+
+    Parameters
+    ----------
+    done : float
+        Work done so far.
+    **figures : float
+        Named figures worth showing.
+    """
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Seconds since the start, and whether ``max_time`` has passed.
+
+    Parameters
+    ----------
+    max_time : float or None
+        Seconds allowed; ``None`` for no limit.
+
+    Examples
+    --------
+    >>> from gramian.progress import Clock
+    >>> Clock(max_time=None).expired
+    False
+    """
+
+    max_time: float | None = None
+    start: float = field(default_factory=time.perf_counter)
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the clock was made."""
+        return time.perf_counter() - self.start
+
+    @property
+    def expired(self) -> bool:
+        """Whether the time allowed is used up."""
+        return self.max_time is not None and self.seconds > self.max_time
+
+
+@contextmanager
+def progress(verbose: int | bool, label: str, total: float | None = None) -> Iterator[Tick]:
+    """Show a bar for the length of the block where ``verbose`` asks for one.
+
+    Parameters
+    ----------
+    verbose : int or bool
+        Falsy for silence.
+    label : str
+        What is being done, in a word or two.
+    total : float or None, default=None
+        The value of ``done`` at which the work ends; ``None`` where it is not known.
+
+    Yields
+    ------
+    callable
+        ``tick(done, **figures)``.
+    """
+    if not verbose:
+        yield silent
+        return
+    # rich costs 50 ms to import, and most fits are silent.
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TimeElapsedColumn(),
+        TextColumn("{task.fields[figures]}"),
+    )
+    with Progress(*columns, transient=False) as bar:
+        task = bar.add_task(label, total=total, figures="")
+
+        def tick(done: float, **figures: float) -> None:
+            shown = "  ".join(f"{name} {value:.3g}" for name, value in figures.items())
+            bar.update(task, completed=done, figures=shown)
+
+        yield tick
