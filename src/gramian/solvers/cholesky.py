@@ -179,6 +179,18 @@ class Factor:
             strip[rows] = blas.dtrsm(1.0, corner, np.asfortranarray(part), lower=0, trans_a=1, overwrite_b=1)
         return np.asarray(np.einsum("ij,ij->j", strip, strip))
 
+    def give_back(self) -> NDArray[np.float64]:
+        """Return A in the memory that the factor took; the factor is void from then on.
+
+        Returns
+        -------
+        array of shape (n, n)
+            A, symmetric, without jitter.
+        """
+        _mirror(self.packed)
+        np.fill_diagonal(self.packed, self.diagonal)
+        return self.packed
+
     def inverse(self) -> NDArray[np.float64]:
         """Return (A + jitter · I)⁻¹ as an array of its own.
 
