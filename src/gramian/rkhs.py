@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import Kernel, Precomputed
+from gramian.kernels.arrays import is_sparse
 from gramian.kernels.points import raw_rows
 from gramian.solvers.cholesky import Factor, cholesky
 
@@ -148,7 +149,7 @@ class Function:
         """
         return float(np.sqrt(max(self.inner(self), 0.0)))
 
-    def __add__(self, g: Function) -> Function:
+    def __add__(self, g: Any) -> Function:
         if not isinstance(g, Function):
             return NotImplemented
         self._same_space(g)
@@ -171,7 +172,7 @@ class Function:
     def __neg__(self) -> Function:
         return -1.0 * self
 
-    def __sub__(self, g: Function) -> Function:
+    def __sub__(self, g: Any) -> Function:
         return self + -g if isinstance(g, Function) else NotImplemented
 
     def __truediv__(self, divisor: float) -> Function:
@@ -184,8 +185,8 @@ class Function:
     def _same_points(self, g: Function) -> bool:
         if self.X is g.X:
             return True
-        if sp.issparse(self.X) or sp.issparse(g.X):
-            both = sp.issparse(self.X) and sp.issparse(g.X) and self.X.shape == g.X.shape
+        if is_sparse(self.X) or is_sparse(g.X):
+            both = is_sparse(self.X) and is_sparse(g.X) and self.X.shape == g.X.shape
             return bool(both and (self.X != g.X).nnz == 0)
         return np.array_equal(self.X, g.X)
 
@@ -265,8 +266,8 @@ class Function:
     def _factor(self) -> Factor:
         if self.ridge is None:
             raise ValueError(
-                "power() needs the weights of a fit, and this function is not one: take it from a fitted KernelRidge or "
-                "KernelInterpolator without approximation, or make it with ridge=."
+                "power() needs the weights of a fit, and this function is not one: take it from a fitted KernelRidge "
+                "or KernelInterpolator without approximation, or make it with ridge=."
             )
         A = self._gram().dense().astype(np.float64, copy=False)
         A[np.diag_indices_from(A)] += self.ridge
@@ -278,6 +279,6 @@ def _marked(ridge: float | NDArray[np.float64] | None) -> NDArray[np.float64]:
 
 
 def _stacked(X: Any, Y: Any) -> Any:
-    if sp.issparse(X) or sp.issparse(Y):
+    if is_sparse(X) or is_sparse(Y):
         return sp.vstack([X, Y], format="csr")
     return np.concatenate([X, Y])

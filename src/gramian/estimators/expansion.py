@@ -93,8 +93,8 @@ class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
         def function(j: int) -> Function:
             r = None if ridge is None else ridge[..., j]
-            own = dict(ridge=r, noise=float(noise[j]), memory=self.memory, n_jobs=self.n_jobs)
-            return Function(self.kernel_, self.X_fit_, dual[:, j], **own)
+            means = {"memory": self.memory, "n_jobs": self.n_jobs}
+            return Function(self.kernel_, self.X_fit_, dual[:, j], ridge=r, noise=float(noise[j]), **means)
 
         if self.dual_coef_.ndim == 1:
             return function(0)
@@ -170,10 +170,10 @@ def as_before_unless_done(estimator: BaseEstimator) -> Iterator[None]:
     estimator : estimator
         Whose attributes.
     """
-    before = dict(vars(estimator))
+    before = dict(estimator.__dict__)
     try:
         yield
     except BaseException:
-        vars(estimator).clear()
-        vars(estimator).update(before)
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
         raise

@@ -202,7 +202,7 @@ class KernelRidge(KernelExpansion):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the function.
 
@@ -244,7 +244,9 @@ class KernelRidge(KernelExpansion):
         """One alpha per target, or None and the grid to choose it from."""
         if isinstance(self.alpha, str):
             if self.solver != "auto":
-                raise ValueError(f"alpha='loo' decomposes K into eigenvectors; leave solver='auto', got {self.solver!r}.")
+                raise ValueError(
+                    f"alpha='loo' decomposes K into eigenvectors; leave solver='auto', got {self.solver!r}."
+                )
             return None, None if self.alphas is None else _positive("alphas", self.alphas)
         if self.alphas is not None:
             raise ValueError(f"alphas is the grid of alpha='loo', but alpha={self.alpha!r}; set one of the two.")
@@ -269,8 +271,8 @@ class KernelRidge(KernelExpansion):
         if p.ridge is None:
             if 2 * gram.nbytes > gram.memory:
                 raise MemoryError(
-                    f"alpha='loo' needs the Gram matrix and its eigenvectors, {readable(2 * gram.nbytes)}, and memory is "
-                    f"{readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
+                    f"alpha='loo' needs the Gram matrix and its eigenvectors, {readable(2 * gram.nbytes)}, and memory "
+                    f"is {readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
                 )
             found = by_eigenvectors(gram, p.Y, p.grid, p.weights, tol=self.tol, clock=clock)
             return found, Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
@@ -279,7 +281,7 @@ class KernelRidge(KernelExpansion):
             if choice.name == "pcg":
                 found = self._iterate(gram, p, clock, tick)
             else:
-                options: Any = dict(loo=self.store_loo, tol=self.tol, names=p.rows, clock=clock, tick=tick)
+                options: Any = {"loo": self.store_loo, "tol": self.tol, "names": p.rows, "clock": clock, "tick": tick}
                 found = by_cholesky(gram, p.Y, p.ridge, p.weights, **options)
         return found, choice
 
@@ -296,7 +298,7 @@ class KernelRidge(KernelExpansion):
         if start is not None:
             fits = start.shape[0] == _num_samples(p.X) and start.size == start.shape[0] * p.Y.shape[1]
             start = start.reshape(start.shape[0], -1)[p.rows] if fits else None
-        options: Any = dict(tol=self.tol, max_iter=self.max_iter, random_state=self.random_state)
+        options: Any = {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
         assert p.ridge is not None
         solution = pcg.solve(gram, p.Y, p.ridge, weights=p.weights, start=start, clock=clock, tick=tick, **options)
         return LeastSquares(solution.x, solution.certificate, p.ridge)
@@ -309,7 +311,7 @@ class KernelRidge(KernelExpansion):
             raise ValueError("alpha=0 interpolates, which an approximation of the kernel cannot; use alpha > 0.")
         features = self._map(p.kernel)
         F = features.fit_transform(wide(rows_of(p.kernel, p.X, p.rows))).astype(np.float64, copy=False)
-        options: Any = dict(grid=p.grid, loo=self.store_loo, tol=self.tol, clock=clock)
+        options: Any = {"grid": p.grid, "loo": self.store_loo, "tol": self.tol, "clock": clock}
         found = by_features(F, p.Y, p.ridge, p.weights, **options)
         landmarks = p.rows[features.component_indices_]
         choice = Choice("features", f"least squares in the space of {F.shape[1]} landmarks")
@@ -331,7 +333,7 @@ class KernelRidge(KernelExpansion):
 
     def _keep(self, ravel: bool, p: _Problem, fit: _Fit) -> None:
         for name in OPTIONAL:
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         found = fit.found
         self.kernel_, self.X_fit_, self.solver_ = p.kernel, fit.X, fit.choice
         self.certificate_, self.n_iter_ = found.certificate, max(found.certificate.iterations, 1)

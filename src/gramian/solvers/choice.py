@@ -67,7 +67,9 @@ def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False) -> Cho
     if factor:
         return Choice("cholesky", "leave-one-out residuals need the factor")
     if not gram.fits:
-        return Choice("pcg", f"the {n:,} x {n:,} matrix takes {readable(gram.nbytes)}, memory is {readable(gram.memory)}")
+        return Choice(
+            "pcg", f"the {n:,} x {n:,} matrix takes {readable(gram.nbytes)}, memory is {readable(gram.memory)}"
+        )
     if n <= DIRECT_ROWS:
         return Choice("cholesky", f"{n:,} rows are at most {DIRECT_ROWS:,}")
     if tol < DIRECT_TOL:

@@ -238,15 +238,16 @@ def cholesky(
         raise ValueError(f"A must be a square C-ordered float64 array, got {A.dtype} of shape {A.shape}.")
     diagonal = np.diagonal(A).copy()
     scale = float(np.abs(diagonal).mean())
-    jitter, step = 0.0, A.shape[0] * float(np.finfo(np.float64).eps)
+    jitter, failed, step = 0.0, 0, A.shape[0] * float(np.finfo(np.float64).eps)
     for attempt in _attempts(step, jitter_limit):
         if attempt:
             _mirror(A)
         jitter = attempt * scale
         np.fill_diagonal(A, diagonal + jitter)
-        failed = _factorise(A, clock or Clock(), tick)
-        if failed is None:
+        broken = _factorise(A, clock or Clock(), tick)
+        if broken is None:
             return Factor(A, diagonal, jitter)
+        failed = broken
     _mirror(A)
     np.fill_diagonal(A, diagonal)
     raise NotPositiveDefiniteError(failed, jitter)
