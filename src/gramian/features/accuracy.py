@@ -1,0 +1,219 @@
+"""How well random features approximate their kernel: observed on pairs of rows, and promised by bounds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.gram.tiles import spans
+from gramian.kernels import Kernel
+
+__all__ = ["Accuracy", "Components", "components_for", "observed", "spectral_spread"]
+
+Array = NDArray[np.float64]
+
+BATCH = 256
+"""Pairs of rows held at once."""
+PAIRS = 2000
+"""Pairs on which the empirical bound looks at the variance."""
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The error of ``<ψ(x), ψ(z)>`` as k(x, z), observed on random pairs of rows.
+
+    Parameters
+    ----------
+    maximum : float
+        The largest error observed; with 95% confidence, at most a share ``unseen`` of all pairs has a larger one.
+    rms : float
+        The root-mean-square error.
+    rms_interval : tuple of float
+        Its 95% confidence interval, over the choice of pairs.
+    unseen : float
+        See ``maximum``.
+    pairs : int
+        How many pairs.
+    """
+
+    maximum: float
+    rms: float
+    rms_interval: tuple[float, float]
+    unseen: float
+    pairs: int
+
+
+@dataclass(frozen=True)
+class Components:
+    """How many components an error asks for.
+
+    Parameters
+    ----------
+    uniform : float
+        For all pairs of points within the diameter of the rows, by the uniform bound
+        ``2⁸ (σ_p diam/ε)² exp(-D ε²/(4(d+2)))``; infinite where σ_p is (Laplace, Matern with nu <= 1).
+    empirical : int
+        For all pairs among the rows, by Bernstein's inequality with the largest variance seen on random pairs.
+    eps, delta : float
+        What was asked for.
+    """
+
+    uniform: float
+    empirical: int
+    eps: float
+    delta: float
+
+
+def observed(
+    kernel: Kernel, X: Any, transform: Callable[[Any], NDArray[Any]], pairs: int, rng: np.random.RandomState
+) -> Accuracy:
+    """Measure the error of a map on random pairs of different rows.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What the map approximates; stationary.
+    X : array or CSR of shape (n, d)
+        Rows.
+    transform : callable
+        From rows to features.
+    pairs : int
+        How many pairs.
+    rng : numpy.random.RandomState
+        Draws the pairs.
+
+    Returns
+    -------
+    Accuracy
+        The errors.
+    """
+    if pairs < 2:
+        raise ValueError(f"n_pairs must be at least 2, got {pairs}.")
+    errors = np.concatenate(
+        [
+            np.einsum("ij,ij->i", transform(X[i]), transform(X[j]), dtype=np.float64) - _values(kernel, _dense(X, i, j))
+            for i, j in _pairs(X.shape[0], pairs, rng)
+        ]
+    )
+    squares = errors**2
+    mean, half = float(squares.mean()), 1.96 * float(squares.std(ddof=1)) / math.sqrt(pairs)
+    interval = math.sqrt(max(mean - half, 0.0)), math.sqrt(mean + half)
+    return Accuracy(float(abs(errors).max()), math.sqrt(mean), interval, -math.log(0.05) / pairs, pairs)
+
+
+def _pairs(n: int, pairs: int, rng: np.random.RandomState) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:
+    if n < 2:
+        raise ValueError(f"pairs of rows need at least 2 rows, got {n}.")
+    i = rng.randint(n, size=pairs)
+    j = (i + rng.randint(1, n, size=pairs)) % n
+    return ((i[batch], j[batch]) for batch in spans(pairs, BATCH))
+
+
+def _dense(X: Any, i: NDArray[np.intp], j: NDArray[np.intp]) -> Array:
+    difference = X[i].astype(np.float64) - X[j].astype(np.float64)
+    return np.asarray(difference if isinstance(difference, np.ndarray) else difference.toarray())
+
+
+def _values(kernel: Kernel, differences: Array) -> Array:
+    """Values of a stationary kernel at differences of rows."""
+    return np.asarray(kernel(np.zeros((1, differences.shape[1])), differences))[0]
+
+
+def components_for(kernel: Kernel, X: Any, eps: float, delta: float) -> Components:
+    """Return how many Fourier components keep the error below eps · k(x, x), with probability 1 - delta.
+
+    Both bounds are for independent frequencies with a cosine and a sine each.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A stationary kernel.
+    X : array or CSR of shape (n, d)
+        The rows that matter.
+    eps, delta : float
+        The error and the probability of failure, between 0 and 1.
+
+    Returns
+    -------
+    Components
+        Even numbers of components, by two bounds.
+    """
+    for name, value in (("eps", eps), ("delta", delta)):
+        if not 0.0 < value < 1.0:
+            raise ValueError(f"{name} must be between 0 and 1, got {value!r}.")
+    n, d = X.shape
+    spread, width = spectral_spread(kernel, d), _diameter(X)
+    logarithm = math.log(max(2.0**8 * (spread * width / eps) ** 2 / delta, 1.0)) if math.isfinite(spread) else math.inf
+    uniform = 4.0 * (d + 2) / eps**2 * logarithm
+    variance, every = _variance(kernel, X), n * (n - 1) / 2
+    empirical = 2.0 * (variance + 2.0 * eps / 3.0) / eps**2 * math.log(2.0 * every / delta)
+    return Components(_even(uniform), int(_even(empirical)), eps, delta)
+
+
+def _even(frequencies: float) -> float:
+    return 2 * max(math.ceil(frequencies), 1) if math.isfinite(frequencies) else math.inf
+
+
+def _variance(kernel: Kernel, X: Any) -> float:
+    """Largest variance of cos ωᵀ(x - z), (1 + k(2(x-z)))/2 - k(x-z)² for k(0) = 1, on random pairs."""
+    worst = 0.0
+    for i, j in _pairs(X.shape[0], PAIRS, np.random.RandomState(0)):
+        difference = _dense(X, i, j)
+        once, twice = (_values(kernel, c * difference) / kernel.amplitude for c in (1.0, 2.0))
+        worst = max(worst, float(np.max((1.0 + twice) / 2.0 - once**2)))
+    return worst
+
+
+def _diameter(X: Any) -> float:
+    """At least the diameter of the rows, at most twice it: twice the radius about the mean, or the box's diagonal."""
+    dense = isinstance(X, np.ndarray)
+    ends = [X.min(axis=0), X.max(axis=0)]
+    low, high = (np.asarray(end if dense else end.toarray(), dtype=np.float64).ravel() for end in ends)
+    box = float(np.linalg.norm(high - low))
+    if not dense:
+        return box
+    return min(box, 2.0 * float(np.linalg.norm(X - X.mean(axis=0), axis=1).max()))
+
+
+def spectral_spread(kernel: Kernel, d: int) -> float:
+    """Return σ_p = √E‖ω‖², from the curvature of the kernel at zero.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        A stationary kernel.
+    d : int
+        Number of inputs.
+
+    Returns
+    -------
+    float
+        Infinite where the kernel has a kink at zero.
+    """
+    if kernel.amplitude == 0.0:
+        return 0.0
+    coarse, fine = (sum(_curvature(kernel, row, drop) for row in np.eye(d)) for drop in (1e-4, 1e-6))
+    return math.sqrt(fine) if fine <= 1.1 * coarse else math.inf
+
+
+def _curvature(kernel: Kernel, direction: Array, drop: float) -> float:
+    """2 (1 - k(h)/k(0)) / h² at the h where k has fallen by the share ``drop``."""
+
+    def fallen(h: float) -> float:
+        return 1.0 - float(_values(kernel, h * direction[None, :])[0]) / kernel.amplitude
+
+    high = -40.0
+    while fallen(math.exp(high)) < drop:
+        high += 1.0
+        if high > 40.0:  # flat in this direction
+            return 0.0
+    low = high - 1.0
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if fallen(math.exp(middle)) < drop else (low, middle)
+    return 2.0 * fallen(math.exp(high)) / math.exp(2.0 * high)

@@ -1,0 +1,308 @@
+"""Random Fourier features: an explicit map whose inner products are a stationary kernel, on average (Bochner)."""
+
+from __future__ import annotations
+
+import math
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gramian.features.accuracy import Accuracy, Components, components_for, observed
+from gramian.features.frequencies import METHODS, draw
+from gramian.features.waves import cosines, pairs_of_waves
+from gramian.kernels import Kernel, resolve
+from gramian.kernels.resolve import resolve_gamma
+
+__all__ = ["FourierFeatures", "RBFSampler"]
+
+DTYPES = [np.float64, np.float32]
+
+
+class _Waves(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A map made of waves: what both samplers share."""
+
+    kernel_: Kernel
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=reset)
+
+    def error(self, X: Any, *, n_pairs: int = 2000, random_state: Any = 0) -> Accuracy:
+        """Return how far the inner products of features are from the kernel, on random pairs of rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows, at least two.
+        n_pairs : int, default=2000
+            How many pairs.
+        random_state : int, RandomState or None, default=0
+            Draws the pairs.
+
+        Returns
+        -------
+        Accuracy
+            Largest and root-mean-square error, with a confidence interval.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        return observed(self.kernel_, X, self.transform, n_pairs, check_random_state(random_state))
+
+    def components_for(self, eps: float, X: Any, delta: float = 0.05) -> Components:
+        """Return how many components keep the error within eps, with probability at least 1 - delta.
+
+        Parameters
+        ----------
+        eps : float
+            The error allowed, relative to k(x, x).
+        X : array-like or CSR of shape (n, d)
+            The rows that matter.
+        delta : float, default=0.05
+            The probability of failure.
+
+        Returns
+        -------
+        Components
+            By the uniform bound and by the sharper empirical one.
+        """
+        check_is_fitted(self)
+        return components_for(self.kernel_, self._validated(X, reset=False), eps, delta)
+
+
+class FourierFeatures(_Waves):
+    """Random Fourier features of a stationary kernel, a cosine and a sine for each frequency.
+
+    ``ψ(x) = √(k(0)/D) (cos ω₁ᵀx … cos ω_Dᵀx, sin ω₁ᵀx … sin ω_Dᵀx)`` with D = ``n_components`` / 2 frequencies from
+    the kernel's spectral measure, so that ``<ψ(x), ψ(z)>`` is ``k(x, z)`` on average and ``k(x, x)`` exactly. Rows are
+    moved by ``center_`` first, which changes no inner product and keeps float32 phases small.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="rbf"
+        A kernel with a spectral measure: RBF, Matern, RationalQuadratic, Laplace, Periodic, Constant; their multiples,
+        sums and products.
+    n_components : int, default=100
+        Features in all, an even number: twice the number of frequencies.
+    method : {"orthogonal", "iid", "sorf", "qmc"}, default="orthogonal"
+        How frequencies are drawn. Orthogonal ones err less than independent ones at the same cost. ``"orthogonal"``
+        and ``"sorf"`` need a rotation-invariant part in the spectral measure (lengthscales apart), which Laplace and
+        Periodic alone have not.
+    gamma : float or None, default=None
+        Of a kernel given by name; ``None`` for 1 / d.
+    random_state : int, RandomState or None, default=None
+        Draws the frequencies.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+
+    Attributes
+    ----------
+    frequencies_ : array of shape (d, n_components / 2)
+        ω, one in each column.
+    center_ : array of shape (d,)
+        Mean of the rows of ``fit``; zero where they were sparse.
+    kernel_ : Kernel
+        The kernel that is approximated.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.features.fourier import FourierFeatures
+    >>> from gramian.kernels import RBF
+    >>> X = np.random.default_rng(0).standard_normal((50, 4))
+    >>> F = FourierFeatures(RBF(2.0), n_components=4000, random_state=0).fit_transform(X)
+    >>> F.shape, bool(abs(F @ F.T - RBF(2.0)(X)).max() < 0.05)
+    ((50, 4000), True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, Kernel],
+        "n_components": [Interval(Integral, 2, None, closed="left")],
+        "method": [StrOptions(set(METHODS))],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        n_components: int = 100,
+        *,
+        method: str = "orthogonal",
+        gamma: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.n_components = n_components
+        self.method = method
+        self.gamma = gamma
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw the frequencies; of X only the shape, the mean and the default gamma count.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        FourierFeatures
+            The fitted map.
+        """
+        X = self._validated(X, reset=True)
+        if self.n_components % 2:
+            raise ValueError(
+                f"n_components must be even, a cosine and a sine for each frequency; got {self.n_components}, "
+                f"pass {self.n_components + 1}."
+            )
+        if self.gamma is not None and not isinstance(self.kernel, str):
+            raise ValueError("gamma belongs to a kernel given by name; set the lengthscale on the kernel itself.")
+        kernel = resolve(self.kernel, X, gamma=self.gamma)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**32, dtype=np.uint64))
+        self.frequencies_ = draw(kernel, X.shape[1], self.n_components // 2, self.method, rng).T
+        self.center_ = np.mean(X, axis=0, dtype=np.float64) if isinstance(X, np.ndarray) else np.zeros(X.shape[1])
+        self.kernel_ = kernel
+        self._n_features_out = self.n_components
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the features of some rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n, n_components)
+            Cosines, then sines; in the dtype of X.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        scale = math.sqrt(2.0 * self.kernel_.amplitude / self._n_features_out)
+        return pairs_of_waves(X, self.center_, self.frequencies_, scale, self.n_jobs)
+
+
+class RBFSampler(_Waves):
+    """Random Fourier features of the RBF kernel exp(-γ‖x - z‖²), a cosine with a random phase for each frequency.
+
+    Parameters, attributes and, for the same ``random_state``, numbers are scikit-learn's. :class:`FourierFeatures`
+    errs less with as many features.
+
+    Parameters
+    ----------
+    gamma : "scale" or float, default=1.0
+        γ; ``"scale"`` is 1 / (d · var(X)).
+    n_components : int, default=100
+        Features.
+    random_state : int, RandomState or None, default=None
+        Draws weights and phases.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+
+    Attributes
+    ----------
+    random_weights_ : array of shape (d, n_components)
+        Frequencies.
+    random_offset_ : array of shape (n_components,)
+        Phases, between 0 and 2π.
+    kernel_ : Kernel
+        The kernel that is approximated.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> from gramian.features.fourier import RBFSampler
+    >>> RBFSampler(n_components=3, random_state=0).fit_transform([[0.0, 1.0]]).round(3)
+    array([[ 0.763, -0.311, -0.032]])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "gamma": [StrOptions({"scale"}), Interval(Real, 0.0, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        *,
+        gamma: float | str = 1.0,
+        n_components: int = 100,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Draw weights and phases; of X only the shape and, for ``gamma="scale"``, the variance count.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        RBFSampler
+            The fitted map.
+        """
+        X = self._validated(X, reset=True)
+        rng = check_random_state(self.random_state)
+        gamma = resolve_gamma(self.gamma, X)
+        weights = math.sqrt(2.0 * gamma) * rng.normal(size=(X.shape[1], self.n_components))
+        self.random_weights_ = weights.astype(X.dtype, copy=False)
+        self.random_offset_ = rng.uniform(0, 2 * np.pi, size=self.n_components).astype(X.dtype, copy=False)
+        self.kernel_ = resolve("rbf", gamma=gamma)
+        self._n_features_out = self.n_components
+        return self
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the features of some rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n, n_components)
+            ``√(2/n_components) cos(xᵀω + b)``, in the dtype of X.
+        """
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        scale = math.sqrt(2.0 / self._n_features_out)
+        return cosines(X, self.random_weights_, self.random_offset_, scale, self.n_jobs)
