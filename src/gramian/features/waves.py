@@ -12,7 +12,7 @@ from gramian.gram.tiles import run, spans, worker_count
 
 __all__ = ["cosines", "pairs_of_waves"]
 
-CELLS = 1 << 15
+CELLS = 1 << 16
 """Phases of a block: it stays in the cache through all passes."""
 BLOCKS = 16
 """Blocks that share one scratch array."""
@@ -99,7 +99,7 @@ def _by_blocks(
     n_jobs: int | None,
 ) -> None:
     """Hand ``t``, tangents of half the phases, and ``2 scale / (1 + t²)`` to ``use``, block by block."""
-    half = np.asarray(0.5 * W, X.dtype)
+    half = np.ascontiguousarray(0.5 * W, X.dtype)
     shift = None if offset is None else np.asarray(0.5 * offset, X.dtype)
     dense = isinstance(X, np.ndarray)
     if not dense and np.any(center):
@@ -117,7 +117,7 @@ def _by_blocks(
             if dense:
                 np.matmul(part, half, out=t)
             else:
-                t[:] = (part @ half)
+                t[:] = part @ half
             if shift is not None:
                 t += shift
             np.tan(t, out=t)

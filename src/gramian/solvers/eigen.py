@@ -1,0 +1,413 @@
+"""The largest eigenvalues of a symmetric operator known by its products, with the residuals that certify them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from gramian.certificates import Certificate
+from gramian.progress import Clock, Tick, silent
+
+__all__ = ["Centred", "Eigenpairs", "arpack", "dense", "lanczos", "randomized"]
+
+Array = NDArray[np.float64]
+
+FLOOR = 1e-3
+"""Residuals are relative to an eigenvalue, or to this share of the largest where it is smaller."""
+
+
+class Operator(Protocol):
+    """A symmetric matrix that can be multiplied by a block of vectors."""
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+
+    def __matmul__(self, V: Any) -> Any: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Eigenpairs:
+    """Eigenvalues from the largest down, and their eigenvectors.
+
+    Parameters
+    ----------
+    values : array of shape (r,)
+        Eigenvalues.
+    vectors : array of shape (n, r)
+        Orthonormal eigenvectors.
+    smallest : float
+        The smallest value seen on the way: an upper bound on the smallest eigenvalue.
+    certificate : Certificate
+        The worst relative residual ``‖A v - λ v‖ / max(λ, 10⁻³ λ₁)``.
+    """
+
+    values: Array
+    vectors: Array
+    smallest: float
+    certificate: Certificate
+
+
+@dataclass(frozen=True, eq=False)
+class Centred:
+    """The operator ``(I - 11ᵀ/n) K (I - 11ᵀ/n)``: K after the mean of the features is taken away.
+
+    Parameters
+    ----------
+    K : operator
+        A square one.
+    """
+
+    K: Operator
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return self.K.shape
+
+    def __matmul__(self, V: Any) -> Array:
+        V = np.asarray(V, dtype=np.float64)
+        product = np.asarray(self.K @ (V - V.mean(axis=0)), dtype=np.float64)
+        return product - product.mean(axis=0)
+
+
+def _certified(
+    A: Operator,
+    values: Array,
+    vectors: Array,
+    smallest: float,
+    tol: float,
+    *,
+    iterations: int,
+    clock: Clock,
+    advice: str,
+) -> Eigenpairs:
+    """Measure the residuals that count: those of the vectors returned, by one more product."""
+    scale = np.maximum(np.abs(values), FLOOR * np.abs(values).max(initial=0.0))
+    residuals = np.linalg.norm(np.asarray(A @ vectors) - vectors * values, axis=0)
+    worst = float(np.max(residuals / np.where(scale > 0, scale, 1.0), initial=0.0))
+    met = worst <= tol
+    certificate = Certificate(
+        kind="eigen-residual",
+        violation=worst,
+        converged=met,
+        iterations=iterations,
+        seconds=clock.seconds,
+        message="" if met else f"above tol={tol:.0e}; {advice}",
+    )
+    return Eigenpairs(values, vectors, smallest, certificate)
+
+
+def dense(A: Operator, matrix: Array, rank: int, *, tol: float = 1e-8, clock: Clock | None = None) -> Eigenpairs:
+    """Decompose the matrix itself by LAPACK.
+
+    Parameters
+    ----------
+    A : operator
+        Measures the residuals.
+    matrix : array of shape (n, n)
+        The same, dense; overwritten.
+    rank : int
+        How many of the largest eigenvalues.
+    tol : float, default=1e-8
+        The residual to certify.
+    clock : Clock or None, default=None
+        Times the work.
+
+    Returns
+    -------
+    Eigenpairs
+        From the largest down.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.eigen import dense
+    >>> A = np.diag([1.0, 3.0, 2.0])
+    >>> dense(A, A.copy(), 2).values
+    array([3., 2.])
+    """
+    clock = clock or Clock()
+    n = matrix.shape[0]
+    values, vectors = scipy.linalg.eigh(
+        matrix, subset_by_index=(n - rank, n - 1), overwrite_a=True, check_finite=False
+    )
+    advice = "the matrix is not symmetric, or not finite."
+    return _certified(
+        A, values[::-1], vectors[:, ::-1], float(values[0]), tol, iterations=1, clock=clock, advice=advice
+    )
+
+
+def lanczos(
+    A: Operator,
+    rank: int,
+    *,
+    tol: float = 1e-5,
+    max_iter: int | None = None,
+    block: int | None = None,
+    random_state: np.random.RandomState | None = None,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> Eigenpairs:
+    """Find the largest eigenvalues by block Lanczos with full reorthogonalisation and thick restarts.
+
+    The basis grows by ``A`` times its last block, made orthogonal to all before; the eigenvectors of A within the
+    basis are the Ritz vectors, and their residuals are known without a product. When the basis is full it restarts
+    from the best Ritz vectors. Stopped by the residuals, which are measured again at the end.
+
+    Parameters
+    ----------
+    A : operator
+        Symmetric, of shape (n, n).
+    rank : int
+        How many; the basis takes a few times as many vectors, so it should be well below n.
+    tol : float, default=1e-5
+        Relative residual ``‖A v - λ v‖ / max(λ, 10⁻³ λ₁)`` to reach.
+    max_iter : int or None, default=None
+        Products with a block at most; 300 by default.
+    block : int or None, default=None
+        Vectors multiplied at once; a third of the rank by default, between 4 and 32.
+    random_state : numpy.random.RandomState or None, default=None
+        Draws the start.
+    clock : Clock or None, default=None
+        Stops the work once expired.
+    tick : callable, default=silent
+        Told the number of products, and the residual.
+
+    Returns
+    -------
+    Eigenpairs
+        From the largest down.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.eigen import lanczos
+    >>> A = np.diag(1.0 / np.arange(1.0, 301.0))
+    >>> lanczos(A, 3, random_state=np.random.RandomState(0)).values.round(6)
+    array([1.      , 0.5     , 0.333333])
+    """
+    clock = clock or Clock()
+    rng = random_state or np.random.RandomState(0)
+    n, limit = A.shape[0], 300 if max_iter is None else max_iter
+    b = int(np.clip(rank // 3, 4, 32)) if block is None else block
+    basis = _Basis(n, min(max(4 * rank, rank + 12 * b), n - b), b, rng)
+    steps, worst, stop = 0, np.inf, ""
+    values, S = np.zeros(0), np.zeros((0, 0))
+    while worst > 0.5 * tol:
+        if basis.size >= rank and (clock.expired or steps >= limit):
+            stop = "max_time" if clock.expired else f"max_iter={limit} products"
+            break
+        if basis.size + b > basis.room:
+            basis.restart(values, S, rank + (basis.room - rank) // 3)
+        tail = basis.extend(A)
+        steps += 1
+        if basis.size >= rank:
+            values, S = basis.ritz()
+            top = values[:rank]
+            scale = np.maximum(np.abs(top), FLOOR * np.abs(values).max(initial=0.0))
+            residuals = np.linalg.norm(tail @ S[-tail.shape[1] :, :rank], axis=0)
+            worst = float(np.max(residuals / np.where(scale > 0, scale, 1.0)))
+        tick(steps, residual=worst)
+    vectors = basis.vectors @ S[:, :rank]
+    advice = f"stopped by {stop}; allow more, or ask for fewer components." if stop else "loosen tol, or use 'dense'."
+    return _certified(
+        A, values[:rank], vectors, float(values[-1]), tol, iterations=steps, clock=clock, advice=advice
+    )
+
+
+class _Basis:
+    """An orthonormal basis Q, the matrix H = QᵀAQ, and the block that comes next.
+
+    ``A Q = Q H + N Bᵀ`` with the next block N, where B is zero except for the last rows.
+    """
+
+    def __init__(self, n: int, room: int, block: int, rng: np.random.RandomState) -> None:
+        self._Q = np.zeros((n, room), order="F")
+        self._H = np.zeros((room, room))
+        self._rng = rng
+        self.room, self.size = room, 0
+        self._next = np.linalg.qr(rng.standard_normal((n, block)))[0]
+
+    @property
+    def vectors(self) -> Array:
+        return self._Q[:, : self.size]
+
+    def extend(self, A: Operator) -> Array:
+        """Take the next block in; return B of the last rows, transposed."""
+        start, b = self.size, self._next.shape[1]
+        self.size += b
+        self._Q[:, start : self.size] = self._next
+        W = np.asarray(A @ self._next, dtype=np.float64)
+        Q = self.vectors
+        coefficients = Q.T @ W
+        W -= Q @ coefficients
+        H = self._H[: self.size, start : self.size]
+        H[:] = coefficients
+        self._H[start : self.size, : self.size] = H.T
+        block = self._H[start : self.size, start : self.size]
+        block[:] = (block + block.T) / 2.0
+        self._next, R = self._orthonormal(W, float(np.abs(coefficients).max(initial=0.0)))
+        return R
+
+    def _orthonormal(self, W: Array, size: float) -> tuple[Array, Array]:
+        """Factorise W = N R with N orthonormal and orthogonal to the basis; where W lacks rank, N is random."""
+        N, R, order = scipy.linalg.qr(W, mode="economic", pivoting=True, check_finite=False)
+        lacking = np.abs(np.diagonal(R)) <= 1e-14 * max(size, np.finfo(float).tiny)
+        R[lacking] = 0.0
+        N[:, lacking] = self._rng.standard_normal((N.shape[0], int(lacking.sum())))
+        Q = self.vectors
+        for _ in range(2):
+            N -= Q @ (Q.T @ N)
+            N, T = np.linalg.qr(N)
+            R = T @ R if not lacking.any() else _times_kept(T, R, lacking)
+        back = np.empty_like(R)
+        back[:, order] = R
+        return N, back
+
+    def ritz(self) -> tuple[Array, Array]:
+        """Eigenvalues of H from the largest down, and its eigenvectors."""
+        values, S = scipy.linalg.eigh(self._H[: self.size, : self.size], check_finite=False)
+        return values[::-1], S[:, ::-1]
+
+    def restart(self, values: Array, S: Array, keep: int) -> None:
+        """Keep the best Ritz vectors; A times them stays within them and the next block."""
+        keep = min(keep, self.size - 1)
+        self._Q[:, :keep] = self.vectors @ S[:, :keep]
+        self._H[:] = 0.0
+        self._H[range(keep), range(keep)] = values[:keep]
+        self.size = keep
+
+
+def _times_kept(T: Array, R: Array, lacking: NDArray[np.bool_]) -> Array:
+    """T R, where rows of R that belong to random directions stay zero."""
+    product = T @ R
+    product[lacking] = 0.0
+    return product
+
+
+def arpack(
+    A: Operator,
+    rank: int,
+    *,
+    tol: float = 0.0,
+    max_iter: int | None = None,
+    random_state: np.random.RandomState | None = None,
+    clock: Clock | None = None,
+) -> Eigenpairs:
+    """Find the largest eigenvalues by ARPACK, one vector at a time.
+
+    Parameters
+    ----------
+    A : operator
+        Symmetric, of shape (n, n).
+    rank : int
+        How many, less than n.
+    tol : float, default=0.0
+        ARPACK's tolerance; zero for machine precision.
+    max_iter : int or None, default=None
+        ARPACK's restarts at most.
+    random_state : numpy.random.RandomState or None, default=None
+        Draws the start.
+    clock : Clock or None, default=None
+        Times the work.
+
+    Returns
+    -------
+    Eigenpairs
+        From the largest down.
+    """
+    clock = clock or Clock()
+    rng = random_state or np.random.RandomState(0)
+    products = 0
+
+    def multiply(v: Array) -> Array:
+        nonlocal products
+        products += 1
+        if clock.expired:
+            raise TimeoutError(f"ARPACK did not converge within max_time={clock.max_time} s; use 'lanczos'.")
+        return np.asarray(A @ v.reshape(-1, 1)).ravel()
+
+    operator = LinearOperator(A.shape, matvec=multiply, dtype=np.float64)  # type: ignore[call-overload]
+    start = rng.uniform(-1, 1, A.shape[0])
+    try:
+        values, vectors = eigsh(operator, rank, which="LA", tol=tol, maxiter=max_iter, v0=start)
+    except ArpackNoConvergence as error:
+        raise np.linalg.LinAlgError(
+            f"ARPACK found {len(error.eigenvalues)} of {rank} eigenvalues in max_iter={max_iter}; raise max_iter, "
+            "loosen tol, or use 'lanczos'."
+        ) from error
+    order = np.argsort(values)[::-1]
+    # ARPACK's criterion is relative to |λ| too, but is an estimate.
+    return _certified(
+        A,
+        values[order],
+        vectors[:, order],
+        float(values.min()),
+        max(10.0 * tol, 1e-8),
+        iterations=products,
+        clock=clock,
+        advice="lower tol.",
+    )
+
+
+def randomized(
+    A: Operator,
+    rank: int,
+    *,
+    power: int,
+    tol: float = 1e-2,
+    oversamples: int = 10,
+    random_state: np.random.RandomState | None = None,
+    clock: Clock | None = None,
+) -> Eigenpairs:
+    """Find the largest eigenvalues by subspace iteration from a random block (Halko, Martinsson and Tropp, 2011).
+
+    Parameters
+    ----------
+    A : operator
+        Symmetric, of shape (n, n).
+    rank : int
+        How many.
+    power : int
+        Products with the whole block.
+    tol : float, default=1e-2
+        The residual to certify; the number of products does not depend on it.
+    oversamples : int, default=10
+        Vectors beyond the rank.
+    random_state : numpy.random.RandomState or None, default=None
+        Draws the block.
+    clock : Clock or None, default=None
+        Times the work.
+
+    Returns
+    -------
+    Eigenpairs
+        From the largest down.
+    """
+    clock = clock or Clock()
+    rng = random_state or np.random.RandomState(0)
+    n = A.shape[0]
+    Q = np.linalg.qr(rng.standard_normal((n, min(rank + oversamples, n))))[0]
+    for _ in range(power):
+        Q = np.linalg.qr(np.asarray(A @ Q))[0]
+    H = Q.T @ np.asarray(A @ Q)
+    values, S = scipy.linalg.eigh((H + H.T) / 2.0)
+    values, S = values[::-1], S[:, ::-1]
+    advice = "raise iterated_power, or use 'lanczos'."
+    return _certified(
+        A,
+        values[:rank],
+        Q @ S[:, :rank],
+        float(values[-1]),
+        tol,
+        iterations=power + 1,
+        clock=clock,
+        advice=advice,
+    )
+
