@@ -92,5 +92,5 @@ def test_objects_one_sample_and_misuse(data):
         KernelInterpolator(nugget=-1.0).fit(X, Y)
     with pytest.raises(ValueError, match="NaN"):
         KernelInterpolator().fit(X, np.where(X < 9, np.nan, 1.0))
-    with pytest.raises(MemoryError, match="takes 7.2 KB and memory is 5 KB"):
+    with pytest.raises(MemoryError, match=r"takes 7\.2 KB and memory is 5 KB"):
         KernelInterpolator(memory=5000).fit(X, Y)

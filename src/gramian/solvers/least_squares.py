@@ -118,7 +118,7 @@ def by_cholesky(
 
 def _invertible(factor: Factor) -> bool:
     """Whether the smallest pivot is more than rounding."""
-    return factor.smallest_pivot() > factor.n * np.finfo(np.float64).eps * float(factor.diagonal.max())
+    return bool(factor.smallest_pivot() > factor.n * np.finfo(np.float64).eps * factor.diagonal.max())
 
 
 def _scaled(gram: Gram, scale: Array) -> Array:
