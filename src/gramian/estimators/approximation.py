@@ -1,0 +1,103 @@
+"""How an estimator takes a map ψ with ``<ψ(x), ψ(z)> ≈ k(x, z)`` as its ``approximation=``.
+
+A map is a scikit-learn transformer with ``fit``, ``transform``, ``fit_transform`` and, once fitted, ``kernel_``. If it
+has a parameter ``kernel``, it approximates whatever kernel the estimator has; if not (``PolynomialMap``), its own
+kernel is the estimator's. A map from landmarks also has ``component_indices_`` and ``expansion(w)``, and then the
+fitted function is a kernel expansion like that of an exact fit.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils._param_validation import HasMethods
+
+from gramian.kernels import Kernel
+
+__all__ = ["APPROXIMATION", "Map", "adapted", "has_landmarks"]
+
+APPROXIMATION: list[Any] = [HasMethods(["fit", "transform", "fit_transform"]), None]
+"""The constraint on ``approximation=``."""
+
+KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+SHARED = ("memory", "n_jobs", "random_state")
+
+
+class Map(Protocol):
+    """An explicit map from rows to features."""
+
+    kernel_: Kernel
+
+    def fit(self, X: Any, y: Any = None) -> Any:
+        """Fit the map to rows."""
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the features of rows."""
+
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
+        """Fit the map to rows and return their features."""
+
+
+def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
+    """Return the owner's map, unfitted, made to approximate the owner's kernel with the owner's means.
+
+    Parameters
+    ----------
+    owner : estimator
+        With a parameter ``approximation``.
+    kernel : Kernel
+        Its kernel.
+
+    Returns
+    -------
+    Map
+        A clone.
+
+    Examples
+    --------
+    >>> from gramian.estimators.approximation import adapted
+    >>> from gramian.estimators.ridge import KernelRidge
+    >>> from gramian.features.fourier import FourierFeatures
+    >>> from gramian.kernels import RBF
+    >>> adapted(KernelRidge(approximation=FourierFeatures(n_components=50)), RBF(2.0))
+    FourierFeatures(kernel=RBF(2.0), n_components=50)
+    """
+    features = clone(owner.approximation)
+    given, name = features.get_params(deep=False), type(features).__name__
+    if "kernel" not in given:
+        if own := _changed(owner):
+            raise ValueError(
+                f"{name} has a kernel of its own; leave {', '.join(own)} of {type(owner).__name__} at the default."
+            )
+        return features
+    if own := _changed(features):
+        raise ValueError(
+            f"the kernel is set on {type(owner).__name__}; leave {', '.join(own)} of {name} at the default."
+        )
+    theirs = owner.get_params(deep=False)
+    shared = {p: theirs[p] for p in SHARED if p in theirs and p in given and given[p] is None}
+    return features.set_params(kernel=kernel, **shared)
+
+
+def _changed(estimator: BaseEstimator) -> list[str]:
+    """Parameters of the kernel that are not at their default."""
+    given, default = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
+    return [p for p in KERNEL_PARAMETERS if p in given and given[p] is not default[p] and given[p] != default[p]]
+
+
+def has_landmarks(features: Any) -> bool:
+    """Tell whether a fitted map is an expansion at some of the rows it was fitted to.
+
+    Parameters
+    ----------
+    features : Map
+        A fitted map.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    return hasattr(features, "expansion")

@@ -1,0 +1,208 @@
+"""Principal components in a kernel's space, by the Gram matrix or by explicit features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+from gramian.gram import Gram, SymmetricGram
+from gramian.kernels import Precomputed
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers import eigen
+from gramian.solvers.singular import check_symmetric
+
+__all__ = ["Request", "Spectrum", "by_features", "by_gram"]
+
+Array = NDArray[np.float64]
+
+DENSE_ROWS = 1000
+"""Rows up to which a full decomposition takes no longer than Lanczos would."""
+BASIS = 5
+"""Lanczos keeps up to about this many vectors for each one asked for."""
+TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "arpack": 0.0, "randomized": 1e-2}
+"""What ``tol=0`` means to each solver."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked of the eigensolver.
+
+    Parameters
+    ----------
+    rank : int
+        How many components.
+    solver : str
+        ``"auto"``, ``"dense"``, ``"lanczos"``, ``"arpack"`` or ``"randomized"``.
+    center : bool
+        Whether to take away the mean in the kernel's space.
+    tol : float
+        Relative eigen-residual; zero for the solver's own.
+    max_iter : int or None
+        Iterations at most.
+    power : int or None
+        Products of ``"randomized"``; ``None`` for 7 where few components are asked for, else 4.
+    """
+
+    rank: int
+    solver: str = "auto"
+    center: bool = True
+    tol: float = 0.0
+    max_iter: int | None = None
+    power: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues and eigenvectors of a (centred) Gram matrix.
+
+    Parameters
+    ----------
+    values : array of shape (r,)
+        From the largest down.
+    vectors : array of shape (n, r)
+        Orthonormal.
+    smallest : float
+        The smallest eigenvalue seen on the way.
+    trace : float
+        The sum of all eigenvalues.
+    means : array
+        Of the columns of K, shape (n,), or of the features, shape (m,); zeros where nothing is centred.
+    certificate : Certificate
+        The eigen-residual.
+    directions : array of shape (m, r) or None, default=None
+        Principal directions in the space of the features, where there is a map.
+    """
+
+    values: Array
+    vectors: Array
+    smallest: float
+    trace: float
+    means: Array
+    certificate: Certificate
+    directions: Array | None = None
+
+
+def by_gram(
+    gram: Gram, X: Any, ask: Request, rng: np.random.RandomState, clock: Clock, tick: Tick = silent
+) -> Spectrum:
+    """Decompose the Gram matrix, dense or by products within its memory budget.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself, in float64.
+    X : array or CSR of shape (n, d)
+        The rows; the matrix itself where the kernel is precomputed.
+    ask : Request
+        What is asked for.
+    rng : numpy.random.RandomState
+        Draws the start.
+    clock : Clock
+        Stops the work once expired.
+    tick : callable, default=silent
+        Told of progress.
+
+    Returns
+    -------
+    Spectrum
+        The leading part.
+    """
+    check_symmetric(gram)
+    n = gram.shape[0]
+    solver = _solver(ask, n)
+    if solver == "dense":
+        return _dense(gram, ask, clock)
+    K, stored = _operator(gram, X, ask.rank)
+    means = (K @ np.ones((n, 1)))[:, 0] / n if ask.center else np.zeros(n)
+    A = eigen.Centred(K) if ask.center else K
+    pairs = _iterate(A, solver, ask, rng, clock, tick, stored)
+    trace = float(gram.diagonal().sum(dtype=np.float64) - n * means.mean())
+    return Spectrum(pairs.values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate)
+
+
+def _solver(ask: Request, n: int) -> str:
+    if ask.solver == "auto":
+        return "dense" if n <= DENSE_ROWS or BASIS * ask.rank > n else "lanczos"
+    if ask.solver == "lanczos" and ask.rank > n // BASIS:
+        raise ValueError(
+            f"eigen_solver='lanczos' finds at most a fifth of the eigenvectors, {n // BASIS} of {n}; "
+            f"n_components={ask.rank} needs 'dense'."
+        )
+    if ask.solver == "arpack" and ask.rank >= n:
+        raise ValueError(f"eigen_solver='arpack' needs n_components < n = {n}, got {ask.rank}; use 'dense'.")
+    return ask.solver
+
+
+def _operator(gram: Gram, X: Any, rank: int) -> tuple[Any, bool]:
+    """K to multiply by, and whether all of it is held."""
+    if isinstance(gram.kernel, Precomputed):
+        return X, True
+    basis = 2 * BASIS * rank * 8 * gram.shape[0]
+    K = SymmetricGram(gram, max(gram.memory - basis, 0), np.float64)
+    return K, K.stored == 1.0
+
+
+def _iterate(
+    A: Any, solver: str, ask: Request, rng: np.random.RandomState, clock: Clock, tick: Tick, stored: bool
+) -> eigen.Eigenpairs:
+    tol = ask.tol or TOLERANCE[solver]
+    if solver == "lanczos":
+        # Where K is made anew for every product, fewer and wider products are cheaper.
+        block = int(np.clip(ask.rank // 6, 4, 16) if stored else np.clip(ask.rank // 2, 4, 32))
+        means: Any = {"random_state": rng, "clock": clock, "tick": tick}
+        return eigen.lanczos(A, ask.rank, tol=tol, max_iter=ask.max_iter, block=block, **means)
+    if solver == "arpack":
+        return eigen.arpack(A, ask.rank, tol=tol, max_iter=ask.max_iter, random_state=rng, clock=clock)
+    power = ask.power if ask.power is not None else (7 if ask.rank < 0.1 * A.shape[0] else 4)
+    return eigen.randomized(A, ask.rank, power=power, tol=tol, random_state=rng, clock=clock)
+
+
+def _dense(gram: Gram, ask: Request, clock: Clock) -> Spectrum:
+    K = gram.dense().astype(np.float64, copy=False)
+    trace, means = float(np.trace(K)), np.zeros(K.shape[0])
+    if ask.center:
+        means = K.mean(axis=0)
+        trace -= float(K.shape[0] * means.mean())
+        K -= means
+        K -= means[:, None]
+        K += means.mean()
+    A = eigen.Centred(gram) if ask.center else gram
+    pairs = eigen.dense(A, K, ask.rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
+    return Spectrum(pairs.values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate)
+
+
+def by_features(F: Any, ask: Request, clock: Clock) -> Spectrum:
+    """Decompose ``F Fᵀ``, centred or not, through the m x m matrix ``FᵀF``.
+
+    Parameters
+    ----------
+    F : array or CSR of shape (n, m)
+        Features.
+    ask : Request
+        What is asked for; the solver has no part.
+    clock : Clock
+        Times the work.
+
+    Returns
+    -------
+    Spectrum
+        The leading part, with its directions.
+    """
+    n, m = F.shape
+    C = np.asarray((F.T @ F).toarray() if sp.issparse(F) else F.T @ F, dtype=np.float64)
+    means = np.zeros(m)
+    if ask.center:
+        means = np.asarray(F.mean(axis=0), dtype=np.float64).ravel()
+        C -= n * np.outer(means, means)
+    rank = min(ask.rank, m)
+    pairs = eigen.dense(C, C.copy(), rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
+    roots = np.sqrt(np.maximum(pairs.values, 0.0))
+    projected = np.asarray(F @ pairs.vectors) - means @ pairs.vectors
+    vectors = np.divide(projected, roots, out=np.zeros_like(projected), where=roots > 0)
+    trace = float(np.trace(C))
+    return Spectrum(pairs.values, vectors, pairs.smallest, trace, means, pairs.certificate, pairs.vectors)

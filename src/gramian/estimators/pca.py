@@ -1,0 +1,437 @@
+"""Kernel principal components: exact, matrix-free or through a map, with pre-images and a certificate."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning, NotFittedError, PositiveSpectrumWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.extmath import svd_flip
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gramian.estimators.approximation import APPROXIMATION, adapted
+from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.estimators.components import Request, Spectrum, by_features, by_gram
+from gramian.estimators.expansion import as_before_unless_done, wide
+from gramian.estimators.ridge import KernelRidge
+from gramian.gram import Gram
+from gramian.gram.tiles import memory_budget, spans
+from gramian.kernels import RBF, Kernel, resolve
+from gramian.kernels.pointwise import Scaled
+from gramian.progress import Clock, progress
+from gramian.solvers.preimage import fixed_point
+
+__all__ = ["KernelPCA"]
+
+DTYPES = [np.float64, np.float32]
+NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
+"""Eigenvalues below this share of the largest are rounding, by the dtype of X, as in scikit-learn."""
+NEGATIVE = 1e-5
+"""An eigenvalue more negative than this share of the largest is no rounding."""
+NEIGHBOURS = 10
+"""Training rows whose mean is the first guess of a pre-image."""
+OPTIONAL = ("approximation_", "dual_coef_", "X_transformed_fit_", "_inverse")
+"""What one fit has and the next may not."""
+
+
+class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Principal components in the space of a kernel.
+
+    With ``K v_j = λ_j v_j``, ‖v_j‖ = 1, the projection of x on component j is ``λ_j^(-1/2) Σ_i v_ij k(x_i, x)``; K is
+    centred in the kernel's space unless ``center=False``. Parameters, defaults and attributes are scikit-learn's; K
+    that does not fit in memory, maps, fixed-point pre-images and a certificate are added.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Components; ``None`` for all with a positive eigenvalue.
+    kernel : str, Kernel or callable, default="linear"
+        The kernel; ``"precomputed"`` where X is the Gram matrix.
+    gamma : float or None, default=None
+        Of a kernel given by name; ``None`` for 1 / d.
+    degree : float, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict or None, default=None
+        Further keyword arguments of a callable kernel.
+    alpha : float, default=1.0
+        Regularisation of the ridge regression behind ``inverse="ridge"``.
+    fit_inverse_transform : bool, default=False
+        Whether ``inverse_transform`` will be wanted.
+    eigen_solver : {"auto", "dense", "lanczos", "arpack", "randomized"}, default="auto"
+        ``"dense"`` decomposes the n x n matrix; the others only multiply by it, within ``memory``. ``"lanczos"`` is
+        block Lanczos with full reorthogonalisation; ``"auto"`` takes it where n > 1000 and at most a fifth of all
+        components are asked for, and ``"dense"`` otherwise.
+    tol : float, default=0
+        Relative eigen-residual to reach; zero for 1e-5 (``"lanczos"``) or machine precision (``"arpack"``).
+        ``"randomized"`` does a fixed amount of work, and warns where its residual is above ``tol``, or above 0.01.
+    max_iter : int or None, default=None
+        Block products of ``"lanczos"`` (300 by default) or restarts of ``"arpack"`` at most.
+    iterated_power : int or "auto", default="auto"
+        Block products of ``"randomized"``; ``"auto"`` for 7 where under a tenth of all components is asked for, else 4.
+    remove_zero_eig : bool, default=False
+        Whether to drop components with eigenvalue zero; they always are where ``n_components`` is ``None``.
+    random_state : int, RandomState or None, default=None
+        Draws the start of the iterative solvers, and the map of ``approximation``.
+    copy_X : bool, default=True
+        Whether to keep a copy of X; if not, X must not be changed afterwards.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+    center : bool, default=True
+        Whether to take away the mean in the kernel's space.
+    inverse : {"ridge", "fixed-point"}, default="ridge"
+        How ``inverse_transform`` finds pre-images: by a ridge regression of rows on components, or, for the RBF
+        kernel, by the fixed-point iteration of Mika et al. (1999) towards the nearest feature vector.
+    approximation : map or None, default=None
+        An unfitted ``FourierFeatures``, ``Nystroem`` or ``PolynomialMap``: the components are then those of its
+        features, which is PCA of an approximate K. ``eigen_solver`` then has no part.
+    memory : int, str or None, default=None
+        Bytes of K to hold at most, as a number or ``"1GB"``; by default half of what is available.
+    max_time : float or None, default=None
+        Seconds; ``"lanczos"`` then returns the best so far with a warning.
+    verbose : int or bool, default=False
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    eigenvalues_ : array of shape (r,)
+        From the largest down.
+    eigenvectors_ : array of shape (n, r)
+        Of unit length; in each, the entry largest in size is positive.
+    explained_variance_ratio_ : array of shape (r,)
+        Eigenvalues over the sum of all eigenvalues, found and not.
+    dual_coef_ : array of shape (n, d)
+        With ``fit_inverse_transform`` and ``inverse="ridge"``: the coefficients of the inverse.
+    X_transformed_fit_ : array of shape (n, r)
+        With ``fit_inverse_transform``: projections of the training rows.
+    X_fit_ : array or CSR of shape (n, d)
+        The training rows.
+    gamma_ : float
+        The gamma used, where the kernel was given by name.
+    kernel_ : Kernel
+        The kernel used.
+    approximation_ : map
+        The fitted map, where there is one.
+    certificate_ : Certificate
+        The worst ``‖K v - λ v‖ / max(λ, 10⁻³ λ₁)``.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.pca import KernelPCA
+    >>> angle = np.linspace(0, 6, 200)
+    >>> X = np.column_stack([np.cos(angle), np.sin(angle)]) * np.repeat([1.0, 3.0], 100)[:, None]
+    >>> model = KernelPCA(2, kernel="rbf", gamma=1.0).fit(X)
+    >>> model.transform(X).shape, model.certificate_.converged
+    ((200, 2), True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "kernel": [str, callable, Kernel],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "degree": [Interval(Real, 0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "kernel_params": [dict, None],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "fit_inverse_transform": ["boolean"],
+        "eigen_solver": [StrOptions({"auto", "dense", "lanczos", "arpack", "randomized"})],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "iterated_power": [Interval(Integral, 0, None, closed="left"), StrOptions({"auto"})],
+        "remove_zero_eig": ["boolean"],
+        "copy_X": ["boolean"],
+        "center": ["boolean"],
+        "inverse": [StrOptions({"ridge", "fixed-point"})],
+        "approximation": APPROXIMATION,
+        **{name: COMMON[name] for name in ("memory", "max_time", "n_jobs", "verbose", "random_state")},
+    }
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: Any = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        alpha: float = 1.0,
+        fit_inverse_transform: bool = False,
+        eigen_solver: str = "auto",
+        tol: float = 0,
+        max_iter: int | None = None,
+        iterated_power: int | str = "auto",
+        remove_zero_eig: bool = False,
+        random_state: Any = None,
+        copy_X: bool = True,
+        n_jobs: int | None = None,
+        center: bool = True,
+        inverse: str = "ridge",
+        approximation: Any = None,
+        memory: int | str | None = None,
+        max_time: float | None = None,
+        verbose: int | bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.alpha = alpha
+        self.fit_inverse_transform = fit_inverse_transform
+        self.eigen_solver = eigen_solver
+        self.tol = tol
+        self.max_iter = max_iter
+        self.iterated_power = iterated_power
+        self.remove_zero_eig = remove_zero_eig
+        self.random_state = random_state
+        self.copy_X = copy_X
+        self.n_jobs = n_jobs
+        self.center = center
+        self.inverse = inverse
+        self.approximation = approximation
+        self.memory = memory
+        self.max_time = max_time
+        self.verbose = verbose
+
+    def __sklearn_tags__(self) -> Any:
+        tags = kernel_tags(super().__sklearn_tags__(), self.kernel)
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.eigenvalues_.shape[0])
+
+    # ---- fit ----------------------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the components.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows; the square Gram matrix where the kernel is precomputed.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        KernelPCA
+            The fitted estimator.
+        """
+        clock = Clock(self.max_time)
+        with as_before_unless_done(self):
+            X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", copy=self.copy_X)
+            self._check_inverse(X)
+            kernel = resolve(
+                self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, params=self.kernel_params
+            )
+            for name in OPTIONAL:
+                self.__dict__.pop(name, None)
+            self.gamma_ = 1.0 / X.shape[1] if self.gamma is None else self.gamma
+            self.X_fit_ = X
+            spectrum, self.kernel_ = self._spectrum(X, kernel, clock)
+            self._keep(spectrum)
+            if self.fit_inverse_transform:
+                self._fit_inverse(X)
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _spectrum(self, X: Any, kernel: Kernel, clock: Clock) -> tuple[Spectrum, Kernel]:
+        n = X.shape[0]
+        ask = Request(
+            n if self.n_components is None else min(self.n_components, n),
+            self.eigen_solver,
+            self.center,
+            self.tol,
+            self.max_iter,
+            None if isinstance(self.iterated_power, str) else self.iterated_power,
+        )
+        if self.approximation is not None:
+            if self.eigen_solver != "auto":
+                raise ValueError(
+                    f"eigen_solver={self.eigen_solver!r} has no part where approximation= is given; leave 'auto'."
+                )
+            features = adapted(self, kernel)
+            spectrum = by_features(features.fit_transform(wide(X)), ask, clock)
+            self.approximation_ = features
+            return spectrum, features.kernel_
+        gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
+        with progress(self.verbose, "KernelPCA") as tick:
+            return by_gram(gram, wide(X), ask, check_random_state(self.random_state), clock, tick), kernel
+
+    def _keep(self, spectrum: Spectrum) -> None:
+        values = self._cleaned(spectrum)
+        vectors = svd_flip(spectrum.vectors, None)[0]
+        signs = np.sign(np.einsum("ij,ij->j", vectors, spectrum.vectors))
+        kept = np.ones(values.size, dtype=bool)
+        if self.remove_zero_eig or self.n_components is None:
+            kept = values > 0
+        self.certificate_ = spectrum.certificate
+        self.eigenvalues_, self.eigenvectors_ = values[kept], np.ascontiguousarray(vectors[:, kept])
+        trace = spectrum.trace
+        self.explained_variance_ratio_ = self.eigenvalues_ / trace if trace > 0 else np.zeros(self.eigenvalues_.size)
+        if spectrum.directions is not None:
+            self._projector = (spectrum.directions * np.where(signs == 0, 1.0, signs))[:, kept]
+        else:
+            roots = np.sqrt(self.eigenvalues_)
+            self._projector = np.divide(self.eigenvectors_, roots, out=np.zeros(self.eigenvectors_.shape), where=roots > 0)
+            if self.center:
+                # Already so, to rounding; exactly so, the mean of a new row's kernel values drops out.
+                self._projector -= self._projector.mean(axis=0)
+        self._shift = spectrum.means @ self._projector
+
+    def _cleaned(self, spectrum: Spectrum) -> NDArray[np.float64]:
+        """Eigenvalues with what is rounding set to zero; a warning where K is visibly not positive semi-definite."""
+        largest = float(np.abs(spectrum.values).max(initial=0.0))
+        if spectrum.smallest < -NEGATIVE * largest:
+            warnings.warn(
+                f"the Gram matrix has the eigenvalue {spectrum.smallest:.3g} beside its largest, {largest:.3g}, so "
+                "this is no kernel on these rows; negative eigenvalues are set to zero. See gramian.kernels.is_kernel.",
+                PositiveSpectrumWarning,
+                stacklevel=4,
+            )
+        return np.where(spectrum.values > NEGLIGIBLE[self.X_fit_.dtype] * largest, spectrum.values, 0.0)
+
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
+        """Find the components and project the same rows on them, which costs nothing more.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        array of shape (n, r)
+            The projections.
+        """
+        self.fit(X)
+        return self._projections()
+
+    def _projections(self) -> NDArray[Any]:
+        return (self.eigenvectors_ * np.sqrt(self.eigenvalues_)).astype(self.X_fit_.dtype, copy=False)
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Project rows on the components, by tiles of at most ``memory`` bytes.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d)
+            Rows; k(new, train) where the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (m, r)
+            The projections, in the dtype of X.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+        if hasattr(self, "approximation_"):
+            K = self.approximation_.transform(X)
+        else:
+            K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(K @ self._projector - self._shift).astype(X.dtype, copy=False)
+
+    # ---- the way back -------------------------------------------------------------------------------------------
+
+    def _check_inverse(self, X: Any) -> None:
+        if not self.fit_inverse_transform:
+            return
+        if is_precomputed(self.kernel):
+            raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
+        if sp.issparse(X):
+            raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
+
+    def _fit_inverse(self, X: NDArray[Any]) -> None:
+        self.X_transformed_fit_ = self._projections()
+        if self.inverse == "fixed-point":
+            inside = self.kernel_.kernel if isinstance(self.kernel_, Scaled) else self.kernel_
+            if not isinstance(inside, RBF):
+                raise ValueError(
+                    f"inverse='fixed-point' is for the RBF kernel, and the kernel is {self.kernel_!r}; use 'ridge'."
+                )
+            return
+        means: Any = {"memory": self.memory, "n_jobs": self.n_jobs, "random_state": self.random_state}
+        try:
+            self._inverse = KernelRidge(self.alpha, kernel=self.kernel_, **means).fit(wide(self.X_transformed_fit_), X)
+        except ValueError as error:
+            raise ValueError(
+                f"inverse='ridge' needs {self.kernel_!r} to take {self._n_features_out} components in place of "
+                f"{X.shape[1]} inputs ({error}); use inverse='fixed-point', or one lengthscale for all inputs."
+            ) from error
+        self.dual_coef_ = self._inverse.dual_coef_
+
+    def inverse_transform(self, X: Any) -> NDArray[Any]:
+        """Find rows whose projections are given ones, as nearly as can be.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, r)
+            Projections.
+
+        Returns
+        -------
+        array of shape (m, d)
+            Pre-images, in the dtype of X.
+        """
+        check_is_fitted(self)
+        if not self.fit_inverse_transform:
+            raise NotFittedError(
+                "The fit_inverse_transform parameter was not set to True when instantiating and hence the inverse "
+                "transform is not available."
+            )
+        X = check_array(X, dtype=DTYPES)
+        if X.shape[1] != self._n_features_out:
+            raise ValueError(f"X must have one column for each of {self._n_features_out} components, got {X.shape}.")
+        if self.inverse == "ridge":
+            found = self._inverse.predict(X)
+        else:
+            found = self._by_fixed_point(wide(X))
+        return np.asarray(found).astype(X.dtype, copy=False)
+
+    def _by_fixed_point(self, T: NDArray[np.float64]) -> NDArray[np.float64]:
+        rows, n = wide(self.X_fit_), self.X_fit_.shape[0]
+        roots = np.sqrt(self.eigenvalues_)
+        expansion = np.divide(self.eigenvectors_, roots, out=np.zeros(self.eigenvectors_.shape), where=roots > 0)
+        if self.center:
+            expansion -= expansion.mean(axis=0)
+        out, stuck, clock = np.empty((T.shape[0], rows.shape[1])), 0, Clock(self.max_time)
+        for part in spans(T.shape[0], max(memory_budget(self.memory) // (4 * 8 * n), 1)):
+            weights = T[part] @ expansion.T + (1.0 / n if self.center else 0.0)
+            found = fixed_point(self.kernel_, rows, weights, self._first_guess(T[part], rows), clock=clock)
+            out[part] = found.points
+            stuck += int(np.count_nonzero(~found.converged))
+        if stuck:
+            warnings.warn(
+                f"KernelPCA: {stuck} of {T.shape[0]} pre-images did not settle; these projections are far from those "
+                "of any row. Keep more components, or use inverse='ridge'.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return out
+
+    def _first_guess(self, T: NDArray[np.float64], rows: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The mean of the training rows whose projections are nearest."""
+        from sklearn.neighbors import NearestNeighbors
+
+        index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, rows.shape[0])).fit(wide(self.X_transformed_fit_))
+        return np.asarray(rows[index.kneighbors(T, return_distance=False)].mean(axis=1))
