@@ -24,6 +24,8 @@ DENSE_ROWS = 1000
 """Rows up to which a full decomposition takes no longer than Lanczos would."""
 BASIS = 5
 """Lanczos keeps up to about this many vectors for each one asked for."""
+SINGLE = 1e-6
+"""Residuals that float32 products can be expected to reach."""
 TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "arpack": 0.0, "randomized": 1e-2}
 """What ``tol=0`` means to each solver."""
 
@@ -117,10 +119,9 @@ def by_gram(
     solver = _solver(ask, n)
     if solver == "dense":
         return _dense(gram, ask, clock)
-    K, stored = _operator(gram, X, ask.rank)
+    K = _exact(gram, X)
     means = (K @ np.ones((n, 1)))[:, 0] / n if ask.center else np.zeros(n)
-    A = eigen.Centred(K) if ask.center else K
-    pairs = _iterate(A, solver, ask, rng, clock, tick, stored)
+    pairs = _iterate(gram, K, solver, ask, rng, clock, tick)
     trace = float(gram.diagonal().sum(dtype=np.float64) - n * means.mean())
     return Spectrum(pairs.values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate)
 
@@ -138,28 +139,45 @@ def _solver(ask: Request, n: int) -> str:
     return ask.solver
 
 
-def _operator(gram: Gram, X: Any, rank: int) -> tuple[Any, bool]:
-    """K to multiply by, and whether all of it is held."""
-    if isinstance(gram.kernel, Precomputed):
-        return X, True
-    basis = 2 * BASIS * rank * 8 * gram.shape[0]
-    K = SymmetricGram(gram, max(gram.memory - basis, 0), np.float64)
-    return K, K.stored == 1.0
+def _exact(gram: Gram, X: Any, memory: int = 0) -> Any:
+    """K in float64, to multiply by."""
+    return X if isinstance(gram.kernel, Precomputed) else SymmetricGram(gram, memory, np.float64)
 
 
 def _iterate(
-    A: Any, solver: str, ask: Request, rng: np.random.RandomState, clock: Clock, tick: Tick, stored: bool
+    gram: Gram, K: Any, solver: str, ask: Request, rng: np.random.RandomState, clock: Clock, tick: Tick
 ) -> eigen.Eigenpairs:
     tol = ask.tol or TOLERANCE[solver]
+    budget = max(gram.memory - 2 * BASIS * ask.rank * 8 * gram.shape[0], 0)
     if solver == "lanczos":
-        # Where K is made anew for every product, fewer and wider products are cheaper.
-        block = int(np.clip(ask.rank // 6, 4, 16) if stored else np.clip(ask.rank // 2, 4, 32))
-        means: Any = {"random_state": rng, "clock": clock, "tick": tick}
-        return eigen.lanczos(A, ask.rank, tol=tol, max_iter=ask.max_iter, block=block, **means)
+        return _lanczos(gram, K, ask, tol, budget, {"random_state": rng, "clock": clock, "tick": tick})
+    if isinstance(K, SymmetricGram):
+        K = SymmetricGram(gram, budget, np.float64)
+    A = eigen.Centred(K) if ask.center else K
     if solver == "arpack":
         return eigen.arpack(A, ask.rank, tol=tol, max_iter=ask.max_iter, random_state=rng, clock=clock)
     power = ask.power if ask.power is not None else (7 if ask.rank < 0.1 * A.shape[0] else 4)
     return eigen.randomized(A, ask.rank, power=power, tol=tol, random_state=rng, clock=clock)
+
+
+def _lanczos(gram: Gram, K: Any, ask: Request, tol: float, budget: int, means: dict[str, Any]) -> eigen.Eigenpairs:
+    """Lanczos on K in float32, certified in float64; in float64 from there where that is not good enough."""
+    exact = eigen.Centred(K) if ask.center else K
+    pairs = None
+    if isinstance(K, SymmetricGram) and tol >= SINGLE:
+        rough = SymmetricGram(gram, budget, np.float32)
+        # Where K is made anew for every product, fewer and wider products are cheaper.
+        block = int(np.clip(ask.rank // 4, 4, 16) if rough.stored == 1.0 else np.clip(ask.rank // 2, 4, 32))
+        A = eigen.Centred(rough) if ask.center else rough
+        pairs = eigen.lanczos(A, ask.rank, tol=tol, max_iter=ask.max_iter, block=block, exact=exact, **means)
+        del rough, A
+        if pairs.certificate.converged or pairs.exhausted:
+            return pairs
+    if isinstance(K, SymmetricGram):
+        K = SymmetricGram(gram, budget, np.float64)
+    A = eigen.Centred(K) if ask.center else K
+    start = None if pairs is None else pairs.vectors
+    return eigen.lanczos(A, ask.rank, tol=tol, max_iter=ask.max_iter, start=start, **means)
 
 
 def _dense(gram: Gram, ask: Request, clock: Clock) -> Spectrum:

@@ -84,7 +84,7 @@ class FourierFeatures(_Waves):
     """Random Fourier features of a stationary kernel, a cosine and a sine for each frequency.
 
     ``ψ(x) = √(k(0)/D) (cos ω₁ᵀx … cos ω_Dᵀx, sin ω₁ᵀx … sin ω_Dᵀx)`` with D = ``n_components`` / 2 frequencies from
-    the kernel's spectral measure, so that ``<ψ(x), ψ(z)>`` is ``k(x, z)`` on average and ``k(x, x)`` exactly. Rows are
+    the kernel's spectral measure, so that ``<ψ(x), ψ(z)>`` is ``k(x, z)`` on average, and exactly where z = x. Rows are
     moved by ``center_`` first, which changes no inner product and keeps float32 phases small.
 
     Parameters
@@ -93,7 +93,8 @@ class FourierFeatures(_Waves):
         A kernel with a spectral measure: RBF, Matern, RationalQuadratic, Laplace, Periodic, Constant; their multiples,
         sums and products.
     n_components : int, default=100
-        Features in all, an even number: twice the number of frequencies.
+        Features in all, two for each frequency. Where the number is odd, the last frequency has one, a cosine with a
+        random phase.
     method : {"orthogonal", "iid", "sorf", "qmc"}, default="orthogonal"
         How frequencies are drawn. Orthogonal ones err less than independent ones at the same cost. ``"orthogonal"``
         and ``"sorf"`` need a rotation-invariant part in the spectral measure (lengthscales apart), which Laplace and
@@ -107,8 +108,10 @@ class FourierFeatures(_Waves):
 
     Attributes
     ----------
-    frequencies_ : array of shape (d, n_components / 2)
-        ω, one in each column.
+    frequencies_ : array of shape (d, m)
+        ω, one in each column, m = ⌈n_components / 2⌉.
+    offset_ : array of shape (m,)
+        Phases: zero, except for a frequency without its sine.
     center_ : array of shape (d,)
         Mean of the rows of ``fit``; zero where they were sparse.
     kernel_ : Kernel
@@ -131,7 +134,7 @@ class FourierFeatures(_Waves):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [str, callable, Kernel],
-        "n_components": [Interval(Integral, 2, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
         "method": [StrOptions(set(METHODS))],
         "gamma": [Interval(Real, 0, None, closed="left"), None],
         "random_state": ["random_state"],
@@ -172,16 +175,15 @@ class FourierFeatures(_Waves):
             The fitted map.
         """
         X = self._validated(X, reset=True)
-        if self.n_components % 2:
-            raise ValueError(
-                f"n_components must be even, a cosine and a sine for each frequency; got {self.n_components}, "
-                f"pass {self.n_components + 1}."
-            )
         if self.gamma is not None and not isinstance(self.kernel, str):
             raise ValueError("gamma belongs to a kernel given by name; set the lengthscale on the kernel itself.")
         kernel = resolve(self.kernel, X, gamma=self.gamma)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**32, dtype=np.uint64))
-        self.frequencies_ = draw(kernel, X.shape[1], self.n_components // 2, self.method, rng).T
+        size = (self.n_components + 1) // 2
+        self.frequencies_ = draw(kernel, X.shape[1], size, self.method, rng).T
+        self.offset_ = np.zeros(size)
+        if self.n_components % 2:
+            self.offset_[-1] = rng.uniform(0.0, 2.0 * np.pi)
         self.center_ = np.mean(X, axis=0, dtype=np.float64) if isinstance(X, np.ndarray) else np.zeros(X.shape[1])
         self.kernel_ = kernel
         self._n_features_out = self.n_components
@@ -203,7 +205,8 @@ class FourierFeatures(_Waves):
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         scale = math.sqrt(2.0 * self.kernel_.amplitude / self._n_features_out)
-        return pairs_of_waves(X, self.center_, self.frequencies_, scale, self.n_jobs)
+        size = self._n_features_out
+        return pairs_of_waves(X, self.center_, self.frequencies_, self.offset_, scale, size, self.n_jobs)
 
 
 class RBFSampler(_Waves):

@@ -21,9 +21,15 @@ SMALL = 1 << 17
 
 
 def pairs_of_waves(
-    X: Any, center: NDArray[Any], W: NDArray[np.float64], scale: float, n_jobs: int | None
+    X: Any,
+    center: NDArray[Any],
+    W: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    scale: float,
+    size: int,
+    n_jobs: int | None,
 ) -> NDArray[Any]:
-    """Return ``scale · (cos P, sin P)`` side by side, ``P = (X - center) @ W``.
+    """Return the first columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``.
 
     Both come from one tangent: with ``t = tan(p/2)`` and ``u = 2/(1 + t²)``, ``cos p = u - 1`` and ``sin p = t u``,
     to a few units of rounding. NumPy's tangent is vectorised in double precision where its cosine is not.
@@ -36,24 +42,28 @@ def pairs_of_waves(
         What is subtracted first.
     W : array of shape (d, m)
         Frequencies.
+    offset : array of shape (m,)
+        Phases.
     scale : float
         Factor of every entry.
+    size : int
+        Columns, 2 m or fewer.
     n_jobs : int or None
         Threads; ``None`` for every core.
 
     Returns
     -------
-    array of shape (n, 2 m)
+    array of shape (n, size)
         In the dtype of X.
     """
     m = W.shape[1]
-    out = np.empty((X.shape[0], 2 * m), X.dtype)
+    out = np.empty((X.shape[0], size), X.dtype)
 
     def waves(rows: slice, t: NDArray[Any], u: NDArray[Any]) -> None:
-        np.multiply(t, u, out=out[rows, m:])
+        np.multiply(t[:, : size - m], u[:, : size - m], out=out[rows, m:])
         np.subtract(u, scale, out=out[rows, :m])
 
-    _by_blocks(X, center, W, None, scale, waves, n_jobs)
+    _by_blocks(X, center, W, offset, scale, waves, n_jobs)
     return out
 
 
@@ -93,18 +103,17 @@ def _by_blocks(
     X: Any,
     center: NDArray[Any],
     W: NDArray[np.float64],
-    offset: NDArray[np.float64] | None,
+    offset: NDArray[np.float64],
     scale: float,
     use: Callable[[slice, NDArray[Any], NDArray[Any]], None],
     n_jobs: int | None,
 ) -> None:
     """Hand ``t``, tangents of half the phases, and ``2 scale / (1 + t²)`` to ``use``, block by block."""
     half = np.ascontiguousarray(0.5 * W, X.dtype)
-    shift = None if offset is None else np.asarray(0.5 * offset, X.dtype)
     dense = isinstance(X, np.ndarray)
-    if not dense and np.any(center):
-        # A sparse X stays as it is: the centre moves the phases instead.
-        shift = np.asarray(-0.5 * (center @ W), X.dtype)
+    # A sparse X stays as it is: the centre moves the phases instead.
+    shift = np.asarray(0.5 * (offset if dense else offset - center @ W), X.dtype)
+    shifted = bool(np.any(shift))
     middle = np.asarray(center, X.dtype) if dense and np.any(center) else None
     n, m = X.shape[0], W.shape[1]
     height = max(CELLS // m, 1)
@@ -118,7 +127,7 @@ def _by_blocks(
                 np.matmul(part, half, out=t)
             else:
                 t[:] = part @ half
-            if shift is not None:
+            if shifted:
                 t += shift
             np.tan(t, out=t)
             np.multiply(t, t, out=u)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -45,12 +45,15 @@ class Eigenpairs:
         The smallest value seen on the way: an upper bound on the smallest eigenvalue.
     certificate : Certificate
         The worst relative residual ``‖A v - λ v‖ / max(λ, 10⁻³ λ₁)``.
+    exhausted : bool, default=False
+        Whether iterations or time ran out.
     """
 
     values: Array
     vectors: Array
     smallest: float
     certificate: Certificate
+    exhausted: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -150,6 +153,8 @@ def lanczos(
     tol: float = 1e-5,
     max_iter: int | None = None,
     block: int | None = None,
+    start: Array | None = None,
+    exact: Operator | None = None,
     random_state: np.random.RandomState | None = None,
     clock: Clock | None = None,
     tick: Tick = silent,
@@ -172,6 +177,10 @@ def lanczos(
         Products with a block at most; 300 by default.
     block : int or None, default=None
         Vectors multiplied at once; a third of the rank by default, between 4 and 32.
+    start : array of shape (n, block) or None, default=None
+        Where to start; at random by default.
+    exact : operator or None, default=None
+        The operator whose residuals count, where A is a cheaper copy of it in lower precision.
     random_state : numpy.random.RandomState or None, default=None
         Draws the start.
     clock : Clock or None, default=None
@@ -196,7 +205,9 @@ def lanczos(
     rng = random_state or np.random.RandomState(0)
     n, limit = A.shape[0], 300 if max_iter is None else max_iter
     b = int(np.clip(rank // 3, 4, 32)) if block is None else block
-    basis = _Basis(n, min(max(4 * rank, rank + 12 * b), n - b), b, rng)
+    first = rng.standard_normal((n, b)) if start is None else start
+    b = first.shape[1]
+    basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), first, rng)
     steps, worst, stop = 0, np.inf, ""
     values, S = np.zeros(0), np.zeros((0, 0))
     while worst > 0.5 * tol:
@@ -216,9 +227,11 @@ def lanczos(
         tick(steps, residual=worst)
     vectors = basis.vectors @ S[:, :rank]
     advice = f"stopped by {stop}; allow more, or ask for fewer components." if stop else "loosen tol, or use 'dense'."
-    return _certified(
-        A, values[:rank], vectors, float(values[-1]), tol, iterations=steps, clock=clock, advice=advice
+    judge = A if exact is None else exact
+    found = _certified(
+        judge, values[:rank], vectors, float(values[-1]), tol, iterations=steps, clock=clock, advice=advice
     )
+    return replace(found, exhausted=bool(stop))
 
 
 class _Basis:
@@ -227,12 +240,12 @@ class _Basis:
     ``A Q = Q H + N Bᵀ`` with the next block N, where B is zero except for the last rows.
     """
 
-    def __init__(self, n: int, room: int, block: int, rng: np.random.RandomState) -> None:
-        self._Q = np.zeros((n, room), order="F")
+    def __init__(self, room: int, first: Array, rng: np.random.RandomState) -> None:
+        self._Q = np.zeros((first.shape[0], room), order="F")
         self._H = np.zeros((room, room))
         self._rng = rng
         self.room, self.size = room, 0
-        self._next = np.linalg.qr(rng.standard_normal((n, block)))[0]
+        self._next = np.linalg.qr(first)[0]
 
     @property
     def vectors(self) -> Array:

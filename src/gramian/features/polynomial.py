@@ -1,0 +1,324 @@
+"""Polynomial maps whose inner products are polynomial kernels exactly."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import reduce
+from numbers import Integral, Real
+from operator import mul
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from scipy.special import gammaln
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+
+from gramian.gram.tiles import memory_budget, readable, run, spans, worker_count
+from gramian.kernels import Kernel, Linear, Polynomial, polynomial
+
+__all__ = ["PolynomialMap"]
+
+DTYPES = [np.float64, np.float32]
+CELLS = 1 << 18
+"""Entries of a block of rows."""
+
+
+@dataclass(frozen=True, eq=False)
+class Monomials:
+    """Products of inputs, each an earlier one times one input, in order of degree.
+
+    Parameters
+    ----------
+    parents, inputs : list of array
+        For each degree from 1: which monomial of the degree below, and which input.
+    log_factorials : array of shape (m,)
+        log Π_i j_i!, where j_i is the power of input i.
+    """
+
+    parents: list[NDArray[np.intp]]
+    inputs: list[NDArray[np.intp]]
+    log_factorials: NDArray[np.float64]
+
+    @property
+    def degrees(self) -> NDArray[np.intp]:
+        """Degree of every monomial."""
+        return np.repeat(np.arange(len(self.parents) + 1), [1, *(p.size for p in self.parents)])
+
+    @classmethod
+    def of(cls, basis: str, d: int, degree: int) -> Monomials:
+        """List the monomials of a basis.
+
+        Parameters
+        ----------
+        basis : {"total", "box", "ordered"}
+            Which.
+        d : int
+            Number of inputs.
+        degree : int
+            Total degree, or for the box the degree in each input.
+
+        Returns
+        -------
+        Monomials
+            From the constant up.
+        """
+        parents, inputs, factorials = [], [], [np.zeros(1)]
+        last, run_length = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
+        for _ in range(degree * d if basis == "box" else degree):
+            # A child appends an input: any of them, or in the other bases one not before the last.
+            first = np.zeros_like(last) if basis == "ordered" else last
+            if basis == "box":
+                first = last + (run_length == degree)
+            counts = np.maximum(d - first, 0)
+            parent = np.repeat(np.arange(last.size), counts)
+            if parent.size == 0:
+                break
+            offset = np.arange(parent.size) - np.repeat(np.cumsum(counts) - counts, counts)
+            child = first[parent] + offset
+            longer = np.where(child == last[parent], run_length[parent] + 1, 1)
+            factorials.append(factorials[-1][parent] + np.log(longer))
+            parents.append(parent)
+            inputs.append(child)
+            last, run_length = child, longer
+        return cls(parents, inputs, np.concatenate(factorials))
+
+
+class PolynomialMap(TransformerMixin, BaseEstimator):
+    """All products of powers of the inputs, weighted so that inner products are a kernel exactly.
+
+    With k = ``degree`` and d inputs:
+
+    - ``"total"``: monomials of total degree at most k, weighted so that ``<ψ(x), ψ(z)> = (offset + <x, z>)^k``;
+      C(d+k, k) of them (C(d+k-1, k) of degree k alone where ``offset`` is zero).
+    - ``"box"``: every ``Π_i x_i^{j_i}`` with 0 ≤ j_i ≤ k, (k+1)^d of them; the kernel is ``Π_i Σ_{j≤k} (x_i z_i)^j``.
+    - ``"ordered"``: every product ``x_{J1} … x_{Jr}`` of r ≤ k inputs in order, (d^(k+1) - 1)/(d - 1) of them; the
+      kernel is ``Σ_{r≤k} <x, z>^r``.
+
+    Parameters
+    ----------
+    degree : int, default=2
+        k.
+    basis : {"total", "box", "ordered"}, default="total"
+        Which products.
+    offset : float, default=1.0
+        Of ``"total"``, >= 0: the larger, the smaller the share of high degrees.
+    memory : int, str or None, default=None
+        Bytes that the features of the rows of ``fit`` may take; by default half of what is available.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+
+    Attributes
+    ----------
+    n_output_features_ : int
+        How many features, known before any is computed.
+    kernel_ : Kernel
+        The kernel that the map makes explicit.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.features.polynomial import PolynomialMap
+    >>> X = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> psi = PolynomialMap(degree=2).fit(X)
+    >>> psi.get_feature_names_out().tolist()
+    ['1', 'x0', 'x1', 'x0^2', 'x0 x1', 'x1^2']
+    >>> psi.transform(X) @ psi.transform(X).T
+    array([[ 36., 144.],
+           [144., 676.]])
+    >>> psi.kernel_
+    Polynomial(2)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "degree": [Interval(Integral, 1, None, closed="left")],
+        "basis": [StrOptions({"total", "box", "ordered"})],
+        "offset": [Interval(Real, 0, None, closed="left")],
+        "memory": [None, str, Interval(Real, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        degree: int = 2,
+        basis: str = "total",
+        offset: float = 1.0,
+        *,
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.degree = degree
+        self.basis = basis
+        self.offset = offset
+        self.memory = memory
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def output_size(self, d: int) -> int:
+        """Return the number of features of d inputs, without computing any.
+
+        Parameters
+        ----------
+        d : int
+            Number of inputs.
+
+        Returns
+        -------
+        int
+            The number, however large.
+
+        Examples
+        --------
+        >>> from gramian.features.polynomial import PolynomialMap
+        >>> PolynomialMap(3).output_size(100), PolynomialMap(3, "box").output_size(100) > 10**60
+        (176851, True)
+        """
+        k = self.degree
+        if self.basis == "box":
+            return int((k + 1) ** d)
+        if self.basis == "ordered":
+            return int(sum(d**r for r in range(k + 1)))
+        return math.comb(d + k, k) if self.offset > 0 else math.comb(d + k - 1, k)
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Count the features and list the products; of X only the shape counts.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        PolynomialMap
+            The fitted map.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES)
+        if self.basis != "total" and self.offset != 1.0:
+            raise ValueError(f"offset belongs to basis='total', got offset={self.offset} with basis={self.basis!r}.")
+        n, d = X.shape
+        size = self.output_size(d)
+        # Of sparse rows only the nonzero products are kept; the list of all products must fit all the same.
+        needed = 40 * size + (X.dtype.itemsize * n * size if isinstance(X, np.ndarray) else 0)
+        if needed > memory_budget(self.memory):
+            raise MemoryError(
+                f"basis={self.basis!r} of degree {self.degree} on {d} inputs has {size:,} features, and {n:,} rows of "
+                f"them take {readable(needed)}; memory is {readable(memory_budget(self.memory))}. Lower degree, raise "
+                "memory=, or use the kernel (kernel=Polynomial(...)), which never computes them."
+            )
+        self.n_output_features_ = size
+        self.kernel_ = self._kernel(d)
+        self._monomials = Monomials.of(self.basis, d, self.degree)
+        self._weights = self._weighting(self._monomials)
+        return self
+
+    def _kernel(self, d: int) -> Kernel:
+        ones = [1.0] * (self.degree + 1)
+        if self.basis == "total":
+            return Polynomial(self.degree, 1.0, float(self.offset))
+        if self.basis == "ordered":
+            return polynomial(Linear(), ones)
+        return reduce(mul, [polynomial(Linear(), ones).on(i) for i in range(d)])
+
+    def _weighting(self, monomials: Monomials) -> NDArray[np.float64]:
+        """Weight of every product; zero for those that ``offset=0`` leaves out."""
+        if self.basis != "total":
+            return np.ones(monomials.log_factorials.size)
+        k, r = self.degree, monomials.degrees
+        squared = np.exp(gammaln(k + 1) - gammaln(k - r + 1) - monomials.log_factorials)
+        # Exact integers, but for the rounding of the logarithms.
+        return np.sqrt(np.round(squared) * np.power(float(self.offset), k - r))
+
+    def transform(self, X: Any) -> Any:
+        """Return the features of some rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array or CSR of shape (n, n_output_features_)
+            The features, sparse where X is, in the dtype of X.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        if not isinstance(X, np.ndarray):
+            return self._sparse(X)
+        kept = self._weights > 0
+        weights = self._weights[kept].astype(X.dtype)
+        out = np.empty((X.shape[0], self.n_output_features_), X.dtype)
+
+        def block(rows: slice) -> None:
+            level = np.ones((rows.stop - rows.start, 1), X.dtype)
+            levels = [level]
+            for parents, inputs in zip(self._monomials.parents, self._monomials.inputs, strict=True):
+                level = level[:, parents] * X[rows][:, inputs]
+                levels.append(level)
+            np.multiply(np.concatenate(levels, axis=1)[:, kept], weights, out=out[rows])
+
+        blocks = spans(X.shape[0], max(CELLS // kept.size, 1))
+        run(block, blocks, worker_count(self.n_jobs) if out.size > CELLS else 1)
+        return out
+
+    def _sparse(self, X: Any) -> Any:
+        X = sp.csc_array(X)
+        level = sp.csc_array(np.ones((X.shape[0], 1), X.dtype))
+        levels = [level]
+        for parents, inputs in zip(self._monomials.parents, self._monomials.inputs, strict=True):
+            level = sp.csc_array(level[:, parents].multiply(X[:, inputs]))
+            levels.append(level)
+        kept = self._weights > 0
+        scale = sp.diags_array(self._weights[kept].astype(X.dtype))
+        features = sp.hstack(levels, format="csc")[:, np.flatnonzero(kept)] @ scale
+        return sp.csr_array(features)
+
+    def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
+        """Return the products by name: ``1``, ``x0^2 x1``.
+
+        Parameters
+        ----------
+        input_features : array-like of str or None, default=None
+            Names of the inputs; by default those of ``fit``, or ``x0``, ``x1``, ...
+
+        Returns
+        -------
+        array of shape (n_output_features_,)
+            Names, without the weights.
+        """
+        check_is_fitted(self)
+        inputs = _check_feature_names_in(self, input_features)
+        words: list[tuple[int, ...]] = [()]
+        level = words
+        for parents, appended in zip(self._monomials.parents, self._monomials.inputs, strict=True):
+            level = [(*level[p], i) for p, i in zip(parents.tolist(), appended.tolist(), strict=True)]
+            words = words + level
+        kept = np.flatnonzero(self._weights > 0)
+        return np.array([_name(words[j], inputs) for j in kept], dtype=object)
+
+
+def _name(word: tuple[int, ...], inputs: Any) -> str:
+    """Neighbours that are equal become a power; the order of an ordered product stays."""
+    parts: list[tuple[int, int]] = []
+    for i in word:
+        if parts and parts[-1][0] == i:
+            parts[-1] = (i, parts[-1][1] + 1)
+        else:
+            parts.append((i, 1))
+    return " ".join(f"{inputs[i]}^{power}" if power > 1 else str(inputs[i]) for i, power in parts) or "1"
