@@ -1,43 +1,26 @@
 """How an estimator takes a map ψ with ``<ψ(x), ψ(z)> ≈ k(x, z)`` as its ``approximation=``.
 
-A map is a scikit-learn transformer with ``fit``, ``transform``, ``fit_transform`` and, once fitted, ``kernel_``. If it
-has a parameter ``kernel``, it approximates whatever kernel the estimator has; if not (``PolynomialMap``), its own
-kernel is the estimator's. A map from landmarks also has ``component_indices_`` and ``expansion(w)``, and then the
+See :class:`~gramian.features.base.ExplicitMap` for what a map is. One with a parameter ``kernel`` approximates whatever
+kernel the estimator has; if it has none (``PolynomialMap``), its own kernel is the estimator's. From landmarks, the
 fitted function is a kernel expansion like that of an exact fit.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
 from gramian.kernels import Kernel
 
-__all__ = ["APPROXIMATION", "Map", "adapted", "has_landmarks"]
+__all__ = ["APPROXIMATION", "adapted", "has_landmarks"]
 
-APPROXIMATION: list[Any] = [HasMethods(["fit", "transform", "fit_transform"]), None]
+APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "error"]), None]
 """The constraint on ``approximation=``."""
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
 SHARED = ("memory", "n_jobs", "random_state")
-
-
-class Map(Protocol):
-    """An explicit map from rows to features."""
-
-    kernel_: Kernel
-
-    def fit(self, X: Any, y: Any = None) -> Any:
-        """Fit the map to rows."""
-
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Return the features of rows."""
-
-    def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
-        """Fit the map to rows and return their features."""
 
 
 def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
@@ -52,7 +35,7 @@ def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
 
     Returns
     -------
-    Map
+    ExplicitMap
         A clone.
 
     Examples
@@ -92,7 +75,7 @@ def has_landmarks(features: Any) -> bool:
 
     Parameters
     ----------
-    features : Map
+    features : ExplicitMap
         A fitted map.
 
     Returns

@@ -49,17 +49,16 @@ class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     # ---- what came in -------------------------------------------------------------------------------------------
 
-    def _validated(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
-        """Rows and targets, of shape (n,) or (n, k)."""
+    def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[np.float64]]:
+        """Rows and targets, of shape (n,) or (n, k); ``reset`` where these rows are the first."""
         if self._holds_objects(X):
             X = objects(X, kernel=type(self.kernel).__name__)
             y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
             check_consistent_length(X, y)
             self.n_features_in_ = 1
         else:
-            X, y = validate_data(
-                self, X, y, accept_sparse="csr", dtype=DTYPES, multi_output=True, y_numeric=True, order="C"
-            )
+            options: Any = {"accept_sparse": "csr", "dtype": DTYPES, "order": "C", "reset": reset}
+            X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
         return X, np.asarray(y, dtype=np.float64)
 
     def _validated_rows(self, X: Any) -> Any:

@@ -1,32 +1,36 @@
-"""Kernel ridge regression: exact, iterative or in a Nyström space, with leave-one-out and a certificate."""
+"""Kernel ridge regression: exact, iterative or in the space of a map, with leave-one-out and a certificate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context, clone
-from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
+from gramian.estimators.approximation import APPROXIMATION, adapted, has_landmarks
 from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.expansion import KERNEL, KernelExpansion, as_before_unless_done, rows_of, wide
 from gramian.gram import Gram
-from gramian.gram.tiles import readable
+from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
 from gramian.solvers import pcg
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
-from gramian.solvers.least_squares import LeastSquares, by_cholesky, by_eigenvectors, by_features
+from gramian.solvers.least_squares import LeastSquares, Moments, by_cholesky, by_eigenvectors, by_features
 
 __all__ = ["KernelRidge"]
 
-KERNEL_PARAMETERS = ("gamma", "degree", "coef0", "kernel_params")
-OPTIONAL = ("loo_residuals_", "alphas_", "loo_path_", "approximation_", "_landmarks")
+EXPANSION = ("dual_coef_", "X_fit_", "function_")
+OPTIONAL = (*EXPANSION, "coef_", "loo_residuals_", "alphas_", "loo_path_", "approximation_", "_landmarks", "_moments")
 """What one fit has and the next may not."""
+BLOCK_ROWS = 4096
+"""Rows whose features are held at once where only their moments are wanted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,13 +48,16 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """What a fit leaves behind; ``ridge`` is the diagonal that was added to K, one column per target."""
+    """What a fit leaves behind; ``ridge`` is the diagonal that was added to K, one column per target.
+
+    Without ``dual`` the function is no expansion at rows ``X``, but has the weights ``found.x`` of the features.
+    """
 
     found: LeastSquares
     choice: Choice
-    X: Any
-    dual: NDArray[np.float64]
-    ridge: NDArray[np.float64] | None
+    X: Any = None
+    dual: NDArray[np.float64] | None = None
+    ridge: NDArray[np.float64] | None = None
     features: Any = None
     landmarks: NDArray[np.intp] | None = None
 
@@ -83,9 +90,10 @@ class KernelRidge(KernelExpansion):
     solver : {"auto", "cholesky", "pcg"}, default="auto"
         ``"cholesky"`` factorises K in one n x n float64 array; ``"pcg"`` is preconditioned conjugate gradients, for
         which K need not fit in memory. ``"auto"`` decides by n, ``memory``, ``tol`` and alpha; see ``solver_``.
-    approximation : Nystroem or None, default=None
-        An unfitted map; the ridge is then solved in its space, and only its landmarks are kept. Its own kernel
-        parameters are left at their defaults, for it takes the kernel of this estimator.
+    approximation : map or None, default=None
+        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: the ridge is then solved in its space, for
+        the kernel that it makes explicit, and ``partial_fit`` takes the rows in parts. The kernel is set here and left
+        at the default there; ``PolynomialMap`` has a kernel of its own, and the kernel here is left at the default.
     memory : int, str or None, default=None
         Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
     tol : float, default=1e-6
@@ -106,7 +114,10 @@ class KernelRidge(KernelExpansion):
     Attributes
     ----------
     dual_coef_ : array of shape (n,) or (n, k)
-        Coefficients, float64; at the landmarks where there is an approximation.
+        Coefficients, float64; at the landmarks of a ``Nystroem`` approximation, and absent with other maps.
+    coef_ : array of shape (m,) or (m, k)
+        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        ``function_``.
     X_fit_ : array, CSR or array of object of shape (n, d)
         The rows they belong to.
     function_ : Function or array of Function
@@ -155,7 +166,7 @@ class KernelRidge(KernelExpansion):
         "alphas": ["array-like", None],
         "store_loo": ["boolean"],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
-        "approximation": [HasMethods(["fit_transform", "transform", "expansion"]), None],
+        "approximation": APPROXIMATION,
         "random_state": COMMON["random_state"],
         "warm_start": COMMON["warm_start"],
     }
@@ -316,43 +327,101 @@ class KernelRidge(KernelExpansion):
             return None
         return np.asarray(last.reshape(-1, p.Y.shape[1])[p.rows])
 
+    # ---- in the space of a map ----------------------------------------------------------------------------------
+
     def _solve_in_features(self, p: _Problem, clock: Clock) -> _Fit:
-        """Ridge in the space of a map, whose landmarks then carry the function."""
+        self._check_features(p)
+        features, rows = adapted(self, p.kernel), wide(rows_of(p.kernel, p.X, p.rows))
+        if has_landmarks(features) or p.ridge is None or self.store_loo:
+            F = features.fit_transform(rows)
+            F = F.astype(np.float64, copy=False) if isinstance(F, np.ndarray) else F.toarray()
+            options: Any = {"grid": p.grid, "loo": self.store_loo, "tol": self.tol, "clock": clock}
+            return self._in_features(by_features(F, p.Y, p.ridge, p.weights, **options), features, p)
+        moments = self._moments_of(features.fit(rows), rows, p)
+        return self._in_features(moments.solve(p.ridge, tol=self.tol, clock=clock), features, p)
+
+    def _check_features(self, p: _Problem) -> None:
         if self.solver != "auto":
             raise ValueError(f"solver={self.solver!r} has no part where approximation= is given; leave solver='auto'.")
         if p.ridge is not None and p.ridge.min() == 0:
             raise ValueError("alpha=0 interpolates, which an approximation of the kernel cannot; use alpha > 0.")
-        features = self._map(p.kernel)
-        F = features.fit_transform(wide(rows_of(p.kernel, p.X, p.rows))).astype(np.float64, copy=False)
-        options: Any = {"grid": p.grid, "loo": self.store_loo, "tol": self.tol, "clock": clock}
-        found = by_features(F, p.Y, p.ridge, p.weights, **options)
+
+    def _moments_of(self, features: Any, rows: Any, p: _Problem) -> Moments:
+        """Moments of the features of some rows, a block of rows at a time."""
+        parts = spans(rows.shape[0], BLOCK_ROWS)
+        first, *rest = (Moments.of(features.transform(rows[part]), p.Y[part], p.weights[part]) for part in parts)
+        return sum(rest, first)
+
+    def _in_features(self, found: LeastSquares, features: Any, p: _Problem) -> _Fit:
+        choice = Choice("features", f"least squares in the space of {found.x.shape[0]} features")
+        if not has_landmarks(features):
+            return _Fit(found, choice, features=features)
         landmarks = p.rows[features.component_indices_]
-        choice = Choice("features", f"least squares in the space of {F.shape[1]} landmarks")
         X = rows_of(p.kernel, p.X, landmarks)
         return _Fit(found, choice, X, features.expansion(found.x), None, features, landmarks)
 
-    def _map(self, kernel: Kernel) -> Any:
-        """The approximation, made to approximate this estimator's kernel with this estimator's means."""
-        features = clone(self.approximation)
-        default = type(features)().get_params()
-        given = features.get_params()
-        own = [name for name in ("kernel", *KERNEL_PARAMETERS) if given[name] != default[name]]
-        if own:
-            raise ValueError(
-                f"the kernel is set on KernelRidge; leave {', '.join(own)} of {type(features).__name__} at the default."
-            )
-        shared = {name: getattr(self, name) for name in ("memory", "n_jobs", "random_state") if given[name] is None}
-        return features.set_params(kernel=kernel, **shared)
+    @available_if(lambda self: self.approximation is not None)
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Add rows to the fit, in the space of ``approximation``, which the first rows determine.
+
+        The result is that of all rows so far at once, but for a map that looks at its rows (the landmarks of
+        ``Nystroem``, the default gamma): it sees the first only.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : array-like of shape (n,) or (n, k)
+            Targets.
+        sample_weight : float, array-like of shape (n,) or None, default=None
+            Weights >= 0.
+
+        Returns
+        -------
+        KernelRidge
+            The fitted estimator.
+        """
+        clock = Clock(self.max_time)
+        with as_before_unless_done(self):
+            past = getattr(self, "_moments", None)
+            X, y = self._validated(X, y, reset=past is None)
+            p = self._problem(X, y, sample_weight)
+            self._check_partial(p, past)
+            rows = wide(rows_of(p.kernel, p.X, p.rows))
+            features = adapted(self, p.kernel).fit(rows) if past is None else self.approximation_
+            moments = self._moments_of(features, rows, p)
+            moments = moments if past is None else past + moments
+            fit = self._in_features(moments.solve(np.asarray(p.ridge), tol=self.tol, clock=clock), features, p)
+            if past is not None and has_landmarks(features):
+                fit = replace(fit, X=self.X_fit_, landmarks=self._landmarks)
+            self._keep(y.ndim == 1, p, fit)
+            self._moments = moments
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _check_partial(self, p: _Problem, past: Moments | None) -> None:
+        self._check_features(p)
+        if p.ridge is None or self.store_loo:
+            raise ValueError("leave-one-out needs all rows at once: use fit, or give alpha as a number.")
+        if isinstance(p.kernel, Precomputed):
+            raise ValueError("partial_fit needs rows, not a precomputed Gram matrix.")
+        if past is not None and past.right.shape[1] != p.Y.shape[1]:
+            raise ValueError(f"y has {p.Y.shape[1]} targets, and had {past.right.shape[1]} in earlier parts.")
 
     def _keep(self, ravel: bool, p: _Problem, fit: _Fit) -> None:
         for name in OPTIONAL:
             self.__dict__.pop(name, None)
         found = fit.found
-        self.kernel_, self.X_fit_, self.solver_ = p.kernel, fit.X, fit.choice
-        self.certificate_, self.n_iter_ = found.certificate, max(found.certificate.iterations, 1)
-        self.dual_coef_ = fit.dual.ravel() if ravel else fit.dual
+        self.kernel_ = p.kernel if fit.features is None else fit.features.kernel_
+        self.solver_, self.certificate_ = fit.choice, found.certificate
+        self.n_iter_ = max(found.certificate.iterations, 1)
         self.alpha_ = float(found.ridge[0]) if ravel else found.ridge
-        self.function_ = self._functions(fit.ridge, found.ridge, fit.dual)
+        if fit.dual is None:
+            self.coef_ = found.x.ravel() if ravel else found.x
+        else:
+            self.X_fit_, self.dual_coef_ = fit.X, fit.dual.ravel() if ravel else fit.dual
+            self.function_ = self._functions(fit.ridge, found.ridge, fit.dual)
         if found.loo is not None:
             loo = _spread(found.loo, p, np.nan)
             self.loo_residuals_ = loo.ravel() if ravel else loo
@@ -362,6 +431,10 @@ class KernelRidge(KernelExpansion):
             self.approximation_, self._landmarks = fit.features, fit.landmarks
 
     def _evaluate(self, X: Any) -> NDArray[Any]:
+        if hasattr(self, "coef_"):
+            height = max(memory_budget(self.memory) // (16 * self.coef_.shape[0]), 1)
+            parts = [self.approximation_.transform(X[rows]) @ self.coef_ for rows in spans(X.shape[0], height)]
+            return np.concatenate(parts).astype(X.dtype, copy=False)
         if isinstance(self.kernel_, Precomputed) and hasattr(self, "approximation_"):
             X = X[:, self._landmarks]
         return super()._evaluate(X)

@@ -77,7 +77,7 @@ def observed(
     Parameters
     ----------
     kernel : Kernel
-        What the map approximates; stationary.
+        What the map approximates.
     X : array or CSR of shape (n, d)
         Rows.
     transform : callable
@@ -96,7 +96,7 @@ def observed(
         raise ValueError(f"n_pairs must be at least 2, got {pairs}.")
     errors = np.concatenate(
         [
-            np.einsum("ij,ij->i", transform(X[i]), transform(X[j]), dtype=np.float64) - _values(kernel, _dense(X, i, j))
+            _inner(transform(X[i]), transform(X[j])) - np.diagonal(np.asarray(kernel(X[i], X[j]), dtype=np.float64))
             for i, j in _pairs(X.shape[0], pairs, rng)
         ]
     )
@@ -104,6 +104,13 @@ def observed(
     mean, half = float(squares.mean()), 1.96 * float(squares.std(ddof=1)) / math.sqrt(pairs)
     interval = math.sqrt(max(mean - half, 0.0)), math.sqrt(mean + half)
     return Accuracy(float(abs(errors).max()), math.sqrt(mean), interval, -math.log(0.05) / pairs, pairs)
+
+
+def _inner(F: Any, G: Any) -> Array:
+    """<ψ(x), ψ(z)>, pair by pair."""
+    if isinstance(F, np.ndarray):
+        return np.asarray(np.einsum("ij,ij->i", F, G, dtype=np.float64))
+    return np.asarray(F.multiply(G).sum(axis=1), dtype=np.float64).ravel()
 
 
 def _pairs(n: int, pairs: int, rng: np.random.RandomState) -> Iterator[tuple[NDArray[np.intp], NDArray[np.intp]]]:

@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from gramian.features.accuracy import Accuracy, Components, components_for, observed
+from gramian.features.accuracy import Components, components_for
+from gramian.features.base import ExplicitMap
 from gramian.features.frequencies import METHODS, draw
 from gramian.features.waves import cosines, pairs_of_waves
 from gramian.kernels import Kernel, resolve
@@ -21,66 +22,8 @@ from gramian.kernels.resolve import resolve_gamma
 
 __all__ = ["FourierFeatures", "RBFSampler"]
 
-DTYPES = [np.float64, np.float32]
 
-
-class _Waves(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A map made of waves: what both samplers share."""
-
-    kernel_: Kernel
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
-    def _validated(self, X: Any, *, reset: bool) -> Any:
-        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=reset)
-
-    def error(self, X: Any, *, n_pairs: int = 2000, random_state: Any = 0) -> Accuracy:
-        """Return how far the inner products of features are from the kernel, on random pairs of rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows, at least two.
-        n_pairs : int, default=2000
-            How many pairs.
-        random_state : int, RandomState or None, default=0
-            Draws the pairs.
-
-        Returns
-        -------
-        Accuracy
-            Largest and root-mean-square error, with a confidence interval.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        return observed(self.kernel_, X, self.transform, n_pairs, check_random_state(random_state))
-
-    def components_for(self, eps: float, X: Any, delta: float = 0.05) -> Components:
-        """Return how many components keep the error within eps, with probability at least 1 - delta.
-
-        Parameters
-        ----------
-        eps : float
-            The error allowed, relative to k(x, x).
-        X : array-like or CSR of shape (n, d)
-            The rows that matter.
-        delta : float, default=0.05
-            The probability of failure.
-
-        Returns
-        -------
-        Components
-            By the uniform bound and by the sharper empirical one.
-        """
-        check_is_fitted(self)
-        return components_for(self.kernel_, self._validated(X, reset=False), eps, delta)
-
-
-class FourierFeatures(_Waves):
+class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     """Random Fourier features of a stationary kernel, a cosine and a sine for each frequency.
 
     ``ψ(x) = √(k(0)/D) (cos ω₁ᵀx … cos ω_Dᵀx, sin ω₁ᵀx … sin ω_Dᵀx)`` with D = ``n_components`` / 2 frequencies from
@@ -208,8 +151,28 @@ class FourierFeatures(_Waves):
         size = self._n_features_out
         return pairs_of_waves(X, self.center_, self.frequencies_, self.offset_, scale, size, self.n_jobs)
 
+    def components_for(self, eps: float, X: Any, delta: float = 0.05) -> Components:
+        """Return how many components keep the error within eps, with probability at least 1 - delta.
 
-class RBFSampler(_Waves):
+        Parameters
+        ----------
+        eps : float
+            The error allowed, relative to k(x, x).
+        X : array-like or CSR of shape (n, d)
+            The rows that matter.
+        delta : float, default=0.05
+            The probability of failure.
+
+        Returns
+        -------
+        Components
+            By the uniform bound and by the sharper empirical one.
+        """
+        check_is_fitted(self)
+        return components_for(self.kernel_, self._validated(X, reset=False), eps, delta)
+
+
+class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     """Random Fourier features of the RBF kernel exp(-γ‖x - z‖²), a cosine with a random phase for each frequency.
 
     Parameters, attributes and, for the same ``random_state``, numbers are scikit-learn's. :class:`FourierFeatures`

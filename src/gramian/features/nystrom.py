@@ -9,20 +9,25 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from gramian.gram import Gram, select
+from gramian.features.base import ExplicitMap
+from gramian.gram import Gram, Pivots, select
 from gramian.gram.pivots import RULES
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, Precomputed, resolve
 
 __all__ = ["Nystroem"]
 
+FIRST = 16
+"""Landmarks that ``tol`` begins with where a rule cannot add to those it has."""
 
-class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+
+class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     """Approximate a kernel by an explicit map from landmarks.
 
     ``<ψ(x), ψ(z)> = k(x, m) K_mm⁻¹ k(m, z)``, exact where x or z is a landmark. Parameters and attributes are
@@ -45,6 +50,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         Landmarks at most; more than there are rows are warned about and cut.
     selection : {"rpcholesky", "uniform", "greedy", "leverage", "kmeans"}, default="rpcholesky"
         How landmarks are chosen.
+    tol : float or None, default=None
+        Take no more landmarks than a trace error of ``tol`` needs; where ``n_components`` are too few for it, warn.
+        ``"rpcholesky"`` and ``"greedy"`` add landmarks until it is met, the other rules begin again with twice as many.
     memory : int, str or None, default=None
         Bytes to hold at most, the features of the rows of ``fit`` included.
     random_state : int, RandomState or None, default=None
@@ -87,6 +95,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         "kernel_params": [dict, None],
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "selection": [StrOptions(set(RULES))],
+        "tol": [Interval(Real, 0, None, closed="neither"), None],
         "memory": [None, str, Interval(Real, 1, None, closed="left")],
         "random_state": ["random_state"],
         "n_jobs": [Integral, None],
@@ -102,6 +111,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         kernel_params: dict[str, Any] | None = None,
         n_components: int = 100,
         selection: str = "rpcholesky",
+        tol: float | None = None,
         memory: int | str | None = None,
         random_state: Any = None,
         n_jobs: int | None = None,
@@ -113,15 +123,14 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         self.kernel_params = kernel_params
         self.n_components = n_components
         self.selection = selection
+        self.tol = tol
         self.memory = memory
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
         tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -158,10 +167,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
         array of shape (n, n_components_)
             The features, in the dtype of X.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X = self._validated(X, reset=True)
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
-        pivots = select(self.selection, gram, self._rank(X, gram.memory), check_random_state(self.random_state), X=X)
+        pivots = self._landmarks(gram, X)
         lower = np.tril(pivots.factor[pivots.indices])
         inverse = scipy.linalg.solve_triangular(lower, np.eye(pivots.rank), lower=True, check_finite=False)
         self.kernel_ = kernel
@@ -178,6 +187,28 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             raise ValueError("gamma, coef0 and degree belong to a kernel given by name; set them on the kernel itself.")
         degree, coef0 = 3 if self.degree is None else self.degree, 1.0 if self.coef0 is None else self.coef0
         return resolve(self.kernel, X, gamma=self.gamma, degree=degree, coef0=coef0, params=self.kernel_params)
+
+    def _landmarks(self, gram: Gram, X: Any) -> Pivots:
+        """As many landmarks as ``n_components`` allows or ``tol`` needs."""
+        rank, rng = self._rank(X, gram.memory), check_random_state(self.random_state)
+        if self.tol is None:
+            return select(self.selection, gram, rank, rng, X=X)
+        if self.selection in ("rpcholesky", "greedy"):
+            pivots = RULES[self.selection](gram, rank, rng, tol=self.tol)
+        else:
+            size = min(FIRST, rank)
+            pivots = select(self.selection, gram, size, rng, X=X)
+            while pivots.trace_error > self.tol and size < rank:
+                size = min(2 * size, rank)
+                pivots = select(self.selection, gram, size, rng, X=X)
+        if pivots.trace_error > self.tol:
+            warnings.warn(
+                f"Nystroem: {pivots.rank} landmarks leave a trace error of {pivots.trace_error:.1e}, above "
+                f"tol={self.tol:.1e}; raise n_components.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        return pivots
 
     def _rank(self, X: Any, memory: int) -> int:
         n = X.shape[0]
@@ -208,7 +239,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator)
             The features, in the dtype of X.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        X = self._validated(X, reset=False)
         K = self._gram(X)
         out = np.empty(K.shape, X.dtype)
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)

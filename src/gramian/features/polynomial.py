@@ -13,16 +13,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
-from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_feature_names_in, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from gramian.features.base import ExplicitMap
 from gramian.gram.tiles import memory_budget, readable, run, spans, worker_count
 from gramian.kernels import Kernel, Linear, Polynomial, polynomial
 
 __all__ = ["PolynomialMap"]
 
-DTYPES = [np.float64, np.float32]
 CELLS = 1 << 18
 """Entries of a block of rows."""
 
@@ -87,7 +87,7 @@ class Monomials:
         return cls(parents, inputs, np.concatenate(factorials))
 
 
-class PolynomialMap(TransformerMixin, BaseEstimator):
+class PolynomialMap(ExplicitMap):
     """All products of powers of the inputs, weighted so that inner products are a kernel exactly.
 
     With k = ``degree`` and d inputs:
@@ -160,12 +160,6 @@ class PolynomialMap(TransformerMixin, BaseEstimator):
         self.memory = memory
         self.n_jobs = n_jobs
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
-
     def output_size(self, d: int) -> int:
         """Return the number of features of d inputs, without computing any.
 
@@ -208,7 +202,7 @@ class PolynomialMap(TransformerMixin, BaseEstimator):
         PolynomialMap
             The fitted map.
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES)
+        X = self._validated(X, reset=True)
         if self.basis != "total" and self.offset != 1.0:
             raise ValueError(f"offset belongs to basis='total', got offset={self.offset} with basis={self.basis!r}.")
         n, d = X.shape
@@ -258,7 +252,7 @@ class PolynomialMap(TransformerMixin, BaseEstimator):
             The features, sparse where X is, in the dtype of X.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, reset=False)
+        X = self._validated(X, reset=False)
         if not isinstance(X, np.ndarray):
             return self._sparse(X)
         kept = self._weights > 0

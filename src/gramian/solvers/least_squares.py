@@ -6,9 +6,11 @@ well conditioned as it can be, and whose leave-one-out residuals are those of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
@@ -19,7 +21,7 @@ from gramian.solvers.loo import Eigenbasis, default_grid
 from gramian.solvers.singular import diagnosis
 from gramian.solvers.solution import relative_residuals
 
-__all__ = ["LeastSquares", "by_cholesky", "by_eigenvectors", "by_features"]
+__all__ = ["LeastSquares", "Moments", "by_cholesky", "by_eigenvectors", "by_features"]
 
 Array = NDArray[np.float64]
 
@@ -230,16 +232,83 @@ def by_features(
         if ridge is None:
             grid, path, ridge = _chosen(basis, B, grid)
         errors = basis.residuals(B, ridge) / scale
-    moments, right = F.T @ F, F.T @ B
-    w = np.empty_like(right)
-    for value in np.unique(ridge):
-        columns = ridge == value
-        A = moments.copy()
-        A[np.diag_indices_from(A)] += value
-        w[:, columns] = solve(A, right[:, columns], tol=tol, jitter_limit=1e-12)[0].x
-    R = F.T @ (B - F @ w) - ridge * w
-    certificate = _certificate(R, right, tol, clock, "regularise more, or take fewer features")
-    return LeastSquares(w, certificate, ridge, errors, grid, path)
+    found = Moments(F.T @ F, F.T @ B, F.shape[0]).solve(ridge, tol=tol, clock=clock)
+    return replace(found, loo=errors, grid=grid, path=path)
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What least squares in features needs of the rows: sums that add up over blocks of them.
+
+    Parameters
+    ----------
+    second : array of shape (m, m)
+        ``FᵀWF``.
+    right : array of shape (m, k)
+        ``FᵀWY``.
+    count : int
+        How many rows.
+    """
+
+    second: Array
+    right: Array
+    count: int
+
+    @classmethod
+    def of(cls, F: Any, Y: Array, weights: Array) -> Moments:
+        """Return the moments of some rows.
+
+        Parameters
+        ----------
+        F : array or CSR of shape (n, m)
+            Features.
+        Y : array of shape (n, k)
+            Targets.
+        weights : array of shape (n,)
+            W.
+
+        Returns
+        -------
+        Moments
+            In float64.
+        """
+        if sp.issparse(F):
+            F = F.multiply(np.sqrt(weights)[:, None]).tocsr()
+            second = (F.T @ F).toarray()
+        else:
+            F = np.asarray(F, dtype=np.float64) * np.sqrt(weights)[:, None]
+            second = F.T @ F
+        return cls(second, np.asarray(F.T @ (np.sqrt(weights)[:, None] * Y)), F.shape[0])
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.second + other.second, self.right + other.right, self.count + other.count)
+
+    def solve(self, ridge: Array, *, tol: float = 1e-8, clock: Clock | None = None) -> LeastSquares:
+        """Solve ``(FᵀWF + μI) w = FᵀWy``.
+
+        Parameters
+        ----------
+        ridge : array of shape (k,)
+            μ of each target.
+        tol : float, default=1e-8
+            The relative residual to certify.
+        clock : Clock or None, default=None
+            Times the fit.
+
+        Returns
+        -------
+        LeastSquares
+            Weights of the features.
+        """
+        w = np.empty_like(self.right)
+        for value in np.unique(ridge):
+            columns = ridge == value
+            A = self.second.copy()
+            A[np.diag_indices_from(A)] += value
+            w[:, columns] = solve(A, self.right[:, columns], tol=tol, jitter_limit=1e-12)[0].x
+        R = self.right - self.second @ w - ridge * w
+        advice = "regularise more, or take fewer features"
+        return LeastSquares(w, _certificate(R, self.right, tol, clock or Clock(), advice), ridge)
 
 
 def _certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
