@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -186,16 +186,22 @@ def _dense(gram: Gram, ask: Request, clock: Clock) -> Spectrum:
     if ask.center:
         means = K.mean(axis=0)
         trace -= float(K.shape[0] * means.mean())
-        K -= means
-        K -= means[:, None]
-        K += means.mean()
+        K = _centred(K, means)
     A = eigen.Centred(gram) if ask.center else gram
     pairs = eigen.dense(A, K, ask.rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
     return Spectrum(pairs.values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate)
 
 
-def by_features(F: Any, ask: Request, clock: Clock) -> Spectrum:
-    """Decompose ``F Fᵀ``, centred or not, through the m x m matrix ``FᵀF``.
+def _centred(K: Array, means: Array) -> Array:
+    """``(I - 11ᵀ/n) K (I - 11ᵀ/n)`` from the means of the columns of K, in place."""
+    K -= means
+    K -= means[:, None]
+    K += means.mean()
+    return K
+
+
+def by_features(F: Any, ask: Request, rng: np.random.RandomState, clock: Clock) -> Spectrum:
+    """Decompose ``F Fᵀ``, centred or not, through the smaller of it and ``FᵀF``.
 
     Parameters
     ----------
@@ -203,6 +209,8 @@ def by_features(F: Any, ask: Request, clock: Clock) -> Spectrum:
         Features.
     ask : Request
         What is asked for; the solver has no part.
+    rng : numpy.random.RandomState
+        Draws the start of Lanczos.
     clock : Clock
         Times the work.
 
@@ -212,15 +220,33 @@ def by_features(F: Any, ask: Request, clock: Clock) -> Spectrum:
         The leading part, with its directions.
     """
     n, m = F.shape
-    C = np.asarray((F.T @ F).toarray() if sp.issparse(F) else F.T @ F, dtype=np.float64)
-    means = np.zeros(m)
-    if ask.center:
-        means = np.asarray(F.mean(axis=0), dtype=np.float64).ravel()
+    means = np.asarray(F.mean(axis=0), dtype=np.float64).ravel() if ask.center else np.zeros(m)
+    if n <= m:
+        C = _product(F, F.T)
+        if ask.center:
+            C = _centred(C, C.mean(axis=0))
+    else:
+        C = _product(F.T, F)
         C -= n * np.outer(means, means)
-    rank = min(ask.rank, m)
-    pairs = eigen.dense(C, C.copy(), rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
+    pairs = _leading(C, replace(ask, rank=min(ask.rank, C.shape[0])), rng, clock)
     roots = np.sqrt(np.maximum(pairs.values, 0.0))
-    projected = np.asarray(F @ pairs.vectors) - means @ pairs.vectors
-    vectors = np.divide(projected, roots, out=np.zeros_like(projected), where=roots > 0)
-    trace = float(np.trace(C))
-    return Spectrum(pairs.values, vectors, pairs.smallest, trace, means, pairs.certificate, pairs.vectors)
+    if n <= m:
+        # What is centred are the vectors, so the features need not be.
+        other = np.asarray(F.T @ pairs.vectors) - np.outer(means, pairs.vectors.sum(axis=0))
+    else:
+        other = np.asarray(F @ pairs.vectors) - means @ pairs.vectors
+    other = np.divide(other, roots, out=np.zeros_like(other), where=roots > 0)
+    vectors, directions = (pairs.vectors, other) if n <= m else (other, pairs.vectors)
+    return Spectrum(pairs.values, vectors, pairs.smallest, float(np.trace(C)), means, pairs.certificate, directions)
+
+
+def _product(A: Any, B: Any) -> Array:
+    C = A @ B
+    return np.asarray(C.toarray() if sp.issparse(C) else C, dtype=np.float64)
+
+
+def _leading(C: Array, ask: Request, rng: np.random.RandomState, clock: Clock) -> eigen.Eigenpairs:
+    if _solver(ask, C.shape[0]) == "dense":
+        return eigen.dense(C, C.copy(), ask.rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
+    tol = ask.tol or TOLERANCE["lanczos"]
+    return eigen.lanczos(C, ask.rank, tol=tol, max_iter=ask.max_iter, random_state=rng, clock=clock)

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, PositiveSpectrumWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.extmath import svd_flip
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.estimators.approximation import APPROXIMATION, adapted
@@ -269,7 +268,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                     f"eigen_solver={self.eigen_solver!r} has no part where approximation= is given; leave 'auto'."
                 )
             features = adapted(self, kernel)
-            spectrum = by_features(features.fit_transform(wide(X)), ask, clock)
+            F = features.fit_transform(wide(X))
+            spectrum = by_features(F, ask, check_random_state(self.random_state), clock)
             self.approximation_ = features
             return spectrum, features.kernel_
         gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
@@ -278,17 +278,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _keep(self, spectrum: Spectrum) -> None:
         values = self._cleaned(spectrum)
-        vectors = svd_flip(spectrum.vectors, None)[0]
-        signs = np.sign(np.einsum("ij,ij->j", vectors, spectrum.vectors))
+        largest = np.argmax(np.abs(spectrum.vectors), axis=0)
+        signs = np.where(spectrum.vectors[largest, np.arange(values.size)] < 0, -1.0, 1.0)
         kept = np.ones(values.size, dtype=bool)
         if self.remove_zero_eig or self.n_components is None:
             kept = values > 0
         self.certificate_ = spectrum.certificate
-        self.eigenvalues_, self.eigenvectors_ = values[kept], np.ascontiguousarray(vectors[:, kept])
+        self.eigenvalues_, self.eigenvectors_ = values[kept], (spectrum.vectors * signs)[:, kept]
         trace = spectrum.trace
         self.explained_variance_ratio_ = self.eigenvalues_ / trace if trace > 0 else np.zeros(self.eigenvalues_.size)
         if spectrum.directions is not None:
-            self._projector = (spectrum.directions * np.where(signs == 0, 1.0, signs))[:, kept]
+            self._projector = (spectrum.directions * signs)[:, kept]
         else:
             roots = np.sqrt(self.eigenvalues_)
             self._projector = np.divide(self.eigenvectors_, roots, out=np.zeros(self.eigenvectors_.shape), where=roots > 0)
