@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem as Peer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -74,3 +75,32 @@ def test_memory_is_kept_and_misuse_told(rng):
         Nystroem(RBF(1.0), gamma=2.0).fit(X)
     with pytest.warns(UserWarning, match="n_components = 60 is more than the 50 rows"):
         Nystroem(n_components=60).fit(X)
+
+
+@pytest.mark.parametrize("selection", sorted(RULES))
+def test_tol_takes_as_many_landmarks_as_it_needs(selection, rng):
+    X = rng.standard_normal((300, 2))
+    model = Nystroem(RBF(1.0), n_components=300, selection=selection, tol=1e-2, random_state=0).fit(X)
+    assert model.trace_error_ <= 1e-2
+    assert model.component_indices_.size < 150
+
+
+def test_tol_out_of_reach_warns(rng):
+    with pytest.warns(ConvergenceWarning, match="5 landmarks leave a trace error of .* raise n_components"):
+        Nystroem(RBF(0.1), n_components=5, tol=1e-3, random_state=0).fit(rng.standard_normal((100, 2)))
+
+
+def test_float32_stays_close(rng):
+    X = (rng.standard_normal((400, 3)) + 50.0).astype(np.float32)
+    model = Nystroem(RBF(2.0), n_components=200, random_state=0)
+    F = model.fit_transform(X)
+    assert F.dtype == np.float32
+    np.testing.assert_allclose(F @ F.T, RBF(2.0)(X.astype(float)), atol=2e-3)
+    np.testing.assert_allclose(model.transform(X), F, atol=2e-3)
+
+
+def test_error_of_pairs(rng):
+    X = rng.standard_normal((200, 2))
+    assert Nystroem(RBF(1.0), n_components=150, random_state=0).fit(X).error(X).maximum < 1e-4
+    with pytest.raises(ValueError, match="precomputed"):
+        Nystroem("precomputed", n_components=5).fit(RBF(1.0)(X)).error(RBF(1.0)(X))

@@ -247,6 +247,6 @@ def _product(A: Any, B: Any) -> Array:
 
 def _leading(C: Array, ask: Request, rng: np.random.RandomState, clock: Clock) -> eigen.Eigenpairs:
     if _solver(ask, C.shape[0]) == "dense":
-        return eigen.dense(C, C.copy(), ask.rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
+        return eigen.dense(C, C, ask.rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
     tol = ask.tol or TOLERANCE["lanczos"]
     return eigen.lanczos(C, ask.rank, tol=tol, max_iter=ask.max_iter, random_state=rng, clock=clock)

@@ -209,6 +209,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def __sklearn_tags__(self) -> Any:
         tags = kernel_tags(super().__sklearn_tags__(), self.kernel)
+        tags.input_tags.sparse = not self.fit_inverse_transform
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 

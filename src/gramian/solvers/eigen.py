@@ -114,7 +114,7 @@ def dense(A: Operator, matrix: Array, rank: int, *, tol: float = 1e-8, clock: Cl
     A : operator
         Measures the residuals.
     matrix : array of shape (n, n)
-        The same, dense; overwritten.
+        The same, dense.
     rank : int
         How many of the largest eigenvalues.
     tol : float, default=1e-8
@@ -132,14 +132,16 @@ def dense(A: Operator, matrix: Array, rank: int, *, tol: float = 1e-8, clock: Cl
     >>> import numpy as np
     >>> from gramian.solvers.eigen import dense
     >>> A = np.diag([1.0, 3.0, 2.0])
-    >>> dense(A, A.copy(), 2).values
+    >>> dense(A, A, 2).values
     array([3., 2.])
     """
     clock = clock or Clock()
     n = matrix.shape[0]
-    values, vectors = scipy.linalg.eigh(
-        matrix, subset_by_index=(n - rank, n - 1), overwrite_a=True, check_finite=False
-    )
+    # Of a range, LAPACK's fast driver finds none where all eigenvalues coincide; then it is asked for all.
+    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(n - rank, n - 1), check_finite=False)
+    if values.size < rank:
+        values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
+        values, vectors = values[n - rank :], vectors[:, n - rank :]
     advice = "the matrix is not symmetric, or not finite."
     return _certified(
         A, values[::-1], vectors[:, ::-1], float(values[0]), tol, iterations=1, clock=clock, advice=advice
