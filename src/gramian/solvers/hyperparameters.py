@@ -1,0 +1,266 @@
+"""Learning the parameters of a kernel: starts from the data, and L-BFGS with restarts on their logarithms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import OptimizeResult, minimize
+from scipy.spatial.distance import pdist
+
+from gramian.certificates import Certificate
+from gramian.kernels import Kernel
+from gramian.progress import Clock, Tick, silent
+
+__all__ = ["Objective", "Optimizer", "Optimum", "data_starts", "maximise", "random_starts"]
+
+Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+"""From theta to a value to be made large, and its gradient."""
+Optimizer = Callable[..., tuple[NDArray[np.float64], float]]
+"""scikit-learn's contract: ``optimizer(obj_func, initial_theta, bounds)`` returns theta and the least value."""
+
+STATIONARY = 1e-4
+"""Slope, relative to the value, below which a line search that fails has nothing left to find."""
+SAMPLE = 500
+"""Rows that a typical distance is taken from."""
+MULTIPLES = (0.5, 1.0, 2.0)
+"""Of the typical distance: the lengthscales that compete for the start."""
+VARIANCES = ("factor", "value", "noise")
+"""Parameters that carry the units of y²."""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best of several runs.
+
+    Parameters
+    ----------
+    theta : array of shape (p,)
+        Where.
+    value : float
+        How large; ``-inf`` where no start had a finite value.
+    certificate : Certificate
+        Of kind ``"evidence"``: ``primal`` is the value, ``violation`` the largest slope that the bounds allow.
+    """
+
+    theta: NDArray[np.float64]
+    value: float
+    certificate: Certificate
+
+
+def maximise(
+    objective: Objective,
+    starts: Sequence[NDArray[np.float64]],
+    bounds: NDArray[np.float64],
+    *,
+    optimizer: Optimizer | None = None,
+    tol: float = 1e-7,
+    max_iter: int = 1000,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> Optimum:
+    """Climb from every start and keep the highest place.
+
+    Parameters
+    ----------
+    objective : callable
+        From theta to value and gradient.
+    starts : sequence of array of shape (p,)
+        Where to begin; moved inside the bounds.
+    bounds : array of shape (p, 2)
+        Box constraints.
+    optimizer : callable or None, default=None
+        A user's own, by scikit-learn's contract; L-BFGS by default.
+    tol : float, default=1e-7
+        L-BFGS stops where a step gains less than this, relative to the value.
+    max_iter : int, default=1000
+        Steps of each run.
+    clock : Clock or None, default=None
+        No further step once it has expired.
+    tick : callable, default=silent
+        Told the steps taken, and the value.
+
+    Returns
+    -------
+    Optimum
+        The best of the runs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.hyperparameters import maximise
+    >>> parabola = lambda t: (-float(t @ t), -2.0 * t)
+    >>> best = maximise(parabola, [np.ones(2)], np.array([[-2.0, 2.0], [0.5, 2.0]]))
+    >>> best.theta.round(6) + 0.0
+    array([0. , 0.5])
+    """
+    climb = _Climb(objective, bounds, clock or Clock(), tick)
+    runs = []
+    for start in starts:
+        if runs and climb.clock.expired:
+            break
+        runs.append(climb.run(np.clip(start, *bounds.T), optimizer, tol, max_iter))
+    best = min(runs, key=lambda run: float(run.fun))
+    return Optimum(np.asarray(best.x), -float(best.fun), climb.certificate(best))
+
+
+class _Climb:
+    """One objective, its sign turned for minimisers, with the count of steps and the clock."""
+
+    def __init__(self, objective: Objective, bounds: NDArray[np.float64], clock: Clock, tick: Tick) -> None:
+        self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
+        self.iterations = 0
+
+    def run(
+        self, start: NDArray[np.float64], optimizer: Optimizer | None, tol: float, max_iter: int
+    ) -> OptimizeResult:
+        if optimizer is not None:
+            theta, _ = optimizer(self.descend, start, bounds=self.bounds)
+            value, slope = self.descend(np.asarray(theta, dtype=np.float64))
+            return OptimizeResult(x=np.asarray(theta), fun=value, jac=slope, success=True, message="")
+        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": 1e-5}
+        return minimize(
+            self.descend,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=self.bounds,
+            callback=self.step,
+            options=options,
+        )
+
+    def descend(self, theta: NDArray[np.float64], eval_gradient: bool = True) -> Any:
+        value, slope = self.objective(np.asarray(theta, dtype=np.float64))
+        return (-value, -slope) if eval_gradient else -value
+
+    def step(self, intermediate_result: OptimizeResult) -> None:
+        self.iterations += 1
+        self.tick(self.iterations, evidence=-float(intermediate_result.fun))
+        if self.clock.expired:
+            raise StopIteration
+
+    def certificate(self, best: OptimizeResult) -> Certificate:
+        slope = np.clip(best.x - best.jac, *self.bounds.T) - best.x
+        violation = float(np.abs(slope).max(initial=0.0))
+        flat = violation <= STATIONARY * max(1.0, abs(float(best.fun)))
+        converged = math.isfinite(float(best.fun)) and bool(best.success or flat)
+        message = "" if converged else self._reason(best)
+        return Certificate(
+            kind="evidence",
+            primal=-float(best.fun),
+            violation=violation,
+            converged=converged,
+            iterations=self.iterations,
+            seconds=self.clock.seconds,
+            message=message,
+        )
+
+    def _reason(self, best: OptimizeResult) -> str:
+        if not math.isfinite(float(best.fun)):
+            return "the kernel matrix was not positive definite at any start; raise alpha, or learn the noise."
+        if self.clock.expired:
+            return "max_time passed while hyperparameters were learned; raise it, or learn from fewer rows (evidence=)."
+        return f"the optimiser stopped early ({best.message}); raise max_iter, or try other starts."
+
+
+def random_starts(bounds: NDArray[np.float64], count: int, rng: np.random.RandomState) -> list[NDArray[np.float64]]:
+    """Draw starts uniformly within the bounds of theta.
+
+    Parameters
+    ----------
+    bounds : array of shape (p, 2)
+        Bounds.
+    count : int
+        How many.
+    rng : numpy.random.RandomState
+        The source of randomness.
+
+    Returns
+    -------
+    list of array of shape (p,)
+        The starts.
+    """
+    return [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(count)]
+
+
+def data_starts(kernel: Kernel, X: Any, Y: NDArray[np.float64], rng: np.random.RandomState) -> list[NDArray[np.float64]]:
+    """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
+
+    A lengthscale common to all inputs starts at half, one and two median distances; one per input at such multiples
+    of √d deviations of that input. Variances are tried as they are, and scaled so that the prior has the size of y.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel to be learned.
+    X : array-like of shape (n, d)
+        Rows; where they are no numbers, only the variances are touched.
+    Y : array of shape (n, t)
+        Targets.
+    rng : numpy.random.RandomState
+        Chooses the rows that distances are taken from.
+
+    Returns
+    -------
+    list of array of shape (p,)
+        Values of ``kernel.theta``, within its bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.hyperparameters import data_starts
+    >>> X = np.array([[0.0], [100.0]])
+    >>> np.exp(data_starts(RBF(1.0), X, np.ones((2, 1)), np.random.RandomState(0))).round(6).ravel()
+    array([  1.,  50., 100., 200.])
+    """
+    given = kernel.theta
+    by_scale = [given]
+    typical = _typical_lengthscales(kernel, X, rng)
+    if typical is not None:
+        changed = np.isfinite(typical)
+        by_scale += [np.where(changed, typical + math.log(multiple), given) for multiple in MULTIPLES]
+    starts = list(by_scale)
+    units = _units(kernel)
+    size = float(np.mean(Y**2))
+    prior = float(np.mean(kernel.diag(X[: min(SAMPLE, Y.shape[0])]))) if units.any() and size > 0 else 0.0
+    if prior > 0 and not 0.5 < size / prior < 2.0:
+        starts += [start + units * math.log(size / prior) for start in by_scale]
+    return [np.clip(start, *kernel.bounds.T) for start in starts]
+
+
+def _units(kernel: Kernel) -> NDArray[np.float64]:
+    """One where an entry of theta is a variance, else zero."""
+    names = [p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values]
+    return np.array([float(name in VARIANCES) for name in names])
+
+
+def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) -> NDArray[np.float64] | None:
+    """Logs of lengthscales that suit the rows, nan elsewhere; None where the rows are not vectors."""
+    if not any(p.free and p.name.endswith("lengthscale") for p in kernel.all_parameters()):
+        return None
+    if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiu":
+        return None
+    rows = X[rng.choice(X.shape[0], min(SAMPLE, X.shape[0]), replace=False)]
+    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+    distances = pdist(rows)
+    distances = distances[distances > 0]
+    if distances.size == 0:
+        return None
+    d = rows.shape[1]
+    spread = rows.std(axis=0)
+    each = np.log(math.sqrt(d) * np.where(spread > 0, spread, 1.0))
+    common = math.log(float(np.median(distances)))
+    parts = []
+    for p in kernel.all_parameters():
+        if p.free:
+            values = np.full(p.values.size, np.nan)
+            if p.name.endswith("lengthscale"):
+                several = isinstance(p.value, tuple)
+                values = each if several and p.values.size == d else np.full(p.values.size, np.nan if several else common)
+            parts.append(values)
+    return np.concatenate(parts)

@@ -1,0 +1,300 @@
+"""The posterior of a Gaussian process: its mean, its variance, and what it cost to know them."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from gramian.certificates import Certificate
+from gramian.gram import Gram
+from gramian.gram.tiles import spans
+from gramian.kernels import Kernel
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.cholesky import BLOCK, NotPositiveDefiniteError, solve
+from gramian.solvers.evidence import evidence_value, signal_and_noise
+
+__all__ = ["ExactPosterior", "Posterior", "exact_posterior", "smallest_eigenvalue"]
+
+JITTER_LIMIT = 1e-6
+"""The most that jitter may add to the diagonal, relative to its mean."""
+RESIDUAL = 1e-6
+"""Relative residual of the dual coefficients above which the certificate says so."""
+CHUNK = 1024
+"""New points whose variances are computed at a time."""
+ROWS = 1024
+"""Rows of a block of the triangular solve: Ctrl-C is answered between blocks."""
+LOOK = 2000
+"""Rows up to which the smallest eigenvalue is computed for an error message."""
+
+
+class Posterior:
+    """A Gaussian process conditioned on rows and targets; a subclass knows the inverse of K + D in its own way.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior, white noise included.
+    X : array-like of shape (n, d)
+        Training rows.
+    alpha : array of shape (n, t)
+        Dual coefficients.
+    memory : int
+        Bytes that a prediction may take beside what is kept.
+    workers : int
+        Threads.
+    certificate : Certificate
+        Of the dual coefficients.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        alpha: NDArray[np.float64],
+        memory: int,
+        workers: int,
+        certificate: Certificate,
+    ) -> None:
+        self.kernel, self.X, self.alpha = kernel, X, alpha
+        self.memory, self.workers, self.certificate = memory, workers, certificate
+        self.signal, _ = signal_and_noise(kernel)
+
+    def under(self, memory: int, workers: int) -> Self:
+        """Return the same posterior with another budget.
+
+        Parameters
+        ----------
+        memory : int
+            Bytes that a prediction may take.
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        Posterior
+            It shares all arrays.
+        """
+        other = copy.copy(self)
+        other.memory, other.workers = memory, workers
+        return other
+
+    def gram(self, Z: Any) -> Gram:
+        """Return k(Z, X) as an operator.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        Gram
+            Without white noise, which new points do not share.
+        """
+        return Gram(self.signal, Z, self.X, memory=self.memory // 2, n_jobs=self.workers)
+
+    def mean(self, Z: Any) -> NDArray[np.float64]:
+        """Return k(Z, X) α, by tiles.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        array of shape (m, t)
+            Means.
+        """
+        return np.asarray(self.gram(Z) @ self.alpha)
+
+    def variance(self, Z: Any) -> NDArray[np.float64]:
+        """Return the posterior variance, by chunks; never negative.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        array of shape (m,)
+            Variances, white noise of the kernel included.
+        """
+        variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
+        gram = self.gram(Z)
+        height = max(min(CHUNK, self.memory // (4 * 8 * gram.shape[1])), 1)
+        for rows in spans(gram.shape[0], height):
+            V = self.whiten(gram.rows(rows))
+            variance[rows] -= np.einsum("ij,ij->j", V, V)
+        return np.maximum(variance, 0.0, out=variance)
+
+    def covariance(self, Z: Any) -> NDArray[np.float64]:
+        """Return the joint posterior covariance.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        array of shape (m, m)
+            Covariances, white noise of the kernel included.
+        """
+        V = self.whiten(self.gram(Z).dense())
+        covariance = np.asarray(self.kernel(Z), dtype=np.float64) - V.T @ V
+        diagonal = np.diagonal(covariance).copy()
+        np.fill_diagonal(covariance, np.maximum(diagonal, 0.0))
+        return covariance
+
+    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return V with ``VᵀV = K (K_XX + D)⁻¹ Kᵀ``, or something smaller.
+
+        Parameters
+        ----------
+        K : array of shape (m, n)
+            Rows of k(Z, X); may be overwritten.
+
+        Returns
+        -------
+        array of shape (r, m)
+            What the data explain of each new point.
+        """
+        raise NotImplementedError
+
+
+class ExactPosterior(Posterior):
+    """The posterior by the Cholesky factor L of K + D.
+
+    Parameters
+    ----------
+    L : array of shape (n, n)
+        Lower triangular.
+    evidence : float
+        log p(y | X).
+    jitter : float
+        What had to be added to the diagonal.
+    **common : object
+        Parameters of ``Posterior``.
+    """
+
+    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, **common: Any) -> None:
+        super().__init__(**common)
+        self.L, self.evidence, self.jitter = L, evidence, jitter
+
+    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        V = K.T
+        for rows in spans(self.L.shape[0], ROWS):
+            block = V[rows] - self.L[rows, : rows.start] @ V[: rows.start]
+            V[rows] = solve_triangular(self.L[rows, rows], block, lower=True, overwrite_b=True, check_finite=False)
+        return V
+
+
+def exact_posterior(
+    kernel: Kernel,
+    X: Any,
+    Y: NDArray[np.float64],
+    noise: float | NDArray[np.float64],
+    *,
+    memory: int,
+    workers: int,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> ExactPosterior:
+    """Condition on all rows, in one n x n array.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior.
+    X : array-like of shape (n, d)
+        Rows.
+    Y : array of shape (n, t)
+        Targets.
+    noise : float or array of shape (n,)
+        D, beside the kernel's own white noise.
+    memory : int
+        Bytes for panels.
+    workers : int
+        Threads.
+    clock : Clock or None, default=None
+        Measures the time; a factorisation that began is finished.
+    tick : callable, default=silent
+        Told the share of the work done.
+
+    Returns
+    -------
+    ExactPosterior
+        The posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.posterior import exact_posterior
+    >>> X = np.array([[0.0], [1.0]])
+    >>> at = exact_posterior(RBF(1.0), X, np.array([[1.0], [0.0]]), 0.0, memory=10**6, workers=1)
+    >>> at.mean(X).round(9).ravel(), at.variance(X).round(9)
+    (array([1., 0.]), array([0., 0.]))
+    """
+    signal, white = signal_and_noise(kernel)
+    A = np.empty((Y.shape[0], Y.shape[0]))
+    Gram(signal, X, memory=memory, n_jobs=workers).dense(out=A)
+    A[np.diag_indices_from(A)] += white + noise
+    started = Clock() if clock is None else Clock(start=clock.start)
+    try:
+        solution, factor = solve(A, Y, tol=RESIDUAL, jitter_limit=JITTER_LIMIT, clock=started, tick=tick)
+    except NotPositiveDefiniteError as error:
+        raise np.linalg.LinAlgError(_not_positive(kernel, A, error)) from error
+    evidence = evidence_value(factor, Y, solution.x)
+    _clear_above(A)
+    return ExactPosterior(
+        A,
+        evidence,
+        factor.jitter,
+        kernel=kernel,
+        X=X,
+        alpha=solution.x,
+        memory=memory,
+        workers=workers,
+        certificate=solution.certificate,
+    )
+
+
+def _clear_above(L: NDArray[np.float64]) -> None:
+    for rows in spans(L.shape[0], BLOCK):
+        L[rows, rows.stop :] = 0.0
+        L[rows, rows] = np.tril(L[rows, rows])
+
+
+def _not_positive(kernel: Kernel, A: NDArray[np.float64], error: NotPositiveDefiniteError) -> str:
+    least, rows = smallest_eigenvalue(A, error.pivot)
+    return (
+        f"{kernel!r} plus noise is not positive definite on these rows: the smallest eigenvalue of the first "
+        f"{rows} rows' matrix is {least:.3g}, and {error.jitter:.1e} on the diagonal does not mend it. Use a "
+        "positive definite kernel (gramian.kernels.is_kernel tells), or raise alpha above that."
+    )
+
+
+def smallest_eigenvalue(A: NDArray[np.float64], pivot: int) -> tuple[float, int]:
+    """Return the smallest eigenvalue of the leading block in which a factorisation broke down.
+
+    Parameters
+    ----------
+    A : array of shape (n, n)
+        Symmetric.
+    pivot : int
+        The row at which it broke down.
+
+    Returns
+    -------
+    tuple of float and int
+        The eigenvalue, which bounds that of A from above, and the rows of the block.
+    """
+    rows = min(max(pivot + 1, 2), A.shape[0], LOOK)
+    return float(np.linalg.eigvalsh(A[:rows, :rows])[0]), rows
