@@ -75,7 +75,9 @@ def _done(
     return Pivots(indices, np.ascontiguousarray(factor[:, : indices.size]), residual, error)
 
 
-def rpcholesky(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0, block: int | None = None) -> Pivots:
+def rpcholesky(
+    gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0, block: int | None = None
+) -> Pivots:
     """Choose landmarks by randomly pivoted Cholesky, accelerated by rejection.
 
     Each pivot is drawn in proportion to what the earlier ones leave on the diagonal. Here ``block`` proposals are

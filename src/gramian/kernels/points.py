@@ -11,7 +11,17 @@ from sklearn.utils import check_array
 
 from gramian.kernels.arrays import Array, asarray, is_foreign, is_sparse, namespace
 
-__all__ = ["Points", "anything", "full", "identities", "objects", "pair_of_vectors", "raw_rows", "same_pairs", "vectors"]
+__all__ = [
+    "Points",
+    "anything",
+    "full",
+    "identities",
+    "objects",
+    "pair_of_vectors",
+    "raw_rows",
+    "same_pairs",
+    "vectors",
+]
 
 Ids = range | NDArray[np.intp]
 
@@ -266,7 +276,7 @@ def _is_table(X: Any) -> bool:
 
 
 def full(A: Points, value: float, *shape: int) -> Array:
-    """Return an array of shape (len(A), \*shape) filled with a value, in the namespace and dtype of the rows.
+    """Fill an array with a value: one row per row of A, in their namespace and dtype.
 
     Parameters
     ----------
