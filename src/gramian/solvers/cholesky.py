@@ -164,13 +164,20 @@ class Factor:
         """
         out = np.empty(self.n)
         for columns in spans(self.n, BLOCK // 2):
-            # Columns of L⁻¹ are zero above the diagonal, so each strip needs only what lies below.
-            below = np.asfortranarray(self.packed[columns.start :, columns.start :].T)
-            unit = np.zeros((self.n - columns.start, columns.stop - columns.start), order="F")
-            np.fill_diagonal(unit, 1.0)
-            strip = blas.dtrsm(1.0, below, unit, lower=0, trans_a=1, overwrite_b=1)
-            out[columns] = np.einsum("ij,ij->j", strip, strip)
+            out[columns] = self._inverse_strip(columns)
         return out
+
+    def _inverse_strip(self, columns: slice) -> NDArray[np.float64]:
+        """Sums of squares of some columns of L⁻¹, which are zero above the diagonal."""
+        width = columns.stop - columns.start
+        strip = np.zeros((self.n - columns.start, width))
+        np.fill_diagonal(strip, 1.0)
+        for rows in spans(strip.shape[0], BLOCK):
+            own = slice(columns.start + rows.start, columns.start + rows.stop)
+            part = strip[rows] - self.packed[own, columns.start : own.start] @ strip[: rows.start]
+            corner = np.asfortranarray(self.packed[own, own].T)
+            strip[rows] = blas.dtrsm(1.0, corner, np.asfortranarray(part), lower=0, trans_a=1, overwrite_b=1)
+        return np.asarray(np.einsum("ij,ij->j", strip, strip))
 
     def inverse(self) -> NDArray[np.float64]:
         """Return (A + jitter · I)⁻¹ as an array of its own.
@@ -183,8 +190,8 @@ class Factor:
         inverse, info = lapack.dpotri(self.packed.T, lower=0)
         if info:
             raise NotPositiveDefiniteError(int(info) - 1, self.jitter)
-        upper = np.triu(inverse)
-        return np.asarray(upper + np.triu(upper, 1).T)
+        _mirror(inverse)
+        return np.asarray(inverse)
 
 
 def cholesky(
@@ -222,13 +229,13 @@ def cholesky(
     jitter, step = 0.0, A.shape[0] * float(np.finfo(np.float64).eps)
     for attempt in _attempts(step, jitter_limit):
         if attempt:
-            _restore(A)
+            _mirror(A)
         jitter = attempt * scale
         np.fill_diagonal(A, diagonal + jitter)
         failed = _factorise(A, clock or Clock(), tick)
         if failed is None:
             return Factor(A, diagonal, jitter)
-    _restore(A)
+    _mirror(A)
     np.fill_diagonal(A, diagonal)
     raise NotPositiveDefiniteError(failed, jitter)
 
@@ -240,8 +247,8 @@ def _attempts(step: float, limit: float) -> Iterator[float]:
         step *= 10.0
 
 
-def _restore(A: NDArray[np.float64]) -> None:
-    """Copy the upper triangle, which still holds A, over the lower one."""
+def _mirror(A: NDArray[np.float64]) -> None:
+    """Copy the upper triangle over the lower one."""
     for rows in spans(A.shape[0], BLOCK):
         A[rows, : rows.start] = A[: rows.start, rows].T
         block = A[rows, rows]
