@@ -6,7 +6,7 @@ import math
 import warnings
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,17 +17,19 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import COMMON, kernel_tags, warn_unless_converged
 from gramian.estimators.prior import SCREEN, checked_rows, in_float64, learn, merged, prior, subset
-from gramian.gram.tiles import memory_budget, worker_count
+from gramian.gram.tiles import memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.evidence import LogEvidence, signal_and_noise
 from gramian.solvers.hyperparameters import Optimum
-from gramian.solvers.posterior import Posterior, exact_posterior
+from gramian.solvers.posterior import ExactPosterior, Posterior, exact_posterior, projected_posterior
 
 __all__ = ["GaussianProcessRegressor"]
 
 EVIDENCE_ROWS = 3000
 """Rows that ``evidence="auto"`` learns the hyperparameters from."""
+CHOLESKY_ROWS = 50_000
+"""Rows above which ``solver="auto"`` does not factorise, whatever the memory: the time grows with their cube."""
 NOISE_START = 0.1
 """Where a learned noise begins, relative to the mean square of the targets."""
 NOISE_RANGE = (1e-8, 10.0)
@@ -98,7 +100,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     alpha_ : array of shape (n,) or (n, t)
         Dual coefficients ``(K + D)⁻¹ y``.
     log_marginal_likelihood_value_ : float
-        log p(y | X) at ``kernel_.theta``: of all rows where they were factorised, else of the evidence rows.
+        log p(y | X) at ``kernel_.theta``: of all rows where they were factorised, else of the evidence rows (nan where
+        nothing was learned).
     evidence_rows_ : array of int
         The rows that the hyperparameters were learned from.
     noise_ : float
@@ -126,7 +129,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     True
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable],
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
@@ -300,17 +303,48 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         tick: Tick,
     ) -> tuple[Posterior, str]:
         memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
-        options = {"memory": memory, "workers": workers, "clock": clock, "tick": tick}
-        return exact_posterior(kernel, X, Y, noise, **options), "cholesky"
+        exact, why = self._fits(Y.shape[0], memory)
+        if exact:
+            posterior = exact_posterior(kernel, X, Y, noise, memory=memory, workers=workers, clock=clock, tick=tick)
+            return posterior, why
+        projected = projected_posterior(
+            kernel,
+            X,
+            Y,
+            noise,
+            memory=memory,
+            workers=workers,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=self.random_state,
+            clock=clock,
+            tick=tick,
+        )
+        return projected, why
+
+    def _fits(self, n: int, memory: int) -> tuple[bool, str]:
+        """Whether to factorise, and why."""
+        needed = f"the factor of {n:,} rows takes {readable(8 * n * n)} and memory is {readable(memory)}"
+        if self.solver != "auto":
+            if self.solver == "cholesky" and 8 * n * n > memory:
+                raise MemoryError(f"{needed}; raise memory=, or take solver='pcg'.")
+            return self.solver == "cholesky", f"{self.solver}: asked for"
+        if 8 * n * n <= memory and n <= CHOLESKY_ROWS:
+            return True, f"cholesky: {needed}"
+        limit = needed if n <= CHOLESKY_ROWS else f"{n:,} rows are more than {CHOLESKY_ROWS:,}"
+        return False, f"pcg, with the variance given a projection of the data: {limit}"
 
     def _publish(self, learned: Optimum | None) -> None:
         """Derive the remaining attributes from the posterior, and say what should be known."""
         posterior = self.posterior_
         self.alpha_ = posterior.alpha.reshape(self.y_train_.shape)
         self.noise_ = signal_and_noise(self.kernel_)[1]
-        self.L_ = posterior.L
         self.jitter_ = posterior.jitter
-        self.log_marginal_likelihood_value_ = posterior.evidence
+        self.__dict__.pop("L_", None)
+        if isinstance(posterior, ExactPosterior):
+            self.L_ = posterior.L
+        of_rows = math.nan if learned is None else learned.value
+        self.log_marginal_likelihood_value_ = of_rows if posterior.evidence is None else posterior.evidence
         solved = posterior.certificate
         if self.jitter_ > 0:
             note = f"{self.jitter_:.1e} was added to the diagonal of K + D, which was singular in float64"

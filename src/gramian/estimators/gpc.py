@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.utils import check_random_state
@@ -19,7 +20,7 @@ from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, kernel_tags, warn_unless_converged
 from gramian.estimators.prior import SCREEN, checked_rows, in_float64, learn, merged, prior, subset
 from gramian.gram import Gram
-from gramian.gram.tiles import memory_budget, spans, worker_count
+from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import RBF, Kernel, Scaled
 from gramian.progress import Clock, progress
 from gramian.solvers.hyperparameters import Optimum
@@ -47,7 +48,7 @@ max_iter, max_time, memory, n_jobs, verbose : object
     >>> import numpy as np
     >>> from gramian.estimators.gpc import BinaryLaplaceClassifier
     >>> X = np.array([[0.0], [1.0], [4.0], [5.0]])
-    >>> BinaryLaplaceClassifier().fit(X, ["a", "a", "b", "b"]).predict([[0.5], [4.5]]).tolist()
+    >>> BinaryLaplaceClassifier().fit(X, ["a", "a", "b", "b"]).predict(X[[0, 3]]).tolist()
     ['a', 'b']
     """
 
@@ -106,8 +107,8 @@ max_iter, max_time, memory, n_jobs, verbose : object
         rows = in_float64(X)
         kernel = prior(self.kernel, FIXED, rows)
         evidence = self._evidence(rows, labels)
-        if self.warm_start and getattr(self, "y_train_", np.empty(0)).shape == labels.shape:
-            evidence.last = self.y_train_ - self.pi_
+        if self.warm_start:
+            evidence.last = self._last(labels.size)
         learned = self._learn(kernel, evidence, rows, labels, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
@@ -121,9 +122,15 @@ max_iter, max_time, memory, n_jobs, verbose : object
         self.certificate_ = found.certificate if learned is None else merged(learned.certificate, found.certificate)
         return self
 
+    def _last(self, n: int) -> NDArray[np.float64] | None:
+        """Coefficients of the last fit, where they suit n rows."""
+        fitted = hasattr(self, "pi_") and self.pi_.size == n
+        return np.asarray(self.y_train_ - self.pi_) if fitted else None
+
     def _evidence(self, X: Any, labels: NDArray[Any]) -> LaplaceEvidence:
-        options = {"max_iter": self.max_iter_predict, "warm_start": self.warm_start}
-        return LaplaceEvidence(X, labels, self.memory, self.n_jobs, **options)
+        return LaplaceEvidence(
+            X, labels, self.memory, self.n_jobs, max_iter=self.max_iter_predict, warm_start=self.warm_start
+        )
 
     def _learn(
         self, kernel: Kernel, evidence: LaplaceEvidence, X: Any, labels: NDArray[Any], clock: Clock
@@ -200,8 +207,6 @@ max_iter, max_time, memory, n_jobs, verbose : object
         tuple of array of shape (m,)
             Means and variances; the variances are never negative.
         """
-        from scipy.linalg import solve_triangular
-
         gram = self._gram(X)
         mean = np.asarray(gram @ (self.y_train_ - self.pi_))
         variance = np.asarray(self.kernel_.diag(in_float64(X)), dtype=np.float64).copy()
@@ -308,7 +313,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
     0.987
     """
 
-    _parameter_constraints: dict[str, list[Any]] = {
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [None, str, callable],
         "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
         "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],

@@ -185,9 +185,7 @@ def learn(
         return at.value, at.gradient
 
     own = None if isinstance(optimizer, str) else optimizer
-    return maximise(
-        objective, starts, kernel.bounds, optimizer=own, tol=tol, max_iter=max_iter, clock=clock, tick=tick
-    )
+    return maximise(objective, starts, kernel.bounds, optimizer=own, tol=tol, max_iter=max_iter, clock=clock, tick=tick)
 
 
 def merged(learned: Certificate, solved: Certificate) -> Certificate:
@@ -207,6 +205,4 @@ def merged(learned: Certificate, solved: Certificate) -> Certificate:
     """
     posterior = f"the posterior's residual is {solved.violation:.1e}, {solved.message}" if solved.message else ""
     message = " ".join(m for m in (learned.message, posterior) if m)
-    return replace(
-        learned, converged=learned.converged and solved.converged, seconds=solved.seconds, message=message
-    )
+    return replace(learned, converged=learned.converged and solved.converged, seconds=solved.seconds, message=message)

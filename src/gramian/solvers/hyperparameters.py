@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import OptimizeResult, minimize
+from scipy.optimize import Bounds, OptimizeResult, minimize
 from scipy.spatial.distance import pdist
 
 from gramian.certificates import Certificate
@@ -99,13 +99,25 @@ def maximise(
     array([0. , 0.5])
     """
     climb = _Climb(objective, bounds, clock or Clock(), tick)
-    runs = []
+    runs: list[_Run] = []
     for start in starts:
         if runs and climb.clock.expired:
             break
-        runs.append(climb.run(np.clip(start, *bounds.T), optimizer, tol, max_iter))
-    best = min(runs, key=lambda run: float(run.fun))
-    return Optimum(np.asarray(best.x), -float(best.fun), climb.certificate(best))
+        inside = np.clip(start, *bounds.T)
+        runs.append(climb.lbfgs(inside, tol, max_iter) if optimizer is None else climb.by(optimizer, inside))
+    best = max(runs, key=lambda run: run.value)
+    return Optimum(best.theta, best.value, climb.certificate(best))
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Where one run ended, and why."""
+
+    theta: NDArray[np.float64]
+    value: float
+    slope: NDArray[np.float64]
+    success: bool
+    message: str
 
 
 class _Climb:
@@ -115,27 +127,30 @@ class _Climb:
         self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
         self.iterations = 0
 
-    def run(
-        self, start: NDArray[np.float64], optimizer: Optimizer | None, tol: float, max_iter: int
-    ) -> OptimizeResult:
-        if optimizer is not None:
-            theta, _ = optimizer(self.descend, start, bounds=self.bounds)
-            value, slope = self.descend(np.asarray(theta, dtype=np.float64))
-            return OptimizeResult(x=np.asarray(theta), fun=value, jac=slope, success=True, message="")
-        options = {"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": 1e-5}
-        return minimize(
+    def lbfgs(self, start: NDArray[np.float64], tol: float, max_iter: int) -> _Run:
+        found = minimize(
             self.descend,
             start,
             jac=True,
             method="L-BFGS-B",
-            bounds=self.bounds,
+            bounds=Bounds(*self.bounds.T),
             callback=self.step,
-            options=options,
+            options={"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": 1e-5},
         )
+        return _Run(found.x, -float(found.fun), -np.asarray(found.jac), bool(found.success), str(found.message))
 
-    def descend(self, theta: NDArray[np.float64], eval_gradient: bool = True) -> Any:
-        value, slope = self.objective(np.asarray(theta, dtype=np.float64))
-        return (-value, -slope) if eval_gradient else -value
+    def by(self, optimizer: Optimizer, start: NDArray[np.float64]) -> _Run:
+        theta = np.asarray(optimizer(self._for_users, start, bounds=self.bounds)[0], dtype=np.float64)
+        value, slope = self.objective(theta)
+        return _Run(theta, value, slope, True, "")
+
+    def _for_users(self, theta: NDArray[np.float64], eval_gradient: bool = True) -> Any:
+        value, slope = self.descend(np.asarray(theta, dtype=np.float64))
+        return (value, slope) if eval_gradient else value
+
+    def descend(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, slope = self.objective(theta)
+        return -value, -slope
 
     def step(self, intermediate_result: OptimizeResult) -> None:
         self.iterations += 1
@@ -143,24 +158,24 @@ class _Climb:
         if self.clock.expired:
             raise StopIteration
 
-    def certificate(self, best: OptimizeResult) -> Certificate:
-        slope = np.clip(best.x - best.jac, *self.bounds.T) - best.x
+    def certificate(self, best: _Run) -> Certificate:
+        slope = np.clip(best.theta + best.slope, *self.bounds.T) - best.theta
         violation = float(np.abs(slope).max(initial=0.0))
-        flat = violation <= STATIONARY * max(1.0, abs(float(best.fun)))
-        converged = math.isfinite(float(best.fun)) and bool(best.success or flat)
-        message = "" if converged else self._reason(best)
+        finite = math.isfinite(best.value)
+        flat = violation <= STATIONARY * max(1.0, abs(best.value)) if finite else False
+        converged = finite and (best.success or flat)
         return Certificate(
             kind="evidence",
-            primal=-float(best.fun),
+            primal=best.value,
             violation=violation,
             converged=converged,
             iterations=self.iterations,
             seconds=self.clock.seconds,
-            message=message,
+            message="" if converged else self._reason(best),
         )
 
-    def _reason(self, best: OptimizeResult) -> str:
-        if not math.isfinite(float(best.fun)):
+    def _reason(self, best: _Run) -> str:
+        if not math.isfinite(best.value):
             return "the kernel matrix was not positive definite at any start; raise alpha, or learn the noise."
         if self.clock.expired:
             return "max_time passed while hyperparameters were learned; raise it, or learn from fewer rows (evidence=)."
@@ -187,7 +202,9 @@ def random_starts(bounds: NDArray[np.float64], count: int, rng: np.random.Random
     return [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(count)]
 
 
-def data_starts(kernel: Kernel, X: Any, Y: NDArray[np.float64], rng: np.random.RandomState) -> list[NDArray[np.float64]]:
+def data_starts(
+    kernel: Kernel, X: Any, Y: NDArray[np.float64], rng: np.random.RandomState
+) -> list[NDArray[np.float64]]:
     """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
 
     A lengthscale common to all inputs starts at half, one and two median distances; one per input at such multiples
@@ -261,6 +278,8 @@ def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) ->
             values = np.full(p.values.size, np.nan)
             if p.name.endswith("lengthscale"):
                 several = isinstance(p.value, tuple)
-                values = each if several and p.values.size == d else np.full(p.values.size, np.nan if several else common)
+                values = (
+                    each if several and p.values.size == d else np.full(p.values.size, np.nan if several else common)
+                )
             parts.append(values)
     return np.concatenate(parts)
