@@ -347,8 +347,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.log_marginal_likelihood_value_ = of_rows if posterior.evidence is None else posterior.evidence
         solved = posterior.certificate
         if self.jitter_ > 0:
-            note = f"{self.jitter_:.1e} was added to the diagonal of K + D, which was singular in float64"
-            note += "; rows coincide or nearly do: raise alpha, or learn the noise."
+            note = f"{self.jitter_:.1e} was added to the diagonal of K + D, which is singular: {_coincident(self.X_train_)}"
             warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=3)
             solved = replace(solved, message=f"{note} {solved.message}".strip())
         self.certificate_ = solved if learned is None else merged(learned.certificate, solved)
@@ -526,3 +525,14 @@ def _location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
     # Rounding leaves a constant column a deviation of a few ulps of its mean.
     floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
     return mean, np.where(deviation > floor, deviation, 1.0)
+
+
+def _coincident(X: Any) -> str:
+    """Which rows make K singular, and what to do."""
+    advice = "raise alpha, or learn the noise."
+    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype != object:
+        _, first, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
+        (repeated,) = np.nonzero(first[inverse.ravel()] != np.arange(X.shape[0]))
+        if repeated.size:
+            return f"rows {first[inverse.ravel()[repeated[0]]]} and {repeated[0]} coincide; {advice}"
+    return f"rows nearly coincide at these lengthscales; {advice}"

@@ -21,8 +21,8 @@ from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, readable, spans, worker_count
 from gramian.kernels import Kernel
 from gramian.progress import Clock
-from gramian.solvers.cholesky import Factor, cholesky
-from gramian.solvers.evidence import Evidence, lower_vjp
+from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, cholesky
+from gramian.solvers.evidence import Evidence, least_eigenvalue, lower_vjp
 
 __all__ = ["LaplaceEvidence", "Mode", "logistic_gaussian", "mode"]
 
@@ -120,11 +120,11 @@ def mode(
             limit = "max_time passed" if clock.expired else f"{max_iter} Newton steps were taken"
             why = f"{limit}; allow more."
             break
-        if not newton.step(cholesky(newton.fill(B))):
-            why = "" if newton.gap <= ROUNDING else "no step climbs: K is not positive semi-definite (see is_kernel)."
+        if not newton.step(newton.factorise(B)):
+            why = "" if newton.gap <= ROUNDING else "no step climbs any further; see whether K is_kernel."
             break
         iterations += 1
-    factor = cholesky(newton.fill(B))
+    factor = newton.factorise(B)
     certificate = Certificate(
         kind="duality gap",
         primal=newton.primal,
@@ -170,12 +170,19 @@ class _Newton:
         self.dual = -float((xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)).sum()) - energy
         self.gap = max(self.primal - self.dual, 0.0) / max(abs(self.primal), abs(self.dual), 1.0)
 
-    def fill(self, B: Array) -> Array:
-        """B = I + H^½ K H^½."""
+    def factorise(self, B: Array) -> Factor:
+        """Factor of B = I + H^½ K H^½, whose eigenvalues are at least one where K is what it should be."""
         np.multiply(self.K, self.root, out=B)
         B *= self.root[:, None]
         B[np.diag_indices_from(B)] += 1.0
-        return B
+        try:
+            return cholesky(B, jitter_limit=0.0)
+        except NotPositiveDefiniteError as error:
+            least, rows = least_eigenvalue(self.K, error.pivot)
+            raise np.linalg.LinAlgError(
+                f"the kernel is not positive semi-definite on these rows: the smallest eigenvalue of the first {rows} "
+                f"rows' matrix is {least:.3g}. Use another kernel (gramian.kernels.is_kernel tells), or add White."
+            ) from error
 
     def step(self, factor: Factor) -> bool:
         """One Newton step, halved until it climbs; whether it did."""
@@ -280,7 +287,7 @@ class LaplaceEvidence:
             Value and gradient.
         """
         found = self.mode(kernel)
-        return Evidence(found.evidence, self._gradient(kernel, found) if gradient else None, found.factor.jitter)
+        return Evidence(found.evidence, self._gradient(kernel, found) if gradient else None, 0.0)
 
     def _gradient(self, kernel: Kernel, at: Mode) -> Array:
         K, root, factor = self._K, at.root, at.factor

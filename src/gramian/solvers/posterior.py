@@ -23,7 +23,7 @@ from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers import pcg
 from gramian.solvers.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve
-from gramian.solvers.evidence import evidence_value, signal_and_noise
+from gramian.solvers.evidence import evidence_value, least_eigenvalue, signal_and_noise
 
 __all__ = ["ExactPosterior", "Posterior", "ProjectedPosterior", "exact_posterior", "projected_posterior"]
 
@@ -37,8 +37,6 @@ ROWS = 1024
 """Rows of a block of the triangular solve: Ctrl-C is answered between blocks."""
 RANK = 1000
 """Combinations of the data that the projected variance knows."""
-LOOK = 2000
-"""Rows up to which the smallest eigenvalue is computed for an error message."""
 
 
 class Posterior:
@@ -409,9 +407,7 @@ def _projection(
 
 
 def _not_positive(kernel: Kernel, A: NDArray[np.float64], error: NotPositiveDefiniteError) -> str:
-    # The block in which the factorisation broke down: its smallest eigenvalue bounds that of the whole from above.
-    rows = min(max(error.pivot + 1, 2), A.shape[0], LOOK)
-    least = float(np.linalg.eigvalsh(A[:rows, :rows])[0])
+    least, rows = least_eigenvalue(A, error.pivot)
     return (
         f"{kernel!r} plus noise is not positive definite on these rows: the smallest eigenvalue of the first "
         f"{rows} rows' matrix is {least:.3g}, and {error.jitter:.1e} on the diagonal does not mend it. Use a "
