@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference_gp as reference
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessClassifier as Peer
 from sklearn.gaussian_process import kernels as sk
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import reference_gp as reference
 from gramian.estimators.gpc import GaussianProcessClassifier
 from gramian.kernels import RBF, Linear, Sigmoid, Spectrum, White
 

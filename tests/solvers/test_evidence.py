@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference_gp as reference
 
+import reference_gp as reference
 from gramian.kernels import RBF, Constant, Linear, Matern, Periodic, RationalQuadratic, Sigmoid, White
 from gramian.solvers.evidence import LogEvidence, signal_and_noise
 

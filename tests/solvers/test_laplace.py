@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference_gp as reference
 from scipy.integrate import quad
 from scipy.special import expit
 
+import reference_gp as reference
 from gramian.kernels import RBF, Sigmoid, White
 from gramian.progress import Clock
 from gramian.solvers.laplace import LaplaceEvidence, logistic_gaussian, mode
@@ -96,6 +96,11 @@ def test_logistic_gaussian(mean, variance):
     s = np.sqrt(variance)
     centre = [-mean / s] if s and abs(mean / s) < 12 else None
     slow = quad(
-        lambda t: expit(mean + s * t) * np.exp(-t * t / 2) / np.sqrt(2 * np.pi), -12, 12, points=centre, epsabs=1e-13, limit=500
+        lambda t: expit(mean + s * t) * np.exp(-t * t / 2) / np.sqrt(2 * np.pi),
+        -12,
+        12,
+        points=centre,
+        epsabs=1e-13,
+        limit=500,
     )[0]
     assert logistic_gaussian(np.array([mean]), np.array([variance]))[0] == pytest.approx(slow, abs=1e-11)

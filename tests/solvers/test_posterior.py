@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-import reference_gp as reference
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import reference_gp as reference
 from gramian.gram import Gram, LowRank, rpcholesky
 from gramian.kernels import RBF, Linear, Matern, Sigmoid, White
 from gramian.solvers import posterior as module
@@ -101,7 +101,9 @@ def test_conjugate_gradients_need_noise():
 def test_not_positive_definite_names_the_eigenvalue():
     X, Y, _ = data()
     kernel = Sigmoid(1.0, -2.0)
-    with pytest.raises(np.linalg.LinAlgError, match=r"smallest eigenvalue of the first \d+ rows' matrix is -\d") as error:
+    with pytest.raises(
+        np.linalg.LinAlgError, match=r"smallest eigenvalue of the first \d+ rows' matrix is -\d"
+    ) as error:
         exact_posterior(kernel, X, Y, 0.0, **LIMITS)
     told = float(str(error.value).split("matrix is ")[1].split(",")[0])
     assert told >= np.linalg.eigvalsh(kernel(X))[0] - 1e-3

@@ -15,7 +15,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from gramian.estimators.base import COMMON, kernel_tags, warn_unless_converged
+from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.prior import SCREEN, checked_rows, in_float64, learn, merged, prior, subset
 from gramian.gram.tiles import memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
@@ -346,8 +346,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         of_rows = math.nan if learned is None else learned.value
         self.log_marginal_likelihood_value_ = of_rows if posterior.evidence is None else posterior.evidence
         solved = posterior.certificate
-        if self.jitter_ > 0:
-            note = f"{self.jitter_:.1e} was added to the diagonal of K + D, which is singular: {_coincident(self.X_train_)}"
+        if posterior.singular:
+            added = f"; {self.jitter_:.1e} was added to its diagonal" if self.jitter_ > 0 else ""
+            note = f"K + D is singular to rounding: {_coincident(self.X_train_)}{added}."
             warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=3)
             solved = replace(solved, message=f"{note} {solved.message}".strip())
         self.certificate_ = solved if learned is None else merged(learned.certificate, solved)
@@ -391,6 +392,11 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if return_interval is not None and not 0.0 < return_interval < 1.0:
             raise ValueError(f"return_interval must be a probability between 0 and 1, got {return_interval!r}.")
         X = checked_rows(self, X, reset=False)
+        if (return_std or return_cov or return_interval is not None) and is_precomputed(self.kernel):
+            raise ValueError(
+                "a precomputed k(new, train) does not hold k(new, new), so only the mean can be predicted; "
+                "pass the rows and their kernel instead."
+            )
         dtype = X.dtype if X.dtype == np.float32 else np.float64
         outputs = self._predictions(in_float64(X), return_std, return_cov, return_interval)
         outputs = tuple(out.astype(dtype, copy=False) for out in outputs)
@@ -529,7 +535,7 @@ def _location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
 
 def _coincident(X: Any) -> str:
     """Which rows make K singular, and what to do."""
-    advice = "raise alpha, or learn the noise."
+    advice = "raise alpha, or learn the noise"
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype != object:
         _, first, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
         (repeated,) = np.nonzero(first[inverse.ravel()] != np.arange(X.shape[0]))

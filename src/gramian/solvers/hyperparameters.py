@@ -15,6 +15,7 @@ from scipy.spatial.distance import pdist
 from gramian.certificates import Certificate
 from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, silent
+from gramian.solvers.evidence import signal_and_noise
 
 __all__ = ["Objective", "Optimizer", "Optimum", "data_starts", "maximise", "random_starts"]
 
@@ -29,8 +30,10 @@ SAMPLE = 500
 """Rows that a typical distance is taken from."""
 MULTIPLES = (0.5, 1.0, 2.0)
 """Of the typical distance: the lengthscales that compete for the start."""
-VARIANCES = ("factor", "value", "noise")
-"""Parameters that carry the units of y²."""
+VARIANCES = ("factor", "value")
+"""Parameters that carry the units of y², beside the noise."""
+NOISE = 0.1
+"""The share of the mean square of y that the noise is tried at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +211,8 @@ def data_starts(
     """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
 
     A lengthscale common to all inputs starts at half, one and two median distances; one per input at such multiples
-    of √d deviations of that input. Variances are tried as they are, and scaled so that the prior has the size of y.
+    of √d deviations of that input. Variances are tried as they are, and so that the prior has the size of y and the
+    noise a tenth of it.
 
     Parameters
     ----------
@@ -232,7 +236,7 @@ def data_starts(
     >>> from gramian.kernels import RBF
     >>> from gramian.solvers.hyperparameters import data_starts
     >>> X = np.array([[0.0], [100.0]])
-    >>> np.exp(data_starts(RBF(1.0), X, np.ones((2, 1)), np.random.RandomState(0))).round(6).ravel()
+    >>> np.exp(data_starts(RBF(1.0), X, np.ones((2, 1)), np.random.RandomState(0))).round(6).ravel()[:4]
     array([  1.,  50., 100., 200.])
     """
     given = kernel.theta
@@ -242,18 +246,21 @@ def data_starts(
         changed = np.isfinite(typical)
         by_scale += [np.where(changed, typical + math.log(multiple), given) for multiple in MULTIPLES]
     starts = list(by_scale)
-    units = _units(kernel)
     size = float(np.mean(Y**2))
-    prior = float(np.mean(kernel.diag(X[: min(SAMPLE, Y.shape[0])]))) if units.any() and size > 0 else 0.0
-    if prior > 0 and not 0.5 < size / prior < 2.0:
-        starts += [start + units * math.log(size / prior) for start in by_scale]
+    if size > 0:
+        starts += [_in_units(kernel, start, X[: min(SAMPLE, Y.shape[0])], size) for start in by_scale]
     return [np.clip(start, *kernel.bounds.T) for start in starts]
 
 
-def _units(kernel: Kernel) -> NDArray[np.float64]:
-    """One where an entry of theta is a variance, else zero."""
+def _in_units(kernel: Kernel, theta: NDArray[np.float64], X: Any, size: float) -> NDArray[np.float64]:
+    """Theta with variances such that the prior has the size of y, and the noise a tenth of it."""
     names = [p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values]
-    return np.array([float(name in VARIANCES) for name in names])
+    noise = np.array([name == "noise" for name in names], dtype=bool)
+    scaled = np.array([name in VARIANCES for name in names], dtype=bool)
+    signal, _ = signal_and_noise(kernel.with_theta(theta))
+    prior = float(np.mean(signal.diag(X)))
+    theta = np.where(noise, math.log(NOISE * size), theta)
+    return np.where(scaled, theta + math.log(size / prior), theta) if prior > 0 else theta
 
 
 def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) -> NDArray[np.float64] | None:

@@ -60,6 +60,8 @@ class Posterior:
 
     jitter = 0.0
     """What had to be added to the diagonal of K + D."""
+    singular = False
+    """Whether K + D is singular to rounding, as where rows coincide and there is no noise."""
     evidence: float | None = None
     """log p(y | X), where it is known."""
 
@@ -192,13 +194,15 @@ class ExactPosterior(Posterior):
         log p(y | X).
     jitter : float
         What had to be added to the diagonal.
+    singular : bool
+        Whether K + D is singular to rounding.
     **common : object
         Parameters of ``Posterior``.
     """
 
-    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, **common: Any) -> None:
+    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, singular: bool, **common: Any) -> None:
         super().__init__(**common)
-        self.L, self.evidence, self.jitter = L, evidence, jitter
+        self.L, self.evidence, self.jitter, self.singular = L, evidence, jitter, singular
 
     def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
         V = K.T
@@ -265,11 +269,14 @@ def exact_posterior(
     except NotPositiveDefiniteError as error:
         raise np.linalg.LinAlgError(_not_positive(kernel, A, error)) from error
     evidence = evidence_value(factor, Y, solution.x)
+    rounding = 10.0 * A.shape[0] * np.finfo(np.float64).eps * float(factor.diagonal.mean())
+    singular = bool(factor.jitter > 0 or factor.smallest_pivot() <= rounding)
     _clear_above(A)
     return ExactPosterior(
         A,
         evidence,
         factor.jitter,
+        singular,
         kernel=kernel,
         X=X,
         alpha=solution.x,
