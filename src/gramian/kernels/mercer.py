@@ -25,7 +25,7 @@ class MercerReport:
     n : int
         Number of objects looked at.
     asymmetry : float
-        Largest |K_ij - K_ji|.
+        Largest ``|K_ij - K_ji|``.
     smallest_eigenvalue, largest_eigenvalue : float
         Of the symmetric part.
     tolerance : float

@@ -312,7 +312,9 @@ def raw_rows(X: Any) -> Any:
     array, CSR, or array of object
         Something with a ``shape`` whose first entry counts the rows.
     """
-    if isinstance(X, np.ndarray) or is_foreign(X) or is_sparse(X):
+    if is_sparse(X):
+        return X.tocsr()
+    if isinstance(X, np.ndarray) or is_foreign(X):
         return X
     try:
         return np.asarray(X)
