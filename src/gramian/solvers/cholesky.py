@@ -179,6 +179,18 @@ class Factor:
             strip[rows] = blas.dtrsm(1.0, corner, np.asfortranarray(part), lower=0, trans_a=1, overwrite_b=1)
         return np.asarray(np.einsum("ij,ij->j", strip, strip))
 
+    def give_back(self) -> NDArray[np.float64]:
+        """Return A in the memory that the factor took; the factor is void from then on.
+
+        Returns
+        -------
+        array of shape (n, n)
+            A, symmetric, without jitter.
+        """
+        _mirror(self.packed)
+        np.fill_diagonal(self.packed, self.diagonal)
+        return self.packed
+
     def inverse(self) -> NDArray[np.float64]:
         """Return (A + jitter · I)⁻¹ as an array of its own.
 
@@ -226,15 +238,16 @@ def cholesky(
         raise ValueError(f"A must be a square C-ordered float64 array, got {A.dtype} of shape {A.shape}.")
     diagonal = np.diagonal(A).copy()
     scale = float(np.abs(diagonal).mean())
-    jitter, step = 0.0, A.shape[0] * float(np.finfo(np.float64).eps)
+    jitter, failed, step = 0.0, 0, A.shape[0] * float(np.finfo(np.float64).eps)
     for attempt in _attempts(step, jitter_limit):
         if attempt:
             _mirror(A)
         jitter = attempt * scale
         np.fill_diagonal(A, diagonal + jitter)
-        failed = _factorise(A, clock or Clock(), tick)
-        if failed is None:
+        broken = _factorise(A, clock or Clock(), tick)
+        if broken is None:
             return Factor(A, diagonal, jitter)
+        failed = broken
     _mirror(A)
     np.fill_diagonal(A, diagonal)
     raise NotPositiveDefiniteError(failed, jitter)

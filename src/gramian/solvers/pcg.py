@@ -150,7 +150,7 @@ def _checked(gram: Gram, B: Any, ridge: Any, weights: Any) -> tuple[Array, Array
     if B.ndim != 2 or B.shape[0] != n:
         raise ValueError(f"B must have shape ({n}, k), got {B.shape}.")
     ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), B.shape[1:])
-    weights = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
+    weights = np.ones(1) if weights is None else np.asarray(weights, dtype=np.float64)
     if not np.all(ridge > 0) or not np.all(weights > 0):
         raise ValueError("conjugate gradients need ridge > 0 and weights > 0; leave out rows of weight zero.")
     return B, ridge, np.sqrt(weights)[:, None]
@@ -161,7 +161,8 @@ def _systems(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: An
     trace = float(gram.diagonal().sum(dtype=np.float64))
     # What F Fᵀ misses is at most its trace: below the ridge, no further landmark shortens the iteration.
     enough = float(ridge.min(initial=np.inf)) / (trace * float(scale.max()) ** 2) if trace > 0 else 0.0
-    factor = scale * rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0)).factor
+    factor = rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0)).factor
+    factor *= scale
     inverses = {float(value): LowRank(factor, float(value)) for value in np.unique(ridge)}
     for inverse in inverses.values():
         inverse.logdet()  # makes the cores, and frees their scratch, before blocks of K take the memory
