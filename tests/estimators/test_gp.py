@@ -62,7 +62,9 @@ def outputs(result):
 
 
 @pytest.mark.parametrize(("ours", "theirs"), PAIRS, ids=repr)
-@pytest.mark.parametrize("options", [{}, {"normalize_y": True}, {"alpha": np.linspace(0.01, 0.5, 60)}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"normalize_y": True}, {"alpha": np.linspace(0.01, 0.5, 60)}], ids=["", "normalised", "noise each"]
+)
 @pytest.mark.parametrize("targets", [None, 1, 2])
 def test_numbers_are_scikit_learns(ours, theirs, options, targets):
     X, y, Z = data(targets=targets)
@@ -283,10 +285,10 @@ def test_log_marginal_likelihood_at_a_theta():
 def test_duplicated_rows_without_noise_are_told():
     X, y, _ = data()
     X[7], y[7] = X[3], y[3]
-    with pytest.warns(UserWarning, match=r"rows 3 and 7 coincide"):
+    with pytest.warns(UserWarning, match=r"rows coincide \(3 and 7\)"):
         gp = GaussianProcessRegressor(RBF(1.0), alpha=0.0, optimizer=None).fit(X, y)
     assert gp.jitter_ >= 0
-    assert "rows 3 and 7 coincide" in gp.certificate_.message
+    assert "rows coincide (3 and 7)" in gp.certificate_.message
     assert np.all(gp.predict(X, return_std=True)[1] >= 0)
 
 
@@ -300,7 +302,7 @@ def test_bad_input():
         GaussianProcessRegressor().fit(X, np.where(np.arange(60) == 3, np.nan, y))
     with pytest.raises(ValueError, match=r"n_targets is 2 but y has 1"):
         GaussianProcessRegressor(n_targets=2).fit(X, y)
-    with pytest.raises(np.linalg.LinAlgError, match=r"smallest eigenvalue .* is -"):
+    with pytest.raises(np.linalg.LinAlgError, match=r"K has the eigenvalue -"):
         GaussianProcessRegressor(Sigmoid(1.0, -2.0), optimizer=None).fit(X, y)
     with pytest.raises(ValueError, match=r"noise='learn' needs an optimizer"):
         GaussianProcessRegressor(noise="learn", optimizer=None).fit(X, y)

@@ -130,7 +130,7 @@ def test_bad_input():
     X, y, _ = data()
     with pytest.raises(ValueError, match=r"requires 2 or more distinct classes; got 1 class"):
         GaussianProcessClassifier().fit(X, np.zeros(70))
-    with pytest.raises(np.linalg.LinAlgError, match=r"smallest eigenvalue .* is -"):
+    with pytest.raises(np.linalg.LinAlgError, match=r"K has the eigenvalue -"):
         GaussianProcessClassifier(100.0 * Sigmoid(1.0, -2.0), optimizer=None).fit(X, y)
     with pytest.raises(ValueError, match="NaN"):
         GaussianProcessClassifier().fit(np.where(X > 1.9, np.nan, X), y)

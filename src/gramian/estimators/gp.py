@@ -16,10 +16,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
-from gramian.estimators.prior import SCREEN, checked_rows, in_float64, learn, merged, prior, subset
+from gramian.estimators.expansion import rows_of, wide
+from gramian.estimators.prior import SCREEN, checked_rows, learn, merged, prior
 from gramian.gram.tiles import memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
 from gramian.progress import Clock, Tick, progress
+from gramian.rkhs import Function
 from gramian.solvers.evidence import LogEvidence, signal_and_noise
 from gramian.solvers.hyperparameters import Optimum
 from gramian.solvers.posterior import ExactPosterior, Posterior, exact_posterior, projected_posterior
@@ -114,6 +116,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         Steps of the optimiser, at least one.
     posterior_ : Posterior
         Mean and variance as functions.
+    function_ : Function, or array of Function of shape (t,)
+        The mean as an element of the kernel's space; with ``normalize_y``, less the mean of the targets.
     certificate_ : Certificate
         The evidence and its slope where parameters were learned; else the residual of ``alpha_``.
 
@@ -216,7 +220,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._check_targets(y)
         centre, scale = _location(y) if self.normalize_y else (np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
         y = (y - centre) / scale
-        rows, Y, noise = in_float64(X), y.reshape(y.shape[0], -1), self._noise(y.shape[0])
+        rows, Y, noise = wide(X), y.reshape(y.shape[0], -1), self._noise(y.shape[0])
         kernel = self._prior(rows, Y)
         index, learned = self._learn(kernel, rows, Y, noise, clock)
         if learned is not None:
@@ -265,7 +269,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         index = self._evidence_rows(Y.shape[0], rng)
         if self.optimizer is None or kernel.theta.size == 0:
             return index, None
-        part = _Part(X, Y, noise, kernel)
+        part = _Part(X, Y, noise, signal_and_noise(kernel)[0])
         data = part.take(index)
         few = index[:SCREEN] if index.size < Y.shape[0] else rng.permutation(index)[:SCREEN]
         screen = LogEvidence(*part.take(np.sort(few)), self.memory, self.n_jobs)
@@ -338,8 +342,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """Derive the remaining attributes from the posterior, and say what should be known."""
         posterior = self.posterior_
         self.alpha_ = posterior.alpha.reshape(self.y_train_.shape)
-        self.noise_ = signal_and_noise(self.kernel_)[1]
         self.jitter_ = posterior.jitter
+        signal, self.noise_ = signal_and_noise(self.kernel_)
+        self.function_ = self._functions(signal)
         self.__dict__.pop("L_", None)
         if isinstance(posterior, ExactPosterior):
             self.L_ = posterior.L
@@ -348,12 +353,26 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         solved = posterior.certificate
         if posterior.singular:
             added = f"; {self.jitter_:.1e} was added to its diagonal" if self.jitter_ > 0 else ""
-            note = f"K + D is singular to rounding: {_coincident(self.X_train_)}{added}."
+            note = f"{posterior.singular}{added}; raise alpha, or learn the noise."
             warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=3)
             solved = replace(solved, message=f"{note} {solved.message}".strip())
         self.certificate_ = solved if learned is None else merged(learned.certificate, solved)
         self.n_iter_ = max(self.certificate_.iterations, 1)
         warn_unless_converged(self.certificate_, self)
+
+    def _functions(self, signal: Kernel) -> Any:
+        """The mean as an element of the kernel's space, one for each target; less the constant of ``normalize_y``."""
+        scale, dual = np.atleast_1d(self._y_train_std), self.posterior_.alpha
+        ridge = self.noise_ + self._noise(dual.shape[0]) + self.jitter_
+
+        def function(t: int) -> Function:
+            return Function(signal, self.X_train_, scale[t] * dual[:, t], ridge, self.noise_, self.memory, self.n_jobs)
+
+        if self.y_train_.ndim == 1:
+            return function(0)
+        functions = np.empty(dual.shape[1], dtype=object)
+        functions[:] = [function(t) for t in range(dual.shape[1])]
+        return functions
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
@@ -398,7 +417,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "pass the rows and their kernel instead."
             )
         dtype = X.dtype if X.dtype == np.float32 else np.float64
-        outputs = self._predictions(in_float64(X), return_std, return_cov, return_interval)
+        outputs = self._predictions(wide(X), return_std, return_cov, return_interval)
         outputs = tuple(out.astype(dtype, copy=False) for out in outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -489,7 +508,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return self.log_marginal_likelihood_value_
         kernel = self.kernel_.with_theta(np.asarray(theta))
         Y = self.y_train_.reshape(self.y_train_.shape[0], -1)
-        evidence = LogEvidence(in_float64(self.X_train_), Y, self._noise(Y.shape[0]), self.memory, self.n_jobs)
+        evidence = LogEvidence(wide(self.X_train_), Y, self._noise(Y.shape[0]), self.memory, self.n_jobs)
         at = evidence(kernel, gradient=eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel
@@ -522,7 +541,7 @@ class _Part:
         if index.size == self.Y.shape[0]:
             return self.X, self.Y, self.noise
         noise = self.noise[index] if isinstance(self.noise, np.ndarray) else self.noise
-        return subset(self.X, index, self.kernel), self.Y[index], noise
+        return rows_of(self.kernel, self.X, index), self.Y[index], noise
 
 
 def _location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -531,14 +550,3 @@ def _location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.f
     # Rounding leaves a constant column a deviation of a few ulps of its mean.
     floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
     return mean, np.where(deviation > floor, deviation, 1.0)
-
-
-def _coincident(X: Any) -> str:
-    """Which rows make K singular, and what to do."""
-    advice = "raise alpha, or learn the noise"
-    if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype != object:
-        _, first, inverse = np.unique(X, axis=0, return_index=True, return_inverse=True)
-        (repeated,) = np.nonzero(first[inverse.ravel()] != np.arange(X.shape[0]))
-        if repeated.size:
-            return f"rows {first[inverse.ravel()[repeated[0]]]} and {repeated[0]} coincide; {advice}"
-    return f"rows nearly coincide at these lengthscales; {advice}"

@@ -18,7 +18,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, kernel_tags, warn_unless_converged
-from gramian.estimators.prior import SCREEN, checked_rows, in_float64, learn, merged, prior, subset
+from gramian.estimators.expansion import rows_of, wide
+from gramian.estimators.prior import SCREEN, checked_rows, learn, merged, prior
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import RBF, Kernel, Scaled
@@ -104,7 +105,7 @@ max_iter, max_time, memory, n_jobs, verbose : object
         classes, labels = np.unique(y, return_inverse=True)
         if classes.size != 2:
             raise ValueError(f"{type(self).__name__} takes two classes, got {classes.size}: {classes!r:.80}.")
-        rows = in_float64(X)
+        rows = wide(X)
         kernel = prior(self.kernel, FIXED, rows)
         evidence = self._evidence(rows, labels)
         if self.warm_start:
@@ -139,7 +140,7 @@ max_iter, max_time, memory, n_jobs, verbose : object
             return None
         rng = check_random_state(self.random_state)
         few = np.sort(rng.permutation(labels.size)[:SCREEN])
-        screen = self._evidence(subset(X, few, kernel), labels[few])
+        screen = self._evidence(rows_of(kernel, X, few), labels[few])
         # The latent function has no units but the logistic's: variances of a few.
         size = np.full((labels.size, 1), 2.0)
         with progress(self.verbose, "evidence") as tick:
@@ -159,8 +160,8 @@ max_iter, max_time, memory, n_jobs, verbose : object
             )
 
     def _gram(self, X: Any) -> Gram:
-        train = in_float64(self.X_train_)
-        return Gram(self.kernel_, in_float64(X), train, memory=memory_budget(self.memory) // 2, n_jobs=self.n_jobs)
+        train = wide(self.X_train_)
+        return Gram(self.kernel_, wide(X), train, memory=memory_budget(self.memory) // 2, n_jobs=self.n_jobs)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likelier class.
@@ -209,7 +210,7 @@ max_iter, max_time, memory, n_jobs, verbose : object
         """
         gram = self._gram(X)
         mean = np.asarray(gram @ (self.y_train_ - self.pi_))
-        variance = np.asarray(self.kernel_.diag(in_float64(X)), dtype=np.float64).copy()
+        variance = np.asarray(self.kernel_.diag(wide(X)), dtype=np.float64).copy()
         height = max(min(CHUNK, memory_budget(self.memory) // (4 * 8 * gram.shape[1])), 1)
         for rows in spans(gram.shape[0], height):
             K = gram.rows(rows) * self.W_sr_
@@ -241,7 +242,7 @@ max_iter, max_time, memory, n_jobs, verbose : object
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
         kernel = self.kernel_.with_theta(np.asarray(theta))
-        at = self._evidence(in_float64(self.X_train_), self.y_train_)(kernel, gradient=eval_gradient)
+        at = self._evidence(wide(self.X_train_), self.y_train_)(kernel, gradient=eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel
         return (at.value, at.gradient) if eval_gradient else at.value

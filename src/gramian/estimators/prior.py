@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from gramian.certificates import Certificate
-from gramian.kernels import Callable, Columns, Composed, Kernel, Precomputed, Spectrum, WordCount, resolve
+from gramian.kernels import Callable, Columns, Composed, Kernel, Spectrum, WordCount, resolve
 from gramian.progress import Clock, Tick
 from gramian.solvers.hyperparameters import Optimizer, Optimum, data_starts, maximise, random_starts
 
-__all__ = ["checked_rows", "in_float64", "learn", "merged", "prior", "subset", "takes_objects"]
+__all__ = ["checked_rows", "learn", "merged", "prior", "takes_objects"]
 
 SCREEN = 500
 """Rows on which the starts compete."""
@@ -82,46 +82,6 @@ def checked_rows(estimator: Any, *data: Any, **options: Any) -> Any:
     if takes_objects(estimator.kernel):
         return validate_data(estimator, *data, ensure_2d=False, dtype=None, accept_sparse="csr", **options)
     return validate_data(estimator, *data, dtype=[np.float64, np.float32], accept_sparse="csr", **options)
-
-
-def in_float64(X: Any) -> Any:
-    """Return rows of numbers in float64: small noise makes K too ill-conditioned for less.
-
-    Parameters
-    ----------
-    X : array, CSR, or array of objects
-        Rows.
-
-    Returns
-    -------
-    array, CSR, or array of objects
-        Itself where there is nothing to convert.
-    """
-    return X.astype(np.float64) if X.dtype == np.float32 else X
-
-
-def subset(X: Any, index: NDArray[np.intp], kernel: Kernel) -> Any:
-    """Return some rows, and with a precomputed kernel also only their columns.
-
-    Parameters
-    ----------
-    X : array, CSR, or array of objects
-        Rows.
-    index : array of int
-        Which.
-    kernel : Kernel
-        What compares them.
-
-    Returns
-    -------
-    array, CSR, or array of objects
-        The rows.
-    """
-    return X[index][:, index] if _holds_precomputed(kernel) else X[index]
-
-
-def _holds_precomputed(kernel: Kernel) -> bool:
-    return isinstance(kernel, Precomputed) or any(_holds_precomputed(k) for k in kernel.children)
 
 
 def learn(

@@ -20,13 +20,10 @@ from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, worke
 from gramian.kernels import Kernel, Sum, White
 from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, cholesky
 
-__all__ = ["Evidence", "LogEvidence", "evidence_value", "least_eigenvalue", "lower_vjp", "signal_and_noise"]
+__all__ = ["Evidence", "LogEvidence", "evidence_value", "lower_vjp", "signal_and_noise"]
 
 JITTER_LIMIT = 1e-6
 """The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
-
-LOOK = 2000
-"""Rows up to which the smallest eigenvalue is computed for an error message."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,25 +193,6 @@ def evidence_value(factor: Factor, Y: NDArray[np.float64], alpha: NDArray[np.flo
     """
     n, t = Y.shape
     return float(-0.5 * np.vdot(Y, alpha) - 0.5 * t * (factor.logdet() + n * math.log(2.0 * math.pi)))
-
-
-def least_eigenvalue(A: NDArray[np.float64], pivot: int) -> tuple[float, int]:
-    """Return the smallest eigenvalue of the block in which a factorisation broke down, for the message.
-
-    Parameters
-    ----------
-    A : array of shape (n, n)
-        Symmetric.
-    pivot : int
-        The row at which it broke down.
-
-    Returns
-    -------
-    tuple of float and int
-        The eigenvalue, which bounds that of A from above, and the rows of the block.
-    """
-    rows = min(max(pivot + 1, 2), A.shape[0], LOOK)
-    return float(np.linalg.eigvalsh(A[:rows, :rows])[0]), rows
 
 
 def signal_and_noise(kernel: Kernel) -> tuple[Kernel, float]:

@@ -22,7 +22,8 @@ from gramian.gram.tiles import memory_budget, readable, spans, worker_count
 from gramian.kernels import Kernel
 from gramian.progress import Clock
 from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, cholesky
-from gramian.solvers.evidence import Evidence, least_eigenvalue, lower_vjp
+from gramian.solvers.evidence import Evidence, lower_vjp
+from gramian.solvers.singular import diagnosis
 
 __all__ = ["LaplaceEvidence", "Mode", "logistic_gaussian", "mode"]
 
@@ -175,14 +176,7 @@ class _Newton:
         np.multiply(self.K, self.root, out=B)
         B *= self.root[:, None]
         B[np.diag_indices_from(B)] += 1.0
-        try:
-            return cholesky(B, jitter_limit=0.0)
-        except NotPositiveDefiniteError as error:
-            least, rows = least_eigenvalue(self.K, error.pivot)
-            raise np.linalg.LinAlgError(
-                f"the kernel is not positive semi-definite on these rows: the smallest eigenvalue of the first {rows} "
-                f"rows' matrix is {least:.3g}. Use another kernel (gramian.kernels.is_kernel tells), or add White."
-            ) from error
+        return cholesky(B, jitter_limit=0.0)
 
     def step(self, factor: Factor) -> bool:
         """One Newton step, halved until it climbs; whether it did."""
@@ -265,9 +259,13 @@ class LaplaceEvidence:
         Mode
             The mode.
         """
-        Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers).dense(out=self._K)
+        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers)
+        gram.dense(out=self._K)
         start = self.last if self.warm_start else None
-        found = mode(self._K, self.y, start=start, max_iter=self.max_iter, out=self._B)
+        try:
+            found = mode(self._K, self.y, start=start, max_iter=self.max_iter, out=self._B)
+        except NotPositiveDefiniteError as error:
+            raise np.linalg.LinAlgError(f"{diagnosis(gram)}; use another kernel, or add White to it.") from error
         self.last = found.coefficients
         return found
 

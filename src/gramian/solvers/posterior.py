@@ -23,7 +23,8 @@ from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers import pcg
 from gramian.solvers.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve
-from gramian.solvers.evidence import evidence_value, least_eigenvalue, signal_and_noise
+from gramian.solvers.evidence import evidence_value, signal_and_noise
+from gramian.solvers.singular import check_symmetric, diagnosis
 
 __all__ = ["ExactPosterior", "Posterior", "ProjectedPosterior", "exact_posterior", "projected_posterior"]
 
@@ -60,8 +61,8 @@ class Posterior:
 
     jitter = 0.0
     """What had to be added to the diagonal of K + D."""
-    singular = False
-    """Whether K + D is singular to rounding, as where rows coincide and there is no noise."""
+    singular = ""
+    """Why K + D is singular to rounding, where it is: rows that coincide, and no noise."""
     evidence: float | None = None
     """log p(y | X), where it is known."""
 
@@ -194,13 +195,13 @@ class ExactPosterior(Posterior):
         log p(y | X).
     jitter : float
         What had to be added to the diagonal.
-    singular : bool
-        Whether K + D is singular to rounding.
+    singular : str
+        Why K + D is singular to rounding, where it is.
     **common : object
         Parameters of ``Posterior``.
     """
 
-    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, singular: bool, **common: Any) -> None:
+    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, singular: str, **common: Any) -> None:
         super().__init__(**common)
         self.L, self.evidence, self.jitter, self.singular = L, evidence, jitter, singular
 
@@ -260,17 +261,21 @@ def exact_posterior(
     (array([1., 0.]), array([0., 0.]))
     """
     signal, white = signal_and_noise(kernel)
-    A = np.empty((Y.shape[0], Y.shape[0]))
-    Gram(signal, X, memory=memory, n_jobs=workers).dense(out=A)
+    gram = Gram(signal, X, memory=memory, n_jobs=workers)
+    check_symmetric(gram)
+    A = gram.dense(out=np.empty(gram.shape))
     A[np.diag_indices_from(A)] += white + noise
     started = Clock() if clock is None else Clock(start=clock.start)
     try:
         solution, factor = solve(A, Y, tol=RESIDUAL, jitter_limit=JITTER_LIMIT, clock=started, tick=tick)
     except NotPositiveDefiniteError as error:
-        raise np.linalg.LinAlgError(_not_positive(kernel, A, error)) from error
+        del A
+        raise np.linalg.LinAlgError(
+            f"{diagnosis(gram)}; use another kernel (gramian.kernels.is_kernel tells), or raise alpha."
+        ) from error
     evidence = evidence_value(factor, Y, solution.x)
     rounding = 10.0 * A.shape[0] * np.finfo(np.float64).eps * float(factor.diagonal.mean())
-    singular = bool(factor.jitter > 0 or factor.smallest_pivot() <= rounding)
+    singular = diagnosis(gram) if factor.jitter > 0 or factor.smallest_pivot() <= rounding else ""
     _clear_above(A)
     return ExactPosterior(
         A,
@@ -378,6 +383,7 @@ def projected_posterior(
     if not np.all(D > 0):
         raise ValueError("solver='pcg' needs noise on every row: alpha > 0, a White kernel, or noise='learn'.")
     gram = Gram(signal, X, memory=memory, n_jobs=workers)
+    check_symmetric(gram)
     ridge = float(D.mean())
     solution = pcg.solve(
         gram,
@@ -411,12 +417,3 @@ def _projection(
     basis = np.asarray(qr(spanning, mode="economic", overwrite_a=True, check_finite=False)[0], dtype=np.float64)
     H = basis.T @ (gram @ basis) + basis.T @ (D[:, None] * basis)
     return basis, cholesky(np.ascontiguousarray(0.5 * (H + H.T))).lower()
-
-
-def _not_positive(kernel: Kernel, A: NDArray[np.float64], error: NotPositiveDefiniteError) -> str:
-    least, rows = least_eigenvalue(A, error.pivot)
-    return (
-        f"{kernel!r} plus noise is not positive definite on these rows: the smallest eigenvalue of the first "
-        f"{rows} rows' matrix is {least:.3g}, and {error.jitter:.1e} on the diagonal does not mend it. Use a "
-        "positive definite kernel (gramian.kernels.is_kernel tells), or raise alpha above that."
-    )
