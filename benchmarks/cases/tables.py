@@ -1,8 +1,8 @@
 """Tables: a Gaussian process against gradient boosting, on all rows of the shared sets.
 
 The peer is LightGBM where it is installed (``pip install -r benchmarks/requirements-tables.txt``), else scikit-learn's
-HistGradientBoostingRegressor; the table says which. Every fit runs once: it takes minutes. ``GRAMIAN_TABLES="bike kin40k"``
-chooses some of the sets.
+HistGradientBoostingRegressor; the table says which. Every fit runs once: it takes minutes.
+``GRAMIAN_TABLES="bike kin40k"`` chooses some of the sets.
 """
 
 from __future__ import annotations
