@@ -16,8 +16,8 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
-from gramian.estimators.expansion import rows_of, wide
-from gramian.estimators.prior import SCREEN, checked_rows, learn, merged, prior
+from gramian.estimators.expansion import wide
+from gramian.estimators.prior import SCREEN, Part, Prior, checked_rows, learn, location, merged, prior_kernel
 from gramian.gram.tiles import memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
 from gramian.progress import Clock, Tick, progress
@@ -218,7 +218,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         X, y = checked_rows(self, X, y, multi_output=True, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         self._check_targets(y)
-        centre, scale = _location(y) if self.normalize_y else (np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
+        centre, scale = location(y) if self.normalize_y else (np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
         y = (y - centre) / scale
         rows, Y, noise = wide(X), y.reshape(y.shape[0], -1), self._noise(y.shape[0])
         kernel = self._prior(rows, Y)
@@ -255,7 +255,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return float(noise.item()) if noise.size == 1 else noise
 
     def _prior(self, X: Any, Y: NDArray[np.float64]) -> Kernel:
-        kernel = prior(self.kernel, Scaled(RBF(1.0), 1.0), X)
+        kernel = prior_kernel(self.kernel, Scaled(RBF(1.0), 1.0), X)
         if self.noise is None:
             return kernel
         size = float(np.mean(Y**2)) or 1.0
@@ -269,7 +269,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         index = self._evidence_rows(Y.shape[0], rng)
         if self.optimizer is None or kernel.theta.size == 0:
             return index, None
-        part = _Part(X, Y, noise, signal_and_noise(kernel)[0])
+        part = Part(X, Y, noise, signal_and_noise(kernel)[0])
         data = part.take(index)
         few = index[:SCREEN] if index.size < Y.shape[0] else rng.permutation(index)[:SCREEN]
         screen = LogEvidence(*part.take(np.sort(few)), self.memory, self.n_jobs)
@@ -441,7 +441,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
         if hasattr(self, "posterior_"):
             return self.posterior_.under(memory, workers)
-        return _Prior(prior(self.kernel, Scaled(RBF(1.0), 1.0), X), self.n_targets or 1)
+        return Prior(prior_kernel(self.kernel, Scaled(RBF(1.0), 1.0), X), self.n_targets or 1)
 
     @property
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -513,40 +513,3 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if not clone_kernel:
             self.kernel_ = kernel
         return (at.value, at.gradient) if eval_gradient else at.value
-
-
-class _Prior:
-    """A process that has seen no data, with the methods of a posterior."""
-
-    def __init__(self, kernel: Kernel, targets: int) -> None:
-        self.kernel, self.targets = kernel, targets
-
-    def mean(self, X: Any) -> NDArray[np.float64]:
-        return np.zeros((X.shape[0], self.targets))
-
-    def variance(self, X: Any) -> NDArray[np.float64]:
-        return np.asarray(self.kernel.diag(X))
-
-    def covariance(self, X: Any) -> NDArray[np.float64]:
-        return np.asarray(self.kernel(X))
-
-
-class _Part:
-    """Rows, targets and noise, to take the same rows of all three."""
-
-    def __init__(self, X: Any, Y: NDArray[np.float64], noise: float | NDArray[np.float64], kernel: Kernel) -> None:
-        self.X, self.Y, self.noise, self.kernel = X, Y, noise, kernel
-
-    def take(self, index: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64], float | NDArray[np.float64]]:
-        if index.size == self.Y.shape[0]:
-            return self.X, self.Y, self.noise
-        noise = self.noise[index] if isinstance(self.noise, np.ndarray) else self.noise
-        return rows_of(self.kernel, self.X, index), self.Y[index], noise
-
-
-def _location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and deviation of each target, one where it is constant."""
-    mean, deviation = y.mean(axis=0), y.std(axis=0)
-    # Rounding leaves a constant column a deviation of a few ulps of its mean.
-    floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
-    return mean, np.where(deviation > floor, deviation, 1.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable as Fn
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,17 +11,18 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from gramian.certificates import Certificate
+from gramian.estimators.expansion import rows_of
 from gramian.kernels import Callable, Columns, Composed, Kernel, Spectrum, WordCount, resolve
 from gramian.progress import Clock, Tick
 from gramian.solvers.hyperparameters import Optimizer, Optimum, data_starts, maximise, random_starts
 
-__all__ = ["checked_rows", "learn", "merged", "prior", "takes_objects"]
+__all__ = ["Part", "Prior", "checked_rows", "learn", "location", "merged", "prior_kernel", "takes_objects"]
 
 SCREEN = 500
 """Rows on which the starts compete."""
 
 
-def prior(kernel: Any, default: Kernel, X: Any = None) -> Kernel:
+def prior_kernel(kernel: Any, default: Kernel, X: Any = None) -> Kernel:
     """Return the kernel that a user's ``kernel=`` stands for.
 
     Parameters
@@ -166,3 +167,120 @@ def merged(learned: Certificate, solved: Certificate) -> Certificate:
     posterior = f"the posterior's residual is {solved.violation:.1e}, {solved.message}" if solved.message else ""
     message = " ".join(m for m in (learned.message, posterior) if m)
     return replace(learned, converged=learned.converged and solved.converged, seconds=solved.seconds, message=message)
+
+
+class Prior:
+    """A process that has seen no data, with the methods of a posterior.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance.
+    targets : int
+        Number of targets.
+    """
+
+    def __init__(self, kernel: Kernel, targets: int) -> None:
+        self.kernel, self.targets = kernel, targets
+
+    def mean(self, X: Any) -> NDArray[np.float64]:
+        """Return zeros.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (m, t)
+            Means.
+        """
+        return np.zeros((X.shape[0], self.targets))
+
+    def variance(self, X: Any) -> NDArray[np.float64]:
+        """Return k(x, x).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Variances.
+        """
+        return np.asarray(self.kernel.diag(X))
+
+    def covariance(self, X: Any) -> NDArray[np.float64]:
+        """Return k(X, X).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (m, m)
+            Covariances.
+        """
+        return np.asarray(self.kernel(X))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows, targets and noise, to take the same rows of all three.
+
+    Parameters
+    ----------
+    X : array, CSR, or array of objects
+        Rows.
+    Y : array of shape (n, t)
+        Targets.
+    noise : float or array of shape (n,)
+        Variances.
+    kernel : Kernel
+        What compares the rows: of a Gram matrix, columns are taken too.
+    """
+
+    X: Any
+    Y: NDArray[np.float64]
+    noise: float | NDArray[np.float64]
+    kernel: Kernel
+
+    def take(self, index: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64], float | NDArray[np.float64]]:
+        """Return some rows.
+
+        Parameters
+        ----------
+        index : array of int
+            Which.
+
+        Returns
+        -------
+        tuple
+            Rows, targets, noise.
+        """
+        noise = self.noise[index] if isinstance(self.noise, np.ndarray) else self.noise
+        return rows_of(self.kernel, self.X, index), self.Y[index], noise
+
+
+def location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and deviation of each target.
+
+    Parameters
+    ----------
+    y : array of shape (n,) or (n, t)
+        Targets.
+
+    Returns
+    -------
+    tuple of array
+        Means, and deviations; one where a target is constant.
+    """
+    mean, deviation = y.mean(axis=0), y.std(axis=0)
+    # Rounding leaves a constant column a deviation of a few ulps of its mean.
+    floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+    return mean, np.where(deviation > floor, deviation, 1.0)
