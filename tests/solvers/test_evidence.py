@@ -7,7 +7,9 @@ import pytest
 
 import reference_gp as reference
 from gramian.kernels import RBF, Constant, Linear, Matern, Periodic, RationalQuadratic, Sigmoid, White
-from gramian.solvers.evidence import LogEvidence, signal_and_noise
+from gramian.solvers import evidence as module
+from gramian.solvers.cholesky import cholesky
+from gramian.solvers.evidence import LogEvidence, inverse_below, signal_and_noise
 
 KERNELS = [
     1.5 * RBF(0.7),
@@ -50,6 +52,17 @@ def test_more_rows_than_a_panel_and_the_buffer_is_reused():
         lambda t: reference.log_evidence(KERNELS[1].with_theta(t), X, Y, 0.1), KERNELS[1].theta
     )
     np.testing.assert_allclose(first.gradient, slow, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("n", [1, 5, 20, 37])
+def test_inverse_by_blocks(n, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 8)
+    G = np.random.default_rng(n).standard_normal((n, n))
+    A = G @ G.T + np.eye(n)
+    for rows in (0, 1000):
+        monkeypatch.setattr(module, "LAPACK_ROWS", rows)
+        found = inverse_below(cholesky(A.copy()))
+        np.testing.assert_allclose(np.tril(found), np.tril(np.linalg.inv(A)), atol=1e-12)
 
 
 def test_what_is_not_positive_definite_has_no_evidence():

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
-from gramian.estimators.expansion import wide
+from gramian.estimators.expansion import as_before_unless_done, wide
 from gramian.estimators.prior import SCREEN, Part, Prior, checked_rows, learn, location, merged, prior_kernel
 from gramian.gram.tiles import memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
@@ -214,7 +214,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         GaussianProcessRegressor
             Itself.
         """
-        clock = Clock(self.max_time)
+        with as_before_unless_done(self):
+            return self._fit(X, y, Clock(self.max_time))
+
+    def _fit(self, X: Any, y: Any, clock: Clock) -> Self:
         X, y = checked_rows(self, X, y, multi_output=True, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         self._check_targets(y)

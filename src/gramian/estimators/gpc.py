@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, kernel_tags, warn_unless_converged
 from gramian.estimators.binary_laplace import BinaryLaplaceClassifier
+from gramian.estimators.expansion import as_before_unless_done
 from gramian.estimators.prior import checked_rows
 
 __all__ = ["GaussianProcessClassifier"]
@@ -155,6 +156,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         GaussianProcessClassifier
             Itself.
         """
+        with as_before_unless_done(self):
+            return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any) -> Self:
         X, y = checked_rows(self, X, y)
         check_classification_targets(y)
         classes = np.unique(y)

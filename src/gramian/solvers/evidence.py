@@ -18,12 +18,15 @@ from scipy.linalg import lapack
 from gramian.gram import Gram
 from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, worker_count
 from gramian.kernels import Kernel, Sum, White
-from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, cholesky
+from gramian.solvers.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
 
-__all__ = ["Evidence", "LogEvidence", "evidence_value", "lower_vjp", "signal_and_noise"]
+__all__ = ["Evidence", "LogEvidence", "evidence_value", "inverse_below", "lower_vjp", "signal_and_noise"]
 
 JITTER_LIMIT = 1e-6
 """The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
+
+LAPACK_ROWS = 3000
+"""Rows up to which LAPACK inverts in a fraction of a second; above, by blocks between which Ctrl-C is answered."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,11 +127,39 @@ class LogEvidence:
         return cholesky(A, jitter_limit=JITTER_LIMIT)
 
     def _gradient(self, kernel: Kernel, factor: Factor, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
-        inverse, info = lapack.dpotri(factor.packed.T, lower=0, overwrite_c=1)
-        if info:
-            return np.zeros(kernel.theta.size)
         targets = alpha.shape[1]
-        return targets * lower_vjp(kernel, self.X, inverse.T, alpha / targets, alpha, self.workers)
+        return targets * lower_vjp(kernel, self.X, inverse_below(factor), alpha / targets, alpha, self.workers)
+
+
+def inverse_below(factor: Factor) -> NDArray[np.float64]:
+    """Turn a Cholesky factor into the inverse of its matrix, in the same memory, on and below the diagonal.
+
+    Parameters
+    ----------
+    factor : Factor
+        Spent: its array is overwritten.
+
+    Returns
+    -------
+    array of shape (n, n)
+        A⁻¹ on and below the diagonal; what lies above has no meaning.
+    """
+    A = factor.packed
+    if A.shape[0] <= LAPACK_ROWS:
+        return np.asarray(lapack.dpotri(A.T, lower=0, overwrite_c=1)[0]).T
+    blocks = spans(A.shape[0], BLOCK)
+    # L⁻¹, from the last columns to the first: what lies to the right of a block is inverted by then.
+    for j in reversed(range(len(blocks))):
+        c = blocks[j]
+        corner = np.tril(lapack.dtrtri(A[c, c], lower=1)[0])
+        for r in reversed(blocks[j + 1 :]):
+            between = slice(c.stop, r.start)
+            A[r, c] = (np.tril(A[r, r]) @ A[r, c] + A[r, between] @ A[between, c]) @ -corner
+        A[c, c] = corner
+    # L⁻ᵀ L⁻¹, from the first rows to the last: a row needs only itself and what lies below.
+    for r in blocks:
+        A[r, : r.stop] = A[r, r].T @ A[r, : r.stop] + A[r.stop :, r].T @ A[r.stop :, : r.stop]
+    return A
 
 
 def lower_vjp(

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import lapack
 from scipy.special import expit, ndtr, xlogy
 
 from gramian.certificates import Certificate
@@ -22,7 +21,7 @@ from gramian.gram.tiles import memory_budget, readable, spans, worker_count
 from gramian.kernels import Kernel
 from gramian.progress import Clock
 from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, cholesky
-from gramian.solvers.evidence import Evidence, lower_vjp
+from gramian.solvers.evidence import Evidence, inverse_below, lower_vjp
 from gramian.solvers.singular import diagnosis
 
 __all__ = ["LaplaceEvidence", "Mode", "logistic_gaussian", "mode"]
@@ -298,10 +297,7 @@ class LaplaceEvidence:
         third = -0.5 * (np.diagonal(K) - explained) * at.pi * (1.0 - at.pi) * (1.0 - 2.0 * at.pi)
         u = third - root * factor.solve(root * (K @ third))
         g = at.coefficients
-        inverse, info = lapack.dpotri(factor.packed.T, lower=0, overwrite_c=1)
-        if info:
-            return np.zeros(kernel.theta.size)
-        R = inverse.T
+        R = inverse_below(factor)
         R *= root
         R *= root[:, None]
         left, right = np.column_stack([g, u, g]), np.column_stack([g, g, u])
