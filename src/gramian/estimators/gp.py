@@ -80,7 +80,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     max_iter : int, default=1000
         Steps of the optimiser in each run, and of ``"pcg"``.
     max_time : float or None, default=None
-        Seconds after which the search for hyperparameters stops.
+        Seconds after which the search for hyperparameters, or ``"pcg"``, stops; a factorisation is always finished.
     memory : int, str or None, default=None
         Bytes that the fit, and a prediction beside what the fit keeps, may hold: a number or ``"2GB"``; by default
         half of what is available.
