@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import norm
+from scipy.special import ndtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -436,7 +436,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         std = self._in_units(np.sqrt(process.variance(X))[:, None], self._units[1])
         if return_std:
             return mean, std
-        reach = float(norm.ppf(0.5 + 0.5 * float(return_interval or 0.0))) * std
+        reach = float(ndtri(0.5 + 0.5 * float(return_interval or 0.0))) * std
         return mean, mean - reach, mean + reach
 
     def _process(self, X: Any) -> Any:
