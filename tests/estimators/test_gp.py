@@ -315,6 +315,16 @@ def test_bad_input():
         gp.predict(Z, return_interval=90)
 
 
+def test_training_rows_are_copied_unless_told_otherwise():
+    X, y, Z = data()
+    kept = GaussianProcessRegressor(RBF(1.0), alpha=0.1, optimizer=None).fit(X, y)
+    shared = GaussianProcessRegressor(RBF(1.0), alpha=0.1, optimizer=None, copy_X_train=False).fit(X, y)
+    assert shared.X_train_ is X
+    before = kept.predict(Z)
+    X[:] = 0.0
+    np.testing.assert_array_equal(kept.predict(Z), before)
+
+
 def test_one_sample():
     gp = GaussianProcessRegressor(RBF(1.0), optimizer=None).fit([[0.0]], [2.0])
     np.testing.assert_allclose(gp.predict([[0.0], [50.0]]), [2.0, 0.0], atol=1e-9)

@@ -223,6 +223,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self._check_targets(y)
         centre, scale = location(y) if self.normalize_y else (np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
         y = (y - centre) / scale
+        X = X.copy() if self.copy_X_train else X
         rows, Y, noise = wide(X), y.reshape(y.shape[0], -1), self._noise(y.shape[0])
         kernel = self._prior(rows, Y)
         index, learned = self._learn(kernel, rows, Y, noise, clock)
@@ -230,8 +231,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             kernel = kernel.with_theta(learned.theta)
         with progress(self.verbose, "posterior", total=1.0) as tick:
             posterior, why = self._condition(kernel, rows, Y, noise, clock, tick)
-        self.X_train_ = X.copy() if self.copy_X_train else X
-        self.y_train_ = y
+        self.X_train_, self.y_train_ = X, y
         self._y_train_mean, self._y_train_std = centre, scale
         self.kernel_, self.posterior_, self.solver_, self.evidence_rows_ = kernel, posterior, why, index
         self._publish(learned)
