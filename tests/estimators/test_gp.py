@@ -21,7 +21,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import reference_gp as reference
 from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.kernels import RBF, Linear, Matern, Sigmoid, Spectrum, White
+from gramian.kernels import RBF, Linear, Matern, Precomputed, Sigmoid, Spectrum, White
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
@@ -242,6 +242,9 @@ def test_precomputed_and_objects():
         ready.predict(kernel(Z, X), return_std=True)
     learned = GaussianProcessRegressor("precomputed", noise="learn", evidence=40, random_state=0).fit(kernel(X), y)
     assert 0 < learned.noise_ < 1
+    many, target, _ = data(600)
+    scaled = GaussianProcessRegressor(1.0 * Precomputed(), noise="learn", evidence=550, random_state=0)
+    assert scaled.fit(kernel(many), target).noise_ == pytest.approx(0.01, rel=0.5)
     words = ["banana", "bandana", "cabana", "cobra"]
     strings = GaussianProcessRegressor(Spectrum(2).normalized(), alpha=1e-3).fit(words, [1.0, 1.0, 0.5, 0.0])
     mean, std = strings.predict(["banana", "zzz"], return_std=True)

@@ -14,6 +14,7 @@ from scipy.spatial.distance import pdist
 
 from gramian.certificates import Certificate
 from gramian.kernels import Kernel
+from gramian.kernels.parameters import Parameter
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.evidence import signal_and_noise
 
@@ -28,6 +29,8 @@ STATIONARY = 1e-4
 """Slope, relative to the value, below which a line search that fails has nothing left to find."""
 SAMPLE = 500
 """Rows that a typical distance is taken from."""
+CELLS = 10_000_000
+"""Numbers that those rows hold at most, where inputs are very many."""
 MULTIPLES = (0.5, 1.0, 2.0)
 """Of the typical distance: the lengthscales that compete for the start."""
 VARIANCES = ("factor", "value")
@@ -248,7 +251,7 @@ def data_starts(
     starts = list(by_scale)
     size = float(np.mean(Y**2))
     if size > 0:
-        starts += [_in_units(kernel, start, X[: min(SAMPLE, Y.shape[0])], size) for start in by_scale]
+        starts += [_in_units(kernel, start, X, size) for start in by_scale]
     return [np.clip(start, *kernel.bounds.T) for start in starts]
 
 
@@ -269,24 +272,24 @@ def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) ->
         return None
     if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiu":
         return None
-    rows = X[rng.choice(X.shape[0], min(SAMPLE, X.shape[0]), replace=False)]
+    count = min(SAMPLE, X.shape[0], max(CELLS // X.shape[1], 2))
+    rows = X[rng.choice(X.shape[0], count, replace=False)]
     rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
     distances = pdist(rows)
     distances = distances[distances > 0]
     if distances.size == 0:
         return None
-    d = rows.shape[1]
     spread = rows.std(axis=0)
-    each = np.log(math.sqrt(d) * np.where(spread > 0, spread, 1.0))
+    each = np.log(math.sqrt(spread.size) * np.where(spread > 0, spread, 1.0))
     common = math.log(float(np.median(distances)))
-    parts = []
-    for p in kernel.all_parameters():
-        if p.free:
-            values = np.full(p.values.size, np.nan)
-            if p.name.endswith("lengthscale"):
-                several = isinstance(p.value, tuple)
-                values = (
-                    each if several and p.values.size == d else np.full(p.values.size, np.nan if several else common)
-                )
-            parts.append(values)
-    return np.concatenate(parts)
+    return np.concatenate([_typical(p, each, common) for p in kernel.all_parameters() if p.free])
+
+
+def _typical(p: Parameter, each: NDArray[np.float64], common: float) -> NDArray[np.float64]:
+    """Logs of typical values of one parameter; nan where the rows say nothing about it."""
+    if p.name.endswith("lengthscale"):
+        if not isinstance(p.value, tuple):
+            return np.array([common])
+        if p.values.size == each.size:
+            return each
+    return np.full(p.values.size, np.nan)
