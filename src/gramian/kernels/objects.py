@@ -163,7 +163,8 @@ class Precomputed(Kernel):
     def diagonal(self, A: Points) -> Array:
         if A.parts[1] is None:
             raise ValueError("k(x, x) is not known: a precomputed k(new, train) does not hold it; pass k(new, new).")
-        return A.parts[1]
+        # The caller may overwrite it, and NumPy's own diagonal is a view that cannot be.
+        return A.parts[1] + 0.0
 
 
 def _diagonal(K: Any) -> Array | None:
