@@ -203,7 +203,7 @@ def test_inverse_is_only_there_when_asked_for():
     X, _ = data()
     with pytest.raises(NotFittedError, match="fit_inverse_transform"):
         KernelPCA(2).fit(X).inverse_transform(np.ones((1, 2)))
-    with pytest.raises(NotImplementedError, match="sparse"):
+    with pytest.raises(TypeError, match="Sparse data was passed"):
         KernelPCA(2, fit_inverse_transform=True).fit(sp.csr_array(X))
     with pytest.raises(ValueError, match="one column for each of 2 components"):
         KernelPCA(2, fit_inverse_transform=True).fit(X).inverse_transform(np.ones((1, 3)))

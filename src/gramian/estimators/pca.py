@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, PositiveSpectrumWarning
@@ -237,8 +236,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         """
         clock = Clock(self.max_time)
         with as_before_unless_done(self):
-            X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", copy=self.copy_X)
-            self._check_inverse(X)
+            if self.fit_inverse_transform and is_precomputed(self.kernel):
+                raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
+            # Pre-images are dense, so rows that are not are refused where pre-images are wanted.
+            sparse: Any = False if self.fit_inverse_transform else "csr"
+            X = validate_data(self, X, accept_sparse=sparse, dtype=DTYPES, order="C", copy=self.copy_X)
             kernel = resolve(
                 self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, params=self.kernel_params
             )
@@ -353,14 +355,6 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return np.asarray(K @ self._projector - self._shift).astype(X.dtype, copy=False)
 
     # ---- the way back -------------------------------------------------------------------------------------------
-
-    def _check_inverse(self, X: Any) -> None:
-        if not self.fit_inverse_transform:
-            return
-        if is_precomputed(self.kernel):
-            raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
-        if sp.issparse(X):
-            raise NotImplementedError("Inverse transform not implemented for sparse matrices!")
 
     def _fit_inverse(self, X: NDArray[Any]) -> None:
         self.X_transformed_fit_ = self._projections()
