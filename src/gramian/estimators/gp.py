@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,13 +16,16 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from gramian.estimators.approximation import APPROXIMATION
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.expansion import as_before_unless_done, wide
+from gramian.estimators.gp_maps import approximate, kernel_of
 from gramian.estimators.prior import SCREEN, Part, Prior, checked_rows, learn, location, merged, prior_kernel
 from gramian.gram.tiles import memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
 from gramian.progress import Clock, Tick, progress
 from gramian.rkhs import Function
+from gramian.solvers.collapsed import CollapsedBound, FeaturePosterior, LandmarkPosterior
 from gramian.solvers.evidence import LogEvidence, signal_and_noise
 from gramian.solvers.hyperparameters import Optimum
 from gramian.solvers.posterior import ExactPosterior, Posterior, exact_posterior, projected_posterior
@@ -75,6 +79,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         How the posterior is found. ``"auto"`` is Cholesky where its n x n array fits ``memory``, else preconditioned
         conjugate gradients for the mean and, for the variance, the data's projection on a low-rank basis, which is
         never below the exact variance. ``solver_`` says which it was, and why.
+    approximation : map or None, default=None
+        ``Nystroem(...)``: the variational sparse process, whose landmarks are chosen once parameters are learned from
+        the evidence rows and held still while they are learned again from the collapsed bound on all rows; the bound is
+        ``log_marginal_likelihood_value_``. ``FourierFeatures(...)``: Bayesian linear regression on the features, with
+        the parameters learned from the evidence rows; far from the data its variance is too small.
+        ``PolynomialMap(...)``: the same, exact for its own kernel; ``kernel`` is then left at the default.
     tol : float, default=1e-6
         Relative gain of the evidence in one step that ends the search, and the relative residual asked of ``"pcg"``.
     max_iter : int, default=1000
@@ -100,7 +110,9 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     L_ : array of shape (n, n)
         Lower Cholesky factor of K + D; only where ``solver_`` is Cholesky.
     alpha_ : array of shape (n,) or (n, t)
-        Dual coefficients ``(K + D)⁻¹ y``.
+        Dual coefficients ``(K + D)⁻¹ y``; with an approximation, coefficients at the landmarks or of the features.
+    approximation_ : map
+        The fitted map, where there is one.
     log_marginal_likelihood_value_ : float
         log p(y | X) at ``kernel_.theta``: of all rows where they were factorised, else of the evidence rows (nan where
         nothing was learned).
@@ -145,6 +157,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         "start": [StrOptions({"data", "given"})],
         "evidence": [StrOptions({"auto", "full"}), Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
+        "approximation": APPROXIMATION,
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "verbose", "random_state")},
@@ -164,6 +177,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         start: str = "data",
         evidence: str | int = "auto",
         solver: str = "auto",
+        approximation: Any = None,
         tol: float = 1e-6,
         max_iter: int = 1000,
         max_time: float | None = None,
@@ -183,6 +197,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         self.start = start
         self.evidence = evidence
         self.solver = solver
+        self.approximation = approximation
         self.tol = tol
         self.max_iter = max_iter
         self.max_time = max_time
@@ -229,8 +244,13 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         index, learned = self._learn(kernel, rows, Y, noise, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
-        with progress(self.verbose, "posterior", total=1.0) as tick:
-            posterior, why = self._condition(kernel, rows, Y, noise, clock, tick)
+        self.__dict__.pop("approximation_", None)
+        if self.approximation is not None:
+            kernel, posterior, learned = approximate(self, kernel, rows, Y, noise, learned, clock)
+            why = f"{type(self.approximation).__name__}: asked for"
+        else:
+            with progress(self.verbose, "posterior", total=1.0) as tick:
+                posterior, why = self._condition(kernel, rows, Y, noise, clock, tick)
         self.X_train_, self.y_train_ = X, y
         self._y_train_mean, self._y_train_std = centre, scale
         self.kernel_, self.posterior_, self.solver_, self.evidence_rows_ = kernel, posterior, why, index
@@ -259,6 +279,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     def _prior(self, X: Any, Y: NDArray[np.float64]) -> Kernel:
         kernel = prior_kernel(self.kernel, Scaled(RBF(1.0), 1.0), X)
+        if self.approximation is not None:
+            kernel = kernel_of(self, kernel, X)
         if self.noise is None:
             return kernel
         size = float(np.mean(Y**2)) or 1.0
@@ -344,10 +366,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _publish(self, learned: Optimum | None) -> None:
         """Derive the remaining attributes from the posterior, and say what should be known."""
         posterior = self.posterior_
-        self.alpha_ = posterior.alpha.reshape(self.y_train_.shape)
+        self.alpha_ = posterior.alpha.reshape(-1, *self.y_train_.shape[1:])
         self.jitter_ = posterior.jitter
         signal, self.noise_ = signal_and_noise(self.kernel_)
-        self.function_ = self._functions(signal)
+        self.__dict__.pop("function_", None)
+        if not isinstance(posterior, FeaturePosterior):
+            self.function_ = self._functions(signal)
         self.__dict__.pop("L_", None)
         if isinstance(posterior, ExactPosterior):
             self.L_ = posterior.L
@@ -366,10 +390,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def _functions(self, signal: Kernel) -> Any:
         """The mean as an element of the kernel's space, one for each target; less the constant of ``normalize_y``."""
         scale, dual = np.atleast_1d(self._y_train_std), self.posterior_.alpha
-        ridge = self.noise_ + self._noise(dual.shape[0]) + self.jitter_
+        sparse = hasattr(self, "approximation_")
+        ridge = None if sparse else self.noise_ + self._noise(dual.shape[0]) + self.jitter_
+        X = self.posterior_.X if sparse else self.X_train_
 
         def function(t: int) -> Function:
-            return Function(signal, self.X_train_, scale[t] * dual[:, t], ridge, self.noise_, self.memory, self.n_jobs)
+            return Function(signal, X, scale[t] * dual[:, t], ridge, self.noise_, self.memory, self.n_jobs)
 
         if self.y_train_.ndim == 1:
             return function(0)
@@ -487,7 +513,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
     ) -> Any:
-        """Return the log evidence of all training rows.
+        """Return the log evidence of all training rows; of a sparse process, the collapsed bound on it.
 
         Parameters
         ----------
@@ -511,7 +537,11 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             return self.log_marginal_likelihood_value_
         kernel = self.kernel_.with_theta(np.asarray(theta))
         Y = self.y_train_.reshape(self.y_train_.shape[0], -1)
-        evidence = LogEvidence(wide(self.X_train_), Y, self._noise(Y.shape[0]), self.memory, self.n_jobs)
+        noise = self._noise(Y.shape[0])
+        evidence: Any = LogEvidence
+        if isinstance(self.posterior_, LandmarkPosterior):
+            evidence = partial(CollapsedBound, landmarks=self.posterior_.X)
+        evidence = evidence(wide(self.X_train_), Y, noise, memory=self.memory, n_jobs=self.n_jobs)
         at = evidence(kernel, gradient=eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel

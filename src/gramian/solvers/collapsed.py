@@ -181,7 +181,7 @@ class CollapsedBound:
         W_nm = alpha @ through_alpha + t * ((phi / D) @ (core @ inverse))
         rest = inverse.T @ (model.C @ core - core) @ inverse
         W_mm = -0.5 * (through_alpha.T @ through_alpha + t * rest)
-        others = np.array(self.landmarks, copy=True)  # other objects than the landmarks: no white noise between them
+        others = self.landmarks.copy()  # other objects than the landmarks: no white noise between them
         total = Gram(kernel, self.X, others, memory=self.memory, n_jobs=self.n_jobs).vjp(W_nm)
         total = total + Gram(kernel, self.landmarks, others, memory=self.memory, n_jobs=self.n_jobs).vjp(W_mm)
         on_diagonal = -0.5 * t / model.D
@@ -195,7 +195,7 @@ class CollapsedBound:
         row = self.X[:1]
         one = np.ones((1, 1))
         # What a row has with itself and not with its copy is white noise.
-        by_noise = kernel.vjp(row, None, one) - kernel.vjp(row, np.array(row, copy=True), one)
+        by_noise = kernel.vjp(row, None, one) - kernel.vjp(row, row.copy(), one)
         total = kernel.diagonal_vjp(points, on_signal) + by_noise * float(on_noise.sum() - on_signal.sum())
         return np.asarray(total, dtype=np.float64)
 
@@ -218,7 +218,7 @@ class LandmarkPosterior(Posterior):
     Parameters
     ----------
     basis : array of shape (m, m)
-        G with ``Gᵀ K_mm⁻¹ …``: what the data explain of k(m, z) is the square of ``G k(m, z)``.
+        G, with ``‖G k(m, z)‖²`` what the data explain of k(z, z).
     evidence : float
         The collapsed bound.
     jitter : float
@@ -359,13 +359,13 @@ def feature_posterior(
     D = np.broadcast_to(np.asarray(noise, dtype=np.float64) + signal_and_noise(kernel)[1], Y.shape[:1])
     if not np.all(D > 0):
         raise ValueError("a process in features needs noise > 0 on every row; raise alpha, or learn the noise.")
-    phi = _dense(features.transform(X))
-    if 2 * phi.nbytes > memory:
+    n, m = Y.shape[0], features.transform(X[:1]).shape[1]
+    if 2 * 8 * n * m > memory:
         raise MemoryError(
-            f"{phi.shape[0]:,} rows of {phi.shape[1]:,} features take {readable(2 * phi.nbytes)} and memory is "
-            f"{readable(memory)}; lower n_components of the approximation, or raise memory=."
+            f"{n:,} rows of {m:,} features take {readable(2 * 8 * n * m)} and memory is {readable(memory)}; lower "
+            "n_components of the approximation, or raise memory=."
         )
-    model = _Features.of(phi, D, Y)
+    model = _Features.of(_dense(features.transform(X)), D, Y)
     common: dict[str, Any] = {"kernel": kernel, "X": X, "alpha": model.weights, "memory": memory, "workers": workers}
     return FeaturePosterior(
         features, model.LC, model.evidence(Y), certificate=model.certificate(tol, clock), **common
