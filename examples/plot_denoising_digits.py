@@ -21,9 +21,9 @@ noisy = clean + 0.3 * rng.standard_normal(clean.shape)
 
 shown = {"clean": clean, "noisy": noisy}
 for inverse in ("ridge", "fixed-point"):
-    model = KernelPCA(
-        40, kernel=RBF(3.0), fit_inverse_transform=True, inverse=inverse, alpha=0.01, random_state=0
-    ).fit(train)
+    model = KernelPCA(40, kernel=RBF(3.0), fit_inverse_transform=True, inverse=inverse, alpha=0.01, random_state=0).fit(
+        train
+    )
     shown[inverse] = model.inverse_transform(model.transform(noisy))
 print(model.certificate_)
 

@@ -29,6 +29,8 @@ ax.set(xlabel="features D", ylabel="RMS error of the kernel")
 ax.legend()
 
 asked = FourierFeatures(RBF(4.0)).fit(X).components_for(0.1, X)
-print(f"an error of 0.1 for all pairs: {asked.empirical:,} features by the empirical bound, {asked.uniform:,} uniformly")
+print(
+    f"an error of 0.1 for all pairs: {asked.empirical:,} features by the empirical bound, {asked.uniform:,} uniformly"
+)
 figure.tight_layout()
 plt.show()

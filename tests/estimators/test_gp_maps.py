@@ -51,9 +51,9 @@ def test_sparse_process_is_near_the_exact_one(waves, normalize_y):
 def test_fourier_process_is_near_the_exact_one(waves):
     X, y = waves
     exact = GaussianProcessRegressor(noise="learn", random_state=0).fit(X, y)
-    near = GaussianProcessRegressor(
-        noise="learn", random_state=0, approximation=FourierFeatures(n_components=500)
-    ).fit(X, y)
+    near = GaussianProcessRegressor(noise="learn", random_state=0, approximation=FourierFeatures(n_components=500)).fit(
+        X, y
+    )
     assert near.kernel_ == exact.kernel_
     Z = np.linspace(-2.5, 2.5, 20)[:, None]
     for ours, theirs in zip(near.predict(Z, return_std=True), exact.predict(Z, return_std=True), strict=True):

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from peak import peak_bytes
 from sklearn.decomposition import KernelPCA as Peer
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, PositiveSpectrumWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -19,6 +18,7 @@ from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
 from gramian.kernels import RBF, Linear, Polynomial
 from gramian.solvers.preimage import fixed_point
+from peak import peak_bytes
 
 
 @pytest.mark.filterwarnings("ignore:n_components = .* is more than")

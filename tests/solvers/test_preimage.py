@@ -27,7 +27,9 @@ def test_it_climbs_whatever_the_signs(rng):
 
     assert np.all(height(found.points) >= height(start) - 1e-12)
     assert np.all(height(found.points)[found.converged] > 0)
-    gradient = np.stack([RBF([1.0, 2.0]).grad_inputs(z[None], X, w[None])[0] for z, w in zip(found.points, weights, strict=True)])
+    gradient = np.stack(
+        [RBF([1.0, 2.0]).grad_inputs(z[None], X, w[None])[0] for z, w in zip(found.points, weights, strict=True)]
+    )
     assert np.abs(gradient[found.converged]).max() < 1e-3
 
 

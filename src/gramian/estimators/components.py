@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
@@ -242,7 +241,7 @@ def by_features(F: Any, ask: Request, rng: np.random.RandomState, clock: Clock) 
 
 def _product(A: Any, B: Any) -> Array:
     C = A @ B
-    return np.asarray(C.toarray() if sp.issparse(C) else C, dtype=np.float64)
+    return np.asarray(C if isinstance(C, np.ndarray) else C.toarray(), dtype=np.float64)
 
 
 def _leading(C: Array, ask: Request, rng: np.random.RandomState, clock: Clock) -> eigen.Eigenpairs:

@@ -293,12 +293,17 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         if spectrum.directions is not None:
             self._projector = (spectrum.directions * signs)[:, kept]
         else:
-            roots = np.sqrt(self.eigenvalues_)
-            self._projector = np.divide(self.eigenvectors_, roots, out=np.zeros(self.eigenvectors_.shape), where=roots > 0)
-            if self.center:
-                # Already so, to rounding; exactly so, the mean of a new row's kernel values drops out.
-                self._projector -= self._projector.mean(axis=0)
+            self._projector = self._expansion()
         self._shift = spectrum.means @ self._projector
+
+    def _expansion(self) -> NDArray[np.float64]:
+        """Coefficients of the principal directions at the training rows; zero where the eigenvalue is."""
+        roots = np.sqrt(self.eigenvalues_)
+        expansion = np.divide(self.eigenvectors_, roots, out=np.zeros(self.eigenvectors_.shape), where=roots > 0)
+        if self.center:
+            # Already so, to rounding; exactly so, the mean of a new row's kernel values drops out.
+            expansion -= expansion.mean(axis=0)
+        return expansion
 
     def _cleaned(self, spectrum: Spectrum) -> NDArray[np.float64]:
         """Eigenvalues with what is rounding set to zero; a warning where K is visibly not positive semi-definite."""
@@ -397,18 +402,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         X = check_array(X, dtype=DTYPES)
         if X.shape[1] != self._n_features_out:
             raise ValueError(f"X must have one column for each of {self._n_features_out} components, got {X.shape}.")
-        if self.inverse == "ridge":
-            found = self._inverse.predict(X)
-        else:
-            found = self._by_fixed_point(wide(X))
+        found = self._inverse.predict(X) if self.inverse == "ridge" else self._by_fixed_point(wide(X))
         return np.asarray(found).astype(X.dtype, copy=False)
 
     def _by_fixed_point(self, T: NDArray[np.float64]) -> NDArray[np.float64]:
         rows, n = wide(self.X_fit_), self.X_fit_.shape[0]
-        roots = np.sqrt(self.eigenvalues_)
-        expansion = np.divide(self.eigenvectors_, roots, out=np.zeros(self.eigenvectors_.shape), where=roots > 0)
-        if self.center:
-            expansion -= expansion.mean(axis=0)
+        expansion = self._expansion()
         out, stuck, clock = np.empty((T.shape[0], rows.shape[1])), 0, Clock(self.max_time)
         for part in spans(T.shape[0], max(memory_budget(self.memory) // (4 * 8 * n), 1)):
             weights = T[part] @ expansion.T + (1.0 / n if self.center else 0.0)

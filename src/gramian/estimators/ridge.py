@@ -360,7 +360,7 @@ class KernelRidge(KernelExpansion):
         X = rows_of(p.kernel, p.X, landmarks)
         return _Fit(found, choice, X, features.expansion(found.x), None, features, landmarks)
 
-    @available_if(lambda self: self.approximation is not None)
+    @available_if(lambda self: self.approximation is not None)  # type: ignore[untyped-decorator]
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the fit, in the space of ``approximation``, which the first rows determine.

@@ -127,7 +127,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self.offset_ = np.zeros(size)
         if self.n_components % 2:
             self.offset_[-1] = rng.uniform(0.0, 2.0 * np.pi)
-        self.center_ = np.mean(X, axis=0, dtype=np.float64) if isinstance(X, np.ndarray) else np.zeros(X.shape[1])
+        dense = isinstance(X, np.ndarray)
+        self.center_ = np.asarray(X.mean(axis=0, dtype=np.float64)) if dense else np.zeros(X.shape[1])
         self.kernel_ = kernel
         self._n_features_out = self.n_components
         return self

@@ -263,13 +263,12 @@ def landmark_posterior(bound: CollapsedBound, kernel: Kernel, *, workers: int, t
     L, model, jitter = bound.factors(kernel)
     beta = solve_triangular(L, model.weights, lower=True, trans="T", check_finite=False)
     c, U = eigh(model.C, check_finite=False)
-    basis = np.sqrt(np.maximum(1.0 - 1.0 / c, 0.0))[:, None] * solve_triangular(
-        L, U, lower=True, trans="T", check_finite=False
-    ).T
-    common: dict[str, Any] = {"kernel": kernel, "X": bound.landmarks, "alpha": beta, "memory": bound.memory}
-    return LandmarkPosterior(
-        basis, value, jitter, workers=workers, certificate=model.certificate(tol, clock), **common
+    basis = (
+        np.sqrt(np.maximum(1.0 - 1.0 / c, 0.0))[:, None]
+        * solve_triangular(L, U, lower=True, trans="T", check_finite=False).T
     )
+    common: dict[str, Any] = {"kernel": kernel, "X": bound.landmarks, "alpha": beta, "memory": bound.memory}
+    return LandmarkPosterior(basis, value, jitter, workers=workers, certificate=model.certificate(tol, clock), **common)
 
 
 class FeaturePosterior(Posterior):
@@ -367,6 +366,4 @@ def feature_posterior(
         )
     model = _Features.of(_dense(features.transform(X)), D, Y)
     common: dict[str, Any] = {"kernel": kernel, "X": X, "alpha": model.weights, "memory": memory, "workers": workers}
-    return FeaturePosterior(
-        features, model.LC, model.evidence(Y), certificate=model.certificate(tol, clock), **common
-    )
+    return FeaturePosterior(features, model.LC, model.evidence(Y), certificate=model.certificate(tol, clock), **common)

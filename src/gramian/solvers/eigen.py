@@ -272,7 +272,8 @@ class _Basis:
 
     def _orthonormal(self, W: Array, size: float) -> tuple[Array, Array]:
         """Factorise W = N R with N orthonormal and orthogonal to the basis; where W lacks rank, N is random."""
-        N, R, order = scipy.linalg.qr(W, mode="economic", pivoting=True, check_finite=False)
+        factors: Any = scipy.linalg.qr(W, mode="economic", pivoting=True, check_finite=False)
+        N, R, order = factors
         lacking = np.abs(np.diagonal(R)) <= 1e-14 * max(size, np.finfo(float).tiny)
         R[lacking] = 0.0
         N[:, lacking] = self._rng.standard_normal((N.shape[0], int(lacking.sum())))
@@ -348,7 +349,7 @@ def arpack(
             raise TimeoutError(f"ARPACK did not converge within max_time={clock.max_time} s; use 'lanczos'.")
         return np.asarray(A @ v.reshape(-1, 1)).ravel()
 
-    operator = LinearOperator(A.shape, matvec=multiply, dtype=np.float64)  # type: ignore[call-overload]
+    operator = LinearOperator(A.shape, matvec=multiply, dtype=np.float64)
     start = rng.uniform(-1, 1, A.shape[0])
     try:
         values, vectors = eigsh(operator, rank, which="LA", tol=tol, maxiter=max_iter, v0=start)
@@ -425,4 +426,3 @@ def randomized(
         clock=clock,
         advice=advice,
     )
-

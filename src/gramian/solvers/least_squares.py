@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
@@ -272,12 +271,12 @@ class Moments:
         Moments
             In float64.
         """
-        if sp.issparse(F):
-            F = F.multiply(np.sqrt(weights)[:, None]).tocsr()
-            second = (F.T @ F).toarray()
-        else:
+        if isinstance(F, np.ndarray):
             F = np.asarray(F, dtype=np.float64) * np.sqrt(weights)[:, None]
             second = F.T @ F
+        else:
+            F = F.multiply(np.sqrt(weights)[:, None]).tocsr()
+            second = (F.T @ F).toarray()
         return cls(second, np.asarray(F.T @ (np.sqrt(weights)[:, None] * Y)), F.shape[0])
 
     def __add__(self, other: Moments) -> Moments:
