@@ -150,7 +150,7 @@ def by_eigenvectors(
     Parameters
     ----------
     gram : Gram
-        K of X with itself, in float64; it and its eigenvectors must fit the memory.
+        K of X with itself, in float64; it, its eigenvectors and LAPACK's workspace take four times its size.
     Y : array of shape (n, k)
         Targets.
     grid : array of shape (g,) or None
@@ -223,7 +223,7 @@ def by_features(
     """
     clock = clock or Clock()
     scale = np.sqrt(weights)[:, None]
-    F, B = scale * F, scale * Y
+    F, B = (F if np.all(weights == 1.0) else scale * F), scale * Y
     path = errors = None
     if ridge is None or loo:
         basis = Eigenbasis.of_features(F)
