@@ -96,8 +96,10 @@ def by_cholesky(
     diagonal = np.diagonal(A).copy()
     x, errors = np.empty(Y.shape), np.empty(Y.shape) if loo else None
     worst: Certificate | None = None
+    factor: Factor | None = None
     for value in np.unique(ridge):
         columns = ridge == value
+        A = A if factor is None else factor.give_back()
         np.fill_diagonal(A, diagonal + value)
         try:
             solution, factor = solve(A, scale * Y[:, columns], tol=tol, clock=clock, tick=tick)
@@ -110,7 +112,6 @@ def by_cholesky(
             errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
         if worst is None or solution.certificate.violation > worst.violation:
             worst = solution.certificate
-        A = factor.give_back()
     if worst is None:
         raise ValueError("Y must have at least one column.")
     return LeastSquares(x, worst, ridge, errors)
