@@ -1,0 +1,518 @@
+"""What the covariances of a Gaussian mixture may look like: full, tied, diag or spherical.
+
+A family is known by its *quadratics*: the products ``x_i x_j``, ``i ≤ j``, where covariances are matrices (full, tied),
+and the squares ``x_i²`` where they are diagonal (diag, spherical). The quadratic form of a precision is linear in
+them, and the second moments of rows are their sums.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+__all__ = ["COVARIANCE_TYPES", "EPS", "Family", "Floats", "family", "quadratics"]
+
+Floats = NDArray[np.float64]
+EPS = float(np.finfo(np.float64).eps)
+
+
+class Family(Protocol):
+    """What the covariances of K Gaussians in d dimensions may look like.
+
+    Rows stand in columns here, ``(..., d, b)``. Covariances, precisions and factors have the family's shape, that of
+    scikit-learn's ``covariances_``; *stacked* factors have one entry for each component, whatever components share.
+    """
+
+    @property
+    def name(self) -> str:
+        """What scikit-learn calls it."""
+
+    @property
+    def n_components(self) -> int:
+        """K."""
+
+    @property
+    def n_features(self) -> int:
+        """The dimension d."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the covariances."""
+
+    @property
+    def size(self) -> int:
+        """How many quadratics a row has: Q."""
+
+    @property
+    def n_parameters(self) -> int:
+        """Free parameters of the covariances."""
+
+    def quadratics(self, x: Floats, out: Floats) -> Floats:
+        """Write the quadratics of rows.
+
+        Parameters
+        ----------
+        x : ndarray of shape (..., d, b)
+            Rows.
+        out : ndarray of shape (..., Q, b)
+            Where to write.
+
+        Returns
+        -------
+        ndarray of shape (..., Q, b)
+            ``out``.
+        """
+
+    def scatter(self, x: Floats, r: Floats) -> Floats:
+        """Return the weighted sum of quadratics, without forming them.
+
+        Parameters
+        ----------
+        x : ndarray of shape (t, d, b)
+            Rows.
+        r : ndarray of shape (t, b)
+            Weights.
+
+        Returns
+        -------
+        ndarray of shape (Q,)
+            ``Σ r · quadratics(x)``.
+        """
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        """Return the covariances that fit second moments best.
+
+        Parameters
+        ----------
+        second : ndarray of shape (K, Q)
+            Mean quadratics about the component's mean.
+        weights : ndarray of shape (K,)
+            Mixing proportions, by which components are pooled where they share.
+        ridge : float
+            Variance added in every direction.
+
+        Returns
+        -------
+        ndarray
+            Covariances of highest likelihood, plus ``ridge`` times the identity.
+        """
+
+    def factor(self, covariances: Floats) -> Floats:
+        """Return P with ``Σ⁻¹ = P Pᵀ``, upper triangular.
+
+        Parameters
+        ----------
+        covariances : ndarray
+            Σ; a ``ValueError`` names the component where one is singular.
+
+        Returns
+        -------
+        ndarray
+            The factors.
+        """
+
+    def factor_precisions(self, precisions: Floats) -> Floats:
+        """Return P with ``Λ = P Pᵀ``, upper triangular.
+
+        Parameters
+        ----------
+        precisions : ndarray
+            Λ; a ``ValueError`` where one is not positive definite.
+
+        Returns
+        -------
+        ndarray
+            The factors.
+        """
+
+    def precisions(self, factors: Floats) -> Floats:
+        """Return ``Λ = P Pᵀ``.
+
+        Parameters
+        ----------
+        factors : ndarray
+            P.
+
+        Returns
+        -------
+        ndarray
+            The precisions.
+        """
+
+    def invert(self, factors: Floats) -> Floats:
+        """Return ``Σ = (P Pᵀ)⁻¹``.
+
+        Parameters
+        ----------
+        factors : ndarray
+            P.
+
+        Returns
+        -------
+        ndarray
+            The covariances.
+        """
+
+    def stack(self, values: Floats) -> Floats:
+        """Return one factor, or covariance, for each component.
+
+        Parameters
+        ----------
+        values : ndarray
+            Of the family's shape.
+
+        Returns
+        -------
+        ndarray of shape (K, d, d) or (K, d)
+            A view.
+        """
+
+    def coefficients(self, stacked: Floats) -> Floats:
+        """Return c with ``xᵀ Λ_k x = c_k · quadratics(x)``.
+
+        Parameters
+        ----------
+        stacked : ndarray of shape (K, d, d) or (K, d)
+            Factors.
+
+        Returns
+        -------
+        ndarray of shape (K, Q)
+            The coefficients.
+        """
+
+    def log_det(self, stacked: Floats) -> Floats:
+        """Return ``log det P_k``.
+
+        Parameters
+        ----------
+        stacked : ndarray of shape (K, d, d) or (K, d)
+            Factors.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            The logarithms.
+        """
+
+    def whiten(self, factor: Floats, x: Floats) -> Floats:
+        """Return ``Pᵀ x`` for one component.
+
+        Parameters
+        ----------
+        factor : ndarray of shape (d, d) or (d,)
+            P.
+        x : ndarray of shape (..., d, b)
+            Rows less the component's mean.
+
+        Returns
+        -------
+        ndarray of shape (..., d, b)
+            Rows that are standard normal where they come from the component.
+        """
+
+    def departure(self, stacked: Floats, covariances: Floats) -> Floats:
+        """Return ``‖Pᵀ Σ P - I‖``, which is zero where ``Σ⁻¹ = P Pᵀ``.
+
+        Parameters
+        ----------
+        stacked : ndarray of shape (K, d, d) or (K, d)
+            Factors.
+        covariances : ndarray
+            Σ, of the family's shape.
+
+        Returns
+        -------
+        ndarray of shape (K,)
+            Frobenius norms.
+        """
+
+    def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
+        """Return the variances of each component along its principal axes.
+
+        Parameters
+        ----------
+        covariances : ndarray
+            Σ, of the family's shape.
+        columns : ndarray of shape (d,)
+            Mask of the columns that count.
+
+        Returns
+        -------
+        ndarray of shape (K, m)
+            Eigenvalues.
+        """
+
+
+@dataclass(frozen=True)
+class _Full:
+    """A covariance matrix for each component."""
+
+    name: ClassVar[str] = "full"
+    n_components: int
+    n_features: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_components, self.n_features, self.n_features)
+
+    @property
+    def size(self) -> int:
+        return self.n_features * (self.n_features + 1) // 2
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_components * self.size
+
+    @cached_property
+    def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return np.triu_indices(self.n_features)
+
+    def quadratics(self, x: Floats, out: Floats) -> Floats:
+        at, d = 0, self.n_features
+        for i in range(d):
+            np.multiply(x[..., i:, :], x[..., i : i + 1, :], out=out[..., at : at + d - i, :])
+            at += d - i
+        return out
+
+    def scatter(self, x: Floats, r: Floats) -> Floats:
+        matrix: Floats = np.sum((x * r[:, None, :]) @ x.transpose(0, 2, 1), axis=0)
+        return matrix[self._upper]
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        i, j = self._upper
+        matrices = np.empty((len(second), self.n_features, self.n_features))
+        matrices[:, i, j] = matrices[:, j, i] = second + ridge * (i == j)
+        return matrices
+
+    def factor(self, covariances: Floats) -> Floats:
+        return np.stack([_inverse_root(matrix, f"component {k}") for k, matrix in enumerate(covariances)])
+
+    def factor_precisions(self, precisions: Floats) -> Floats:
+        try:
+            # Reversing rows and columns makes of the lower Cholesky factor an upper one.
+            reversed_factors = np.linalg.cholesky(precisions[..., ::-1, ::-1])
+        except np.linalg.LinAlgError:
+            reversed_factors = None
+        if reversed_factors is None or not np.allclose(precisions, precisions.swapaxes(-1, -2)):
+            raise ValueError(f"'{self.name} precision' should be symmetric, positive-definite")
+        return reversed_factors[..., ::-1, ::-1].astype(np.float64)
+
+    def precisions(self, factors: Floats) -> Floats:
+        return factors @ factors.swapaxes(-1, -2)
+
+    def invert(self, factors: Floats) -> Floats:
+        roots = np.linalg.inv(factors).astype(np.float64)
+        return roots.swapaxes(-1, -2) @ roots
+
+    def stack(self, values: Floats) -> Floats:
+        return values
+
+    def coefficients(self, stacked: Floats) -> Floats:
+        i, j = self._upper
+        # Off the diagonal an entry of Λ counts twice.
+        return np.where(i == j, 1.0, 2.0) * (stacked @ stacked.transpose(0, 2, 1))[:, i, j]
+
+    def log_det(self, stacked: Floats) -> Floats:
+        sums: Floats = np.log(np.diagonal(stacked, axis1=1, axis2=2)).sum(axis=1)
+        return sums
+
+    def whiten(self, factor: Floats, x: Floats) -> Floats:
+        return factor.T @ x
+
+    def departure(self, stacked: Floats, covariances: Floats) -> Floats:
+        residual = stacked.transpose(0, 2, 1) @ covariances @ stacked - np.eye(self.n_features)
+        norms: Floats = np.linalg.norm(residual, axis=(1, 2))
+        return norms
+
+    def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
+        return np.linalg.eigvalsh(self.stack(covariances)[:, columns][:, :, columns]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Tied(_Full):
+    """One covariance matrix for all components."""
+
+    name: ClassVar[str] = "tied"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_features, self.n_features)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.size
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        return super().covariances((weights @ second)[None], weights, ridge)[0]
+
+    def factor(self, covariances: Floats) -> Floats:
+        return _inverse_root(covariances, "the shared covariance")
+
+    def stack(self, values: Floats) -> Floats:
+        return np.broadcast_to(values, (self.n_components, *self.shape))
+
+
+@dataclass(frozen=True)
+class _Diagonal:
+    """A variance for each component and feature."""
+
+    name: ClassVar[str] = "diag"
+    n_components: int
+    n_features: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_components, self.n_features)
+
+    @property
+    def size(self) -> int:
+        return self.n_features
+
+    @property
+    def n_parameters(self) -> int:
+        return math.prod(self.shape)
+
+    def quadratics(self, x: Floats, out: Floats) -> Floats:
+        return np.multiply(x, x, out=out)
+
+    def scatter(self, x: Floats, r: Floats) -> Floats:
+        sums: Floats = np.sum((x * x) @ r[:, :, None], axis=0)
+        return sums[:, 0]
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        return np.maximum(second, 0.0) + ridge
+
+    def factor(self, covariances: Floats) -> Floats:
+        flat = np.flatnonzero(np.min(np.reshape(covariances, (self.n_components, -1)), axis=1) <= 0)
+        if flat.size:
+            raise ValueError(_ill_defined(f"component {flat[0]}"))
+        return 1.0 / np.sqrt(covariances)
+
+    def factor_precisions(self, precisions: Floats) -> Floats:
+        if np.any(precisions <= 0):
+            raise ValueError(f"'{self.name} precision' should be positive")
+        return np.sqrt(precisions)
+
+    def precisions(self, factors: Floats) -> Floats:
+        return factors**2
+
+    def invert(self, factors: Floats) -> Floats:
+        return 1.0 / factors**2
+
+    def stack(self, values: Floats) -> Floats:
+        return values
+
+    def coefficients(self, stacked: Floats) -> Floats:
+        return stacked**2
+
+    def log_det(self, stacked: Floats) -> Floats:
+        sums: Floats = np.log(stacked).sum(axis=1)
+        return sums
+
+    def whiten(self, factor: Floats, x: Floats) -> Floats:
+        return factor[:, None] * x
+
+    def departure(self, stacked: Floats, covariances: Floats) -> Floats:
+        residual = stacked**2 * self.stack(covariances) - 1.0
+        norms: Floats = np.linalg.norm(residual, axis=1)
+        return norms
+
+    def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
+        return self.stack(covariances)[:, columns]
+
+
+@dataclass(frozen=True)
+class _Spherical(_Diagonal):
+    """A variance for each component."""
+
+    name: ClassVar[str] = "spherical"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_components,)
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        return super().covariances(second.mean(axis=1), weights, ridge)
+
+    def stack(self, values: Floats) -> Floats:
+        return np.broadcast_to(values[:, None], (self.n_components, self.n_features))
+
+
+COVARIANCE_TYPES: dict[str, Callable[[int, int], Family]] = {
+    "full": _Full,
+    "tied": _Tied,
+    "diag": _Diagonal,
+    "spherical": _Spherical,
+}
+
+
+def family(covariance_type: str, n_components: int, n_features: int) -> Family:
+    """Return the family of covariances with a scikit-learn name.
+
+    Parameters
+    ----------
+    covariance_type : {"full", "tied", "diag", "spherical"}
+        What components share.
+    n_components : int
+        K.
+    n_features : int
+        The dimension d.
+
+    Returns
+    -------
+    Family
+        A frozen value.
+
+    Examples
+    --------
+    >>> from gramian.solvers.covariances import family
+    >>> family("diag", n_components=2, n_features=3).shape
+    (2, 3)
+    """
+    return COVARIANCE_TYPES[covariance_type](n_components, n_features)
+
+
+def quadratics(family: Family, vectors: Floats) -> Floats:
+    """Return the quadratics of a few vectors.
+
+    Parameters
+    ----------
+    family : Family
+        Which quadratics.
+    vectors : ndarray of shape (m, d)
+        One vector to a row.
+
+    Returns
+    -------
+    ndarray of shape (m, Q)
+        Their quadratics.
+    """
+    return family.quadratics(vectors.T, np.empty((family.size, len(vectors)))).T
+
+
+def _inverse_root(covariance: Floats, who: str) -> Floats:
+    """P with ``Σ⁻¹ = P Pᵀ``; a pivot without a correct digit is no pivot."""
+    try:
+        root = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        raise ValueError(_ill_defined(who)) from None
+    if np.any(np.diagonal(root) ** 2 <= EPS * np.diagonal(covariance)):
+        raise ValueError(_ill_defined(who))
+    inverse: Floats = solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+    return inverse.T
+
+
+def _ill_defined(who: str) -> str:
+    return (
+        "Fitting the mixture model failed because some components have ill-defined empirical covariance (for instance "
+        "caused by singleton or collapsed samples). Try to decrease the number of components, increase reg_covar, or "
+        f"scale the input data. (Here: {who}.)"
+    )
