@@ -45,9 +45,10 @@ class Evidence:
     log_likelihood : float
         ``log p(X | Θ)``, from the rows.
     bound : float
-        ``L(q, Θ)``, from the statistics and the entropy of q.
+        ``L(q, Θ)``, from the statistics and the entropy of q; no higher than the log-likelihood, where rounding would
+        have it so.
     kl : float
-        ``KL(q ‖ p(Z | X, Θ))``, their difference but for rounding: what the next E-step gains.
+        ``KL(q ‖ p(Z | X, Θ))``, their difference: what the next E-step gains.
 
     Examples
     --------
@@ -155,7 +156,7 @@ def em(
     """
     clock = clock or Clock()
     mixture, statistics = start, expect(rows, start, workers, hard=hard)
-    value = _objective(statistics, mixture, hard)
+    value = _objective(statistics)
     values: list[float] = []
     evidence: list[Evidence] = []
     converged = expired = False
@@ -166,10 +167,11 @@ def em(
         before = mixture
         mixture, bound = _m_step(rows, before, statistics, workers, reg_covar, hard)
         statistics = expect(rows, mixture, workers, hard=hard)
-        value = _objective(statistics, mixture, hard)
+        value = _objective(statistics)
         _require_rise(rows, before, mixture, reg_covar, previous, value)
         likelihood = statistics.log_likelihood / statistics.total
-        evidence.append(Evidence(likelihood, bound, max(0.0, likelihood - bound)))
+        bound = min(bound, likelihood)
+        evidence.append(Evidence(likelihood, bound, likelihood - bound))
         tick(len(values), log_likelihood=likelihood, change=value - previous)
         expired = clock.expired and not converged
     return Solution(
@@ -274,29 +276,36 @@ def _m_step(
         return expect(rows, mixture, workers, hard=hard, origin=origin)
 
     following, used = refine(statistics, reg_covar, again)
-    return following, (_expected_joint(used, following) + used.entropy) / used.total
+    return following, _bound(used, following)
 
 
-def _objective(statistics: Statistics, mixture: Mixture, hard: bool) -> float:
-    """What EM raises, per row: ``L(q, Θ)``, which is the likelihood where q is the posterior."""
-    return (_expected_joint(statistics, mixture) if hard else statistics.log_likelihood) / statistics.total
+def _objective(statistics: Statistics) -> float:
+    """What EM raises, ``L(q, Θ)`` per row, at the mixture of the E-step."""
+    return (statistics.log_likelihood - statistics.divergence) / statistics.total
 
 
-def _expected_joint(statistics: Statistics, mixture: Mixture) -> float:
-    """``Σ_n w_n Σ_k q_nk log π_k N(x_n | μ_k, Σ_k)``, from the moments alone."""
-    about = statistics.second + quadratics(mixture.family, statistics.means - mixture.means)
-    distances = np.sum(mixture.coefficients * about, axis=1)
-    return statistics.total * float(statistics.weights @ (mixture.constants - 0.5 * distances))
+def _bound(statistics: Statistics, mixture: Mixture) -> float:
+    """``L(q, Θ)`` per row at the mixture that the M-step made of statistics, from these alone."""
+    distances = np.sum(mixture.coefficients * statistics.second, axis=1)
+    expected_joint = float(statistics.weights @ (mixture.constants - 0.5 * distances))
+    return expected_joint + statistics.entropy / statistics.total
 
 
 def _require_rise(rows: Rows, before: Mixture, after: Mixture, reg_covar: float, previous: float, value: float) -> None:
     """Raise where the objective has fallen by more than regularisation and rounding explain."""
     regularisation = 0.5 * reg_covar * max(0.0, float(after.weights @ (before.traces - after.traces)))
-    # Of the comparison with each mean in turn: the error of a whitened coordinate, times the coordinate.
-    residuals = EPS * math.sqrt(rows.X.shape[1] * max(m.magnitude(rows.reach) for m in (before, after)))
-    rounding = ROUNDING * (1 + abs(previous)) + residuals
+    rounding = ROUNDING * (1 + abs(previous)) + _rounding(rows, before) + _rounding(rows, after)
     if not value >= previous - regularisation - rounding:
         raise ArithmeticError(
             f"the objective of EM fell from {previous!r} to {value!r} per row, which neither reg_covar "
             f"(at most {regularisation:.1e}) nor rounding ({rounding:.1e}) explains; please report this defect."
         )
+
+
+def _rounding(rows: Rows, mixture: Mixture) -> float:
+    """How far rounding may have put the objective off, per row, in residuals and in factors."""
+    # An error of eps · √magnitude in a whitened coordinate, times a coordinate of size one.
+    residuals = EPS * math.sqrt(mixture.family.n_features * mixture.magnitude(rows.reach))
+    # A covariance near to singular misses the maximum by as much as its factor misses it, and the value by the square.
+    factors = 10 * mixture.family.departure(mixture.stacked, mixture.covariances)
+    return residuals + float(mixture.weights @ factors**2)

@@ -43,16 +43,18 @@ class Statistics:
     moments : ndarray of shape (K, 1 + d + Q)
         ``Σ_n w_n q_nk φ(x_n - o_k)``.
     log_likelihood : float
-        ``Σ_n w_n log p(x_n)``.
+        ``Σ_n w_n log p(x_n)``, under the mixture of the E-step.
     entropy : float
         ``-Σ_n w_n Σ_k q_nk log q_nk``.
+    divergence : float
+        ``Σ_n w_n KL(q_n ‖ p(· | x_n))``: zero where q is the posterior.
 
     Examples
     --------
     >>> import numpy as np
     >>> from gramian.solvers.expectation import Statistics
     >>> from gramian.solvers.covariances import family
-    >>> one = Statistics(family("diag", 1, 1), np.zeros((1, 1)), np.array([[1.0, 3.0, 9.0]]), -2.0, 0.0)
+    >>> one = Statistics(family("diag", 1, 1), np.zeros((1, 1)), np.array([[1.0, 3.0, 9.0]]))
     >>> (one + one).moments
     array([[ 2.,  6., 18.]])
     """
@@ -60,8 +62,9 @@ class Statistics:
     family: Family
     origin: Floats
     moments: Floats
-    log_likelihood: float
-    entropy: float
+    log_likelihood: float = 0.0
+    entropy: float = 0.0
+    divergence: float = 0.0
 
     def __add__(self, other: Statistics) -> Statistics:
         if self.family != other.family or not np.array_equal(self.origin, other.origin):
@@ -72,6 +75,7 @@ class Statistics:
             self.moments + other.moments,
             self.log_likelihood + other.log_likelihood,
             self.entropy + other.entropy,
+            self.divergence + other.divergence,
         )
 
     @property
@@ -154,13 +158,12 @@ def expect(
     def job(block: Block, scratch: Scratch) -> Statistics:
         phi = view.load(block, scratch)
         joint = view.joint(mixture, phi, scratch)
-        q, log_density, entropy = (_harden if hard else _soften)(joint, scratch)
+        q, *figures = (_harden if hard else _soften)(joint, scratch)
         weights = rows.weights_of(block)
         if weights is not None:
             q *= weights[:, None, :]
-            log_density *= weights
-            entropy *= weights
-        return view.statistics(phi, q, origin, float(np.sum(log_density)), float(np.sum(entropy)))
+            figures = [figure * weights for figure in figures]
+        return view.statistics(phi, q, origin, *(float(np.sum(figure)) for figure in figures))
 
     return reduce(add, workers.map(job, rows.blocks(view.width)))
 
@@ -215,7 +218,8 @@ def log_density(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any
     """
 
     def write(block: Block, joint: Floats, scratch: Scratch) -> None:
-        out[block.rows] = _soften(joint, scratch)[1].ravel()
+        _, log_densities, *_ = _soften(joint, scratch)
+        out[block.rows] = log_densities.ravel()
 
     _evaluate(rows, mixture, workers, write)
 
@@ -236,7 +240,7 @@ def posterior(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any])
     """
 
     def write(block: Block, joint: Floats, scratch: Scratch) -> None:
-        q = _soften(joint, scratch)[0]
+        q, *_ = _soften(joint, scratch)
         out[block.rows] = q.transpose(0, 2, 1).reshape(-1, q.shape[1])
 
     _evaluate(rows, mixture, workers, write)
@@ -310,27 +314,25 @@ class _View:
         if self.expanded:
             return np.matmul(mixture.natural, phi, out=out)
         x = phi[:, 1:]
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             for k, (mean, factor) in enumerate(zip(mixture.means, mixture.stacked, strict=True)):
                 whitened = self.family.whiten(factor, x - mean[:, None])
                 out[:, k] = mixture.constants[k] - 0.5 * np.sum(whitened**2, axis=1)
-        # The density of a row at infinity is zero under every component, and its posterior their weights' to share.
-        return np.maximum(out, LOG_ZERO, out=out)
+        # Of a row so far away that squares overflow, no more can be said than that its density is zero.
+        return np.fmax(out, LOG_ZERO, out=out)
 
-    def statistics(
-        self, phi: Floats, q: Floats, origin: Floats | None, log_likelihood: float = 0.0, entropy: float = 0.0
-    ) -> Statistics:
+    def statistics(self, phi: Floats, q: Floats, origin: Floats | None, *figures: float) -> Statistics:
         """Statistics of a block; about the centre where no origin is given."""
         if origin is None:
             origin = np.zeros((self.family.n_components, self.family.n_features))
             if self.expanded:
-                moments = np.matmul(q, phi.transpose(0, 2, 1)).sum(axis=0)
-                return Statistics(self.family, origin, moments, log_likelihood, entropy)
+                moments = np.sum(np.matmul(q, phi.transpose(0, 2, 1)), axis=0)
+                return Statistics(self.family, origin, moments, *figures)
         x = phi[:, 1 : 1 + self.family.n_features]
         moments = np.stack(
             [self._moments(x - o[:, None], r) for o, r in zip(origin, q.transpose(1, 0, 2), strict=True)]
         )
-        return Statistics(self.family, origin, moments, log_likelihood, entropy)
+        return Statistics(self.family, origin, moments, *figures)
 
     def _moments(self, x: Floats, r: Floats) -> Floats:
         first = np.matmul(x, r[:, :, None]).sum(axis=0)[:, 0]
@@ -342,21 +344,22 @@ def _worthwhile(family: Family) -> bool:
     return family.size <= 2 * family.n_components * family.n_features
 
 
-def _soften(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats]:
-    """Posterior ``(t, K, b)``, log-density ``(t, b)``, entropy ``(t, b)``; what was in ``joint`` is lost."""
-    top = joint.max(axis=1, keepdims=True)
-    joint -= top
+def _soften(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Floats]:
+    """Posterior ``(t, K, b)``; and for each row, ``(t, b)``, log-density, entropy, divergence. Overwrites ``joint``."""
+    top = joint.max(axis=1)
+    joint -= top[:, None]
     q = np.exp(joint, out=scratch.array("q", joint.shape))
-    mass = q.sum(axis=1, keepdims=True)
-    q /= mass
-    np.log(mass, out=mass)
-    entropy = mass[:, 0] - np.einsum("tkb,tkb->tb", q, joint)
-    return q, (top + mass)[:, 0], entropy
+    mass = q.sum(axis=1)
+    q /= mass[:, None]
+    log_mass = np.log(mass)
+    entropy = log_mass - np.einsum("tkb,tkb->tb", q, joint)
+    return q, top + log_mass, entropy, np.zeros_like(top)
 
 
-def _harden(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats]:
+def _harden(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Floats]:
     """As ``_soften``, for the q that gives each row to its best component."""
-    best = joint.argmax(axis=1)
-    q, log_density, entropy = _soften(joint, scratch)
-    np.equal(best[:, None, :], np.arange(q.shape[1])[:, None], out=q, casting="unsafe")
-    return q, log_density, np.zeros_like(entropy)
+    best = joint.argmax(axis=1)[:, None]
+    complete = np.take_along_axis(joint, best, axis=1)[:, 0]
+    q, log_density, *_ = _soften(joint, scratch)
+    np.equal(best, np.arange(q.shape[1])[:, None], out=q, casting="unsafe")
+    return q, log_density, np.zeros_like(complete), log_density - complete

@@ -141,5 +141,6 @@ class Mixture:
         float
             ``max_k reachᵀ |Λ_k| reach``, over the components that take part.
         """
-        terms = np.sum(np.abs(self.coefficients) * quadratics(self.family, np.atleast_2d(reach)), axis=1)
+        with np.errstate(over="ignore", invalid="ignore"):
+            terms = np.sum(np.abs(self.coefficients) * quadratics(self.family, np.atleast_2d(reach)), axis=1)
         return float(np.max(terms, where=self.weights > 0, initial=0.0))
