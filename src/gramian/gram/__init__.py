@@ -1,0 +1,7 @@
+"""K(X, Y) as an operator that need never exist, and its low-rank shadows."""
+
+from gramian.gram.lowrank import LowRank
+from gramian.gram.operator import Gram
+from gramian.gram.pivots import Pivots, greedy, kmeans, leverage, rpcholesky, select, uniform
+
+__all__ = ["Gram", "LowRank", "Pivots", "greedy", "kmeans", "leverage", "rpcholesky", "select", "uniform"]

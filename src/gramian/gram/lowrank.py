@@ -1,0 +1,121 @@
+"""F Fᵀ + D: a matrix known by a thin factor and a diagonal, solved by Woodbury in O(n m²)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+__all__ = ["LowRank"]
+
+
+@dataclass(frozen=True, eq=False)
+class LowRank:
+    """The positive definite matrix ``F Fᵀ + diag(D)``, D > 0.
+
+    With ``D = μ`` its inverse is ``(I - F (μI + FᵀF)⁻¹ Fᵀ) / μ``. Everything is computed in float64.
+
+    Parameters
+    ----------
+    factor : array of shape (n, m)
+        F; m may be zero.
+    diagonal : float or array of shape (n,)
+        D.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import LowRank
+    >>> A = LowRank(np.ones((3, 1)), 2.0)
+    >>> A.solve(A @ np.array([1.0, 2.0, 3.0])).round(12)
+    array([1., 2., 3.])
+    >>> bool(np.isclose(A.logdet(), np.linalg.slogdet(A.dense())[1]))
+    True
+    """
+
+    factor: NDArray[Any]
+    diagonal: float | NDArray[Any]
+
+    def __post_init__(self) -> None:
+        factor = np.asarray(self.factor)
+        diagonal = np.asarray(self.diagonal, dtype=np.float64)
+        if factor.ndim != 2:
+            raise ValueError(f"factor must have shape (n, m), got {factor.shape}.")
+        if diagonal.shape not in ((), (factor.shape[0],)):
+            raise ValueError(f"diagonal must be a number or have shape {(factor.shape[0],)}, got {diagonal.shape}.")
+        if not np.all(np.isfinite(diagonal)) or not np.all(diagonal > 0):
+            raise ValueError("diagonal must be positive and finite; without it the matrix has no inverse.")
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(n, n)."""
+        return self.factor.shape[0], self.factor.shape[0]
+
+    @property
+    def rank(self) -> int:
+        """Columns of the factor."""
+        return int(self.factor.shape[1])
+
+    @cached_property
+    def _d(self) -> NDArray[np.float64]:
+        return np.broadcast_to(np.asarray(self.diagonal, dtype=np.float64), self.shape[:1])
+
+    @cached_property
+    def _core(self) -> NDArray[np.float64]:
+        """Lower Cholesky factor of I + Fᵀ D⁻¹ F, whose eigenvalues are all at least one."""
+        scaled = self.factor / np.sqrt(self._d)[:, None]
+        core = np.asarray(scaled.T @ scaled, dtype=np.float64)
+        core[np.diag_indices_from(core)] += 1.0
+        return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
+
+    def __matmul__(self, V: NDArray[Any]) -> NDArray[Any]:
+        V = np.asarray(V)
+        return self.factor @ (self.factor.T @ V) + _rows(self._d, V) * V
+
+    def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the solution Z of ``(F Fᵀ + D) Z = B``.
+
+        Parameters
+        ----------
+        B : array of shape (n,) or (n, k)
+            Right-hand sides.
+
+        Returns
+        -------
+        array
+            Of the shape of B.
+        """
+        B = np.asarray(B, dtype=np.float64)
+        scaled = B / _rows(self._d, B)
+        if self.rank == 0:
+            return scaled
+        inner = scipy.linalg.cho_solve((self._core, True), self.factor.T @ scaled, check_finite=False)
+        return np.asarray(scaled - (self.factor @ inner) / _rows(self._d, B))
+
+    def logdet(self) -> float:
+        """Return the logarithm of the determinant.
+
+        Returns
+        -------
+        float
+            ``log det(F Fᵀ + D)``.
+        """
+        return float(np.log(self._d).sum() + 2.0 * np.log(np.diagonal(self._core)).sum())
+
+    def dense(self) -> NDArray[Any]:
+        """Return the matrix itself, for small n.
+
+        Returns
+        -------
+        array of shape (n, n)
+            ``F Fᵀ + diag(D)``.
+        """
+        return self.factor @ self.factor.T + np.diag(self._d)
+
+
+def _rows(d: NDArray[np.float64], V: NDArray[Any]) -> NDArray[np.float64]:
+    return d if V.ndim == 1 else d[:, None]

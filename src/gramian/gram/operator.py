@@ -1,0 +1,276 @@
+"""``Gram``: the matrix K(X, Y) as an operator that need never exist."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, tile_shape, worker_count
+from gramian.kernels import Kernel
+from gramian.kernels.arrays import is_foreign
+
+__all__ = ["Gram"]
+
+Index = ArrayLike | slice
+SMALL = 100_000
+"""Cells of a matrix that is not worth a second thread."""
+DERIVATIVE_TILES = 3
+"""Derivatives keep a few tiles of their own beside the kernel's."""
+
+
+class Gram(LinearOperator):
+    """The Gram matrix of a kernel, multiplied by tiles within a memory budget.
+
+    A product ``K @ V`` makes tiles of K that fit the processor's cache, uses each once and forgets it: O(nm) kernel
+    values, and never more than ``memory`` bytes of them. It is also a SciPy ``LinearOperator``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array-like of shape (n, d)
+        Rows; sparse rows or lists of objects where the kernel takes them.
+    Y : array-like of shape (m, d) or None, default=None
+        Columns; ``None`` for X itself.
+    memory : int, str or None, default=None
+        Bytes of K to hold at most, as a number or ``"500MB"``; by default half of what is available.
+    n_jobs : int or None, default=None
+        Threads; by default every core this process may use. The result depends on it only by rounding.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        (n, m).
+    dtype : dtype
+        float32 where X and Y are, else float64.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram
+    >>> from gramian.kernels import RBF
+    >>> X = np.arange(4.0)[:, None]
+    >>> K = Gram(RBF(1.0), X, memory="1MB")
+    >>> (K @ np.ones(4)).round(3)
+    array([1.753, 2.348, 2.348, 1.753])
+    >>> K
+    Gram(RBF(1.0), 4 x 4, float64, 128 B of 1 MB)
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        Y: Any = None,
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        if not isinstance(kernel, Kernel):
+            raise TypeError(f"kernel must be a Kernel, got {kernel!r}; gramian.kernels.resolve takes names.")
+        if is_foreign(X):
+            raise TypeError(f"Gram works on NumPy arrays for now, got {type(X).__module__}.{type(X).__name__}.")
+        self.kernel = kernel
+        self.memory = memory_budget(memory)
+        self.workers = worker_count(n_jobs)
+        self._A, self._B = kernel.prepare(X, Y)
+        dtype = kernel.tile(self._A[:1], self._B[:1]).dtype
+        super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that the matrix would take if it existed."""
+        return self.shape[0] * self.shape[1] * self.dtype.itemsize
+
+    @property
+    def fits(self) -> bool:
+        """Whether the whole matrix fits the memory budget."""
+        return self.nbytes <= self.memory
+
+    # ---- parts of the matrix ------------------------------------------------------------------------------------
+
+    def dense(self, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return the matrix itself.
+
+        Parameters
+        ----------
+        out : array of shape (n, m) or None, default=None
+            Where to write, C-ordered or not.
+
+        Returns
+        -------
+        array of shape (n, m)
+            K.
+        """
+        if out is None and not self.fits:
+            raise MemoryError(
+                f"the {self.shape[0]:,} x {self.shape[1]:,} Gram matrix takes {readable(self.nbytes)} and memory is "
+                f"{readable(self.memory)}; multiply by it with @, take rows(), raise memory=, or approximate it."
+            )
+        return self._fill(self._A, self._B, out)
+
+    def rows(self, index: Index, columns: Index | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+        """Return some rows of the matrix.
+
+        Parameters
+        ----------
+        index : array-like of int or bool, or slice
+            Which rows.
+        columns : array-like of int or bool, or slice, default=None
+            Which columns; all by default.
+        out : array or None, default=None
+            Where to write.
+
+        Returns
+        -------
+        array of shape (rows, columns)
+            ``K[index][:, columns]``.
+        """
+        A = self._A[_index(index, self.shape[0], "row")]
+        B = self._B if columns is None else self._B[_index(columns, self.shape[1], "column")]
+        return self._fill(A, B, out)
+
+    def diagonal(self) -> NDArray[Any]:
+        """Return k(x_i, x_i).
+
+        Returns
+        -------
+        array of shape (n,)
+            The diagonal; only of a square matrix of X with itself.
+        """
+        if self._A.ids != self._B.ids:
+            raise ValueError("only the Gram matrix of X with itself has a diagonal; this one has another Y.")
+        return np.asarray(self.kernel.diagonal(self._A))
+
+    def _fill(self, A: Any, B: Any, out: NDArray[Any] | None) -> NDArray[Any]:
+        shape = (len(A), len(B))
+        if out is None:
+            out = np.empty(shape, self.dtype)
+        elif out.shape != shape:
+            raise ValueError(f"out must have shape {shape}, got {out.shape}.")
+        workers = self._workers(*shape)
+        height = self._panel_height(shape, workers)
+        run(lambda rows: self.kernel.tile(A[rows], B, out[rows]), spans(shape[0], height), workers)
+        return out
+
+    def _panel_height(self, shape: tuple[int, int], workers: int, tiles: int = 1) -> int:
+        """Rows of full-width panels whose scratch, ``tiles`` times the kernel's, fits the budget on every worker."""
+        affordable = self.memory // (self._cell_bytes * tiles * max(shape[1], 1) * workers)
+        return max(min(PANEL, affordable, -(-shape[0] // workers)), 1)
+
+    @property
+    def _cell_bytes(self) -> int:
+        return 8 * self.kernel.tile_buffers
+
+    # ---- products -----------------------------------------------------------------------------------------------
+
+    def _matmat(self, V: NDArray[Any]) -> NDArray[Any]:
+        return self._product(V, self._A, self._B, lambda A, B, out: self.kernel.tile(A, B, out))
+
+    def _rmatmat(self, V: NDArray[Any]) -> NDArray[Any]:
+        return self._product(V, self._B, self._A, lambda B, A, out: self.kernel.tile(A, B, out.T).T)
+
+    def _matvec(self, v: NDArray[Any]) -> NDArray[Any]:
+        return self._matmat(np.asarray(v).reshape(-1, 1))[:, 0]
+
+    def _rmatvec(self, v: NDArray[Any]) -> NDArray[Any]:
+        return self._rmatmat(np.asarray(v).reshape(-1, 1))[:, 0]
+
+    def _product(self, V: Any, A: Any, B: Any, tile: Callable[[Any, Any, NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+        """Tiles in K's dtype, summed in float64, returned in the wider dtype of K and V."""
+        V = np.asarray(V)
+        if V.dtype.kind not in "fiub":
+            raise TypeError(f"Gram multiplies by real numbers, got dtype {V.dtype}.")
+        narrow = np.ascontiguousarray(V, dtype=self.dtype)
+        out = np.empty((len(A), V.shape[1]), np.result_type(self.dtype, V.dtype))
+        workers = self._workers(len(A), len(B))
+        height, width = tile_shape(len(B), self.memory, self._cell_bytes, workers)
+        columns = spans(len(B), width)
+
+        def panel(rows: slice) -> None:
+            left = A[rows]
+            total = np.zeros((len(left), V.shape[1]))
+            scratch = np.empty(len(left) * width, self.dtype)
+            for c in columns:
+                shape = (len(left), c.stop - c.start)
+                total += tile(left, B[c], scratch[: shape[0] * shape[1]].reshape(shape)) @ narrow[c]
+            out[rows] = total
+
+        run(panel, spans(len(A), height), workers)
+        return out
+
+    def _workers(self, n: int, m: int) -> int:
+        return self.workers if n * m > SMALL else 1
+
+    # ---- derivatives --------------------------------------------------------------------------------------------
+
+    def vjp(self, W: NDArray[Any]) -> NDArray[np.float64]:
+        """Return Σ_ij W_ij ∂K_ij/∂theta, by panels.
+
+        Parameters
+        ----------
+        W : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (p,)
+            One entry per entry of ``kernel.theta``.
+        """
+        if W.shape != self.shape:
+            raise ValueError(f"W must have shape {self.shape}, got {W.shape}.")
+        workers = self._workers(*self.shape)
+        height = self._panel_height(self.shape, workers, DERIVATIVE_TILES)
+        parts = run(lambda r: self.kernel.tile_vjp(self._A[r], self._B, W[r]), spans(self.shape[0], height), workers)
+        return np.sum(parts, axis=0)
+
+    def grad_inputs(self, V: NDArray[Any]) -> NDArray[Any]:
+        """Return Σ_j V_j ∂k(x_i, y_j)/∂x_i: the gradient at every x_i of the function Σ_j V_j k(·, y_j), by tiles.
+
+        Parameters
+        ----------
+        V : array of shape (m,)
+            Coefficients.
+
+        Returns
+        -------
+        array of shape (n, d)
+            The gradients.
+        """
+        V = np.asarray(V)
+        if V.shape != self.shape[1:]:
+            raise ValueError(f"V must have shape {self.shape[1:]}, got {V.shape}.")
+        n, m = self.shape
+        workers = self._workers(n, m)
+        height, width = tile_shape(m, self.memory // DERIVATIVE_TILES, self._cell_bytes, workers)
+
+        def panel(rows: slice) -> NDArray[Any]:
+            A = self._A[rows]
+            tiles = ((c, np.broadcast_to(V[c], (len(A), c.stop - c.start))) for c in spans(m, width))
+            return sum(self.kernel.tile_gradient(A, self._B[c], W) for c, W in tiles)
+
+        return np.concatenate(run(panel, spans(n, height), workers))
+
+    def __repr__(self) -> str:
+        n, m = self.shape
+        size = f"{readable(self.nbytes)} of {readable(self.memory)}"
+        return f"Gram({self.kernel!r}, {n} x {m}, {self.dtype}, {size})"
+
+
+def _index(index: Any, size: int, what: str) -> Any:
+    if isinstance(index, slice):
+        return index
+    index = np.atleast_1d(np.asarray(index))
+    if index.dtype == bool:
+        if index.shape != (size,):
+            raise IndexError(f"a boolean {what} index must have {size} entries, got {index.shape}.")
+        return np.flatnonzero(index)
+    if index.ndim != 1 or (index.dtype.kind not in "iu" and index.size):
+        raise IndexError(f"{what} indices must be a list of whole numbers, got {index!r:.60}.")
+    index = index.astype(np.intp)
+    if index.size and (index.min() < -size or index.max() >= size):
+        raise IndexError(f"{what} indices must lie in [0, {size}), got {index.min()} to {index.max()}.")
+    return index % size

@@ -1,0 +1,381 @@
+"""Landmarks: which few rows of X stand for all of them, and the factor K ≈ F Fᵀ that they give.
+
+Every rule returns the same value. What F Fᵀ misses is the trace error tr(K - F Fᵀ) / tr K: the mean of what is left
+on the diagonal, for K - F Fᵀ is positive semi-definite (Nyström = partial Cholesky).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from gramian.gram.operator import Gram
+from gramian.gram.tiles import run, spans
+
+__all__ = ["RULES", "Pivots", "greedy", "kmeans", "leverage", "rpcholesky", "select", "uniform"]
+
+Seed = int | np.random.RandomState | None
+
+
+@dataclass(frozen=True, eq=False)
+class Pivots:
+    """Landmarks and the low-rank factor they span.
+
+    Parameters
+    ----------
+    indices : array of shape (r,)
+        Rows of X, in the order in which they were chosen.
+    factor : array of shape (n, r)
+        F with ``K ≈ F Fᵀ``, exact on the landmarks; float64.
+    residual : array of shape (n,)
+        Diagonal of ``K - F Fᵀ``, never negative.
+    trace_error : float
+        ``tr(K - F Fᵀ) / tr K``.
+    """
+
+    indices: NDArray[np.intp]
+    factor: NDArray[np.float64]
+    residual: NDArray[np.float64]
+    trace_error: float
+
+    @property
+    def rank(self) -> int:
+        """Number of landmarks."""
+        return int(self.indices.size)
+
+
+def _checked(gram: Gram, rank: int) -> NDArray[np.float64]:
+    n = gram.shape[0]
+    if isinstance(rank, bool) or int(rank) != rank or not 1 <= rank <= n:
+        raise ValueError(f"rank must be a whole number between 1 and the number of rows, {n}; got {rank!r}.")
+    diagonal = gram.diagonal().astype(np.float64)
+    if np.any(diagonal < 0):
+        raise ValueError(f"the kernel has k(x, x) = {diagonal.min():.3g} < 0 on these rows, so it is no kernel.")
+    return diagonal
+
+
+def _tolerance(diagonal: NDArray[np.float64], dtype: Any) -> float:
+    """Residual below which a pivot is rounding, not information."""
+    return float(10.0 * np.finfo(dtype).eps * diagonal.max(initial=0.0))
+
+
+def _done(
+    indices: Any, factor: NDArray[np.float64], diagonal: NDArray[np.float64], residual: NDArray[np.float64]
+) -> Pivots:
+    indices = np.asarray(indices, dtype=np.intp)
+    trace = float(diagonal.sum())
+    residual = np.maximum(residual, 0.0)
+    error = float(residual.sum()) / trace if trace > 0 else 0.0
+    return Pivots(indices, np.ascontiguousarray(factor[:, : indices.size]), residual, error)
+
+
+def rpcholesky(
+    gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0, block: int | None = None
+) -> Pivots:
+    """Choose landmarks by randomly pivoted Cholesky, accelerated by rejection.
+
+    Each pivot is drawn in proportion to what the earlier ones leave on the diagonal. Here ``block`` proposals are
+    drawn at once from a diagonal that grows stale, and each is accepted with the probability that makes the law the
+    same as one at a time (Epperly, Tropp and Webber, 2024). O(n rank²) operations and O(n rank) kernel values.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks at most; fewer where the rest is rounding.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    tol : float, default=0.0
+        Stop where the trace error falls below this.
+    block : int or None, default=None
+        Proposals at once; by default about a tenth of the rank, between 10 and 200.
+
+    Returns
+    -------
+    Pivots
+        Landmarks, factor and trace error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, rpcholesky
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> rpcholesky(Gram(RBF(0.5), X), 8, random_state=0).trace_error < 1e-6
+    True
+    """
+    diagonal = _checked(gram, rank)
+    rng = check_random_state(random_state)
+    block = min(max(10, -(-rank // 10)), 200) if block is None else block
+    factor = np.zeros((gram.shape[0], rank))
+    residual = diagonal.copy()
+    floor = _tolerance(diagonal, gram.dtype)
+    chosen: list[int] = []
+    while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
+        proposals = rng.choice(gram.shape[0], size=block, p=residual / residual.sum())
+        accepted, lower = _accept(gram, proposals, residual, factor[:, : len(chosen)], rng.random_sample(block), floor)
+        accepted, r = accepted[: rank - len(chosen)], len(chosen)
+        k = len(accepted)
+        columns = _columns(gram, accepted) - factor[:, :r] @ factor[accepted, :r].T
+        new = scipy.linalg.solve_triangular(lower[:k, :k], columns.T, lower=True, overwrite_b=True).T
+        factor[:, r : r + k] = new
+        residual -= np.einsum("ij,ij->i", new, new)
+        np.maximum(residual, 0.0, out=residual)
+        chosen += accepted.tolist()
+        residual[chosen] = 0.0
+    return _done(chosen, factor, diagonal, residual)
+
+
+def _accept(
+    gram: Gram,
+    proposals: NDArray[np.intp],
+    residual: NDArray[np.float64],
+    factor: NDArray[np.float64],
+    uniforms: NDArray[np.float64],
+    floor: float,
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Go through the proposals one by one, eliminating each that is accepted from those behind it.
+
+    A proposal was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
+    the law of drawing by the residual now.
+    """
+    H = gram.rows(proposals, proposals).astype(np.float64)
+    # A row proposed twice is one object: the same column of K, not an independent copy.
+    same = proposals[:, None] == proposals[None, :]
+    H[same] = np.broadcast_to(gram.diagonal()[proposals].astype(np.float64)[:, None], H.shape)[same]
+    H -= factor[proposals] @ factor[proposals].T
+    kept: list[int] = []
+    lower = np.zeros_like(H)
+    for i, row in enumerate(proposals):
+        now = H[i, i]
+        if now > floor and uniforms[i] * residual[row] < now:
+            lower[:, len(kept)] = H[:, i] / np.sqrt(now)
+            H -= np.outer(lower[:, len(kept)], lower[:, len(kept)])
+            kept.append(i)
+    return proposals[kept], lower[np.ix_(kept, range(len(kept)))]
+
+
+def _columns(gram: Gram, index: NDArray[np.intp]) -> NDArray[np.float64]:
+    """K[:, index] in float64, as rows of the symmetric K."""
+    return gram.rows(index).astype(np.float64).T
+
+
+def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0) -> Pivots:
+    """Choose landmarks by pivoted Cholesky: always the row that is worst represented.
+
+    Deterministic, and misled by outliers. O(n rank²) operations, one row of K at a time.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks at most; fewer where the rest is rounding.
+    random_state : int, RandomState or None, default=None
+        Not used: the rule is deterministic.
+    tol : float, default=0.0
+        Stop where the trace error falls below this.
+
+    Returns
+    -------
+    Pivots
+        Landmarks, factor and trace error.
+    """
+    diagonal = _checked(gram, rank)
+    factor = np.zeros((gram.shape[0], rank))
+    residual = diagonal.copy()
+    floor = _tolerance(diagonal, gram.dtype)
+    chosen: list[int] = []
+    while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
+        i, r = int(np.argmax(residual)), len(chosen)
+        column = _columns(gram, np.array([i]))[:, 0] - factor[:, :r] @ factor[i, :r]
+        column /= np.sqrt(residual[i])
+        factor[:, r] = column
+        residual = np.maximum(residual - column**2, 0.0)
+        chosen.append(i)
+        residual[chosen] = 0.0
+    return _done(chosen, factor, diagonal, residual)
+
+
+def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
+    """Choose landmarks uniformly without replacement.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks; those that coincide with others are dropped.
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Pivots
+        Landmarks, factor and trace error.
+    """
+    diagonal = _checked(gram, rank)
+    return factorise(gram, check_random_state(random_state).choice(gram.shape[0], rank, replace=False), diagonal)
+
+
+def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float64] | None = None) -> Pivots:
+    """Return the Nyström factor of given landmarks, by a pivoted Cholesky of their block.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    indices : array of shape (r,)
+        Landmarks; those that the others already determine to rounding are dropped.
+    diagonal : array of shape (n,) or None, default=None
+        Diagonal of K, where it is known.
+
+    Returns
+    -------
+    Pivots
+        The landmarks kept, the factor, the trace error.
+    """
+    indices = np.asarray(indices, dtype=np.intp)
+    diagonal = gram.diagonal().astype(np.float64) if diagonal is None else diagonal
+    block = gram.rows(indices, indices).astype(np.float64)
+    lower, order, rank = _pivoted_cholesky(block, _tolerance(diagonal, gram.dtype))
+    kept = indices[order[:rank]]
+    factor = np.empty((gram.shape[0], rank))
+    L = lower[:rank, :rank]
+
+    def solve(rows: slice) -> None:
+        strip = gram.rows(kept, rows).astype(np.float64)
+        factor[rows] = scipy.linalg.solve_triangular(L, strip, lower=True, overwrite_b=True, check_finite=False).T
+
+    run(solve, spans(gram.shape[0], max(2048, rank)), 1)
+    residual = diagonal - np.einsum("ij,ij->i", factor, factor)
+    residual[kept] = 0.0
+    return _done(kept, factor, diagonal, residual)
+
+
+def _pivoted_cholesky(A: NDArray[np.float64], floor: float) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
+    c, order, rank, _ = scipy.linalg.lapack.dpstrf(A, tol=floor, lower=1)
+    return np.tril(c), np.asarray(order, dtype=np.intp) - 1, int(rank)
+
+
+def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
+    """Choose landmarks by approximate ridge leverage scores, found recursively (Musco and Musco, 2017).
+
+    A row's score is how much it adds to a ridge fit at the level where about ``rank`` directions count; it is
+    estimated from landmarks of a random half of the rows, and those from a half of that. O(n rank²).
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks.
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Pivots
+        Landmarks, factor and trace error.
+    """
+    diagonal = _checked(gram, rank)
+    rng = check_random_state(random_state)
+    order = rng.permutation(gram.shape[0])
+    sizes = [gram.shape[0]]
+    while sizes[-1] > 4 * rank:
+        sizes.append(-(-sizes[-1] // 2))
+    chosen = order[: sizes.pop()]
+    chosen = chosen[rng.choice(chosen.size, min(rank, chosen.size), replace=False)]
+    while sizes:
+        rows = order[: sizes.pop()]
+        scores = _leverage_scores(gram, rows, chosen, diagonal, rank)
+        support = int(np.count_nonzero(scores))
+        chosen = rows[rng.choice(rows.size, min(rank, support), replace=False, p=scores / scores.sum())]
+    return factorise(gram, chosen, diagonal)
+
+
+def _leverage_scores(
+    gram: Gram, rows: NDArray[np.intp], landmarks: NDArray[np.intp], diagonal: NDArray[np.float64], rank: int
+) -> NDArray[np.float64]:
+    block = gram.rows(landmarks, landmarks).astype(np.float64)
+    eigenvalues = np.linalg.eigvalsh(block)[::-1] * (rows.size / landmarks.size)
+    # The ridge at which about half of the landmarks' directions count.
+    ridge = max(float(eigenvalues[landmarks.size // 2 :].sum()) / max(rank // 2, 1), _tolerance(diagonal, gram.dtype))
+    block[np.diag_indices_from(block)] += ridge * landmarks.size / rows.size
+    lower = scipy.linalg.cholesky(block, lower=True)
+    cross = scipy.linalg.solve_triangular(lower, gram.rows(landmarks, rows).astype(np.float64), lower=True)
+    left = np.maximum(diagonal[rows] - np.einsum("ij,ij->j", cross, cross), 0.0)
+    return np.minimum(left / ridge, 1.0) + 1e-12
+
+
+def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -> Pivots:
+    """Choose as landmarks the rows nearest to the centres of k-means.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks; centres that share their nearest row give one.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    X : array-like of shape (n, d)
+        The rows, which must be vectors.
+
+    Returns
+    -------
+    Pivots
+        Landmarks, factor and trace error.
+    """
+    from sklearn.cluster import MiniBatchKMeans
+    from sklearn.metrics import pairwise_distances_argmin
+
+    diagonal = _checked(gram, rank)
+    if X is None:
+        raise ValueError("kmeans needs the rows themselves: pass X=.")
+    batch = max(1024, 4 * rank)
+    model = MiniBatchKMeans(rank, random_state=random_state, batch_size=batch, n_init=1, max_iter=20).fit(X)
+    nearest = pairwise_distances_argmin(model.cluster_centers_, X)
+    return factorise(gram, np.unique(nearest), diagonal)
+
+
+RULES: dict[str, Callable[..., Pivots]] = {
+    "uniform": uniform,
+    "rpcholesky": rpcholesky,
+    "greedy": greedy,
+    "leverage": leverage,
+    "kmeans": kmeans,
+}
+
+
+def select(rule: str, gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -> Pivots:
+    """Choose landmarks by the name of a rule.
+
+    Parameters
+    ----------
+    rule : str
+        One of ``RULES``.
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    X : array-like of shape (n, d), optional
+        The rows, for ``"kmeans"``.
+
+    Returns
+    -------
+    Pivots
+        Landmarks, factor and trace error.
+    """
+    if rule not in RULES:
+        raise ValueError(f"selection must be one of {sorted(RULES)}, got {rule!r}.")
+    return RULES[rule](gram, rank, random_state, **({"X": X} if rule == "kmeans" else {}))

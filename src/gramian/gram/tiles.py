@@ -1,0 +1,202 @@
+"""Bytes to tile shapes, and the threads that fill them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+__all__ = ["available_memory", "memory_budget", "readable", "run", "spans", "tile_shape", "worker_count"]
+
+SHARE = 0.5
+"""The part of the available memory that ``memory=None`` may use."""
+PANEL = 128
+"""Rows of a panel: enough for an efficient GEMM, few enough to stay near the cache."""
+TILE_CELLS = 256 * 2048
+"""Cells of a tile that is used and thrown away: small enough for the cache, large enough for BLAS."""
+_UNITS = {"": 1, "B": 1} | {
+    f"{p}{i}B": (1024 if i else 1000) ** (e + 1) for e, p in enumerate("KMGT") for i in ("", "I")
+}
+
+
+def memory_budget(memory: int | float | str | None) -> int:
+    """Return a memory budget in bytes.
+
+    Parameters
+    ----------
+    memory : int, str or None
+        Bytes, or text such as ``"500MB"`` or ``"2GiB"``; ``None`` for half of what is available now.
+
+    Returns
+    -------
+    int
+        Bytes.
+
+    Examples
+    --------
+    >>> from gramian.gram.tiles import memory_budget
+    >>> memory_budget("500MB"), memory_budget("2 GiB")
+    (500000000, 2147483648)
+    """
+    if memory is None:
+        return int(SHARE * available_memory())
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", memory)
+        if not match or match[2].upper() not in _UNITS:
+            raise ValueError(f"memory must be a number of bytes or text such as '500MB' or '2GB', got {memory!r}.")
+        memory = float(match[1]) * _UNITS[match[2].upper()]
+    if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory >= 1:
+        raise ValueError(f"memory must be a positive number of bytes or text such as '500MB', got {memory!r}.")
+    return int(memory)
+
+
+def available_memory() -> int:
+    """Return the bytes that this process can still have, by the machine and by its control group.
+
+    Returns
+    -------
+    int
+        Bytes.
+    """
+    limits = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        limits += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
+        ceiling = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        if ceiling != "max":
+            used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+            limits.append(max(int(ceiling) - used, 1))
+    except (OSError, ValueError):
+        pass
+    if not limits:
+        try:
+            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        except (AttributeError, OSError, ValueError):
+            limits.append(4 * 1000**3)
+    return min(limits)
+
+
+def readable(count: float) -> str:
+    """Return a number of bytes as people write it.
+
+    Parameters
+    ----------
+    count : float
+        Bytes.
+
+    Returns
+    -------
+    str
+        For example ``1.5 GB``.
+    """
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def worker_count(n_jobs: int | None) -> int:
+    """Return the number of threads to use.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        A number of threads; negative counts back from all, as in joblib; ``None`` for every core this process may use.
+
+    Returns
+    -------
+    int
+        At least one.
+    """
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if n_jobs is None:
+        return cores
+    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a whole number other than zero, or None for all cores; got {n_jobs!r}.")
+    return max(int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs), 1)
+
+
+def spans(n: int, size: int) -> list[slice]:
+    """Cut n rows into slices.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    size : int
+        Rows of a slice; the last may have fewer.
+
+    Returns
+    -------
+    list of slice
+        In order.
+    """
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int, int]:
+    """Choose the shape of tiles that are used and thrown away.
+
+    It does not depend on the number of workers unless memory is scarce, so that sums are taken in the same order.
+
+    Parameters
+    ----------
+    m : int
+        Columns of the matrix.
+    budget : int
+        Bytes for all tiles alive at once.
+    cell_bytes : int
+        Bytes per cell while a tile is made.
+    workers : int
+        Tiles alive at once.
+
+    Returns
+    -------
+    tuple of int
+        Rows and columns.
+    """
+    cells = max(min(TILE_CELLS, budget // (cell_bytes * workers)), 1)
+    rows = max(min(2 * PANEL, cells), 1)
+    return rows, max(min(m, cells // rows), 1)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def run(task: Callable[[Any], Any], items: Iterable[Any], workers: int) -> list[Any]:
+    """Apply a task to every item, on threads, with BLAS held to one thread each.
+
+    The first error, or Ctrl-C, cancels what has not begun.
+
+    Parameters
+    ----------
+    task : callable
+        Of one item.
+    items : iterable
+        The items.
+    workers : int
+        How many threads.
+
+    Returns
+    -------
+    list
+        Results in the order of the items.
+    """
+    items = list(items)
+    if workers == 1 or len(items) == 1:
+        return [task(item) for item in items]
+    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(min(workers, len(items))) as pool:
+        try:
+            return list(pool.map(task, items))
+        except BaseException:
+            pool.shutdown(wait=True, cancel_futures=True)
+            raise

@@ -1,0 +1,57 @@
+"""What "similar" means: kernels as frozen values, built by algebra."""
+
+from gramian.kernels.algebra import Product, Sum, exp, polynomial
+from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
+from gramian.kernels.histograms import AdditiveChi2, Chi2
+from gramian.kernels.maps import Columns, Composed, Function, Normalized
+from gramian.kernels.mercer import MercerBasis, MercerReport, is_kernel, mercer
+from gramian.kernels.objects import Callable, Precomputed, Spectrum, WordCount
+from gramian.kernels.pointwise import Exp, PolynomialOf, Power, Scaled
+from gramian.kernels.radial import RBF, Matern, Periodic, Radial, RationalQuadratic
+from gramian.kernels.registry import from_dict
+from gramian.kernels.resolve import resolve
+from gramian.kernels.spaces import Sobolev
+from gramian.kernels.stationary import Constant, Laplace, White
+
+__all__ = [
+    "RBF",
+    "AdditiveChi2",
+    "Callable",
+    "Chi2",
+    "Columns",
+    "Composed",
+    "Constant",
+    "Dot",
+    "Exp",
+    "Function",
+    "Kernel",
+    "Laplace",
+    "Linear",
+    "Matern",
+    "MercerBasis",
+    "MercerReport",
+    "Normalized",
+    "Periodic",
+    "Polynomial",
+    "PolynomialOf",
+    "Power",
+    "Precomputed",
+    "Product",
+    "Radial",
+    "RationalQuadratic",
+    "Scaled",
+    "Sigmoid",
+    "Sobolev",
+    "Spectrum",
+    "Sum",
+    "White",
+    "WordCount",
+    "exp",
+    "from_dict",
+    "is_kernel",
+    "kernel",
+    "mercer",
+    "polynomial",
+    "resolve",
+]

@@ -1,0 +1,614 @@
+"""``Kernel``: the contract that every kernel keeps, and the operators that build new ones."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.kernels.arrays import Array, asarray, namespace, store
+from gramian.kernels.parameters import Parameter, check_bounds, check_number
+from gramian.kernels.points import Points, same_pairs
+
+if TYPE_CHECKING:
+    from gramian.kernels.maps import Composed, Normalized
+
+__all__ = ["Kernel", "kernel"]
+
+T = TypeVar("T")
+
+
+@dataclass_transform(frozen_default=True)
+def kernel(cls: type[T]) -> type[T]:
+    """Make a class a frozen value with equality and hash by its fields.
+
+    Parameters
+    ----------
+    cls : type
+        The class, with annotated fields.
+
+    Returns
+    -------
+    type
+        The same class, now a dataclass.
+    """
+    return dataclass(frozen=True, repr=False)(cls)
+
+
+class Kernel:
+    """A similarity k(x, z): symmetric, positive semi-definite, a frozen value that holds parameters and never data.
+
+    Kernels are built by algebra: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k ** 3``, ``exp(k)``,
+    ``polynomial(k, coefficients)``, ``k.normalized()``, ``k.compose(phi)``. Two kernels are equal when their
+    expressions are, and ``repr`` is that expression.
+
+    To write one, subclass :class:`~gramian.kernels.Radial` (a function of the distance),
+    :class:`~gramian.kernels.Dot` (a function of the inner product), or this class; ``CONTRIBUTING.md`` shows how.
+    """
+
+    parameters: ClassVar[tuple[str, ...]] = ()
+    """Names of the fields that are positive numbers, learned unless fixed; ``<name>_bounds`` stands beside each."""
+    may_be_zero: ClassVar[tuple[str, ...]] = ()
+    """Those of them that may be zero."""
+    per_input: ClassVar[tuple[str, ...]] = ()
+    """Those of them that may hold one number per input."""
+    operands: ClassVar[tuple[str, ...]] = ()
+    """Names of the fields that are kernels."""
+    compound: ClassVar[bool] = False
+    """Whether tiles are made from the operands' tiles, which then know the same objects already."""
+    buffers: ClassVar[int] = 1
+    """Tile-sized arrays alive at once while a tile is made, ``out`` included; for memory budgets."""
+    registry: ClassVar[dict[str, type[Kernel]]] = {}
+    precedence: ClassVar[int] = 4
+    """How tightly ``repr`` binds: 1 a sum, 2 a product, 3 a power, 4 a call."""
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        Kernel.registry[cls.__name__] = cls
+
+    def __post_init__(self) -> None:
+        for name in self.parameters:
+            value = check_number(
+                self.name,
+                name,
+                getattr(self, name),
+                zero=name in self.may_be_zero,
+                vector=name in self.per_input,
+            )
+            object.__setattr__(self, name, value)
+            bounds = check_bounds(self.name, name, getattr(self, f"{name}_bounds"))
+            object.__setattr__(self, f"{name}_bounds", bounds)
+
+    @property
+    def name(self) -> str:
+        """The kernel's name, as messages spell it."""
+        return type(self).__name__
+
+    # ---- values -----------------------------------------------------------------------------------------------
+
+    def __call__(self, X: Any, Y: Any = None, *, out: Array | None = None) -> Array:
+        """Return the Gram matrix k(X, Y) as one dense tile.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows. Lists of objects where the kernel compares objects.
+        Y : array-like of shape (m, d) or None
+            Columns; ``None`` means X itself, so that row i and column i are the same object.
+        out : array of shape (n, m) or None
+            Where to write.
+
+        Returns
+        -------
+        array of shape (n, m)
+            In the dtype and namespace of X.
+        """
+        A, B = self.prepare(X, Y)
+        if out is not None and tuple(out.shape) != (len(A), len(B)):
+            raise ValueError(f"out must have shape {(len(A), len(B))}, got {tuple(out.shape)}.")
+        return self.tile(A, B, out)
+
+    def diag(self, X: Any) -> Array:
+        """Return k(x, x) for every row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n,)
+            The diagonal of ``self(X)``.
+        """
+        return self.diagonal(self.prepare(X)[0])
+
+    def vjp(self, X: Any, Y: Any, W: Array) -> NDArray[np.float64]:
+        """Return Σ_ij W_ij ∂k(x_i, y_j)/∂theta without an (n, m, p) array.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        Y : array-like of shape (m, d) or None
+            Columns; ``None`` for X itself.
+        W : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (p,)
+            One entry per entry of ``theta``.
+        """
+        A, B = self.prepare(X, Y)
+        return self.tile_vjp(A, B, self._weights(A, B, W))
+
+    def grad_inputs(self, X: Any, Y: Any, W: Array) -> Array:
+        """Return Σ_j W_ij ∂k(x_i, y_j)/∂x_i for every row i.
+
+        The columns are held still, also where ``Y`` is ``None``. Where k has a kink at x = z, the term is zero.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        Y : array-like of shape (m, d) or None
+            Columns; ``None`` for X itself.
+        W : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (n, d)
+            The gradients.
+        """
+        A, B = self.prepare(X, Y)
+        return self.tile_gradient(A, B, self._weights(A, B, W))
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw from the normalised spectral measure (Bochner).
+
+        ``k(x, z) = amplitude · E cos(ωᵀ(x - z))`` over the draws ω.
+
+        Parameters
+        ----------
+        d : int
+            Number of inputs.
+        size : int
+            Number of draws.
+        rng : numpy.random.Generator
+            The source of randomness.
+
+        Returns
+        -------
+        array of shape (size, d)
+            The draws.
+        """
+        raise TypeError(f"{self!r} has no known spectral measure; random Fourier features need a stationary kernel.")
+
+    @property
+    def amplitude(self) -> float:
+        """The value k(x, x) of a stationary kernel: the total mass of its spectral measure."""
+        raise TypeError(f"{self!r} is not stationary: k(x, x) depends on x.")
+
+    @staticmethod
+    def _weights(A: Points, B: Points, W: Array) -> Array:
+        if tuple(W.shape) != (len(A), len(B)):
+            raise ValueError(f"W must have shape {(len(A), len(B))}, one weight per entry of the tile; got {W.shape}.")
+        return W
+
+    # ---- the two steps behind every value: rows prepared once, then tiles ---------------------------------------
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        """Check the rows and compute once, in O((n + m) d), what the tiles need of them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        Y : array-like of shape (m, d) or None
+            Columns; ``None`` for X itself.
+
+        Returns
+        -------
+        tuple of Points
+            For the left and for the right side of a tile.
+        """
+        pairs = [getattr(self, name).prepare(X, Y) for name in self.operands]
+        left, right = (tuple(side) for side in zip(*pairs, strict=True))
+        return Points((), left[0].ids, left), Points((), right[0].ids, right)
+
+    def tile(self, A: Points, B: Points, out: Array | None = None) -> Array:
+        """Return the tile of K for prepared rows.
+
+        Parameters
+        ----------
+        A, B : Points
+            What ``prepare`` made, or slices of it.
+        out : array or None
+            Where to write.
+
+        Returns
+        -------
+        array of shape (len(A), len(B))
+            The caller's to overwrite.
+        """
+        K = self._tile(A, B, out)
+        if not self.compound and (pairs := same_pairs(A, B)) is not None:
+            K = _put(K, *pairs, self.diagonal(A))
+        return store(K, out)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        raise NotImplementedError(f"{self.name} must define _tile(A, B, out).")
+
+    def diagonal(self, A: Points) -> Array:
+        """Return k(x, x) for prepared rows.
+
+        Parameters
+        ----------
+        A : Points
+            Prepared rows, of the left or of the right side.
+
+        Returns
+        -------
+        array of shape (len(A),)
+            The diagonal.
+        """
+        raise NotImplementedError(f"{self.name} must define diagonal(A).")
+
+    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
+        """Return Σ W ∂K/∂theta over one tile.
+
+        Parameters
+        ----------
+        A, B : Points
+            Prepared rows.
+        W : array of shape (len(A), len(B))
+            Weights; not changed.
+
+        Returns
+        -------
+        array of shape (p,)
+            The sums.
+        """
+        return self._pick(self._derivatives(A, B, W) if self._own_free else {})
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        """Return Σ_i w_i ∂k(x_i, x_i)/∂theta.
+
+        Parameters
+        ----------
+        A : Points
+            Prepared rows.
+        w : array of shape (len(A),)
+            Weights.
+
+        Returns
+        -------
+        array of shape (p,)
+            The sums.
+        """
+        return self._pick(self._diagonal_derivatives(A, w) if self._own_free else {})
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        """Return Σ_j W_ij ∂k(x_i, y_j)/∂x_i over one tile.
+
+        Parameters
+        ----------
+        A, B : Points
+            Prepared rows.
+        W : array of shape (len(A), len(B))
+            Weights; not changed.
+
+        Returns
+        -------
+        array of shape (len(A), d)
+            The gradients.
+        """
+        raise TypeError(f"{self!r} has no gradient with respect to its inputs.")
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        """Return w_i d k(x_i, x_i)/dx_i, the total derivative.
+
+        Parameters
+        ----------
+        A : Points
+            Prepared rows.
+        w : array of shape (len(A),)
+            Weights.
+
+        Returns
+        -------
+        array of shape (len(A), d)
+            The gradients.
+        """
+        raise TypeError(f"{self!r} has no gradient with respect to its inputs.")
+
+    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
+        """Σ W ∂K/∂log(parameter), by parameter name."""
+        raise NotImplementedError(f"{self.name} must define _derivatives(A, B, W).")
+
+    def _diagonal_derivatives(self, A: Points, w: Array) -> dict[str, Any]:
+        """Σ w ∂diag/∂log(parameter), by parameter name; zero unless a kernel says otherwise."""
+        return {name: np.zeros(np.size(getattr(self, name))) for name in self.parameters}
+
+    def _pick(self, derivatives: dict[str, Any]) -> NDArray[np.float64]:
+        values = [np.atleast_1d(np.asarray(derivatives[name], dtype=np.float64)) for name in self._own_free]
+        return np.concatenate(values) if values else np.zeros(0)
+
+    # ---- parameters ---------------------------------------------------------------------------------------------
+
+    @property
+    def tile_buffers(self) -> int:
+        """Tile-sized arrays alive at once while a tile of the whole tree is made."""
+        return self.buffers - 1 + max((child.tile_buffers for child in self.children), default=1)
+
+    @property
+    def children(self) -> tuple[Kernel, ...]:
+        """The kernels this one is made of."""
+        return tuple(getattr(self, name) for name in self.operands)
+
+    @property
+    def _own_free(self) -> list[str]:
+        return [p.name for p in self._own_parameters() if p.free]
+
+    def _own_parameters(self) -> Iterator[Parameter]:
+        for name in self.parameters:
+            yield Parameter(name, getattr(self, name), getattr(self, f"{name}_bounds"))
+
+    def all_parameters(self) -> list[Parameter]:
+        """List the parameters of the whole tree, in the order of ``theta``.
+
+        Returns
+        -------
+        list of Parameter
+            Fixed ones included.
+        """
+        listed = list(self._own_parameters())
+        for name, child in zip(self.operands, self.children, strict=True):
+            listed += [replace(p, name=f"{name}.{p.name}") for p in child.all_parameters()]
+        return listed
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """Natural logarithms of the free parameters."""
+        return np.concatenate([np.zeros(0), *(np.log(p.values) for p in self.all_parameters() if p.free)])
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Bounds of ``theta``, shape (p, 2)."""
+        rows = [np.log(p.bounds) for p in self.all_parameters() if p.free for _ in p.values]
+        return np.array(rows).reshape(-1, 2)
+
+    @property
+    def theta_names(self) -> list[str]:
+        """What each entry of ``theta`` is: ``left.lengthscale[2]``."""
+        names = []
+        for p in self.all_parameters():
+            if p.free:
+                several = isinstance(p.value, tuple)
+                names += [f"{p.name}[{i}]" if several else p.name for i in range(p.values.size)]
+        return names
+
+    def with_theta(self, theta: Sequence[float] | NDArray[np.float64]) -> Self:
+        """Return the same expression with other values for its free parameters.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,)
+            Natural logarithms.
+
+        Returns
+        -------
+        Kernel
+            A new kernel.
+        """
+        theta = np.asarray(theta, dtype=np.float64)
+        if theta.shape != self.theta.shape:
+            raise ValueError(f"theta must have shape {self.theta.shape} for {self!r}, got {theta.shape}.")
+        changes: dict[str, Any] = {}
+        start = 0
+        for p in self._own_parameters():
+            if p.free:
+                values = np.exp(theta[start : start + p.values.size])
+                changes[p.name] = tuple(values.tolist()) if isinstance(p.value, tuple) else float(values[0])
+                start += p.values.size
+        for name, child in zip(self.operands, self.children, strict=True):
+            size = child.theta.size
+            changes[name] = child.with_theta(theta[start : start + size])
+            start += size
+        return replace(self, **changes)  # type: ignore[type-var]
+
+    def fix(self, *names: str) -> Self:
+        """Return the kernel with parameters kept out of ``theta``.
+
+        Parameters
+        ----------
+        *names : str
+            Names of this kernel's own parameters; none for all of the tree's.
+
+        Returns
+        -------
+        Kernel
+            A new kernel.
+        """
+        unknown = set(names) - set(self.parameters)
+        if unknown:
+            raise ValueError(f"{self.name} has parameters {self.parameters}, not {sorted(unknown)}.")
+        changes: dict[str, Any] = {f"{name}_bounds": "fixed" for name in names or self.parameters}
+        if not names:
+            changes |= {name: child.fix() for name, child in zip(self.operands, self.children, strict=True)}
+        return replace(self, **changes)  # type: ignore[type-var]
+
+    # ---- algebra ------------------------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Kernel:
+        from gramian.kernels.algebra import add
+
+        return add(self, other)
+
+    def __radd__(self, other: Any) -> Kernel:
+        from gramian.kernels.algebra import add
+
+        return add(other, self)
+
+    def __mul__(self, other: Any) -> Kernel:
+        from gramian.kernels.algebra import multiply
+
+        return multiply(self, other)
+
+    def __rmul__(self, other: Any) -> Kernel:
+        from gramian.kernels.algebra import multiply
+
+        return multiply(other, self)
+
+    def __pow__(self, exponent: Any) -> Kernel:
+        from gramian.kernels.pointwise import Power
+
+        return Power(self, exponent)
+
+    def normalized(self) -> Normalized:
+        """Return k(x, z) / √(k(x, x) k(z, z)).
+
+        Returns
+        -------
+        Kernel
+            A kernel whose diagonal is one (zero where k(x, x) is zero).
+        """
+        from gramian.kernels.maps import Normalized
+
+        return Normalized(self)
+
+    def compose(self, phi: Callable[[Any], Any]) -> Composed:
+        """Return k(φ(x), φ(z)).
+
+        Parameters
+        ----------
+        phi : callable
+            From rows to rows: an array of shape (n, d) to one of shape (n, d'). Where it has a method
+            ``pullback(X, G)`` that returns Gᵀ∂φ/∂x row by row, the composed kernel has input gradients too.
+
+        Returns
+        -------
+        Kernel
+            The composed kernel.
+        """
+        from gramian.kernels.maps import Composed
+
+        return Composed(self, phi)
+
+    def on(self, *columns: int) -> Composed:
+        """Return the kernel that looks at some columns only.
+
+        Parameters
+        ----------
+        *columns : int
+            Column positions.
+
+        Returns
+        -------
+        Kernel
+            The restricted kernel.
+        """
+        from gramian.kernels.maps import Columns
+
+        return self.compose(Columns(columns))
+
+    # ---- text and dictionaries ----------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        shown = []
+        for i, f in enumerate(fields(self)):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            default = f.default_factory() if f.default_factory is not MISSING else f.default
+            if i == 0 and (f.name in self.parameters or type(value) is int):
+                shown.append(_text(value))
+            elif value != default:
+                shown.append(_text(value) if i == 0 else f"{f.name}={_text(value)}")
+        return f"{self.name}({', '.join(shown)})"
+
+    def bracketed(self, level: int) -> str:
+        """Return ``repr``, in brackets where it binds less tightly than its surroundings.
+
+        Parameters
+        ----------
+        level : int
+            How tightly the surroundings bind.
+
+        Returns
+        -------
+        str
+            The expression.
+        """
+        return repr(self) if self.precedence >= level else f"({self!r})"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the expression as plain data, ready for JSON.
+
+        Returns
+        -------
+        dict
+            The class's registered name and its fields.
+        """
+        data: dict[str, Any] = {"kernel": self.name}
+        for f in fields(self):  # type: ignore[arg-type]
+            value = getattr(self, f.name)
+            # "kernel" holds the class's name, so an operand of that name is written as "of".
+            key = "of" if f.name == "kernel" else f.name
+            data[key] = value.to_dict() if hasattr(value, "to_dict") else _plain(self, f.name, value)
+        return data
+
+    @staticmethod
+    def from_dict(data: dict[str, Any]) -> Kernel:
+        """Build a kernel from what ``to_dict`` returned; only registered names are known.
+
+        Parameters
+        ----------
+        data : dict
+            Plain data.
+
+        Returns
+        -------
+        Kernel
+            A kernel equal to the one that was written.
+        """
+        from gramian.kernels.registry import from_dict
+
+        return from_dict(data)
+
+
+def _put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
+    if isinstance(K, np.ndarray):
+        K[rows, columns] = values[rows]
+        return K
+    mask = np.zeros(K.shape, dtype=bool)
+    mask[rows, columns] = True
+    full = np.zeros(K.shape)
+    full[rows, columns] = np.asarray(values)[rows]
+    xp = namespace(K)
+    return xp.where(xp.asarray(mask, device=K.device), asarray(full, K), K)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_text(v) for v in value)}]"
+    if callable(value) and hasattr(value, "__qualname__"):
+        return str(value.__qualname__)
+    return repr(value)
+
+
+def _plain(owner: Kernel, name: str, value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return repr(value)
+    if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if isinstance(value, tuple):
+        return [_plain(owner, name, v) for v in value]
+    raise TypeError(
+        f"{owner.name}.{name} holds {value!r}, code that cannot be written as data; "
+        "only kernels made of gramian's own parts can be saved."
+    )

@@ -1,0 +1,343 @@
+"""Squared distances between scaled rows, fast where that is accurate and accurate always.
+
+``‖x-z‖² = ‖x‖² + ‖z‖² - 2<x,z>`` is one GEMM, but it loses ``eps · ‖x‖²``: the rows are centred first, and where
+the spread of the data would still cost digits, float32 tiles are computed in float64, and float64 ones from the
+differences themselves. The choice is made once, when the rows are prepared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.spatial.distance import cdist
+
+from gramian.kernels.arrays import Array, add, asarray, is_sparse, matmul, multiply, namespace, store
+from gramian.kernels.parameters import Number
+
+__all__ = [
+    "Differences",
+    "Expanded",
+    "SparseRows",
+    "cast",
+    "centred",
+    "lengthscales",
+    "pull",
+    "rows_for_distances",
+    "second_moments",
+]
+
+# What a squared distance may lose to cancellation, in units of lengthscale², before a slower way is taken. A kernel
+# that is smooth at zero passes that on as it is; a rough one (Matérn below 1) as its square root.
+LOSS = {"smooth": {"float32": 1e-4, "float64": 1e-7}, "rough": {"float32": 1e-9, "float64": 1e-10}}
+
+
+@dataclass(frozen=True, eq=False)
+class Expanded:
+    """Rows whose squared distances come from one GEMM of ``[-2wz, w‖z‖², w] · [z, 1, ‖z‖²]``.
+
+    Parameters
+    ----------
+    matrix : array of shape (n, d + 2)
+        The augmented rows, of the left or of the right side.
+    factor : float
+        What the coordinates were multiplied by: -2w on the left, 1 on the right.
+    dtype : dtype
+        Of the tiles to be made, which may be narrower than that of the matrix.
+    """
+
+    matrix: Array
+    factor: float
+    dtype: Any
+
+    def __getitem__(self, rows: Any) -> Expanded:
+        return Expanded(self.matrix[rows, ...], self.factor, self.dtype)
+
+    @property
+    def coordinates(self) -> Array:
+        """The scaled, centred rows, shape (n, d)."""
+        z = self.matrix[:, :-2]
+        return z if self.factor == 1.0 else z / self.factor
+
+    def times_squared(self, other: Expanded, weight: float, out: Array | None) -> Array:
+        """Return ``weight · ‖x-z‖²`` for every pair; ``weight`` is already in the left matrix.
+
+        Parameters
+        ----------
+        other : Expanded
+            The right side.
+        weight : float
+            The factor.
+        out : array or None
+            Where to write.
+
+        Returns
+        -------
+        array of shape (n, m)
+            Up to rounding; a distance of zero may come out slightly on the wrong side.
+        """
+        return matmul(self.matrix, other.matrix.T, _usable(out, self.matrix.dtype))
+
+
+@dataclass(frozen=True, eq=False)
+class Differences:
+    """Rows whose squared distances come from their differences: slower, and right for any spread.
+
+    Parameters
+    ----------
+    coordinates : array of shape (n, d)
+        The scaled, centred rows.
+    dtype : dtype
+        Of the tiles to be made.
+    """
+
+    coordinates: Array
+    dtype: Any
+
+    def __getitem__(self, rows: Any) -> Differences:
+        return Differences(self.coordinates[rows, ...], self.dtype)
+
+    def times_squared(self, other: Differences, weight: float, out: Array | None) -> Array:
+        """Return ``weight · ‖x-z‖²`` for every pair.
+
+        Parameters
+        ----------
+        other : Differences
+            The right side.
+        weight : float
+            The factor.
+        out : array or None
+            Where to write.
+
+        Returns
+        -------
+        array of shape (n, m)
+            The weighted squared distances.
+        """
+        a, b = self.coordinates, other.coordinates
+        if isinstance(a, np.ndarray):
+            return multiply(cdist(a, b, "sqeuclidean"), weight)
+        total = (a[:, None, 0] - b[None, :, 0]) ** 2
+        for k in range(1, a.shape[1]):
+            total = total + (a[:, None, k] - b[None, :, k]) ** 2
+        return total * weight
+
+
+@dataclass(frozen=True, eq=False)
+class SparseRows:
+    """CSR rows with their squared norms, always in float64: centring would fill them.
+
+    Parameters
+    ----------
+    coordinates : CSR of shape (n, d)
+        The scaled rows.
+    norms : array of shape (n,)
+        Their squared norms.
+    dtype : dtype
+        Of the tiles to be made.
+    """
+
+    coordinates: Any
+    norms: Array
+    dtype: Any
+
+    def __getitem__(self, rows: Any) -> SparseRows:
+        return SparseRows(self.coordinates[rows], self.norms[rows], self.dtype)
+
+    def times_squared(self, other: SparseRows, weight: float, out: Array | None) -> Array:
+        """Return ``weight · ‖x-z‖²`` for every pair.
+
+        Parameters
+        ----------
+        other : SparseRows
+            The right side.
+        weight : float
+            The factor.
+        out : array or None
+            Where to write.
+
+        Returns
+        -------
+        array of shape (n, m)
+            The weighted squared distances.
+        """
+        t = multiply(matmul(self.coordinates, other.coordinates.T), -2.0)
+        t = add(add(t, self.norms[:, None]), other.norms[None, :])
+        return multiply(np.maximum(t, 0.0, out=t), weight)
+
+
+def lengthscales(owner: str, lengthscale: Number, d: int) -> np.ndarray[Any, Any]:
+    """Return one lengthscale per input.
+
+    Parameters
+    ----------
+    owner : str
+        The kernel's name, for the message.
+    lengthscale : float or tuple of float
+        One for all, or one each.
+    d : int
+        Number of inputs.
+
+    Returns
+    -------
+    array of shape (1,) or (d,)
+        The lengthscales.
+    """
+    scale = np.atleast_1d(np.asarray(lengthscale, dtype=np.float64))
+    if isinstance(lengthscale, tuple) and scale.size != d:
+        raise ValueError(f"{owner} has {scale.size} lengthscales but X has {d} columns; pass one number or {d}.")
+    return scale
+
+
+def centred(X: Array, Y: Array | None, scale: np.ndarray[Any, Any]) -> tuple[Array, Array]:
+    """Return both sets of rows in float64, less the mean of the columns' side, divided by the lengthscales.
+
+    Parameters
+    ----------
+    X : array of shape (n, d)
+        Rows.
+    Y : array of shape (m, d) or None
+        Columns.
+    scale : array of shape (1,) or (d,)
+        Lengthscales.
+
+    Returns
+    -------
+    tuple of array
+        The scaled rows; one array twice where Y is ``None``.
+    """
+    xp = namespace(X)
+    scale = asarray(scale, X, xp.float64)
+    right = xp.astype(X if Y is None else Y, xp.float64)
+    centre = xp.mean(right, axis=0)
+    right = (right - centre) / scale
+    return (right if Y is None else (xp.astype(X, xp.float64) - centre) / scale), right
+
+
+def rows_for_distances(
+    X: Array, Y: Array | None, scale: np.ndarray[Any, Any], weight: float, smooth: bool
+) -> tuple[Any, Any]:
+    """Prepare two sets of rows in the fastest way that keeps the digits.
+
+    Parameters
+    ----------
+    X : array or CSR of shape (n, d)
+        Rows.
+    Y : array or CSR of shape (m, d) or None
+        Columns; ``None`` for X itself.
+    scale : array of shape (1,) or (d,)
+        Lengthscales.
+    weight : float
+        What the squared distance will be multiplied by.
+    smooth : bool
+        Whether the kernel is smooth in the squared distance at zero.
+
+    Returns
+    -------
+    tuple
+        Left and right rows, each with ``coordinates`` and ``times_squared``.
+    """
+    if is_sparse(X) or is_sparse(Y):
+        left = _sparse_rows(X, scale)
+        return left, (left if Y is None else _sparse_rows(Y, scale))
+    xp = namespace(X)
+    left, right = centred(X, Y, scale)
+    spread = max(float(xp.max(xp.sum(z * z, axis=1))) for z in (left, right))
+    loss = LOSS["smooth" if smooth else "rough"]
+    if X.dtype == xp.float32 and np.finfo(np.float32).eps * spread <= loss["float32"]:
+        return _expanded(left, right, weight, xp.float32, X.dtype)
+    if np.finfo(np.float64).eps * spread <= loss["float64"]:
+        return _expanded(left, right, weight, xp.float64, X.dtype)
+    return Differences(left, X.dtype), Differences(right, X.dtype)
+
+
+def _expanded(left: Array, right: Array, weight: float, work: Any, dtype: Any) -> tuple[Expanded, Expanded]:
+    xp = namespace(left)
+    left, right = xp.astype(left, work), xp.astype(right, work)
+    q_left, q_right = (xp.astype(xp.sum(xp.astype(z, xp.float64) ** 2, axis=1), work)[:, None] for z in (left, right))
+    w = weight * xp.ones_like(q_left)
+    return (
+        Expanded(xp.concat([left * (-2.0 * weight), q_left * weight, w], axis=1), -2.0 * weight, dtype),
+        Expanded(xp.concat([right, xp.ones_like(q_right), q_right], axis=1), 1.0, dtype),
+    )
+
+
+def _sparse_rows(X: Any, scale: np.ndarray[Any, Any]) -> SparseRows:
+    Z = sp.csr_array(X, dtype=np.float64, copy=True)
+    Z.data /= scale[0] if scale.size == 1 else scale[Z.indices]
+    return SparseRows(Z, np.asarray(Z.multiply(Z).sum(axis=1)).ravel(), X.dtype)
+
+
+def _usable(out: Array | None, dtype: Any) -> Array | None:
+    return out if out is not None and out.dtype == dtype else None
+
+
+def cast(t: Array, dtype: Any, out: Array | None) -> Array:
+    """Return ``t`` in another dtype, in ``out`` where there is one.
+
+    Parameters
+    ----------
+    t : array
+        A tile.
+    dtype : dtype
+        The dtype wanted.
+    out : array or None
+        Where to write.
+
+    Returns
+    -------
+    array
+        The tile.
+    """
+    if out is not None:
+        return store(t, out)
+    return t if t.dtype == dtype else namespace(t).astype(t, dtype)
+
+
+def pull(A: Any, B: Any, M: Array) -> Array:
+    """Return Σ_j M_ij (x_i - z_j) in scaled coordinates, by one GEMM.
+
+    Parameters
+    ----------
+    A, B : Expanded, Differences or SparseRows
+        Left and right rows.
+    M : array of shape (n, m)
+        Weights.
+
+    Returns
+    -------
+    array of shape (n, d)
+        Half the weighted derivative of the squared distance.
+    """
+    x, z = A.coordinates, B.coordinates
+    row_sums = namespace(M).sum(M, axis=1)[:, None]
+    return (x.multiply(row_sums).toarray() if is_sparse(x) else row_sums * x) - M @ z
+
+
+def second_moments(A: Any, B: Any, M: Array) -> np.ndarray[Any, Any]:
+    """Return Σ_ij M_ij (x_ik - z_jk)² in scaled coordinates for every k, by one GEMM.
+
+    Parameters
+    ----------
+    A, B : Expanded, Differences or SparseRows
+        Left and right rows.
+    M : array of shape (n, m)
+        Weights.
+
+    Returns
+    -------
+    array of shape (d,)
+        In float64.
+    """
+    x, z = A.coordinates, B.coordinates
+    xp = namespace(M)
+    squares = _column_sums(xp.sum(M, axis=1)[:, None], x, x) + _column_sums(xp.sum(M, axis=0)[:, None], z, z)
+    return squares - 2.0 * _column_sums(1.0, x, M @ z)
+
+
+def _column_sums(w: Any, x: Any, y: Any) -> np.ndarray[Any, Any]:
+    if is_sparse(x):
+        return np.asarray(x.multiply(y).multiply(w).sum(axis=0), dtype=np.float64).ravel()
+    return np.asarray(namespace(x).sum(w * x * y, axis=0), dtype=np.float64)

@@ -1,0 +1,266 @@
+"""Kernels of the inner product <x, z>: Linear, Polynomial, and Sigmoid, which is none."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.kernels.arrays import Array, add, copy, is_sparse, matmul, multiply, namespace, power, tanh
+from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.parameters import FREE, Bounds, natural
+from gramian.kernels.points import Points, identities, pair_of_vectors
+
+__all__ = ["Dot", "Linear", "Monomials", "Polynomial", "Sigmoid"]
+
+
+class Dot(Kernel):
+    """A function of the inner product u = <x, z>.
+
+    A subclass gives ``profile`` and ``slope``; sparse rows, diagonals and input gradients follow.
+    """
+
+    def profile(self, u: Array) -> Array:
+        """Return k as a function of the inner product; may overwrite it.
+
+        Parameters
+        ----------
+        u : array
+            Inner products.
+
+        Returns
+        -------
+        array
+            Values of the kernel.
+        """
+        raise NotImplementedError(f"{self.name} must define profile(u).")
+
+    def slope(self, u: Array) -> Array:
+        """Return dk/du; may overwrite u.
+
+        Parameters
+        ----------
+        u : array
+            Inner products.
+
+        Returns
+        -------
+        array
+            Derivatives.
+        """
+        raise NotImplementedError(f"{self.name} must define slope(u).")
+
+    def by_parameter(self, u: Array) -> dict[str, Array]:
+        """Return ∂k/∂log(parameter) for every parameter.
+
+        Parameters
+        ----------
+        u : array
+            Inner products; not to be overwritten.
+
+        Returns
+        -------
+        dict
+            Arrays of the shape of u.
+        """
+        return {}
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=True)
+        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
+        return Points((X,), a), Points((X if Y is None else Y,), b)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        return self.profile(matmul(A.parts[0], B.parts[0].T, out))
+
+    def diagonal(self, A: Points) -> Array:
+        return self.profile(_squared_norms(A.parts[0]))
+
+    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
+        return _weighted_sums(self.by_parameter(matmul(A.parts[0], B.parts[0].T)), W)
+
+    def _diagonal_derivatives(self, A: Points, w: Array) -> dict[str, Any]:
+        return _weighted_sums(self.by_parameter(_squared_norms(A.parts[0])), w)
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        x, z = A.parts[0], B.parts[0]
+        M = self.slope(matmul(x, z.T)) * W
+        return namespace(M).astype(M @ z, x.dtype)
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        x = A.parts[0]
+        factor = (2.0 * w * self.slope(_squared_norms(x)))[:, None]
+        return x.multiply(factor).toarray() if is_sparse(x) else namespace(x).astype(x * factor, x.dtype)
+
+
+def _squared_norms(x: Any) -> Array:
+    if is_sparse(x):
+        return np.asarray(x.multiply(x).sum(axis=1)).ravel()
+    return namespace(x).sum(x * x, axis=1)
+
+
+def _weighted_sums(terms: dict[str, Array], W: Array) -> dict[str, Any]:
+    return {name: float(namespace(W).sum(term * W)) for name, term in terms.items()}
+
+
+@kernel
+class Linear(Dot):
+    """The inner product <x, z>; its machines are the linear ones.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Linear
+    >>> Linear()([[1.0, 2.0]], [[3.0, 4.0]])
+    array([[11.]])
+    """
+
+    def profile(self, u: Array) -> Array:
+        return u
+
+    def slope(self, u: Array) -> Array:
+        return namespace(u).ones_like(u)
+
+
+class Monomials(NamedTuple):
+    """The monomials of a polynomial kernel.
+
+    Attributes
+    ----------
+    exponents : array of shape (D, d)
+        One row of exponents per monomial.
+    weights : array of shape (D,)
+        The feature of a monomial is its weight times it: ``k(x, z) = Σ weight² xᵃ zᵃ``.
+    """
+
+    exponents: NDArray[np.intp]
+    weights: NDArray[np.float64]
+
+
+@kernel
+class Polynomial(Dot):
+    """The polynomial kernel (scale · <x, z> + offset)^degree.
+
+    A monomial of degree i carries the weight √(C(m,i) offset^(m-i)): the larger the offset, the smaller the share of
+    high degrees. scikit-learn's ``gamma`` is ``scale`` and its ``coef0`` is ``offset``.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        The power, a natural number; not learned.
+    scale : float, default=1.0
+        Factor of the inner product.
+    offset : float, default=1.0
+        What is added, >= 0.
+    scale_bounds, offset_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Where they may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Polynomial
+    >>> Polynomial(2)([[1.0]], [[2.0]])
+    array([[9.]])
+    """
+
+    degree: int = 3
+    scale: float = 1.0
+    offset: float = 1.0
+    scale_bounds: Bounds = FREE
+    offset_bounds: Bounds = FREE
+    parameters: ClassVar[tuple[str, ...]] = ("scale", "offset")
+    may_be_zero: ClassVar[tuple[str, ...]] = ("offset",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "degree", natural("Polynomial: degree", self.degree))
+
+    def profile(self, u: Array) -> Array:
+        return power(self._base(u), self.degree)
+
+    def slope(self, u: Array) -> Array:
+        return multiply(power(self._base(u), self.degree - 1), self.degree * self.scale)
+
+    def _base(self, u: Array) -> Array:
+        return add(multiply(u, self.scale), self.offset)
+
+    def by_parameter(self, u: Array) -> dict[str, Array]:
+        outer = multiply(power(self._base(copy(u)), self.degree - 1), float(self.degree))
+        return {"scale": outer * u * self.scale, "offset": outer * self.offset}
+
+    def monomial_weights(self, d: int) -> Monomials:
+        """Return the explicit features: every monomial of degree <= ``degree`` in d inputs, with its weight.
+
+        Parameters
+        ----------
+        d : int
+            Number of inputs.
+
+        Returns
+        -------
+        Monomials
+            Exponents and weights; monomials of weight zero are left out.
+
+        Examples
+        --------
+        >>> from gramian.kernels import Polynomial
+        >>> m = Polynomial(2, offset=4.0).monomial_weights(1)
+        >>> m.exponents.ravel(), m.weights.round(3)
+        (array([0, 1, 2]), array([4.   , 2.828, 1.   ]))
+        """
+        count = math.comb(d + self.degree, d)
+        if count > 10_000_000:
+            raise MemoryError(
+                f"Polynomial(degree={self.degree}) has {count:,} monomials in {d} inputs; too many to list."
+            )
+        degrees = range(self.degree + 1) if self.offset > 0 else range(self.degree, self.degree + 1)
+        exponents, weights = [], []
+        for i in degrees:
+            of_degree = math.comb(self.degree, i) * self.offset ** (self.degree - i) * self.scale**i
+            for chosen in itertools.combinations_with_replacement(range(d), i):
+                powers = np.bincount(np.array(chosen, dtype=np.intp), minlength=d)
+                exponents.append(powers)
+                weights.append(math.sqrt(of_degree * _multinomial(powers)))
+        return Monomials(np.array(exponents, dtype=np.intp), np.array(weights))
+
+
+def _multinomial(powers: NDArray[np.intp]) -> float:
+    return math.factorial(int(powers.sum())) / math.prod(math.factorial(int(p)) for p in powers)
+
+
+@kernel
+class Sigmoid(Dot):
+    """The similarity tanh(scale · <x, z> + offset), which is **not** positive semi-definite.
+
+    scikit-learn offers it, so it is here; machines that need a kernel may fail on it, and say so.
+
+    Parameters
+    ----------
+    scale : float, default=1.0
+        Factor of the inner product.
+    offset : float, default=1.0
+        What is added; any real number, not learned.
+    scale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Where the scale may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Sigmoid
+    >>> Sigmoid(1.0, offset=0.0)([[1.0]], [[0.5]]).round(4)
+    array([[0.4621]])
+    """
+
+    scale: float = 1.0
+    offset: float = 1.0
+    scale_bounds: Bounds = FREE
+    parameters: ClassVar[tuple[str, ...]] = ("scale",)
+
+    def profile(self, u: Array) -> Array:
+        return tanh(add(multiply(u, self.scale), self.offset))
+
+    def slope(self, u: Array) -> Array:
+        return (1.0 - self.profile(u) ** 2) * self.scale
+
+    def by_parameter(self, u: Array) -> dict[str, Array]:
+        return {"scale": self.slope(copy(u)) * u}

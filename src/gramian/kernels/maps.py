@@ -1,0 +1,271 @@
+"""Kernels through maps of the objects: Normalized, Composed, Function, and the map Columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.kernels import arrays
+from gramian.kernels.arrays import Array, asarray, is_sparse, namespace
+from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.points import Points, identities, raw_rows
+
+__all__ = ["Columns", "Composed", "Function", "Normalized"]
+
+
+@kernel
+class Normalized(Kernel):
+    """The cosine in feature space, k(x, z) / √(k(x, x) k(z, z)), written ``k.normalized()``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is normalised. Objects with k(x, x) = 0 get zero everywhere.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Linear
+    >>> Linear().normalized()([[3.0, 4.0]], [[1.0, 0.0]])
+    array([[0.6]])
+    """
+
+    kernel: Kernel
+    operands: ClassVar[tuple[str, ...]] = ("kernel",)
+    compound: ClassVar[bool] = True
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        a, b = self.kernel.prepare(X, Y)
+        left = Points((self._inverse_norms(a),), a.ids, (a,))
+        return left, Points(left.parts if Y is None else (self._inverse_norms(b),), b.ids, (b,))
+
+    def _inverse_norms(self, A: Points) -> Array:
+        squares = self.kernel.diagonal(A)
+        xp = namespace(squares)
+        if bool(xp.any(squares < 0)):
+            raise ValueError(f"{self.kernel!r} has k(x, x) < 0 on these rows, so it is no kernel and has no norm.")
+        norms = xp.sqrt(squares)
+        return xp.where(norms > 0, 1.0 / xp.where(norms > 0, norms, xp.ones_like(norms)), xp.zeros_like(norms))
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        k = self.kernel.tile(A.children[0], B.children[0], out)
+        return arrays.multiply(arrays.multiply(k, A.parts[0][:, None]), B.parts[0][None, :])
+
+    def diagonal(self, A: Points) -> Array:
+        return self.kernel.diagonal(A.children[0]) * A.parts[0] ** 2
+
+    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
+        a, b, inner, rows, columns = self._pulled(A, B, W)
+        total = self.kernel.tile_vjp(a, b, inner)
+        return total - 0.5 * (self.kernel.diagonal_vjp(a, rows) + self.kernel.diagonal_vjp(b, columns))
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        return np.zeros(self.theta.size)
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        a, b, inner, rows, _ = self._pulled(A, B, W)
+        return self.kernel.tile_gradient(a, b, inner) - 0.5 * self.kernel.diagonal_gradient(a, rows)
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return 0.0 * self.kernel.diagonal_gradient(A.children[0], w)
+
+    def _pulled(self, A: Points, B: Points, W: Array) -> tuple[Points, Points, Array, Array, Array]:
+        """The weights that ∂(k/√(ab)) puts on ∂k, on ∂a and on ∂b."""
+        xp = namespace(W)
+        inner = W * A.parts[0][:, None] * B.parts[0][None, :]
+        M = inner * self.kernel.tile(A.children[0], B.children[0])
+        rows, columns = xp.sum(M, axis=1) * A.parts[0] ** 2, xp.sum(M, axis=0) * B.parts[0] ** 2
+        return A.children[0], B.children[0], inner, rows, columns
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self.kernel.frequencies(d, size, rng)
+
+    @property
+    def amplitude(self) -> float:
+        return 1.0 if self.kernel.amplitude > 0 else 0.0
+
+    def __repr__(self) -> str:
+        return f"{self.kernel.bracketed(4)}.normalized()"
+
+
+@kernel
+class Composed(Kernel):
+    """A kernel behind any map φ: k(φ(x), φ(z)), written ``k.compose(phi)``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel behind the map.
+    phi : callable
+        From rows to rows; ``phi.pullback(X, G)`` gives input gradients where it is there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import Linear
+    >>> Linear().compose(np.abs)([[-2.0]], [[3.0]])
+    array([[6.]])
+    """
+
+    kernel: Kernel
+    phi: Callable[[Any], Any]
+    operands: ClassVar[tuple[str, ...]] = ("kernel",)
+    compound: ClassVar[bool] = True
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        a, b = self.kernel.prepare(self.phi(raw_rows(X)), None if Y is None else self.phi(raw_rows(Y)))
+        left = Points((raw_rows(X),), a.ids, (a,))
+        return left, Points(left.parts if Y is None else (raw_rows(Y),), b.ids, (b,))
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        return self.kernel.tile(A.children[0], B.children[0], out)
+
+    def diagonal(self, A: Points) -> Array:
+        return self.kernel.diagonal(A.children[0])
+
+    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
+        return self.kernel.tile_vjp(A.children[0], B.children[0], W)
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        return self.kernel.diagonal_vjp(A.children[0], w)
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        return self._pullback(A, self.kernel.tile_gradient(A.children[0], B.children[0], W))
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return self._pullback(A, self.kernel.diagonal_gradient(A.children[0], w))
+
+    def _pullback(self, A: Points, G: Array) -> Array:
+        if not hasattr(self.phi, "pullback"):
+            raise TypeError(f"{self!r} has no input gradient: give its map a method pullback(X, G).")
+        return self.phi.pullback(A.parts[0], G)
+
+    def __repr__(self) -> str:
+        phi = getattr(self.phi, "__qualname__", None) or repr(self.phi)
+        return f"{self.kernel.bracketed(4)}.compose({phi})"
+
+
+@dataclass(frozen=True, repr=False)
+class Columns:
+    """The map that keeps some columns, for ``k.on(0, 2)``.
+
+    Parameters
+    ----------
+    columns : sequence of int
+        Their positions.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF, Linear
+    >>> RBF(1.0).on(0) + Linear().on(1)
+    RBF(1.0).compose(Columns((0,))) + Linear().compose(Columns((1,)))
+    """
+
+    columns: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        columns = tuple(int(c) for c in self.columns)
+        if not columns or min(columns) < 0:
+            raise ValueError(f"columns must be positions >= 0, at least one; got {self.columns!r}.")
+        object.__setattr__(self, "columns", columns)
+
+    def __repr__(self) -> str:
+        return f"Columns({self.columns})"
+
+    def __call__(self, X: Any) -> Any:
+        X = X if hasattr(X, "shape") and not hasattr(X, "iloc") else np.asarray(X)
+        if len(X.shape) != 2 or X.shape[1] <= max(self.columns):
+            raise ValueError(f"columns {self.columns} were asked for, but X has shape {tuple(X.shape)}.")
+        if is_sparse(X) or isinstance(X, np.ndarray):
+            return X[:, list(self.columns)]
+        xp = namespace(X)
+        return xp.take(X, xp.asarray(self.columns), axis=1)
+
+    def pullback(self, X: Any, G: Array) -> Array:
+        """Carry gradients back to all columns.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Rows before the map.
+        G : array of shape (n, d')
+            Gradients after it.
+
+        Returns
+        -------
+        array of shape (n, d)
+            Zero outside the kept columns.
+        """
+        spread = np.zeros((len(self.columns), X.shape[1]))
+        spread[np.arange(len(self.columns)), self.columns] = 1.0
+        return G @ asarray(spread, G)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the map as plain data.
+
+        Returns
+        -------
+        dict
+            Its name and columns.
+        """
+        return {"map": "Columns", "columns": list(self.columns)}
+
+
+@kernel
+class Function(Kernel):
+    """The product f(x) f(z), for any real function f of a row.
+
+    Parameters
+    ----------
+    f : callable
+        From rows (n, d) to n numbers.
+    gradient : callable or None, default=None
+        From rows (n, d) to the gradients of f, (n, d), for those who want input gradients.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Function
+    >>> Function(lambda X: X[:, 0])([[2.0]], [[3.0]])
+    array([[6.]])
+    """
+
+    f: Callable[[Any], Any]
+    gradient: Callable[[Any], Any] | None = None
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        left = self._parts(X)
+        right = left if Y is None else self._parts(Y)
+        a, b = identities(left[0].shape[0], None if Y is None else right[0].shape[0])
+        return Points(left, a), Points(right, b)
+
+    def _parts(self, X: Any) -> tuple[Array, Any]:
+        rows = raw_rows(X)
+        values = self.f(rows)
+        values = values if hasattr(values, "shape") else np.asarray(values, dtype=np.float64)
+        if tuple(values.shape) != (rows.shape[0],):
+            raise ValueError(
+                f"Function: f must return one number per row, shape {(rows.shape[0],)}; got {tuple(values.shape)}."
+            )
+        if not bool(namespace(values).all(namespace(values).isfinite(values))):
+            raise ValueError("Function: f returned NaN or infinity; a kernel needs finite values.")
+        return values, rows
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        return arrays.store(A.parts[0][:, None] * B.parts[0][None, :], out)
+
+    def diagonal(self, A: Points) -> Array:
+        return A.parts[0] ** 2
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        return (W @ B.parts[0])[:, None] * self._gradients(A)
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return (2.0 * w * A.parts[0])[:, None] * self._gradients(A)
+
+    def _gradients(self, A: Points) -> Array:
+        if self.gradient is None:
+            raise TypeError("Function has no input gradient: pass gradient=, from rows (n, d) to (n, d).")
+        return self.gradient(A.parts[1])

@@ -1,0 +1,214 @@
+"""Is this a kernel, and what are its features? Mercer's theorem on data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from gramian.kernels.base import Kernel
+from gramian.kernels.objects import Precomputed
+from gramian.kernels.points import raw_rows
+
+__all__ = ["MercerBasis", "MercerReport", "is_kernel", "mercer"]
+
+
+@dataclass(frozen=True)
+class MercerReport:
+    """What a Gram matrix says about its kernel; true where it is symmetric and positive semi-definite.
+
+    Parameters
+    ----------
+    n : int
+        Number of objects looked at.
+    asymmetry : float
+        Largest |K_ij - K_ji|.
+    smallest_eigenvalue, largest_eigenvalue : float
+        Of the symmetric part.
+    tolerance : float
+        What rounding may explain, for both.
+    """
+
+    n: int
+    asymmetry: float
+    smallest_eigenvalue: float
+    largest_eigenvalue: float
+    tolerance: float
+
+    @property
+    def verdict(self) -> bool:
+        """Whether nothing beyond rounding speaks against a kernel."""
+        return self.asymmetry <= self.tolerance and self.smallest_eigenvalue >= -self.tolerance
+
+    def __bool__(self) -> bool:
+        return self.verdict
+
+    def __str__(self) -> str:
+        figures = (
+            f"asymmetry {self.asymmetry:.1e}, eigenvalues {self.smallest_eigenvalue:.3g} to "
+            f"{self.largest_eigenvalue:.3g}, tolerance {self.tolerance:.1e}, {self.n} objects"
+        )
+        if self.verdict:
+            return f"a kernel on these data ({figures})"
+        why = "not symmetric" if self.asymmetry > self.tolerance else "not positive semi-definite"
+        return f"NOT a kernel: {why} ({figures})"
+
+
+def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None) -> MercerReport:
+    """Test on data whether a similarity is symmetric and positive semi-definite.
+
+    A failure is proof; a pass speaks for these objects only.
+
+    Parameters
+    ----------
+    kernel_or_matrix : Kernel or array-like of shape (n, n)
+        A kernel, or a Gram matrix.
+    X : array-like or sequence, optional
+        The objects; needed for a kernel.
+    tol : float or None, default=None
+        What rounding may explain; by default n · eps times the largest eigenvalue, with eps that of K's dtype.
+
+    Returns
+    -------
+    MercerReport
+        The figures, and the verdict as its truth value.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF, is_kernel
+    >>> bool(is_kernel(RBF(1.0), [[0.0], [1.0], [3.0]]))
+    True
+    >>> print(is_kernel([[1.0, 2.0], [2.0, 1.0]]))
+    NOT a kernel: not positive semi-definite (asymmetry 0.0e+00, eigenvalues -1 to 3, tolerance 1.3e-15, 2 objects)
+    """
+    if isinstance(kernel_or_matrix, Kernel):
+        if X is None:
+            raise ValueError("is_kernel needs X to test a kernel on; pass some objects.")
+        K = _asymmetric_gram(kernel_or_matrix, X)
+    else:
+        K = np.asarray(Precomputed()(kernel_or_matrix))
+    eps = float(np.finfo(K.dtype).eps)
+    K = K.astype(np.float64)
+    eigenvalues = scipy.linalg.eigvalsh((K + K.T) / 2.0)
+    return MercerReport(
+        n=K.shape[0],
+        asymmetry=float(np.abs(K - K.T).max()),
+        smallest_eigenvalue=float(eigenvalues[0]),
+        largest_eigenvalue=float(eigenvalues[-1]),
+        tolerance=tol if tol is not None else K.shape[0] * eps * max(float(np.abs(eigenvalues).max()), 1e-300),
+    )
+
+
+def _asymmetric_gram(k: Kernel, X: Any) -> NDArray[Any]:
+    return np.array(k(X))
+
+
+@dataclass(frozen=True, eq=False)
+class MercerBasis:
+    """Eigenvalues and eigenfunctions of a kernel under the empirical measure of some objects.
+
+    The functions are orthonormal in the mean over the objects, and ``k(x, z) ≈ Σ_j λ_j φ_j(x) φ_j(z)``, exactly on
+    the objects themselves where all of them are kept.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array or sequence
+        The objects.
+    eigenvalues : array of shape (k,)
+        Largest first.
+    vectors : array of shape (n, k)
+        Orthonormal eigenvectors of K.
+    """
+
+    kernel: Kernel
+    X: Any
+    eigenvalues: NDArray[np.float64]
+    vectors: NDArray[np.float64]
+
+    def __call__(self, Z: Any) -> NDArray[np.float64]:
+        """Evaluate the eigenfunctions anywhere.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New objects.
+
+        Returns
+        -------
+        array of shape (m, k)
+            The values φ_j(z_i).
+        """
+        n = self.vectors.shape[0]
+        return np.asarray(self.kernel(Z, self.X) @ (self.vectors / (self.eigenvalues * np.sqrt(n))))
+
+    def coefficients(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coordinates of f = Σ_i α_i k(x_i, ·) in the basis.
+
+        Parameters
+        ----------
+        alpha : array of shape (n,)
+            Coefficients at the objects.
+
+        Returns
+        -------
+        array of shape (k,)
+            The numbers f_j with f = Σ_j f_j φ_j.
+        """
+        return np.sqrt(self.vectors.shape[0]) * self.eigenvalues * (self.vectors.T @ alpha)
+
+    def norm(self, coefficients: NDArray[np.float64]) -> float:
+        """Return the norm of f = Σ_j f_j φ_j in the kernel's space: √(Σ f_j²/λ_j).
+
+        Parameters
+        ----------
+        coefficients : array of shape (k,)
+            The coordinates f_j.
+
+        Returns
+        -------
+        float
+            The norm.
+        """
+        return float(np.sqrt(np.sum(np.asarray(coefficients) ** 2 / self.eigenvalues)))
+
+
+def mercer(kernel: Kernel, X: Any, k: int | None = None) -> MercerBasis:
+    """Decompose a kernel under the empirical measure of some objects.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array-like of shape (n, d)
+        The objects.
+    k : int or None, default=None
+        How many eigenfunctions, largest first; those with an eigenvalue lost in rounding are left out.
+
+    Returns
+    -------
+    MercerBasis
+        Eigenvalues of K/n and eigenfunctions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import RBF, mercer
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> mercer(RBF(0.3), X, 2).eigenvalues.round(3)
+    array([0.582, 0.292])
+    """
+    X = raw_rows(X)
+    K = np.asarray(kernel(X), dtype=np.float64)
+    n = K.shape[0]
+    k = n if k is None else k
+    if not 1 <= k <= n:
+        raise ValueError(f"k must be between 1 and the number of objects, {n}; got {k}.")
+    values, vectors = scipy.linalg.eigh(K, subset_by_index=[n - k, n - 1])
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = values > n * np.finfo(np.float64).eps * values[0]
+    return MercerBasis(kernel, X, values[kept] / n, np.ascontiguousarray(vectors[:, kept]))

@@ -1,0 +1,229 @@
+"""Kernels of things that are not vectors: strings, documents, any objects, and rows of a ready Gram matrix."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable as Fn
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from gramian.kernels.arrays import Array, asarray, is_foreign, is_sparse, matmul, namespace, store
+from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.parameters import natural
+from gramian.kernels.points import Points, identities, objects, vectors
+
+__all__ = ["Callable", "Precomputed", "Spectrum", "WordCount"]
+
+
+def _counted(k: Kernel, X: Any, Y: Any, pieces: Fn[[str], list[str]]) -> tuple[Points, Points]:
+    """Rows of counts of the pieces of each text, over one common list of pieces."""
+    texts = objects(X, kernel=k.name, kind=str)
+    others = None if Y is None else objects(Y, kernel=k.name, name="Y", kind=str)
+    columns: dict[str, int] = {}
+    counts = [_count(t, pieces, columns) for t in (texts if others is None else np.concatenate([texts, others]))]
+    indptr = np.cumsum([0, *(len(c) for c in counts)])
+    indices = np.fromiter((columns[p] for c in counts for p in c), dtype=np.int64, count=indptr[-1])
+    data = np.fromiter((v for c in counts for v in c.values()), dtype=np.float64, count=indptr[-1])
+    matrix = sp.csr_array((data, indices, indptr), shape=(len(counts), max(len(columns), 1)))
+    a, b = identities(len(texts), None if others is None else len(others))
+    return Points((matrix[: len(texts)],), a), Points((matrix if others is None else matrix[len(texts) :],), b)
+
+
+def _count(text: str, pieces: Fn[[str], list[str]], columns: dict[str, int]) -> Counter[str]:
+    count = Counter(pieces(text))
+    for piece in count:
+        columns.setdefault(piece, len(columns))
+    return count
+
+
+class Counts(Kernel):
+    """An inner product of counts of pieces of text; a subclass says what the pieces are."""
+
+    def pieces(self, text: str) -> list[str]:
+        """Cut a text.
+
+        Parameters
+        ----------
+        text : str
+            The text.
+
+        Returns
+        -------
+        list of str
+            Its pieces, repeated as often as they occur.
+        """
+        raise NotImplementedError(f"{self.name} must define pieces(text).")
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        return _counted(self, X, Y, self.pieces)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        return matmul(A.parts[0], B.parts[0].T, out)
+
+    def diagonal(self, A: Points) -> Array:
+        return np.asarray(A.parts[0].multiply(A.parts[0]).sum(axis=1)).ravel()
+
+
+@kernel
+class Spectrum(Counts):
+    """The spectrum kernel of strings: the inner product of their counts of substrings of one length.
+
+    Parameters
+    ----------
+    length : int, default=3
+        Length of the substrings.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Spectrum
+    >>> Spectrum(2)(["banana"], ["bandana"])
+    array([[7.]])
+    """
+
+    length: int = 3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", natural("Spectrum: length", self.length))
+
+    def pieces(self, text: str) -> list[str]:
+        return [text[i : i + self.length] for i in range(len(text) - self.length + 1)]
+
+
+@kernel
+class WordCount(Counts):
+    """The bag-of-words kernel of documents: the inner product of their word counts.
+
+    ``WordCount().normalized()`` does not let long documents win.
+
+    Parameters
+    ----------
+    lowercase : bool, default=True
+        Whether ``The`` is ``the``.
+
+    Examples
+    --------
+    >>> from gramian.kernels import WordCount
+    >>> WordCount()(["the cat and the dog"], ["The dog"])
+    array([[3.]])
+    """
+
+    lowercase: bool = True
+
+    def pieces(self, text: str) -> list[str]:
+        return re.findall(r"\w+", text.lower() if self.lowercase else text)
+
+
+@kernel
+class Precomputed(Kernel):
+    """A Gram matrix that the user brings: X *is* k(X, Y), row by row.
+
+    ``Precomputed()(K)`` is K itself, square and symmetric; with ``Y`` given, X has one column per row of Y (as in
+    ``predict``: X is k(new, train) and Y the training matrix).
+
+    Examples
+    --------
+    >>> from gramian.kernels import Precomputed
+    >>> Precomputed()([[2.0, 1.0], [1.0, 2.0]])
+    array([[2., 1.],
+           [1., 2.]])
+    """
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        X = vectors(X, kernel=self.name, sparse=True)
+        if Y is None:
+            if X.shape[0] != X.shape[1]:
+                raise ValueError(f"a precomputed Gram matrix must be square, got shape {tuple(X.shape)}.")
+            left, right = (X, _diagonal(X)), (None, _diagonal(X))
+        else:
+            Y = vectors(Y, kernel=self.name, name="Y", sparse=True)
+            if X.shape[1] != Y.shape[0]:
+                raise ValueError(
+                    f"precomputed X must have one column per training row, {Y.shape[0]}; got {X.shape[1]}."
+                )
+            left, right = (X, None), (None, _diagonal(Y))
+        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
+        return Points(left, a), Points(right, b)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        matrix = A.parts[0]
+        columns = np.asarray(B.ids) % matrix.shape[1]  # columns of another set are named -m, ..., -1
+        if isinstance(B.ids, range):
+            picked = matrix[:, columns[0] : columns[-1] + 1]
+        elif is_foreign(matrix):
+            picked = namespace(matrix).take(matrix, namespace(matrix).asarray(columns), axis=1)
+        else:
+            picked = matrix[:, columns]
+        picked = picked.toarray() if is_sparse(picked) else picked
+        return store(picked.copy() if out is None and isinstance(picked, np.ndarray) else picked, out)
+
+    def diagonal(self, A: Points) -> Array:
+        if A.parts[1] is None:
+            raise ValueError("k(x, x) is not known: a precomputed k(new, train) does not hold it; pass k(new, new).")
+        return A.parts[1]
+
+
+def _diagonal(K: Any) -> Array | None:
+    if K.shape[0] != K.shape[1]:
+        return None
+    if is_foreign(K):
+        return asarray(np.asarray(K).diagonal().copy(), K)
+    return np.asarray(K.diagonal())
+
+
+@kernel
+class Callable(Kernel):
+    """A user's own function of two objects; whether it is a kernel, ``is_kernel`` can tell on data.
+
+    Parameters
+    ----------
+    f : callable
+        ``f(x, z)``, a number for two objects; or with ``vectorized=True`` ``f(X, Y)``, an (n, m) array.
+    vectorized : bool, default=False
+        Which of the two f is.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Callable
+    >>> Callable(lambda a, b: float(len(a & b)))([{1, 2}, {2, 3}])
+    array([[2., 1.],
+           [1., 2.]])
+    """
+
+    f: Fn[[Any, Any], Any]
+    vectorized: bool = False
+    operands: ClassVar[tuple[str, ...]] = ()
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        left = self._rows(X, "X")
+        right = left if Y is None else self._rows(Y, "Y")
+        a, b = identities(left.shape[0], None if Y is None else right.shape[0])
+        return Points((left,), a), Points((right,), b)
+
+    def _rows(self, X: Any, name: str) -> Any:
+        if is_sparse(X) or getattr(X, "ndim", 1) == 2 or self.vectorized:
+            return vectors(X, kernel=self.name, name=name, sparse=True)
+        return objects(X, kernel=self.name, name=name)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        x, z = A.parts[0], B.parts[0]
+        dtype = np.float32 if x.dtype == np.float32 else np.float64
+        if self.vectorized:
+            K = np.asarray(self.f(x, z), dtype=dtype)
+            if K.shape != (len(A), len(B)):
+                raise ValueError(f"Callable: f(X, Y) must have shape {(len(A), len(B))}, got {K.shape}.")
+        else:
+            K = np.array([[self.f(a, b) for b in z] for a in x], dtype=dtype).reshape(len(A), len(B))
+        if not np.isfinite(K).all():
+            raise ValueError("Callable: f returned NaN or infinity; a kernel needs finite values.")
+        return store(K, out)
+
+    def diagonal(self, A: Points) -> NDArray[Any]:
+        x = A.parts[0]
+        dtype = np.float32 if x.dtype == np.float32 else np.float64
+        if self.vectorized:
+            return np.array([np.asarray(self.f(x[i : i + 1], x[i : i + 1])).item() for i in range(len(A))], dtype=dtype)
+        return np.array([self.f(a, a) for a in x], dtype=dtype)

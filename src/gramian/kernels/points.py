@@ -1,0 +1,320 @@
+"""Rows made ready for tiles: checked once, prepared once, then sliced."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_array
+
+from gramian.kernels.arrays import Array, asarray, is_foreign, is_sparse, namespace
+
+__all__ = [
+    "Points",
+    "anything",
+    "full",
+    "identities",
+    "objects",
+    "pair_of_vectors",
+    "raw_rows",
+    "same_pairs",
+    "vectors",
+]
+
+Ids = range | NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """What a kernel's tiles need to know of some rows; slicing it slices the rows.
+
+    Parameters
+    ----------
+    parts : tuple
+        Things with one entry per row: arrays, CSR matrices, lists of objects.
+    ids : range or array of int
+        Who each row is. Two rows are the same object, not merely equal, when their ids are equal.
+    children : tuple of Points
+        The same rows, as prepared by the operands of a compound kernel.
+    """
+
+    parts: tuple[Any, ...]
+    ids: Ids
+    children: tuple[Points, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __getitem__(self, rows: Any) -> Points:
+        unit = isinstance(rows, slice) and rows.step in (None, 1)
+        ids = self.ids[rows] if unit else np.asarray(self.ids)[rows]
+        return Points(
+            tuple(None if part is None else part[rows] for part in self.parts),
+            ids,
+            tuple(child[rows] for child in self.children),
+        )
+
+
+def identities(n: int, m: int | None) -> tuple[range, range]:
+    """Name the rows of X and of Y.
+
+    Parameters
+    ----------
+    n : int
+        Rows of X.
+    m : int or None
+        Rows of Y, or ``None`` where Y is X itself.
+
+    Returns
+    -------
+    tuple of range
+        Equal ranges where Y is X, disjoint ones otherwise.
+    """
+    return (range(n), range(n)) if m is None else (range(n), range(-m, 0))
+
+
+def same_pairs(A: Points, B: Points) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+    """Find where a row of A is the very row of B.
+
+    Parameters
+    ----------
+    A, B : Points
+        Rows and columns of a tile.
+
+    Returns
+    -------
+    tuple of array or None
+        Row and column positions; ``None`` where there are none.
+    """
+    a, b = A.ids, B.ids
+    if isinstance(a, range) and isinstance(b, range):
+        common = np.arange(max(a.start, b.start), min(a.stop, b.stop))
+        rows, columns = common - a.start, common - b.start
+    elif isinstance(b, range):
+        rows, columns = _positions(np.asarray(a), b)
+    elif isinstance(a, range):
+        columns, rows = _positions(b, a)
+    else:
+        rows, columns = np.nonzero(np.equal.outer(a, b))
+    return (rows, columns) if rows.size else None
+
+
+def _positions(ids: NDArray[np.intp], span: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    (rows,) = np.nonzero((ids >= span.start) & (ids < span.stop))
+    return rows, ids[rows] - span.start
+
+
+def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Array:
+    """Check rows of numbers.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        NumPy, sparse, data frame, or an array of another namespace.
+    kernel : str
+        Who asks, for the message.
+    name : str
+        What to call X in a message.
+    sparse : bool
+        Whether CSR is welcome.
+
+    Returns
+    -------
+    array or CSR
+        Finite, two-dimensional, float32 or float64.
+    """
+    if is_foreign(X):
+        return _foreign(X, kernel, name)
+    if is_sparse(X) and not sparse:
+        raise TypeError(f"{kernel} takes dense {name}, got a sparse matrix; pass {name}.toarray().")
+    try:
+        return check_array(
+            X,
+            accept_sparse="csr" if sparse else False,
+            dtype=[np.float64, np.float32],
+            input_name=name,
+            estimator=kernel,
+        )
+    except (ValueError, TypeError) as error:
+        if _holds_text(X):
+            raise TypeError(
+                f"{kernel} compares rows of numbers, but {name} holds text; encode the columns as numbers, "
+                "or use Spectrum or WordCount for strings."
+            ) from error
+        raise
+
+
+def _foreign(X: Array, kernel: str, name: str) -> Array:
+    xp = namespace(X)
+    if X.ndim != 2:
+        raise ValueError(f"{kernel} expects 2-D {name} of shape (n, d), got shape {tuple(X.shape)}.")
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(f"{kernel} needs at least one row and one column, got {name} of shape {tuple(X.shape)}.")
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError(f"{name} contains NaN or infinity; {kernel} needs finite numbers.")
+    return X
+
+
+def _holds_text(X: Any) -> bool:
+    values = np.asarray(X, dtype=object) if not is_sparse(X) else np.empty(0)
+    return any(isinstance(value, str | bytes) for value in values.ravel()[:1000])
+
+
+def pair_of_vectors(X: Any, Y: Any, *, kernel: str, sparse: bool = False) -> tuple[Array, Array | None]:
+    """Check two sets of rows against each other.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Rows.
+    Y : array-like of shape (m, d) or None
+        Columns of the tile; ``None`` for X itself.
+    kernel : str
+        Who asks, for the message.
+    sparse : bool
+        Whether CSR is welcome.
+
+    Returns
+    -------
+    tuple
+        X and Y, checked, of one dtype.
+    """
+    X = vectors(X, kernel=kernel, sparse=sparse)
+    if Y is None:
+        return X, None
+    Y = vectors(Y, kernel=kernel, name="Y", sparse=sparse)
+    if X.shape[1] != Y.shape[1]:
+        raise ValueError(
+            f"X and Y must have the same number of columns, got {X.shape[1]} and {Y.shape[1]}; "
+            "pass rows measured by the same features."
+        )
+    if X.dtype != Y.dtype:
+        xp = namespace(X)
+        wide = xp.result_type(X.dtype, Y.dtype)
+        X, Y = (a.astype(wide) if is_sparse(a) else xp.asarray(a, dtype=wide) for a in (X, Y))
+    return X, Y
+
+
+def objects(X: Any, *, kernel: str, name: str = "X", kind: type | None = None) -> NDArray[Any]:
+    """Check a sequence of Python objects.
+
+    Parameters
+    ----------
+    X : sequence
+        A list, a one-dimensional array or series, or a table with one column.
+    kernel : str
+        Who asks, for the message.
+    name : str
+        What to call X in a message.
+    kind : type or None
+        What every object must be.
+
+    Returns
+    -------
+    array of object, shape (n,)
+        The objects.
+    """
+    if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
+        raise TypeError(f"{kernel} expects a sequence of objects, got {name} of type {type(X).__name__}; pass a list.")
+    if getattr(X, "ndim", 1) == 2:
+        X = np.asarray(X)
+        if X.shape[1] != 1:
+            raise ValueError(f"{kernel} expects one object a row, got {name} with {X.shape[1]} columns; pass one.")
+        X = X[:, 0]
+    if len(X) == 0:
+        raise ValueError(f"{kernel} needs at least one object, got an empty {name}.")
+    values = np.empty(len(X), dtype=object)
+    for i, value in enumerate(X):
+        values[i] = value
+    if kind is not None:
+        for i, value in enumerate(values):
+            if not isinstance(value, kind):
+                raise TypeError(
+                    f"{kernel} compares {kind.__name__} objects, but {name}[{i}] is "
+                    f"{value!r:.40} of type {type(value).__name__}."
+                )
+    return values
+
+
+def anything(X: Any, Y: Any, *, kernel: str) -> tuple[Points, Points]:
+    """Prepare rows for a kernel that looks at who they are and not at what they hold.
+
+    Parameters
+    ----------
+    X : array-like or sequence
+        Rows of numbers, or objects.
+    Y : array-like or sequence or None
+        Likewise; ``None`` for X itself.
+    kernel : str
+        Who asks, for the message.
+
+    Returns
+    -------
+    tuple of Points
+        Their one part is the rows themselves.
+    """
+    if _is_table(X):
+        X, Y = pair_of_vectors(X, Y, kernel=kernel, sparse=True)
+    else:
+        X, Y = objects(X, kernel=kernel), None if Y is None else objects(Y, kernel=kernel, name="Y")
+    a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
+    return Points((X,), a), Points((X if Y is None else Y,), b)
+
+
+def _is_table(X: Any) -> bool:
+    if is_foreign(X) or is_sparse(X):
+        return True
+    try:
+        values = np.asarray(X)
+    except ValueError:
+        return False
+    return values.ndim == 2 and values.dtype.kind in "fiub"
+
+
+def full(A: Points, value: float, *shape: int) -> Array:
+    """Fill an array with a value: one row per row of A, in their namespace and dtype.
+
+    Parameters
+    ----------
+    A : Points
+        Rows, as ``anything`` prepared them.
+    value : float
+        The value.
+    *shape : int
+        Further dimensions.
+
+    Returns
+    -------
+    array
+        The array.
+    """
+    rows = A.parts[0]
+    values = np.full((len(A), *shape), value)
+    if rows.dtype == object:
+        return values
+    return asarray(values, rows)
+
+
+def raw_rows(X: Any) -> Any:
+    """Return rows that can be sliced and counted, otherwise as the user gave them.
+
+    Parameters
+    ----------
+    X : array-like or sequence
+        Rows.
+
+    Returns
+    -------
+    array, CSR, or array of object
+        Something with a ``shape`` whose first entry counts the rows.
+    """
+    if isinstance(X, np.ndarray) or is_foreign(X) or is_sparse(X):
+        return X
+    try:
+        return np.asarray(X)
+    except ValueError:
+        return objects(X, kernel="a composed kernel")

@@ -1,0 +1,297 @@
+"""Functions of one kernel's values: Scaled, Power, Exp, PolynomialOf."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.kernels import arrays
+from gramian.kernels.arrays import Array, namespace
+from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.parameters import FREE, Bounds, natural
+from gramian.kernels.points import Points
+
+__all__ = ["Exp", "Pointwise", "PolynomialOf", "Power", "Scaled"]
+
+
+class Pointwise(Kernel):
+    """A function φ of the values of one kernel: ``apply`` is φ, ``slope`` its derivative."""
+
+    operands: ClassVar[tuple[str, ...]] = ("kernel",)
+    compound: ClassVar[bool] = True
+    kernel: Kernel
+
+    def apply(self, k: Array) -> Array:
+        """Return φ(k); may overwrite k.
+
+        Parameters
+        ----------
+        k : array
+            Values of the kernel inside.
+
+        Returns
+        -------
+        array
+            Values of this kernel.
+        """
+        raise NotImplementedError(f"{self.name} must define apply(k).")
+
+    def slope(self, k: Array) -> Array:
+        """Return φ'(k); may overwrite k.
+
+        Parameters
+        ----------
+        k : array
+            Values of the kernel inside.
+
+        Returns
+        -------
+        array
+            Derivatives.
+        """
+        raise NotImplementedError(f"{self.name} must define slope(k).")
+
+    def by_parameter(self, k: Array) -> dict[str, list[Array]]:
+        """Return ∂φ/∂log(parameter), one array per number of every parameter.
+
+        Parameters
+        ----------
+        k : array
+            Values of the kernel inside; not to be overwritten.
+
+        Returns
+        -------
+        dict
+            Arrays of the shape of k.
+        """
+        return {}
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        return self.apply(self.kernel.tile(A.children[0], B.children[0], out))
+
+    def diagonal(self, A: Points) -> Array:
+        return self.apply(self.kernel.diagonal(A.children[0]))
+
+    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
+        a, b = A.children[0], B.children[0]
+        k = self.kernel.tile(a, b)
+        own = self._own(k, W)
+        return np.concatenate([own, self.kernel.tile_vjp(a, b, self.slope(k) * W)])
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        k = self.kernel.diagonal(A.children[0])
+        own = self._own(k, w)
+        return np.concatenate([own, self.kernel.diagonal_vjp(A.children[0], self.slope(k) * w)])
+
+    def _own(self, k: Array, W: Array) -> NDArray[np.float64]:
+        if not self._own_free:
+            return np.zeros(0)
+        sums = {name: [float(namespace(W).sum(t * W)) for t in ts] for name, ts in self.by_parameter(k).items()}
+        return self._pick(sums)
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        a, b = A.children[0], B.children[0]
+        return self.kernel.tile_gradient(a, b, self.slope(self.kernel.tile(a, b)) * W)
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        a = A.children[0]
+        return self.kernel.diagonal_gradient(a, self.slope(self.kernel.diagonal(a)) * w)
+
+    def _sums_of_draws(self, counts: NDArray[np.intp], d: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw the frequencies of powers of the kernel: sums of that many draws each."""
+        total = np.zeros((counts.size, d))
+        for j in range(int(counts.max(initial=0))):
+            total += np.where((counts > j)[:, None], self.kernel.frequencies(d, counts.size, rng), 0.0)
+        return total
+
+
+@kernel
+class Scaled(Pointwise):
+    """A number >= 0 times a kernel, written ``2.0 * k``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        What is scaled.
+    factor : float
+        By how much, >= 0.
+    factor_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Where it may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF
+    >>> (2.0 * RBF(0.5)).diag([[1.0]])
+    array([2.])
+    """
+
+    kernel: Kernel
+    factor: float = 1.0
+    factor_bounds: Bounds = FREE
+    parameters: ClassVar[tuple[str, ...]] = ("factor",)
+    may_be_zero: ClassVar[tuple[str, ...]] = ("factor",)
+    precedence: ClassVar[int] = 2
+
+    def apply(self, k: Array) -> Array:
+        return arrays.multiply(k, self.factor)
+
+    def slope(self, k: Array) -> Array:
+        return namespace(k).full_like(k, self.factor)
+
+    def by_parameter(self, k: Array) -> dict[str, list[Array]]:
+        return {"factor": [k * self.factor]}
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self.kernel.frequencies(d, size, rng)
+
+    @property
+    def amplitude(self) -> float:
+        return self.factor * self.kernel.amplitude
+
+    def __repr__(self) -> str:
+        if self.factor_bounds != FREE:
+            return super().__repr__()
+        return f"{self.factor!r} * {self.kernel.bracketed(3)}"
+
+
+@kernel
+class Power(Pointwise):
+    """A natural power of a kernel, written ``k ** 3``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The base.
+    exponent : int
+        A natural number.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Linear
+    >>> (Linear() ** 2)([[3.0]], [[2.0]])
+    array([[36.]])
+    """
+
+    kernel: Kernel
+    exponent: int
+    precedence: ClassVar[int] = 3
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exponent", natural("a kernel's power", self.exponent))
+
+    def apply(self, k: Array) -> Array:
+        return arrays.power(k, self.exponent)
+
+    def slope(self, k: Array) -> Array:
+        return arrays.multiply(arrays.power(k, self.exponent - 1), float(self.exponent))
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self._sums_of_draws(np.full(size, self.exponent), d, rng)
+
+    @property
+    def amplitude(self) -> float:
+        return float(self.kernel.amplitude**self.exponent)
+
+    def __repr__(self) -> str:
+        return f"{self.kernel.bracketed(4)} ** {self.exponent}"
+
+
+@kernel
+class Exp(Pointwise):
+    """The exponential of a kernel, written ``exp(k)``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The exponent.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Linear, exp
+    >>> exp(Linear()).normalized()
+    exp(Linear()).normalized()
+    """
+
+    kernel: Kernel
+
+    def apply(self, k: Array) -> Array:
+        return arrays.exp(k)
+
+    def slope(self, k: Array) -> Array:
+        return arrays.exp(k)
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return self._sums_of_draws(rng.poisson(self.kernel.amplitude, size), d, rng)
+
+    @property
+    def amplitude(self) -> float:
+        return math.exp(self.kernel.amplitude)
+
+    def __repr__(self) -> str:
+        return f"exp({self.kernel!r})"
+
+
+@kernel
+class PolynomialOf(Pointwise):
+    """A polynomial of a kernel with coefficients >= 0, written ``polynomial(k, coefficients)``.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The variable.
+    coefficients : sequence of float
+        Lowest degree first, all >= 0.
+    coefficients_bounds : pair of float or "fixed", default="fixed"
+        Where they may be learned, if they may and are all positive.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Linear, polynomial
+    >>> polynomial(Linear(), [1.0, 2.0])
+    polynomial(Linear(), [1.0, 2.0])
+    """
+
+    kernel: Kernel
+    coefficients: tuple[float, ...]
+    coefficients_bounds: Bounds = "fixed"
+    parameters: ClassVar[tuple[str, ...]] = ("coefficients",)
+    may_be_zero: ClassVar[tuple[str, ...]] = ("coefficients",)
+    per_input: ClassVar[tuple[str, ...]] = ("coefficients",)
+    buffers: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "coefficients", tuple(np.atleast_1d(np.asarray(self.coefficients, float)).tolist()))
+        super().__post_init__()
+
+    def apply(self, k: Array) -> Array:
+        return _horner(self.coefficients, k)
+
+    def slope(self, k: Array) -> Array:
+        return _horner([j * c for j, c in enumerate(self.coefficients)][1:] or [0.0], k)
+
+    def by_parameter(self, k: Array) -> dict[str, list[Array]]:
+        return {"coefficients": [c * k**j for j, c in enumerate(self.coefficients)]}
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        mass = np.array([c * self.kernel.amplitude**j for j, c in enumerate(self.coefficients)])
+        return self._sums_of_draws(rng.choice(mass.size, size=size, p=mass / mass.sum()), d, rng)
+
+    @property
+    def amplitude(self) -> float:
+        return float(sum(c * self.kernel.amplitude**j for j, c in enumerate(self.coefficients)))
+
+    def __repr__(self) -> str:
+        if self.coefficients_bounds != "fixed":
+            return super().__repr__()
+        return f"polynomial({self.kernel!r}, {list(self.coefficients)})"
+
+
+def _horner(coefficients: Sequence[float], k: Array) -> Array:
+    total = namespace(k).full_like(k, coefficients[-1])
+    for c in coefficients[-2::-1]:
+        total = arrays.add(arrays.multiply(total, k), c)
+    return total

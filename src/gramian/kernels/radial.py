@@ -1,0 +1,379 @@
+"""Kernels of the Euclidean distance: RBF, Matern, RationalQuadratic, Periodic."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import special
+
+from gramian.kernels.arrays import (
+    Array,
+    add,
+    asarray,
+    copy,
+    exp,
+    maximum,
+    multiply,
+    namespace,
+    power,
+    sqrt,
+    through_numpy,
+)
+from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.distances import cast, lengthscales, pull, rows_for_distances, second_moments
+from gramian.kernels.parameters import FREE, Bounds
+from gramian.kernels.points import Points, identities, pair_of_vectors
+
+__all__ = ["RBF", "Matern", "Periodic", "Radial", "RationalQuadratic"]
+
+
+class Radial(Kernel):
+    """A function of the scaled squared distance s = Σ_k ((x_k - z_k) / ℓ_k)², with value 1 at s = 0.
+
+    A subclass gives ``profile`` and ``slope``; everything else (sparse rows, float32, gradients, lengthscales per
+    input) follows.
+    """
+
+    parameters: ClassVar[tuple[str, ...]] = ("lengthscale",)
+    per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
+    weight: ClassVar[float] = 1.0
+    """What ``profile`` and ``slope`` want s multiplied by; the GEMM does it for nothing."""
+    lengthscale: Any
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the profile is differentiable at s = 0."""
+        return True
+
+    def profile(self, t: Array) -> Array:
+        """Return k as a function of t = weight · s; may overwrite t.
+
+        Parameters
+        ----------
+        t : array
+            Weighted squared distances; rounding may leave zero on the wrong side.
+
+        Returns
+        -------
+        array
+            Values of the kernel.
+        """
+        raise NotImplementedError(f"{self.name} must define profile(t).")
+
+    def slope(self, t: Array) -> Array:
+        """Return dk/ds as a function of t = weight · s; may overwrite t.
+
+        Parameters
+        ----------
+        t : array
+            Weighted squared distances.
+
+        Returns
+        -------
+        array
+            Derivatives; zero where k has a kink at s = 0.
+        """
+        raise NotImplementedError(f"{self.name} must define slope(t).")
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=True)
+        scale = lengthscales(self.name, self.lengthscale, X.shape[1])
+        left, right = rows_for_distances(X, Y, scale, self.weight, self.smooth)
+        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
+        return Points((left,), a), Points((right,), b)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        return cast(self.profile(self._weighted(A, B, out)), A.parts[0].dtype, out)
+
+    def _weighted(self, A: Points, B: Points, out: Array | None = None) -> Array:
+        return A.parts[0].times_squared(B.parts[0], self.weight, out)
+
+    def diagonal(self, A: Points) -> Array:
+        rows = A.parts[0]
+        return asarray(np.ones(len(A)), rows.coordinates, rows.dtype)
+
+    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
+        t = self._weighted(A, B)
+        if isinstance(self.lengthscale, tuple):
+            return {"lengthscale": -2.0 * second_moments(A.parts[0], B.parts[0], self.slope(t) * W)}
+        s = t / self.weight
+        return {"lengthscale": -2.0 * float(namespace(W).sum(self.slope(t) * W * s))}
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        G = pull(A.parts[0], B.parts[0], self.slope(self._weighted(A, B)) * W)
+        scale = asarray(lengthscales(self.name, self.lengthscale, G.shape[1]), G)
+        return namespace(G).astype(G * 2.0 / scale, A.parts[0].dtype)
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        x = A.parts[0].coordinates
+        return asarray(np.zeros(x.shape), w, A.parts[0].dtype)
+
+    @property
+    def amplitude(self) -> float:
+        return 1.0
+
+
+@kernel
+class RBF(Radial):
+    """The Gaussian kernel exp(-s/2), s = Σ_k ((x_k - z_k) / ℓ_k)².
+
+    Smooth and universal; its Gram matrix on distinct points is nonsingular. It is exactly ``exp(<x,z>/ℓ²)``
+    normalised. scikit-learn's ``gamma`` is 1/(2ℓ²).
+
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=1.0
+        One for all inputs, or one each.
+    lengthscale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Where it may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF
+    >>> RBF(0.5)([[0.0], [1.0]]).round(4)
+    array([[1.    , 0.1353],
+           [0.1353, 1.    ]])
+    """
+
+    lengthscale: Any = 1.0
+    lengthscale_bounds: Bounds = FREE
+    weight: ClassVar[float] = -0.5
+
+    def profile(self, t: Array) -> Array:
+        # No clip at zero: what rounding leaves above it gives 1 + 1e-15, and a pass over the tile costs 20%.
+        return exp(t)
+
+    def slope(self, t: Array) -> Array:
+        return multiply(exp(t), -0.5)
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return rng.standard_normal((size, d)) / lengthscales(self.name, self.lengthscale, d)
+
+
+@kernel
+class Matern(Radial):
+    """The Matérn kernel, whose space is the Sobolev space of order ν + d/2.
+
+    ``2^(1-ν)/Γ(ν) u^ν K_ν(u)`` with ``u = √(2ν s)``: ``exp(-u)`` at ν = 1/2, ``(1+u) exp(-u)`` at 3/2,
+    ``(1+u+u²/3) exp(-u)`` at 5/2, the RBF at infinity; Bessel functions in between.
+
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=1.0
+        One for all inputs, or one each.
+    nu : float, default=1.5
+        Smoothness, positive or infinite; not learned.
+    lengthscale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Where the lengthscale may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Matern
+    >>> Matern(1.0, nu=0.5)([[0.0]], [[1.0]]).round(4)
+    array([[0.3679]])
+    """
+
+    lengthscale: Any = 1.0
+    nu: float = 1.5
+    lengthscale_bounds: Bounds = FREE
+    buffers: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "nu", float(self.nu))
+        if not self.nu > 0:
+            raise ValueError(f"Matern: nu must be positive or inf, got {self.nu}.")
+
+    @property
+    def smooth(self) -> bool:
+        return self.nu >= 1.0
+
+    def profile(self, t: Array) -> Array:
+        if math.isinf(self.nu):
+            return exp(multiply(t, -0.5))
+        u = sqrt(multiply(maximum(t, 0.0), 2.0 * self.nu))
+        if self.nu == 0.5:
+            return exp(multiply(u, -1.0))
+        if self.nu == 1.5:
+            e = exp(-u)
+            return multiply(e, add(u, 1.0))
+        if self.nu == 2.5:
+            e = exp(-u)
+            return multiply(e, add(multiply(add(copy(u) / 3.0, 1.0), u), 1.0))
+        return through_numpy(lambda v: _matern(v, self.nu), u)
+
+    def slope(self, t: Array) -> Array:
+        if math.isinf(self.nu):
+            return multiply(exp(multiply(t, -0.5)), -0.5)
+        u = sqrt(multiply(maximum(t, 0.0), 2.0 * self.nu))
+        if self.nu == 1.5:
+            return multiply(exp(multiply(u, -1.0)), -1.5)
+        if self.nu == 2.5:
+            e = exp(-u)
+            return multiply(multiply(e, add(u, 1.0)), -2.5 / 3.0)
+        return through_numpy(lambda v: _matern_slope(v, self.nu), u)
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        draws = rng.standard_normal((size, d)) / lengthscales(self.name, self.lengthscale, d)
+        if math.isinf(self.nu):
+            return draws
+        return draws * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, size))[:, None]
+
+
+def _matern(u: NDArray[Any], nu: float) -> NDArray[Any]:
+    v = np.asarray(u, dtype=np.float64)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        k = np.exp((1.0 - nu) * math.log(2.0) - special.gammaln(nu) + nu * np.log(v) - v) * special.kve(nu, v)
+    # u^ν K_ν(u) loses its limit 2^(ν-1) Γ(ν) to 0 · ∞ near zero.
+    k[~np.isfinite(k) | (v < 1e-150)] = 1.0
+    return np.minimum(k, 1.0, out=k).astype(u.dtype, copy=False)
+
+
+def _matern_slope(u: NDArray[Any], nu: float) -> NDArray[Any]:
+    v = np.asarray(u, dtype=np.float64)
+    # dk/ds = -ν c u^(ν-1) K_(ν-1)(u), c = 2^(1-ν)/Γ(ν); for ν ≤ 1 it is infinite at zero, a kink that counts as flat.
+    log_c = (1.0 - nu) * math.log(2.0) - special.gammaln(nu) + math.log(nu)
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        slope = -np.exp(log_c + (nu - 1.0) * np.log(v) - v) * special.kve(nu - 1.0, v)
+    limit = -nu / (2.0 * (nu - 1.0)) if nu > 1.0 else 0.0
+    slope[~np.isfinite(slope) | (v == 0.0)] = limit
+    return slope.astype(u.dtype, copy=False)
+
+
+@kernel
+class RationalQuadratic(Radial):
+    """A mixture of RBFs over lengthscales: (1 + s/(2α))^(-α).
+
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=1.0
+        One for all inputs, or one each.
+    alpha : float, default=1.0
+        How alike the mixed lengthscales are; the RBF as it grows.
+    lengthscale_bounds, alpha_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Where they may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RationalQuadratic
+    >>> RationalQuadratic(1.0, alpha=1.0)([[0.0]], [[2.0]])
+    array([[0.33333333]])
+    """
+
+    lengthscale: Any = 1.0
+    alpha: float = 1.0
+    lengthscale_bounds: Bounds = FREE
+    alpha_bounds: Bounds = FREE
+    parameters: ClassVar[tuple[str, ...]] = ("lengthscale", "alpha")
+
+    def profile(self, t: Array) -> Array:
+        return power(add(multiply(maximum(t, 0.0), 0.5 / self.alpha), 1.0), -self.alpha)
+
+    def slope(self, t: Array) -> Array:
+        return multiply(power(add(multiply(maximum(t, 0.0), 0.5 / self.alpha), 1.0), -self.alpha - 1.0), -0.5)
+
+    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
+        xp = namespace(W)
+        b = add(multiply(maximum(self._weighted(A, B), 0.0), 0.5 / self.alpha), 1.0)
+        by_alpha = (1.0 - 1.0 / b - xp.log(b)) * b ** (-self.alpha) * self.alpha
+        return super()._derivatives(A, B, W) | {"alpha": float(xp.sum(by_alpha * W))}
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        draws = rng.standard_normal((size, d)) / lengthscales(self.name, self.lengthscale, d)
+        return draws * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, size))[:, None]
+
+
+@kernel
+class Periodic(Radial):
+    """The periodic kernel exp(-2 Σ_k sin²(π (x_k - z_k) / p) / ℓ_k²).
+
+    It is the RBF on circles, so it is positive semi-definite for any number of inputs (scikit-learn's
+    ``ExpSineSquared`` agrees for one input, and is no kernel for more).
+
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=1.0
+        One for all inputs, or one each.
+    period : float, default=1.0
+        The period of every input.
+    lengthscale_bounds, period_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Where they may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Periodic
+    >>> Periodic(1.0, period=2.0)([[0.0]], [[2.0], [1.0]]).round(4)
+    array([[1.    , 0.1353]])
+    """
+
+    lengthscale: Any = 1.0
+    period: float = 1.0
+    lengthscale_bounds: Bounds = FREE
+    period_bounds: Bounds = FREE
+    parameters: ClassVar[tuple[str, ...]] = ("lengthscale", "period")
+    weight: ClassVar[float] = -0.5
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        X, Y = pair_of_vectors(X, Y, kernel=self.name)
+        scale = lengthscales(self.name, self.lengthscale, X.shape[1])
+        # Rows on the circle are never far apart, so a plain mean is centre enough.
+        turns = [None if Z is None else namespace(Z).astype(Z, namespace(Z).float64) / self.period for Z in (X, Y)]
+        circles = [None if t is None else namespace(t).astype(_circle(t), X.dtype) for t in turns]
+        both = np.tile(scale, 2) if scale.size > 1 else scale
+        left, right = rows_for_distances(circles[0], circles[1], both, self.weight, True)
+        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
+        return Points((left, turns[0]), a), Points((right, turns[0] if Y is None else turns[1]), b)
+
+    def profile(self, t: Array) -> Array:
+        return exp(t)
+
+    def slope(self, t: Array) -> Array:
+        return multiply(exp(t), -0.5)
+
+    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
+        t = self._weighted(A, B)
+        s = t / self.weight
+        M = self.slope(t) * W
+        xp = namespace(M)
+        if isinstance(self.lengthscale, tuple):
+            halves = -2.0 * second_moments(A.parts[0], B.parts[0], M)
+            by_scale: Any = halves[: len(self.lengthscale)] + halves[len(self.lengthscale) :]
+        else:
+            by_scale = -2.0 * float(xp.sum(M * s))
+        by_period = -xp.sum(self._turning(A, B, M) * A.parts[1]) - xp.sum(self._turning(B, A, M.T) * B.parts[1])
+        return {"lengthscale": by_scale, "period": float(by_period)}
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        G = self._turning(A, B, self.slope(self._weighted(A, B)) * W)
+        return namespace(G).astype(G / self.period, A.parts[0].dtype)
+
+    def _turning(self, A: Points, B: Points, M: Array) -> Array:
+        """Σ_j M_ij ∂s_ij/∂(turns of x_i): the pull on the circle, along its tangent."""
+        xp = namespace(M)
+        G = 2.0 * pull(A.parts[0], B.parts[0], M)
+        d = A.parts[1].shape[1]
+        scale = asarray(lengthscales(self.name, self.lengthscale, d), G)
+        circle = xp.astype(_circle(A.parts[1]), G.dtype)
+        return (G[:, d:] * circle[:, :d] - G[:, :d] * circle[:, d:]) * (2.0 * math.pi) / scale
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return asarray(np.zeros(A.parts[1].shape), w, A.parts[0].dtype)
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        # A Fourier series on the circle: frequency 2πj/p has weight I_|j|(1/ℓ²) exp(-1/ℓ²).
+        draws = np.empty((size, d))
+        for k, scale in enumerate(np.broadcast_to(lengthscales(self.name, self.lengthscale, d), (d,))):
+            top = int(10 + 10 / scale)
+            j = np.arange(-top, top + 1)
+            weights = special.ive(np.abs(j), scale**-2.0)
+            draws[:, k] = rng.choice(j, size=size, p=weights / weights.sum())
+        return draws * (2.0 * math.pi / self.period)
+
+
+def _circle(turns: Array) -> Array:
+    xp = namespace(turns)
+    angle = (turns - xp.floor(turns)) * (2.0 * math.pi)
+    return xp.concat([xp.cos(angle), xp.sin(angle)], axis=1)

@@ -1,0 +1,91 @@
+"""Kernels from plain data: only names that are registered here, never an import by a name from a file."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import MISSING, fields
+from typing import Any
+
+from gramian.kernels.base import Kernel
+from gramian.kernels.maps import Columns
+
+__all__ = ["from_dict", "known_kernels", "nearest"]
+
+_NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+
+
+def known_kernels() -> dict[str, type[Kernel]]:
+    """Return the kernel classes that an expression or a file may name.
+
+    Returns
+    -------
+    dict
+        Classes by name: every subclass with fields of its own.
+    """
+    return {name: cls for name, cls in Kernel.registry.items() if "__dataclass_fields__" in cls.__dict__}
+
+
+def nearest(name: str, names: Any) -> str:
+    """Return the end of an error message that helps with a misspelt name.
+
+    Parameters
+    ----------
+    name : str
+        What was asked for.
+    names : iterable of str
+        What there is.
+
+    Returns
+    -------
+    str
+        ``did you mean 'RBF'?`` or the list of all names.
+    """
+    close = difflib.get_close_matches(str(name), list(names), n=1)
+    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(names))}."
+
+
+def from_dict(data: Any) -> Kernel:
+    """Build a kernel from what ``Kernel.to_dict`` returned.
+
+    Parameters
+    ----------
+    data : dict
+        Plain data.
+
+    Returns
+    -------
+    Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF, from_dict
+    >>> from_dict((2.0 * RBF(0.5)).to_dict())
+    2.0 * RBF(0.5)
+    """
+    if not isinstance(data, dict) or not isinstance(data.get("kernel"), str):
+        raise ValueError(f"expected a dictionary with the name of a kernel under 'kernel', got {data!r:.80}.")
+    known = known_kernels()
+    cls = known.get(data["kernel"])
+    if cls is None:
+        raise ValueError(f"unknown kernel {data['kernel']!r}; {nearest(data['kernel'], known)}")
+    given = {name: _value(value) for name, value in data.items() if not (name == "kernel" and isinstance(value, str))}
+    if "of" in given:
+        given["kernel"] = given.pop("of")
+    declared = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    if unknown := sorted(set(given) - set(declared)):
+        raise ValueError(f"{data['kernel']} has no field {unknown[0]!r}; {nearest(unknown[0], declared)}")
+    required = {n for n, f in declared.items() if f.default is MISSING and f.default_factory is MISSING}
+    if missing := sorted(required - set(given)):
+        raise ValueError(f"{data['kernel']} needs {missing}, which the data do not hold.")
+    return cls(**given)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, dict):
+        if value.get("map") == "Columns":
+            return Columns(tuple(value["columns"]))
+        return from_dict(value)
+    if isinstance(value, list):
+        return tuple(value)
+    return _NUMBERS.get(value, value) if isinstance(value, str) else value

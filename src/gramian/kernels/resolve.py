@@ -1,0 +1,261 @@
+"""The one place where what users write becomes a kernel: names, callables, scikit-learn's kernel objects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable as Fn
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from gramian.kernels.arrays import is_sparse
+from gramian.kernels.base import Kernel
+from gramian.kernels.dot import Linear, Polynomial, Sigmoid
+from gramian.kernels.histograms import AdditiveChi2, Chi2
+from gramian.kernels.objects import Callable, Precomputed
+from gramian.kernels.parameters import Bounds
+from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
+from gramian.kernels.registry import known_kernels, nearest
+from gramian.kernels.stationary import Constant, Laplace, White
+
+__all__ = ["from_sklearn", "names", "resolve", "resolve_gamma"]
+
+
+def resolve(
+    kernel: Any,
+    X: Any = None,
+    *,
+    gamma: float | str | None = None,
+    degree: float = 3,
+    coef0: float = 1.0,
+    params: Mapping[str, Any] | None = None,
+    vectorized: bool = False,
+) -> Kernel:
+    """Turn what a user passed as ``kernel=`` into a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, callable, or a kernel object of scikit-learn's Gaussian processes
+        ``"rbf"``, ``"poly"`` or ``"polynomial"``, ``"linear"``, ``"laplacian"``, ``"sigmoid"``, ``"cosine"``,
+        ``"chi2"``, ``"additive_chi2"``, ``"precomputed"``.
+    X : array-like of shape (n, d), optional
+        The training rows, where the default gamma needs them.
+    gamma : float, "scale", "auto" or None, default=None
+        As in scikit-learn: ``"scale"`` is 1 / (d · var(X)), ``"auto"`` and ``None`` are 1 / d (1 for chi2).
+    degree : int, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1.0
+        Offset of the polynomial and sigmoid kernels.
+    params : mapping or None, default=None
+        Further keyword arguments of a callable.
+    vectorized : bool, default=False
+        Whether a callable takes two matrices (as in scikit-learn's SVMs) or two rows (as in its KernelRidge).
+
+    Returns
+    -------
+    Kernel
+        The kernel.
+
+    Examples
+    --------
+    >>> from gramian.kernels import resolve
+    >>> resolve("rbf", gamma=2.0)
+    RBF(0.5)
+    """
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, type) and issubclass(kernel, Kernel):
+        raise TypeError(f"kernel must be a value, got the class {kernel.__name__}; write {kernel.__name__}().")
+    if isinstance(kernel, str):
+        if kernel not in _NAMED:
+            raise ValueError(f"unknown kernel {kernel!r}; {nearest(kernel, [*_NAMED, *known_kernels()])}")
+        return _NAMED[kernel](lambda default=None: resolve_gamma(gamma, X, default), degree, coef0)
+    if _is_sklearn(kernel):
+        return from_sklearn(kernel, None if X is None else np.shape(X)[1])
+    if callable(kernel):
+        return Callable(_with_params(kernel, dict(params or {})), vectorized)
+    raise TypeError(f"kernel must be a Kernel, a name, or a callable; got {kernel!r} of type {type(kernel).__name__}.")
+
+
+def names() -> list[str]:
+    """Return the names that ``resolve`` knows.
+
+    Returns
+    -------
+    list of str
+        In alphabetical order.
+    """
+    return sorted(_NAMED)
+
+
+def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = None) -> float:
+    """Return gamma as a number, by scikit-learn's rules.
+
+    Parameters
+    ----------
+    gamma : float, "scale", "auto" or None
+        What was asked for.
+    X : array-like of shape (n, d)
+        The training rows.
+    default : float or None
+        The value of ``None``, where it is not 1 / d.
+
+    Returns
+    -------
+    float
+        A number >= 0.
+    """
+    if gamma is None and default is not None:
+        return default
+    if gamma is None or isinstance(gamma, str):
+        if gamma not in (None, "auto", "scale"):
+            raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}.")
+        if X is None:
+            raise ValueError(f"gamma={gamma!r} depends on the data; pass X or a number.")
+        d = np.shape(X)[1]
+        if gamma != "scale":
+            return 1.0 / d
+        spread = _variance(X)
+        return 1.0 / (d * spread) if spread > 0 else 1.0
+    value = float(gamma)
+    if not 0 <= value < math.inf:
+        raise ValueError(f"gamma must be finite and >= 0, got {gamma!r}.")
+    return value
+
+
+def _variance(X: Any) -> float:
+    if is_sparse(X):
+        return float(X.multiply(X).mean() - X.mean() ** 2)
+    return float(np.var(np.asarray(X), dtype=np.float64))
+
+
+def _rbf(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
+    value = gamma()
+    return RBF(1.0 / math.sqrt(2.0 * value)) if value > 0 else Constant(1.0)
+
+
+def _laplacian(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
+    value = gamma()
+    return Laplace(1.0 / value) if value > 0 else Constant(1.0)
+
+
+def _poly(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
+    if coef0 < 0:
+        raise ValueError(f"coef0 must be >= 0 for the polynomial kernel to be a kernel, got {coef0!r}.")
+    if degree == 0:
+        return Constant(1.0)
+    value = gamma()
+    return Polynomial(degree, value, coef0) if value > 0 else Constant(coef0**degree)  # type: ignore[arg-type]
+
+
+def _sigmoid(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
+    value = gamma()
+    if value == 0:
+        raise ValueError("gamma must be > 0 for the sigmoid kernel, got 0.")
+    return Sigmoid(value, float(coef0))
+
+
+_NAMED: dict[str, Fn[[Fn[..., float], float, float], Kernel]] = {
+    "rbf": _rbf,
+    "poly": _poly,
+    "polynomial": _poly,
+    "laplacian": _laplacian,
+    "sigmoid": _sigmoid,
+    "linear": lambda gamma, degree, coef0: Linear(),
+    "cosine": lambda gamma, degree, coef0: Linear().normalized(),
+    "chi2": lambda gamma, degree, coef0: Chi2(gamma(1.0)),
+    "additive_chi2": lambda gamma, degree, coef0: AdditiveChi2(),
+    "precomputed": lambda gamma, degree, coef0: Precomputed(),
+}
+
+
+def _with_params(f: Fn[..., Any], params: dict[str, Any]) -> Fn[[Any, Any], Any]:
+    if not params:
+        return f
+    return lambda x, z: f(x, z, **params)
+
+
+# ---- scikit-learn's kernel objects --------------------------------------------------------------------------------
+
+
+def _is_sklearn(kernel: Any) -> bool:
+    return type(kernel).__module__ == "sklearn.gaussian_process.kernels" and hasattr(kernel, "theta")
+
+
+def from_sklearn(kernel: Any, d: int | None = None) -> Kernel:
+    """Translate a kernel of ``sklearn.gaussian_process.kernels``, bounds included.
+
+    Parameters
+    ----------
+    kernel : sklearn.gaussian_process.kernels.Kernel
+        What to translate.
+    d : int or None
+        Number of inputs, where it is known.
+
+    Returns
+    -------
+    Kernel
+        The same function of two rows.
+    """
+    translate = _TRANSLATED.get(type(kernel).__name__)
+    if translate is None:
+        raise TypeError(f"scikit-learn's {type(kernel).__name__} has no counterpart here; {nearest('', _TRANSLATED)}")
+    return translate(kernel, d)
+
+
+def _bounds(bounds: Any) -> Bounds:
+    if isinstance(bounds, str):
+        return bounds
+    rows = np.unique(np.atleast_2d(bounds), axis=0)
+    if len(rows) > 1:
+        raise ValueError("scikit-learn kernels with different bounds per lengthscale have no counterpart here.")
+    return float(rows[0, 0]), float(rows[0, 1])
+
+
+def _scale(kernel: Any) -> Any:
+    return np.asarray(kernel.length_scale, dtype=np.float64).tolist()
+
+
+def _dot_product(kernel: Any, d: int | None) -> Kernel:
+    bounds = _bounds(kernel.sigma_0_bounds)
+    squared = bounds if isinstance(bounds, str) else (bounds[0] ** 2, bounds[1] ** 2)
+    return Linear() + Constant(kernel.sigma_0**2, squared)
+
+
+def _exp_sine_squared(kernel: Any, d: int | None) -> Kernel:
+    if d is not None and d > 1:
+        raise ValueError(
+            f"ExpSineSquared of the Euclidean distance is no kernel for {d} inputs; "
+            "use gramian's Periodic, which multiplies one periodic kernel per input."
+        )
+    bounds = _bounds(kernel.length_scale_bounds), _bounds(kernel.periodicity_bounds)
+    return Periodic(kernel.length_scale, kernel.periodicity, *bounds)
+
+
+def _pairwise(kernel: Any, d: int | None) -> Kernel:
+    params = dict(kernel.pairwise_kernels_kwargs or {})
+    known = {name: params.pop(name) for name in ("degree", "coef0") if name in params}
+    return resolve(kernel.metric, gamma=kernel.gamma, params=params, **known)
+
+
+def _refuse_compound(kernel: Any, d: int | None) -> Kernel:
+    raise TypeError("scikit-learn's CompoundKernel is a list of kernels, one per class; pass one kernel.")
+
+
+_TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
+    "RBF": lambda k, d: RBF(_scale(k), _bounds(k.length_scale_bounds)),
+    "Matern": lambda k, d: Matern(_scale(k), k.nu, _bounds(k.length_scale_bounds)),
+    "RationalQuadratic": lambda k, d: RationalQuadratic(
+        k.length_scale, k.alpha, _bounds(k.length_scale_bounds), _bounds(k.alpha_bounds)
+    ),
+    "ExpSineSquared": _exp_sine_squared,
+    "DotProduct": _dot_product,
+    "ConstantKernel": lambda k, d: Constant(k.constant_value, _bounds(k.constant_value_bounds)),
+    "WhiteKernel": lambda k, d: White(k.noise_level, _bounds(k.noise_level_bounds)),
+    "Sum": lambda k, d: from_sklearn(k.k1, d) + from_sklearn(k.k2, d),
+    "Product": lambda k, d: from_sklearn(k.k1, d) * from_sklearn(k.k2, d),
+    "Exponentiation": lambda k, d: from_sklearn(k.kernel, d) ** k.exponent,
+    "PairwiseKernel": _pairwise,
+    "CompoundKernel": _refuse_compound,
+}
