@@ -52,6 +52,14 @@ def test_constant_columns_are_named(covariance_type):
         assert_allclose(fitted.covariances_[..., 1, 1], 1e-6)
 
 
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag"])
+def test_constant_columns_without_regularisation_are_a_named_error(covariance_type):
+    X = clusters(200)
+    X[:, 1] = 0.1
+    with pytest.raises(ValueError, match="without variance in columns 1"):
+        GaussianMixture(2, covariance_type=covariance_type, reg_covar=0, random_state=0).fit(X)
+
+
 @pytest.mark.parametrize("init_params", STARTS)
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_fewer_distinct_rows_than_components(covariance_type, init_params):

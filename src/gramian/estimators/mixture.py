@@ -21,9 +21,10 @@ from gramian.estimators.mixture_report import certificate, degeneracies
 from gramian.estimators.restore import restored_on_failure
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.blocks import Rows, Workers
-from gramian.solvers.covariances import COVARIANCE_TYPES, Family, Floats, family
+from gramian.solvers.covariances import COVARIANCE_TYPES, family
 from gramian.solvers.em import Solution, em
 from gramian.solvers.expectation import labels, log_density, posterior
+from gramian.solvers.family import Family, Floats
 from gramian.solvers.gaussians import Mixture
 
 __all__ = ["GaussianMixture"]

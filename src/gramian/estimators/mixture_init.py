@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_array
 from threadpoolctl import threadpool_limits
 
 from gramian.solvers.blocks import Block, Rows, Workers
-from gramian.solvers.covariances import Family, Floats
 from gramian.solvers.em import maximise, refine
 from gramian.solvers.expectation import Statistics, tally
+from gramian.solvers.family import Family, Floats
 from gramian.solvers.gaussians import Mixture
 
 __all__ = ["INIT_PARAMS", "given_parameters", "start"]
@@ -47,6 +47,14 @@ def given_parameters(
     -------
     dict
         Those fields of a ``Mixture`` that follow from what was given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.mixture_init import given_parameters
+    >>> from gramian.solvers.covariances import family
+    >>> given_parameters(family("diag", 2, 1), np.zeros(1), [0.25, 0.75], None, None)
+    {'weights': array([0.25, 0.75])}
     """
     given: dict[str, Any] = {}
     if weights is not None:
@@ -91,6 +99,18 @@ def start(
     -------
     Mixture
         Seen from the rows' centre.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.mixture_init import start
+    >>> from gramian.solvers.blocks import Rows, Workers
+    >>> from gramian.solvers.covariances import family
+    >>> rows = Rows.of(np.array([[0.0], [1.0], [7.0], [8.0]]))
+    >>> with Workers(1) as workers:
+    ...     drawn = start(rows, family("diag", 2, 1), "kmeans", {}, 0.0, np.random.RandomState(0), workers)
+    >>> np.sort(rows.centre + drawn.means, axis=0).ravel()
+    array([0.5, 7.5])
     """
     if {"weights", "means", "factors"} <= given.keys():
         return Mixture(family, **given)
@@ -196,4 +216,4 @@ def _checked_weights(values: ArrayLike, family: Family) -> Floats:
     # Rounding of float32, in which the weights may have come.
     if abs(weights.sum() - 1) > 1e-6:
         raise ValueError(f"The parameter 'weights' should be normalized, but got sum(weights) = {weights.sum():.5f}")
-    return weights
+    return weights / weights.sum()

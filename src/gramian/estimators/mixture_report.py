@@ -32,6 +32,18 @@ def degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
     -------
     list of str
         A sentence for each kind.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.mixture_report import degeneracies
+    >>> from gramian.solvers.blocks import Rows
+    >>> from gramian.solvers.covariances import family
+    >>> from gramian.solvers.gaussians import Mixture
+    >>> rows = Rows.of(np.array([[0.0, 3.0], [1.0, 3.0]]))
+    >>> fitted = Mixture.of(family("diag", 1, 2), np.ones(1), np.zeros((1, 2)), np.array([[0.25, 1e-6]]))
+    >>> degeneracies(fitted, rows, reg_covar=1e-6)
+    ['column 1 is constant: reg_covar=1e-06 is all the variance there.']
     """
     constant = rows.reach == 0
     live = mixture.weights > 0
@@ -39,25 +51,13 @@ def degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
     # At least half of a variance of up to twice reg_covar is reg_covar.
     flat = live & (np.min(variances, axis=1, initial=np.inf) <= 2 * reg_covar)
     point = flat & (np.max(variances, axis=1, initial=0.0) <= 2 * reg_covar)
-    regularised = f"reg_covar={reg_covar:g}, or little more"
+    most = f"reg_covar={reg_covar:g} is most of the variance"
+    remedy = "lower n_components, raise reg_covar, or scale X"
     found = [
-        ("column", constant, f"constant: its variance is reg_covar={reg_covar:g}; drop it"),
-        (
-            "component",
-            ~live,
-            "empty: it has weight 0 and stands over all samples; lower n_components or start elsewhere",
-        ),
-        (
-            "component",
-            point,
-            f"collapsed to a point: its variance is {regularised}; lower n_components, raise reg_covar, or scale X",
-        ),
-        (
-            "component",
-            flat & ~point,
-            f"flat: in some direction its variance is {regularised}; lower n_components, raise reg_covar, choose a "
-            "simpler covariance_type, or scale X",
-        ),
+        ("column", constant, f"constant: reg_covar={reg_covar:g} is all the variance there"),
+        ("component", ~live, "empty: of weight 0, spread over all samples; lower n_components, or start elsewhere"),
+        ("component", point, f"collapsed to a point: {most}; {remedy}"),
+        ("component", flat & ~point, f"flat: {most} in some direction; {remedy}, or choose a simpler covariance_type"),
     ]
     return [f"{_subject(noun, which)} {state}." for noun, which, state in found if np.any(which)]
 
@@ -81,6 +81,14 @@ def certificate(solution: Solution, notes: Iterable[str], hard: bool, seconds: f
     Certificate
         Of kind "evidence"; ``primal`` is the log-likelihood per sample, ``dual`` the bound below it, and ``violation``
         the norm of the gradient.
+
+    Examples
+    --------
+    >>> from gramian.estimators.mixture_report import certificate
+    >>> from gramian.solvers.em import Evidence, Solution
+    >>> solution = Solution(None, -1.0, 1e-9, 0.0, (Evidence(-1.0, -1.0, 0.0),), (-1.0,), True, False)
+    >>> certificate(solution, [], hard=False, seconds=0.1).converged
+    True
     """
     return Certificate(
         kind="evidence",

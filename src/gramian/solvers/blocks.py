@@ -6,7 +6,6 @@ whatever the number of threads.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from gramian.solvers.covariances import Floats
+from gramian.gram.tiles import worker_count
+from gramian.solvers.family import Floats
 
 __all__ = ["Block", "Rows", "Scratch", "Workers"]
 
@@ -80,6 +80,12 @@ class Block:
         How many tiles.
     size : int
         Rows of a tile.
+
+    Examples
+    --------
+    >>> from gramian.solvers.blocks import Block
+    >>> Block(start=10, tiles=2, size=5).rows
+    slice(10, 20, None)
     """
 
     start: int
@@ -208,7 +214,7 @@ class Workers:
     Parameters
     ----------
     n_jobs : int or None, default=None
-        How many threads; ``None`` or -1 for as many as the process may use cores, -2 for one less, and so on.
+        How many threads; ``None`` for one on each core that the process may use.
 
     Examples
     --------
@@ -219,7 +225,7 @@ class Workers:
     """
 
     def __init__(self, n_jobs: int | None = None) -> None:
-        self.n_jobs = _threads(n_jobs)
+        self.n_jobs = worker_count(n_jobs)
         self._scratch = Scratch()
         self._held = ExitStack()
         self._pool: ThreadPoolExecutor | None = None
@@ -259,15 +265,6 @@ class Workers:
             yield from map(run, blocks)
         else:
             yield from self._pool.map(run, blocks)
-
-
-def _threads(n_jobs: int | None) -> int:
-    if n_jobs == 0:
-        raise ValueError("n_jobs must not be 0; use None for all cores, or the number of threads.")
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if n_jobs is None:
-        return cores
-    return n_jobs if n_jobs > 0 else max(1, cores + 1 + n_jobs)
 
 
 @cache

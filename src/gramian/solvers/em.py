@@ -29,8 +29,9 @@ import numpy as np
 
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.blocks import Rows, Workers
-from gramian.solvers.covariances import EPS, Floats, quadratics
+from gramian.solvers.covariances import quadratics
 from gramian.solvers.expectation import ROUNDING, Statistics, expect
+from gramian.solvers.family import EPS, Floats
 from gramian.solvers.gaussians import Mixture
 
 __all__ = ["Evidence", "Solution", "em", "gradient_norm", "maximise", "refine"]
@@ -200,6 +201,17 @@ def maximise(statistics: Statistics, reg_covar: float) -> Mixture:
     -------
     Mixture
         An empty component has weight zero, and the mean and spread of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.covariances import family
+    >>> from gramian.solvers.em import maximise
+    >>> from gramian.solvers.expectation import Statistics
+    >>> sums = np.array([[2.0, 6.0, 20.0]])  # of 1, x and x² over the rows 2 and 4
+    >>> fitted = maximise(Statistics(family("diag", 1, 1), np.zeros((1, 1)), sums), reg_covar=0.0)
+    >>> fitted.means, fitted.covariances
+    (array([[3.]]), array([[1.]]))
     """
     covariances = statistics.family.covariances(statistics.second, statistics.weights, reg_covar)
     return Mixture.of(statistics.family, statistics.weights, statistics.means, covariances)
@@ -225,6 +237,17 @@ def refine(
         The parameters.
     statistics : Statistics
         Those that they were made of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.covariances import family
+    >>> from gramian.solvers.em import refine
+    >>> from gramian.solvers.expectation import Statistics
+    >>> sums = np.array([[2.0, 6.0, 20.0]])
+    >>> statistics = Statistics(family("diag", 1, 1), np.zeros((1, 1)), sums)
+    >>> refine(statistics, 0.0, again=lambda origin: statistics)[1] is statistics
+    True
     """
     try:
         mixture = maximise(statistics, reg_covar)
@@ -257,6 +280,16 @@ def gradient_norm(statistics: Statistics, mixture: Mixture, reg_covar: float) ->
     -------
     float
         ``Σ_k |π_k' - π_k| + π_k' (‖Pᵀ(μ_k' - μ_k)‖ + ½ ‖Pᵀ Σ_k' P - I‖)``, with primes for what the statistics say.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.covariances import family
+    >>> from gramian.solvers.em import gradient_norm, maximise
+    >>> from gramian.solvers.expectation import Statistics
+    >>> statistics = Statistics(family("diag", 1, 1), np.zeros((1, 1)), np.array([[2.0, 6.0, 20.0]]))
+    >>> gradient_norm(statistics, maximise(statistics, 0.0), 0.0)
+    0.0
     """
     family, weights = mixture.family, statistics.weights
     shifts = statistics.means - mixture.means
@@ -307,5 +340,4 @@ def _rounding(rows: Rows, mixture: Mixture) -> float:
     # An error of eps · √magnitude in a whitened coordinate, times a coordinate of size one.
     residuals = EPS * math.sqrt(mixture.family.n_features * mixture.magnitude(rows.reach))
     # A covariance near to singular misses the maximum by as much as its factor misses it, and the value by the square.
-    factors = 10 * mixture.family.departure(mixture.stacked, mixture.covariances)
-    return residuals + float(mixture.weights @ factors**2)
+    return residuals + float(mixture.weights @ (10 * mixture.departures) ** 2)

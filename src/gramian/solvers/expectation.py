@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.solvers.blocks import Block, Rows, Scratch, Workers
-from gramian.solvers.covariances import EPS, Family, Floats, quadratics
+from gramian.solvers.covariances import quadratics
+from gramian.solvers.family import EPS, Family, Floats
 from gramian.solvers.gaussians import LOG_ZERO, Mixture
 
 __all__ = ["ROUNDING", "Assignment", "Statistics", "expect", "labels", "log_density", "posterior", "tally"]
@@ -190,6 +191,17 @@ def tally(
     -------
     Statistics
         Without likelihood and entropy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.blocks import Rows, Workers
+    >>> from gramian.solvers.covariances import family
+    >>> from gramian.solvers.expectation import tally
+    >>> rows = Rows(np.array([[2.0], [4.0]]), np.zeros(1))
+    >>> with Workers(1) as workers:
+    ...     tally(rows, family("diag", 1, 1), lambda block: np.ones((1, 1, 2)), workers).moments
+    array([[ 2.,  6., 20.]])
     """
     view = _View(rows, family, expanded=origin is None and _worthwhile(family))
 
@@ -215,6 +227,20 @@ def log_density(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any
         Threads.
     out : ndarray of shape (n,)
         Where to write.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.blocks import Rows, Workers
+    >>> from gramian.solvers.covariances import family
+    >>> from gramian.solvers.expectation import log_density
+    >>> from gramian.solvers.gaussians import Mixture
+    >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
+    >>> out = np.empty(2)
+    >>> with Workers(1) as workers:
+    ...     log_density(Rows(np.array([[0.0], [9.0]]), np.zeros(1)), two, workers, out)
+    >>> out.round(3)
+    array([ -1.419, -33.612])
     """
 
     def write(block: Block, joint: Floats, scratch: Scratch) -> None:
@@ -237,6 +263,21 @@ def posterior(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any])
         Threads.
     out : ndarray of shape (n, K)
         Where to write.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.blocks import Rows, Workers
+    >>> from gramian.solvers.covariances import family
+    >>> from gramian.solvers.expectation import posterior
+    >>> from gramian.solvers.gaussians import Mixture
+    >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
+    >>> out = np.empty((2, 2))
+    >>> with Workers(1) as workers:
+    ...     posterior(Rows(np.array([[0.0], [9.0]]), np.zeros(1)), two, workers, out)
+    >>> out.round(3)
+    array([[0.5, 0.5],
+           [0. , 1. ]])
     """
 
     def write(block: Block, joint: Floats, scratch: Scratch) -> None:
@@ -259,6 +300,20 @@ def labels(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any]) ->
         Threads.
     out : ndarray of shape (n,)
         Where to write.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.blocks import Rows, Workers
+    >>> from gramian.solvers.covariances import family
+    >>> from gramian.solvers.expectation import labels
+    >>> from gramian.solvers.gaussians import Mixture
+    >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
+    >>> out = np.empty(2)
+    >>> with Workers(1) as workers:
+    ...     labels(Rows(np.array([[0.0], [9.0]]), np.zeros(1)), two, workers, out)
+    >>> out.round(3)
+    array([0., 1.])
     """
 
     def write(block: Block, joint: Floats, scratch: Scratch) -> None:

@@ -16,7 +16,8 @@ from functools import cached_property
 
 import numpy as np
 
-from gramian.solvers.covariances import Family, Floats, quadratics
+from gramian.solvers.covariances import quadratics
+from gramian.solvers.family import Family, Floats
 
 __all__ = ["Mixture"]
 
@@ -109,6 +110,11 @@ class Mixture:
         """``tr Σ_k⁻¹``, ``(K,)``."""
         traces: Floats = np.sum(self.stacked**2, axis=tuple(range(1, self.stacked.ndim)))
         return traces
+
+    @cached_property
+    def departures(self) -> Floats:
+        """``‖P_kᵀ Σ_k P_k - I‖``, ``(K,)``: how far rounding has put factors off."""
+        return self.family.departure(self.stacked, self.covariances)
 
     def whiten(self, vectors: Floats) -> Floats:
         """Return ``P_kᵀ v_k`` for one vector of each component.
