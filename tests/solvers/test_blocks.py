@@ -17,7 +17,7 @@ from gramian.solvers.blocks import BLOCK_ROWS, Rows, Scratch, Workers
 
 @given(n=st.integers(1, 40_000), width=st.integers(1, 100_000))
 def test_blocks_are_a_partition_in_order(n, width):
-    blocks = Rows(np.empty((n, 0)), np.empty(0)).blocks(width)
+    blocks = Rows(np.empty((n, 0)), np.empty(0), np.empty(0)).blocks(width)
     assert [block.rows.start for block in blocks] == [0, *(block.rows.stop for block in blocks[:-1])]
     assert blocks[-1].rows.stop == n
     assert all(0 < block.rows.stop - block.rows.start <= max(BLOCK_ROWS, 64) for block in blocks)

@@ -99,7 +99,7 @@ def test_a_density_integrates_to_one(covariance_type, workers):
     )
     grid = np.linspace(-15, 15, 4001)[:, None]
     values = np.empty(len(grid))
-    log_density(Rows(grid, np.zeros(1)), mixture, workers, values)
+    log_density(Rows.of(grid, centre=np.zeros(1)), mixture, workers, values)
     assert np.trapezoid(np.exp(values), grid[:, 0]) == pytest.approx(1, abs=1e-10)
 
 
@@ -109,7 +109,7 @@ def test_a_density_integrates_to_one(covariance_type, workers):
 @pytest.mark.parametrize("covariance_type", TYPES)
 def test_statistics_of_parts_add_up_to_those_of_the_whole(covariance_type, form, workers):
     rows, mixture, X, w = problem(covariance_type)
-    parts = [Rows(X[part], rows.centre, w[part]) for part in (slice(0, 20), slice(20, 21), slice(21, None))]
+    parts = [Rows.of(X[part], w[part], rows.centre) for part in (slice(0, 20), slice(20, 21), slice(21, None))]
     whole = expect(rows, mixture, workers)
     first, second, third = (expect(part, mixture, workers) for part in parts)
     total = first + second + third
@@ -199,7 +199,7 @@ def test_moments_that_cancel_are_taken_again(workers):
 
 def test_rows_at_infinity_have_no_nan(workers):
     rows, mixture, _, _ = problem("full")
-    away = Rows(np.array([[1e300, 0, 0], [1e200, -1e200, 0]]), rows.centre)
+    away = Rows.of(np.array([[1e300, 0, 0], [1e200, -1e200, 0]]), centre=rows.centre)
     densities, q = np.empty(2), np.empty((2, 3))
     log_density(away, mixture, workers, densities)
     posterior(away, mixture, workers, q)

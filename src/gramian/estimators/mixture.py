@@ -460,7 +460,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         centre = self.weights_.astype(np.float64) @ self.means_.astype(np.float64)
-        return Rows(X, centre), self._mixture(centre)
+        return Rows.of(X, centre=centre), self._mixture(centre)
 
     def _mixture(self, centre: Floats) -> Mixture:
         """The fitted mixture in float64, seen from a centre."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -108,6 +108,8 @@ class Rows:
         Float32 or float64.
     centre : ndarray of shape (d,)
         Subtracted in float64, so that moments do not cancel.
+    reach : ndarray of shape (d,)
+        The largest distance from the centre along each axis.
     weights : ndarray of shape (n,) or None, default=None
         Weights of the rows; ``None`` for one each.
 
@@ -115,17 +117,19 @@ class Rows:
     --------
     >>> import numpy as np
     >>> from gramian.solvers.blocks import Rows
-    >>> Rows.of(np.array([[1.0, 2.0], [3.0, 2.0]])).centre
-    array([2., 2.])
+    >>> rows = Rows.of(np.array([[1.0, 2.0], [3.0, 2.0]]))
+    >>> rows.centre, rows.reach
+    (array([2., 2.]), array([1., 0.]))
     """
 
     X: NDArray[Any]
     centre: Floats
+    reach: Floats
     weights: Floats | None = None
 
     @classmethod
-    def of(cls, X: NDArray[Any], weights: Floats | None = None) -> Self:
-        """Return the rows seen from their mean.
+    def of(cls, X: NDArray[Any], weights: Floats | None = None, centre: Floats | None = None) -> Self:
+        """Return rows seen from a centre.
 
         Parameters
         ----------
@@ -133,19 +137,18 @@ class Rows:
             Float32 or float64.
         weights : ndarray of shape (n,) or None, default=None
             Weights of the rows.
+        centre : ndarray of shape (d,) or None, default=None
+            Where from; ``None`` for their mean, which of a constant column is its value exactly.
 
         Returns
         -------
         Rows
-            Where a column is constant, its centre is that value exactly.
+            With their reach.
         """
-        return cls(X, np.clip(X.mean(axis=0, dtype=np.float64), X.min(axis=0), X.max(axis=0)), weights)
-
-    @cached_property
-    def reach(self) -> Floats:
-        """The largest distance from the centre along each axis, ``(d,)``."""
-        reach: Floats = np.maximum(self.X.max(axis=0) - self.centre, self.centre - self.X.min(axis=0))
-        return reach
+        low, high = X.min(axis=0), X.max(axis=0)
+        if centre is None:
+            centre = np.clip(X.mean(axis=0, dtype=np.float64), low, high)
+        return cls(X, centre, np.maximum(high - centre, centre - low), weights)
 
     def blocks(self, width: int) -> list[Block]:
         """Return a partition of the rows.

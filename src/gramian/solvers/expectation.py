@@ -198,7 +198,7 @@ def tally(
     >>> from gramian.solvers.blocks import Rows, Workers
     >>> from gramian.solvers.covariances import family
     >>> from gramian.solvers.expectation import tally
-    >>> rows = Rows(np.array([[2.0], [4.0]]), np.zeros(1))
+    >>> rows = Rows.of(np.array([[2.0], [4.0]]), centre=np.zeros(1))
     >>> with Workers(1) as workers:
     ...     tally(rows, family("diag", 1, 1), lambda block: np.ones((1, 1, 2)), workers).moments
     array([[ 2.,  6., 20.]])
@@ -238,7 +238,7 @@ def log_density(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any
     >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
     >>> out = np.empty(2)
     >>> with Workers(1) as workers:
-    ...     log_density(Rows(np.array([[0.0], [9.0]]), np.zeros(1)), two, workers, out)
+    ...     log_density(Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1)), two, workers, out)
     >>> out.round(3)
     array([ -1.419, -33.612])
     """
@@ -274,7 +274,7 @@ def posterior(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any])
     >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
     >>> out = np.empty((2, 2))
     >>> with Workers(1) as workers:
-    ...     posterior(Rows(np.array([[0.0], [9.0]]), np.zeros(1)), two, workers, out)
+    ...     posterior(Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1)), two, workers, out)
     >>> out.round(3)
     array([[0.5, 0.5],
            [0. , 1. ]])
@@ -311,7 +311,7 @@ def labels(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any]) ->
     >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
     >>> out = np.empty(2)
     >>> with Workers(1) as workers:
-    ...     labels(Rows(np.array([[0.0], [9.0]]), np.zeros(1)), two, workers, out)
+    ...     labels(Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1)), two, workers, out)
     >>> out.round(3)
     array([0., 1.])
     """
