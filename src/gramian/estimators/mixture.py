@@ -272,7 +272,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             Of the dtype of X.
         """
         rows, mixture = self._evaluated(X)
-        out = np.empty((len(rows.X), self.n_components), dtype=rows.X.dtype)
+        out = np.empty((len(rows.X), len(mixture.weights)), dtype=rows.X.dtype)
         with Workers(self.n_jobs) as workers:
             posterior(rows, mixture, workers, out)
         return out
@@ -370,11 +370,11 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         if n_samples < 1:
             raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
         rng = check_random_state(self.random_state)
-        weights = self.weights_.astype(np.float64)
-        counts = rng.multinomial(n_samples, weights / weights.sum())
-        spreads = self._family().stack(self.covariances_)
-        drawn = [_normal(rng, *part) for part in zip(self.means_, spreads, counts, strict=True)]
-        return np.vstack(drawn), np.repeat(np.arange(self.n_components), counts)
+        mixture = self._mixture(centre=np.zeros(self.means_.shape[1]))
+        counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
+        spreads = mixture.family.stack(mixture.covariances)
+        drawn = [_normal(rng, *component) for component in zip(mixture.means, spreads, counts, strict=True)]
+        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
 
     def _training_rows(self, X: NDArray[Any], sample_weight: ArrayLike | None) -> Rows:
         weights = None
@@ -418,9 +418,9 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         """Mixtures to start from, each with the objective that was reached there before."""
         given = given_parameters(kind, rows.centre, self.weights_init, self.means_init, self.precisions_init)
         if self.warm_start and hasattr(self, "converged_"):
-            if self._family() != kind:
+            if self.covariances_.shape != kind.shape:
                 raise ValueError(
-                    f"warm_start goes on from covariances of shape {self._family().shape}, but n_components, "
+                    f"warm_start goes on from covariances of shape {self.covariances_.shape}, but n_components, "
                     f"n_features and covariance_type now ask for {kind.shape}; keep them, or set warm_start=False."
                 )
             yield self._mixture(rows.centre), self.lower_bound_
@@ -466,13 +466,11 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         """The fitted mixture in float64, seen from a centre."""
         learned = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
         weights, means, covariances, factors = (np.asarray(values, dtype=np.float64) for values in learned)
-        return Mixture(self._family(), weights, means - centre, covariances, factors)
-
-    def _family(self) -> Family:
-        return family(self.covariance_type, *self.means_.shape)
+        return Mixture(family(self.covariance_type, *means.shape), weights, means - centre, covariances, factors)
 
     def _n_parameters(self) -> int:
-        return self._family().n_parameters + self.means_.size + self.n_components - 1
+        K, d = self.means_.shape
+        return family(self.covariance_type, K, d).n_parameters + K * d + K - 1
 
     def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
         """Log-likelihood per sample, and the number of samples."""
