@@ -14,7 +14,7 @@ from mixtures import STARTS, TYPES, clusters, quietly, starting_parameters
 # -- weights ---------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(
     seed=st.integers(0, 10**6),
     covariance_type=st.sampled_from(TYPES),
@@ -61,7 +61,7 @@ def test_weights_that_make_no_sense_are_refused(wrong):
 # -- laws ------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=25)
+@settings(max_examples=25, deadline=None)
 @given(seed=st.integers(0, 10**6), covariance_type=st.sampled_from(TYPES), shift=st.floats(-1e4, 1e4))
 def test_order_and_origin_of_rows_do_not_matter(seed, covariance_type, shift):
     X = clusters(80, seed=seed)

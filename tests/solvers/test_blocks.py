@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from threadpoolctl import threadpool_info
@@ -15,6 +15,7 @@ from threadpoolctl import threadpool_info
 from gramian.solvers.blocks import BLOCK_ROWS, Rows, Scratch, Workers
 
 
+@settings(deadline=None)
 @given(n=st.integers(1, 40_000), width=st.integers(1, 100_000))
 def test_blocks_are_a_partition_in_order(n, width):
     blocks = Rows(np.empty((n, 0)), np.empty(0), np.empty(0)).blocks(width)
