@@ -106,6 +106,8 @@ class Comparison:
         Where the data came from; ``Split.source`` for a set that was loaded.
     repeats : int, default=5
         Timed calls of each, after the warm-up.
+    once : bool, default=False
+        Whether each is called just once, timed, without a warm-up: for jobs of minutes.
     snippets : (str, str) or None, default=None
         Python source that does ours and the peer's job from nothing; each is run in a process of its own, whose peak
         memory is reported.
@@ -118,6 +120,7 @@ class Comparison:
     quality: Callable[[Any, Any], str] = max_difference
     data: str = "synthetic"
     repeats: int = 5
+    once: bool = False
     snippets: tuple[str, str] | None = None
 
 
@@ -204,11 +207,13 @@ def measure(case_name: str, comparison: Comparison, repeats: int | None = None) 
     Row
         Times, quality, peaks.
     """
-    quality = comparison.quality(comparison.ours(), comparison.peer())
-    ours, peer = [], []
-    for _ in range(repeats or comparison.repeats):
-        ours.append(_timed(comparison.ours))
-        peer.append(_timed(comparison.peer))
+    (first, a), (second, b) = _timed(comparison.ours), _timed(comparison.peer)
+    quality = comparison.quality(a, b)
+    del a, b
+    ours, peer = ([first], [second]) if comparison.once else ([], [])
+    for _ in range(0 if comparison.once else repeats or comparison.repeats):
+        ours.append(_timed(comparison.ours)[0])
+        peer.append(_timed(comparison.peer)[0])
     peaks = [peak_memory(snippet) for snippet in comparison.snippets] if comparison.snippets else [None, None]
     return Row(
         case=case_name,
@@ -357,14 +362,12 @@ def run(names: list[str], console: Console, repeats: int | None = None) -> list[
     return rows
 
 
-def _timed(job: Callable[[], Any]) -> float:
-    """Seconds for one call; the result is freed, and the garbage collected, off the clock."""
+def _timed(job: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds for one call, and what it returned; the garbage is collected off the clock."""
     gc.collect()
     start = time.perf_counter()
     result = job()
-    seconds = time.perf_counter() - start
-    del result
-    return seconds
+    return time.perf_counter() - start, result
 
 
 def _seconds(value: float) -> str:

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from gramian.certificates import Certificate
-from gramian.kernels import Precomputed
+from gramian.kernels import Kernel, Precomputed
 
 __all__ = ["COMMON", "is_precomputed", "kernel_tags", "warn_unless_converged"]
 
@@ -26,7 +26,7 @@ COMMON: dict[str, list[Any]] = {
 
 
 def is_precomputed(kernel: Any) -> bool:
-    """Tell whether X will be a Gram matrix.
+    """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it.
 
     Parameters
     ----------
@@ -38,7 +38,9 @@ def is_precomputed(kernel: Any) -> bool:
     bool
         The answer.
     """
-    return isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed")
+    if isinstance(kernel, Kernel):
+        return isinstance(kernel, Precomputed) or any(map(is_precomputed, kernel.children))
+    return isinstance(kernel, str) and kernel == "precomputed"
 
 
 def kernel_tags(tags: Any, kernel: Any) -> Any:

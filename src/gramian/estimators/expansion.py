@@ -15,9 +15,9 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, validate_data
 
-from gramian.estimators.base import COMMON, kernel_tags
+from gramian.estimators.base import COMMON, is_precomputed, kernel_tags
 from gramian.gram import Gram
-from gramian.kernels import Kernel, Precomputed, resolve
+from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import objects
 from gramian.rkhs import Function
 from gramian.solvers.singular import check_symmetric
@@ -148,7 +148,7 @@ def rows_of(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:
     """
     if np.array_equal(rows, np.arange(_num_samples(X))):
         return X
-    return X[rows][:, rows] if isinstance(kernel, Precomputed) else X[rows]
+    return X[rows][:, rows] if is_precomputed(kernel) else X[rows]
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramian.kernels.arrays import Array, asarray, copy, is_foreign, is_sparse, matmul, namespace, store
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.parameters import natural
-from gramian.kernels.points import Points, identities, objects, vectors
+from gramian.kernels.points import Points, identities, is_table, objects, vectors
 
 __all__ = ["Callable", "Precomputed", "Spectrum", "WordCount"]
 
@@ -212,7 +212,7 @@ class Callable(Kernel):
         return Points((left,), a), Points((right,), b)
 
     def _rows(self, X: Any, name: str) -> Any:
-        if len(np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())) == 2 or self.vectorized:
+        if is_table(X) or self.vectorized:
             return vectors(X, kernel=self.name, name=name, sparse=True)
         return objects(X, kernel=self.name, name=name)
 

@@ -16,6 +16,7 @@ __all__ = [
     "anything",
     "full",
     "identities",
+    "is_table",
     "objects",
     "pair_of_vectors",
     "put",
@@ -306,7 +307,7 @@ def anything(X: Any, Y: Any, *, kernel: str) -> tuple[Points, Points]:
     tuple of Points
         Their one part is the rows themselves.
     """
-    if _is_table(X):
+    if is_table(X):
         X, Y = pair_of_vectors(X, Y, kernel=kernel, sparse=True)
     else:
         X, Y = _mixed(X, kernel, "X"), None if Y is None else _mixed(Y, kernel, "Y")
@@ -321,7 +322,19 @@ def _mixed(X: Any, kernel: str, name: str) -> NDArray[Any]:
     return objects(X, kernel=kernel, name=name)
 
 
-def _is_table(X: Any) -> bool:
+def is_table(X: Any) -> bool:
+    """Tell whether X is a table of numbers, and not a sequence of objects.
+
+    Parameters
+    ----------
+    X : object
+        Anything with rows.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
     if is_foreign(X) or is_sparse(X):
         return True
     try:

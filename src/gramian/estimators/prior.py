@@ -1,0 +1,286 @@
+"""What the Gaussian processes share: the prior that a user's kernel stands for, and the rows it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable as Fn
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import validate_data
+
+from gramian.certificates import Certificate
+from gramian.estimators.expansion import rows_of
+from gramian.kernels import Callable, Columns, Composed, Kernel, Spectrum, WordCount, resolve
+from gramian.progress import Clock, Tick
+from gramian.solvers.hyperparameters import Optimizer, Optimum, data_starts, maximise, random_starts
+
+__all__ = ["Part", "Prior", "checked_rows", "learn", "location", "merged", "prior_kernel", "takes_objects"]
+
+SCREEN = 500
+"""Rows on which the starts compete."""
+
+
+def prior_kernel(kernel: Any, default: Kernel, X: Any = None) -> Kernel:
+    """Return the kernel that a user's ``kernel=`` stands for.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, callable, a kernel object of scikit-learn, or None
+        What was passed.
+    default : Kernel
+        What ``None`` means.
+    X : array-like of shape (n, d), optional
+        Rows, where a name needs them.
+
+    Returns
+    -------
+    Kernel
+        The prior covariance.
+    """
+    return default if kernel is None else resolve(kernel, X)
+
+
+def takes_objects(kernel: Any) -> bool:
+    """Tell whether rows may be something else than numbers.
+
+    Parameters
+    ----------
+    kernel : object
+        What the user passed, or a kernel.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    if isinstance(kernel, Composed) and isinstance(kernel.phi, Columns):
+        return takes_objects(kernel.kernel)
+    if isinstance(kernel, Kernel):
+        of_objects = (Spectrum, WordCount, Callable, Composed)
+        return isinstance(kernel, of_objects) or any(takes_objects(k) for k in kernel.children)
+    return callable(kernel) and not hasattr(kernel, "theta")
+
+
+def checked_rows(estimator: Any, *data: Any, **options: Any) -> Any:
+    """Validate X, and y where it is given, as scikit-learn does, for vectors or for objects.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose rows they are; its ``kernel`` says what they may be.
+    *data : array-like
+        X, or X and y.
+    **options : object
+        Passed on to ``validate_data``.
+
+    Returns
+    -------
+    array or tuple of arrays
+        What was given, checked.
+    """
+    if takes_objects(estimator.kernel):
+        return validate_data(estimator, *data, ensure_2d=False, dtype=None, accept_sparse="csr", **options)
+    return validate_data(estimator, *data, dtype=[np.float64, np.float32], accept_sparse="csr", **options)
+
+
+def learn(
+    kernel: Kernel,
+    evidence: Fn[..., Any],
+    screen: Fn[[Kernel], float],
+    data: tuple[Any, NDArray[np.float64]],
+    *,
+    start: str,
+    optimizer: str | Optimizer,
+    restarts: int,
+    tol: float,
+    max_iter: int,
+    rng: np.random.RandomState,
+    clock: Clock,
+    tick: Tick,
+) -> Optimum:
+    """Maximise the evidence over the free parameters of a kernel.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior, where the search begins.
+    evidence : callable
+        ``evidence(kernel, gradient=True)`` has a ``value`` and a ``gradient``.
+    screen : callable
+        A cheap evidence by which the starts compete.
+    data : tuple of X and Y
+        What the starts are taken from.
+    start : {"data", "given"}
+        Whether starts taken from the data compete with the kernel's own values.
+    optimizer : str or callable
+        ``"fmin_l_bfgs_b"``, or a user's own.
+    restarts : int
+        Further runs, from random places within the bounds.
+    tol : float
+        Relative gain of a step that ends the search.
+    max_iter : int
+        Steps of each run.
+    rng : numpy.random.RandomState
+        The source of randomness.
+    clock : Clock
+        Ends the search.
+    tick : callable
+        Told about it.
+
+    Returns
+    -------
+    Optimum
+        The best theta and its certificate.
+    """
+    starts = [kernel.theta]
+    if start == "data":
+        candidates = data_starts(kernel, *data, rng)
+        values = [screen(kernel.with_theta(theta)) for theta in candidates]
+        starts = [candidates[int(np.argmax(values))]]
+    starts += random_starts(kernel.bounds, restarts, rng)
+
+    def objective(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        at = evidence(kernel.with_theta(theta), gradient=True)
+        return at.value, at.gradient
+
+    own = None if isinstance(optimizer, str) else optimizer
+    return maximise(objective, starts, kernel.bounds, optimizer=own, tol=tol, max_iter=max_iter, clock=clock, tick=tick)
+
+
+def merged(learned: Certificate, solved: Certificate) -> Certificate:
+    """Join what the learning and the conditioning prove into one certificate.
+
+    Parameters
+    ----------
+    learned : Certificate
+        Of the hyperparameters.
+    solved : Certificate
+        Of the posterior.
+
+    Returns
+    -------
+    Certificate
+        The first, converged only where both are.
+    """
+    posterior = f"the posterior's residual is {solved.violation:.1e}, {solved.message}" if solved.message else ""
+    message = " ".join(m for m in (learned.message, posterior) if m)
+    return replace(learned, converged=learned.converged and solved.converged, seconds=solved.seconds, message=message)
+
+
+class Prior:
+    """A process that has seen no data, with the methods of a posterior.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The covariance.
+    targets : int
+        Number of targets.
+    """
+
+    def __init__(self, kernel: Kernel, targets: int) -> None:
+        self.kernel, self.targets = kernel, targets
+
+    def mean(self, X: Any) -> NDArray[np.float64]:
+        """Return zeros.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (m, t)
+            Means.
+        """
+        return np.zeros((X.shape[0], self.targets))
+
+    def variance(self, X: Any) -> NDArray[np.float64]:
+        """Return k(x, x).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Variances.
+        """
+        return np.asarray(self.kernel.diag(X))
+
+    def covariance(self, X: Any) -> NDArray[np.float64]:
+        """Return k(X, X).
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (m, m)
+            Covariances.
+        """
+        return np.asarray(self.kernel(X))
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Rows, targets and noise, to take the same rows of all three.
+
+    Parameters
+    ----------
+    X : array, CSR, or array of objects
+        Rows.
+    Y : array of shape (n, t)
+        Targets.
+    noise : float or array of shape (n,)
+        Variances.
+    kernel : Kernel
+        What compares the rows: of a Gram matrix, columns are taken too.
+    """
+
+    X: Any
+    Y: NDArray[np.float64]
+    noise: float | NDArray[np.float64]
+    kernel: Kernel
+
+    def take(self, index: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64], float | NDArray[np.float64]]:
+        """Return some rows.
+
+        Parameters
+        ----------
+        index : array of int
+            Which.
+
+        Returns
+        -------
+        tuple
+            Rows, targets, noise.
+        """
+        noise = self.noise[index] if isinstance(self.noise, np.ndarray) else self.noise
+        return rows_of(self.kernel, self.X, index), self.Y[index], noise
+
+
+def location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return mean and deviation of each target.
+
+    Parameters
+    ----------
+    y : array of shape (n,) or (n, t)
+        Targets.
+
+    Returns
+    -------
+    tuple of array
+        Means, and deviations; one where a target is constant.
+    """
+    mean, deviation = y.mean(axis=0), y.std(axis=0)
+    # Rounding leaves a constant column a deviation of a few ulps of its mean.
+    floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+    return mean, np.where(deviation > floor, deviation, 1.0)
