@@ -40,6 +40,8 @@ POLISHED = 512
 """Problems of at most this many variables are solved to machine precision."""
 NOISE = {"float32": 1e-5, "float64": 1e-9}
 """Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
+VANISHED = 1e-9
+"""Two hulls meet where their squared distance, relative to the largest k(x, x), is below this."""
 AUDIT = 64
 """Rows of the gradient that are computed anew, in full precision, before an optimum is accepted."""
 
@@ -93,6 +95,8 @@ class Solution:
         What the solution proves about itself.
     convex : bool
         Whether no direction of negative curvature was met: on these data, the kernel looked like one.
+    vanished : bool
+        Whether a task that is to be divided by ρ ended with w = 0: the hulls of the two groups meet.
     """
 
     beta: Vector
@@ -100,6 +104,7 @@ class Solution:
     multipliers: tuple[float, float]
     certificate: Certificate
     convex: bool
+    vanished: bool
 
     @property
     def unit(self) -> float:
@@ -230,7 +235,7 @@ class _Descent:
                 if not self.check_rows(fine):
                     continue
                 certificate = self.certify(tol)
-                if certificate.converged or not self.convex or fine < 1e-4 * tol:
+                if certificate.converged or not self.convex or self.vanished(self.state) or fine < 1e-4 * tol:
                     break
                 fine *= 0.3
         except _Stopped as stop:
@@ -241,7 +246,7 @@ class _Descent:
         if message and not certificate.converged:
             certificate = replace(certificate, message=message)
         multipliers = self.multipliers(self.state)
-        return Solution(self.state.beta, self.state.values, multipliers, certificate, self.convex)
+        return Solution(self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state))
 
     def rebuild(self) -> None:
         """Compute Kβ anew from every variable that is not zero; the free ones last, so that their rows stay."""
@@ -277,8 +282,9 @@ class _Descent:
         while True:
             up, down = self.slopes(state)
             violation = self.violation(state, up, down)
-            self.tick(self.steps, violation=violation)
-            if violation <= tol * self.unit(state):
+            if self.tick is not silent:
+                self.tick(self.steps, gap=self.certify(tol).gap, violation=violation)
+            if violation <= tol * self.unit(state) or self.vanished(state):
                 return
             self.check_limits()
             working = self.working_set(state, up, down, recent)
@@ -308,6 +314,13 @@ class _Descent:
             return 1.0
         first, second = self.multipliers(state)
         return max(0.5 * (first - second), 1e-7 * self.scale)
+
+    def vanished(self, state: _State) -> bool:
+        """Whether ‖w‖ is nothing beside the objects: two hulls that meet."""
+        if not self.task.scaled:
+            return False
+        mass = 0.5 * float(np.abs(state.beta).sum())
+        return float(np.dot(state.beta, state.values[state.objects])) <= VANISHED * self.scale * mass**2
 
     def check_limits(self) -> None:
         if self.clock.expired:
