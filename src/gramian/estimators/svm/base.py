@@ -116,21 +116,20 @@ class SupportVectorMachine(BaseEstimator):
             vars(self).update(before)
             raise
 
-    def _validated(self, X: Any, y: Any = None, **options: Any) -> tuple[Any, Any]:
-        """Check X and y; objects that are no rows of numbers go to the kernel as they are."""
+    def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """Check X, and y where there is one; objects that are no rows of numbers go to the kernel as they are."""
+        alone = isinstance(y, str)
         if self._takes_objects(X):
-            return X, y
-        keywords = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", **options}
-        if y is None:
-            X = validate_data(self, X, **keywords)
-        else:
-            X, y = validate_data(self, X, y, **keywords)
-        if keywords.get("reset", True) and is_precomputed(self.kernel) and X.shape[0] != X.shape[1]:
+            return X if alone else (X, y)
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", **options}
+        checked = validate_data(self, X, y, **options)
+        rows = checked if alone else checked[0]
+        if options.get("reset", True) and is_precomputed(self.kernel) and rows.shape[0] != rows.shape[1]:
             raise ValueError(
-                f"Precomputed matrix must be a square matrix. Input is a {X.shape[0]}x{X.shape[1]} matrix; "
+                f"Precomputed matrix must be a square matrix. Input is a {rows.shape[0]}x{rows.shape[1]} matrix; "
                 "pass k(train, train) to fit."
             )
-        return X, y
+        return checked
 
     def _takes_objects(self, X: Any) -> bool:
         if isinstance(self.kernel, str) or sp.issparse(X) or hasattr(X, "columns"):
@@ -145,15 +144,16 @@ class SupportVectorMachine(BaseEstimator):
         kept = kept[weight[kept] > 0]
         if not kept.size:
             raise ValueError("Invalid input - all samples have zero or negative weights.")
-        kernel = self._resolved(_rows_of(X, np.sort(kept)))
+        kernel = self._resolved(_rows_of(X, kept), weight[kept])
         rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else _rows_of(X, kept)
         wide = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
         return Trained(kept, kernel, self._narrow(kernel, rows, wide), wide, weight[kept])
 
-    def _resolved(self, X: Any) -> Kernel:
-        return resolve(
-            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, vectorized=True
-        )
+    def _resolved(self, X: Any, weight: Vector) -> Kernel:
+        gamma = self.gamma
+        if isinstance(gamma, str) and gamma == "scale" and np.ptp(weight) > 0 and isinstance(self.kernel, str):
+            gamma = _weighted_scale(X, weight)
+        return resolve(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0, vectorized=True)
 
     def _narrow(self, kernel: Kernel, rows: Any, wide: Gram) -> Gram:
         """The same matrix in float32, where that is worth it and loses nothing that matters."""
@@ -207,13 +207,7 @@ class SupportVectorMachine(BaseEstimator):
 
     def _validated_for_predict(self, X: Any) -> Any:
         check_is_fitted(self)
-        if is_precomputed(self.kernel) and np.ndim(X) == 2 and np.shape(X)[1] != self.shape_fit_[0]:
-            raise ValueError(
-                f"X.shape[1] = {np.shape(X)[1]} should be equal to {self.shape_fit_[0]}, the number of samples at "
-                "training time: pass k(new, train)."
-            )
-        X, _ = self._validated(X, reset=False)
-        return X
+        return self._validated(X, reset=False)
 
     def _expand(self, X: Any, coefficients: Vector, part: slice = slice(None)) -> Vector:
         """Σ_s coefficients_s k(x, s) over a part of the support vectors, for validated X."""
@@ -274,6 +268,14 @@ def _certificate(solution: Solution) -> Certificate:
 
 def _shortfall(certificate: Certificate) -> tuple[bool, float]:
     return not certificate.converged, certificate.violation if math.isnan(certificate.gap) else certificate.gap
+
+
+def _weighted_scale(X: Any, weight: Vector) -> float:
+    """``gamma="scale"`` by weight: as if every row were there as often as its weight says."""
+    share = weight / (weight.sum() * X.shape[1])
+    squares = X.multiply(X) if sp.issparse(X) else X.astype(np.float64) ** 2
+    variance = float(np.sum(share @ squares) - np.sum(share @ X) ** 2)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
 def _weights(sample_weight: Any, X: Any, n: int) -> Vector:

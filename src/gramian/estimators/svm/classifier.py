@@ -46,6 +46,9 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _task(self, y: Vector, weight: Vector, start: Vector | None) -> Task:
         raise NotImplementedError
 
+    def _fit_pair(self, pairs: Pairs, first: int, second: int, **options: Any) -> Pair:
+        return fit_pair(pairs, first, second, self._task, **options)
+
     # ---- fit ------------------------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -107,7 +110,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         with self._progress() as tick:
             for p, (first, second) in enumerate(pairs.indices):
                 start = None if starts is None else starts[p]
-                machine = fit_pair(pairs, first, second, self._task, start, tick=tick, **options)
+                machine = self._fit_pair(pairs, first, second, start=start, tick=tick, **options)
                 self._check_margin(machine, pairs)
                 machines.append(machine)
             platt = self._calibrated(pairs, options)
@@ -126,7 +129,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         if self.probability in (False, "deprecated"):
             return np.empty(0), np.empty(0)
         rng = check_random_state(self.random_state)
-        fits = [calibrate(pairs, first, second, self._task, rng, options) for first, second in pairs.indices]
+        fits = [calibrate(self._fit_pair, pairs, *pair, rng, options) for pair in pairs.indices]
         slopes, offsets = np.array(fits).T
         return slopes, offsets
 

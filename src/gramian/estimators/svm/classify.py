@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from numbers import Real
 from typing import Any
 
@@ -11,7 +12,7 @@ from sklearn.utils._param_validation import Interval
 
 from gramian.estimators.svm.base import Vector
 from gramian.estimators.svm.classifier import Classifier
-from gramian.estimators.svm.pairs import Pair, Pairs
+from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import Task
 
@@ -197,7 +198,7 @@ class NuSVC(Classifier):
     cache_size : float, default=200
         Megabytes for kernel rows.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the weights by class; ``"balanced"`` gives every class the same total.
+        Factors, by class, on the C that ν stands for; ``"balanced"`` gives every class the same total.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
@@ -220,7 +221,7 @@ class NuSVC(Classifier):
     classes_ : array of shape (k,)
         The labels.
     class_weight_ : array of shape (k,)
-        Factors on the weights.
+        Factors on the C that ν stands for.
     support_ : array of shape (s,)
         Which training rows are support vectors, class by class.
     support_vectors_ : array or CSR of shape (s, d)
@@ -302,14 +303,26 @@ class NuSVC(Classifier):
         self.memory = memory
 
     def _check_feasible(self, pairs: Pairs) -> None:
-        for first, second in pairs.indices:
-            largest = svm_tasks.largest_nu(*pairs.labels(first, second))
-            if self.nu > largest * (1 + 1e-12):
-                a, b = self.classes_[first], self.classes_[second]
-                raise ValueError(
-                    f"specified nu is infeasible: with the sizes of classes {a!r} and {b!r} nu must be at most "
-                    f"{largest:.4g}, got {self.nu:.4g}; lower it, or set class_weight='balanced'."
-                )
+        limits = {pair: svm_tasks.largest_nu(*pairs.labels(*pair, by_class=False)) for pair in pairs.indices}
+        tight = {pair: limit for pair, limit in limits.items() if self.nu > limit * (1 + 1e-12)}
+        if not tight:
+            return
+        (a, b), limit = min(tight.items(), key=lambda item: item[1])
+        what = f"with the sizes of classes {self.classes_[a]!r} and {self.classes_[b]!r} nu must be at most {limit:.4g}"
+        if len(tight) == len(limits):
+            raise ValueError(f"specified nu is infeasible: {what}, got {self.nu:.4g}; lower it.")
+        warnings.warn(f"nu={self.nu:.4g} is infeasible for some pairs of classes ({what}), and lowered there.", stacklevel=4)
+
+    def _fit_pair(self, pairs: Pairs, first: int, second: int, **options: Any) -> Pair:
+        """Find the C that ν stands for; class weights, where there are any, then multiply that C."""
+        plain = fit_pair(pairs, first, second, self._task, by_class=False, **options)
+        if not plain.separates or np.array_equal(pairs.weight, pairs.trained.weight):
+            return plain
+
+        def weighted(y: Vector, weight: Vector, start: Vector | None) -> Task:
+            return svm_tasks.classification(y, weight / plain.scale, start)
+
+        return fit_pair(pairs, first, second, weighted, **options)
 
     def _task(self, y: Vector, weight: Vector, start: Vector | None) -> Task:
         return svm_tasks.nu_classification(y, weight, self.nu)

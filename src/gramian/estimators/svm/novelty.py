@@ -18,6 +18,8 @@ from gramian.solvers.smo import solve
 
 __all__ = ["OneClassSVM"]
 
+EDGE = 1e-12
+
 
 class OneClassSVM(OutlierMixin, SupportVectorMachine):
     """The smallest region, in feature space, that holds all but a share ν of the rows.
@@ -136,7 +138,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
             The fitted estimator.
         """
         with self._as_before_on_error():
-            X, _ = self._validated(X)
+            X = self._validated(X)
             trained = self._prepare(X, sample_weight)
             task = svm_tasks.novelty(trained.weight, self.nu)
             rows = self._kernel_rows(trained.rows([slice(0, len(trained.kept))], self.cache_size * 2**20))
@@ -175,7 +177,9 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         coefficients = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
-        return self._expand(X, coefficients[0])
+        scores = self._expand(X, coefficients[0])
+        # Rows on the edge: whether rounding puts them inside must not depend on which other rows came along.
+        return np.where(np.abs(scores - self.offset_) <= EDGE * abs(self.offset_), self.offset_, scores)
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the signed distance to the edge of the region, in units of feature space times ‖w‖.

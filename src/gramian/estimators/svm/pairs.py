@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -59,6 +59,11 @@ class Pair:
         return self.scale > 0 and not self.solution.vanished
 
     @property
+    def values(self) -> Vector:
+        """The decision values of all rows of the pair, learned from or not."""
+        return self.solution.values / self.scale + self.bias
+
+    @property
     def margin(self) -> float:
         """1/‖w‖: the distance from the boundary to the margin, in feature space."""
         square = float(np.dot(self.beta, self.solution.values[self.task.objects])) / self.scale**2
@@ -109,26 +114,37 @@ class Pairs:
         caches = self.caches if len(self.caches) == 1 else [self.caches[first], self.caches[second]]
         return KernelRows(caches, self.trained.gram.workers)
 
-    def labels(self, first: int, second: int) -> tuple[Vector, Vector]:
+    def labels(self, first: int, second: int, by_class: bool = True) -> tuple[Vector, Vector]:
         """Return labels and weights of one pair.
 
         Parameters
         ----------
         first, second : int
             Positions of the classes.
+        by_class : bool, default=True
+            Whether sample weights are multiplied by class weights.
 
         Returns
         -------
         tuple of array
-            1 for the first class, -1 for the second; sample weight times class weight.
+            1 for the first class, -1 for the second; the weights.
         """
+        weight = self.weight if by_class else self.trained.weight
         a, b = self.blocks[first], self.blocks[second]
         y = np.concatenate([np.ones(a.stop - a.start), -np.ones(b.stop - b.start)])
-        return y, np.concatenate([self.weight[a], self.weight[b]])
+        return y, np.concatenate([weight[a], weight[b]])
 
 
 def fit_pair(
-    pairs: Pairs, first: int, second: int, make: TaskMaker, start: Vector | None, **options: Any
+    pairs: Pairs,
+    first: int,
+    second: int,
+    make: TaskMaker,
+    *,
+    start: Vector | None = None,
+    members: NDArray[np.intp] | None = None,
+    by_class: bool = True,
+    **options: Any,
 ) -> Pair:
     """Solve one pair.
 
@@ -140,8 +156,12 @@ def fit_pair(
         Positions of the classes.
     make : callable
         Of labels, weights and start; returns the task.
-    start : array or None
+    start : array or None, default=None
         Where to start.
+    members : array of int or None, default=None
+        Which of the pair's rows to learn from; all by default.
+    by_class : bool, default=True
+        Whether class weights count.
     **options : Any
         For ``smo.solve``.
 
@@ -150,8 +170,10 @@ def fit_pair(
     Pair
         The machine; its ``scale`` is not positive where the task has no answer.
     """
-    y, weight = pairs.labels(first, second)
-    task = make(y, weight, start)
+    y, weight = pairs.labels(first, second, by_class)
+    members = np.arange(y.size) if members is None else members
+    task = make(y[members], weight[members], start)
+    task = replace(task, objects=members[task.objects])
     solution = solve(task, pairs.rows(first, second), **options)
     scale = solution.unit if task.scaled else 1.0
     bias = solution.bias / scale if scale > 0 else np.nan

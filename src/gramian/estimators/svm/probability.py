@@ -8,14 +8,14 @@ Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from gramian.estimators.svm.pairs import Pairs, TaskMaker
-from gramian.solvers.smo import Task, solve
+from gramian.estimators.svm.pairs import Pair, Pairs
 
 __all__ = ["calibrate", "couple", "fit_sigmoid", "sigmoid"]
 
@@ -26,7 +26,12 @@ CLIP = 1e-7
 
 
 def calibrate(
-    pairs: Pairs, first: int, second: int, make: TaskMaker, rng: np.random.RandomState, options: dict[str, Any]
+    fit: Callable[..., Pair],
+    pairs: Pairs,
+    first: int,
+    second: int,
+    rng: np.random.RandomState,
+    options: dict[str, Any],
 ) -> tuple[float, float]:
     """Fit the sigmoid of one pair to decision values of rows that the machine has not seen.
 
@@ -35,12 +40,12 @@ def calibrate(
 
     Parameters
     ----------
+    fit : callable
+        Of the training set, the two classes and ``members``; returns the machine.
     pairs : Pairs
         The training set.
     first, second : int
         Positions of the classes.
-    make : callable
-        Of labels, weights and start; returns the task.
     rng : numpy.random.RandomState
         Source of the folds.
     options : dict
@@ -59,22 +64,12 @@ def calibrate(
     values = np.zeros(y.size)
     for k in range(FOLDS):
         (train,), (left_out,) = np.nonzero(fold != k), np.nonzero(fold == k)
-        if not left_out.size:
-            continue
         if np.unique(y[train]).size < 2:
             values[left_out] = y[train][0] if train.size else 0.0
-            continue
-        task = make(y[train], weight[train], None)
-        solution = solve(_of_objects(task, train), pairs.rows(first, second), **options)
-        scale = solution.unit if task.scaled else 1.0
-        values[left_out] = (solution.values[left_out] + solution.bias) / (scale if scale > 0 else 1.0)
+        elif left_out.size:
+            machine = fit(pairs, first, second, members=train, **options)
+            values[left_out] = machine.values[left_out] if machine.separates else 0.0
     return fit_sigmoid(values, y, weight)
-
-
-def _of_objects(task: Task, objects: NDArray[np.intp]) -> Task:
-    from dataclasses import replace
-
-    return replace(task, objects=objects[task.objects])
 
 
 def fit_sigmoid(values: Vector, y: Vector, weight: Vector) -> tuple[float, float]:
