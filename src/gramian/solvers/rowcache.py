@@ -176,6 +176,8 @@ class KernelRows:
         Of one Gram matrix, with different columns.
     workers : int, default=1
         Threads for sums of rows.
+    direct : bool, default=False
+        Whether a kernel value is cheaper to compute than to find in a cache, as it is for rows of few numbers.
 
     Examples
     --------
@@ -190,8 +192,9 @@ class KernelRows:
            [0.37, 1.  ]])
     """
 
-    def __init__(self, caches: Sequence[RowCache], workers: int = 1) -> None:
+    def __init__(self, caches: Sequence[RowCache], workers: int = 1, direct: bool = False) -> None:
         self.caches = list(caches)
+        self.direct = direct
         self.workers = workers
         self._index()
 
@@ -220,23 +223,21 @@ class KernelRows:
         Parameters
         ----------
         objects : array of int
-            Positions, at most ``capacity``.
+            Positions, at most ``capacity``; ascending where there are several caches.
 
         Returns
         -------
         array of shape (q, q)
             Contiguous.
         """
+        if self.direct:
+            return self.gram.rows(self.ids[objects], self.ids[objects])
         from gramian.solvers.smo_inner import gather
 
         out = np.empty((objects.size, objects.size), np.result_type(*(cache.dtype for cache in self.caches)))
-        order = np.argsort(objects, kind="stable")
-        ranked = objects[order]
-        sorted_out = np.empty_like(out)
-        bounds = np.searchsorted(ranked, self.edges)
+        bounds = [0, objects.size] if len(self.caches) == 1 else np.searchsorted(objects, self.edges)
         for cache, edge, left, right in zip(self.caches, self.edges, bounds, bounds[1:], strict=False):
-            gather(cache.store, cache.slots(self.ids[objects]), ranked[left:right] - edge, sorted_out, left)
-        out[:, order] = sorted_out
+            gather(cache.store, cache.slots(self.ids[objects]), objects[left:right] - edge, out, left)
         return out
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:

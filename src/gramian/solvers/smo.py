@@ -188,7 +188,7 @@ class _State:
 
     @property
     def gradient(self) -> Vector:
-        return np.asarray(self.values[self.objects] + self.linear)
+        return self.values[self.objects] + self.linear
 
     @property
     def groups(self) -> list[slice]:

@@ -21,7 +21,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.gram import Gram
-from gramian.kernels import Kernel, resolve
+from gramian.kernels import Dot, Kernel, Radial, resolve
 from gramian.progress import Clock, progress
 from gramian.solvers.rowcache import KernelRows, RowCache
 from gramian.solvers.smo import Solution
@@ -35,6 +35,8 @@ NARROW_ROWS = 2000
 NARROW_TOL = 1e-5
 NARROW_LOSS = 1e-6
 """What float32 may change in a kernel value, relative to the largest."""
+DIRECT_INPUTS = 64
+"""Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
 PROBES = 8
 MEGABYTE = 2**20
 
@@ -51,6 +53,8 @@ class Trained:
         The kernel, resolved.
     gram, wide : Gram
         The kernel matrix: as the row cache keeps it, and in full precision.
+    direct : bool
+        Whether a kernel value is cheaper to compute than to look up.
     weight : array of shape (n,)
         Sample weights.
     """
@@ -59,9 +63,10 @@ class Trained:
     kernel: Kernel
     gram: Gram
     wide: Gram
+    direct: bool
     weight: Vector
 
-    def rows(self, blocks: list[slice], budget: float) -> list[RowCache]:
+    def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
         """Return one row cache for each block of columns, sharing the budget by width.
 
         Parameters
@@ -80,6 +85,21 @@ class Trained:
         shares = [int(budget * (b.stop - b.start) / total) for b in blocks]
         columns = [np.arange(b.start, b.stop) for b in blocks]
         return [RowCache(self.gram, c, s, self.wide) for c, s in zip(columns, shares, strict=True)]
+
+    def kernel_rows(self, caches: list[RowCache]) -> KernelRows:
+        """Return what the solver reads kernel rows from.
+
+        Parameters
+        ----------
+        caches : list of RowCache
+            What ``caches`` made, or some of it.
+
+        Returns
+        -------
+        KernelRows
+            Over the columns of these caches.
+        """
+        return KernelRows(caches, self.gram.workers, self.direct)
 
 
 class SupportVectorMachine(BaseEstimator):
@@ -147,7 +167,9 @@ class SupportVectorMachine(BaseEstimator):
         kernel = self._resolved(_rows_of(X, kept), weight[kept])
         rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else _rows_of(X, kept)
         wide = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
-        return Trained(kept, kernel, self._narrow(kernel, rows, wide), wide, weight[kept])
+        direct = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] <= DIRECT_INPUTS
+        direct = direct and not is_precomputed(self.kernel) and isinstance(kernel, Dot | Radial)
+        return Trained(kept, kernel, self._narrow(kernel, rows, wide), wide, direct, weight[kept])
 
     def _resolved(self, X: Any, weight: Vector) -> Kernel:
         gamma = self.gamma
@@ -172,9 +194,6 @@ class SupportVectorMachine(BaseEstimator):
 
     def _solver_options(self, clock: Clock) -> dict[str, Any]:
         return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking, "clock": clock}
-
-    def _kernel_rows(self, caches: list[RowCache]) -> KernelRows:
-        return KernelRows(caches, caches[0].gram.workers)
 
     def _progress(self) -> Any:
         return progress(self.verbose, type(self).__name__)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 
-from gramian.estimators.svm.base import KINDS, SupportVectorMachine, kinds
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, kinds
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import solve
@@ -141,7 +141,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
             X = self._validated(X)
             trained = self._prepare(X, sample_weight)
             task = svm_tasks.novelty(trained.weight, self.nu)
-            rows = self._kernel_rows(trained.rows([slice(0, len(trained.kept))], self.cache_size * 2**20))
+            rows = trained.kernel_rows(trained.caches([slice(0, len(trained.kept))], self.cache_size * MEGABYTE))
             with self._progress() as tick:
                 solution = solve(task, rows, tick=tick, **self._solver_options(Clock(self.max_time)))
             (used,) = np.nonzero(solution.beta)

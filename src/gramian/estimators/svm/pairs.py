@@ -95,7 +95,7 @@ class Pairs:
         self.blocks = [slice(int(a), int(b)) for a, b in zip(edges, edges[1:], strict=False)]
         whole = [slice(0, int(edges[-1]))]
         # Two classes need no sharing, and one cache of all columns can shrink.
-        self.caches = trained.rows(whole if len(sizes) == 2 else self.blocks, budget)
+        self.caches = trained.caches(whole if len(sizes) == 2 else self.blocks, budget)
         self.indices = list(combinations(range(len(sizes)), 2))
 
     def rows(self, first: int, second: int) -> KernelRows:
@@ -112,7 +112,7 @@ class Pairs:
             Objects of the first class, then of the second.
         """
         caches = self.caches if len(self.caches) == 1 else [self.caches[first], self.caches[second]]
-        return KernelRows(caches, self.trained.gram.workers)
+        return self.trained.kernel_rows(caches)
 
     def labels(self, first: int, second: int, by_class: bool = True) -> tuple[Vector, Vector]:
         """Return labels and weights of one pair.

@@ -13,7 +13,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_consistent_length
 
-from gramian.estimators.svm.base import KINDS, SupportVectorMachine, Vector, kinds
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import Solution, Task, solve
@@ -50,7 +50,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
             trained = self._prepare(X, sample_weight)
             n = len(trained.kept)
             task = self._task(y[trained.kept], trained.weight)
-            rows = self._kernel_rows(trained.rows([slice(0, n)], self.cache_size * 2**20))
+            rows = trained.kernel_rows(trained.caches([slice(0, n)], self.cache_size * MEGABYTE))
             with self._progress() as tick:
                 solution = solve(task, rows, tick=tick, **self._solver_options(Clock(self.max_time)))
             self._learned(X, trained, task, solution)
