@@ -57,6 +57,7 @@ def _demo(memory: str) -> None:
     # Imported here so that --version and --help answer at once.
     import numpy as np
     from rich.console import Console
+    from rich.padding import Padding
     from sklearn.datasets import load_digits
 
     from gramian.gram import Gram, pivots
@@ -67,26 +68,29 @@ def _demo(memory: str) -> None:
     def heading(text: str) -> None:
         console.print(f"\n{text}", style="bold")
 
+    def line(text: str) -> None:
+        console.print(Padding(text, (0, 0, 0, 3), expand=False))
+
     X = load_digits().data / 16.0
     n, d = X.shape
     console.print(f"gramian {__version__} on scikit-learn's digits: {n} images of {d} pixels")
 
     heading("1. Kernels are built by algebra")
     kernel = 2.0 * RBF(lengthscale=2.0) + 0.1 * Linear()
-    console.print(f"   kernel = {kernel!r}")
-    console.print(f"   theta  = {np.array2string(kernel.theta, precision=3)}, the logs of its free parameters")
-    console.print(f"   k(x₀, x₁) = {kernel(X[:1], X[1:2])[0, 0]:.4f}, k(x₀, x₀) = {kernel.diag(X[:1])[0]:.4f}")
+    line(f"kernel = {kernel!r}")
+    line(f"theta  = {np.array2string(kernel.theta, precision=3)}, the logs of its free parameters")
+    line(f"k(x₀, x₁) = {kernel(X[:1], X[1:2])[0, 0]:.4f}, k(x₀, x₀) = {kernel.diag(X[:1])[0]:.4f}")
 
     heading("2. Is it a kernel? Ask the data")
-    console.print(f"   {is_kernel(kernel, X[:500])}")
+    line(f"{is_kernel(kernel, X[:500])}")
 
     heading("3. K need never exist")
     K = Gram(kernel, X, memory=memory)
     v = np.random.default_rng(0).standard_normal(n)
-    console.print(f"   ‖K v‖ = {np.linalg.norm(K @ v):.4g}, holding at most {memory} of K")
-    console.print(f"   K itself would take {n * n * X.itemsize / 1e6:.1f} MB")
+    line(f"‖K v‖ = {np.linalg.norm(K @ v):.4g}, holding at most {memory} of K")
+    line(f"K itself would take {n * n * X.itemsize / 1e6:.1f} MB")
 
     heading("4. A few landmarks say most of it")
     for rank in (10, 50, 250):
         chosen = pivots.rpcholesky(K, rank, random_state=0)
-        console.print(f"   rank {rank:3d} leaves {chosen.trace_error:6.2%} of the trace of K")
+        line(f"rank {rank:3d} leaves {chosen.trace_error:6.2%} of the trace of K")

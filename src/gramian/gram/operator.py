@@ -15,13 +15,14 @@ from gramian.kernels.arrays import is_foreign
 
 __all__ = ["Gram"]
 
+Index = ArrayLike | slice
 SMALL = 100_000
 """Cells of a matrix that is not worth a second thread."""
 DERIVATIVE_TILES = 3
 """Derivatives keep a few tiles of their own beside the kernel's."""
 
 
-class Gram(LinearOperator):  # type: ignore[misc]
+class Gram(LinearOperator):
     """The Gram matrix of a kernel, multiplied by tiles within a memory budget.
 
     A product ``K @ V`` makes tiles of K that fit the processor's cache, uses each once and forgets it: O(nm) kernel
@@ -72,15 +73,12 @@ class Gram(LinearOperator):  # type: ignore[misc]
             raise TypeError(f"kernel must be a Kernel, got {kernel!r}; gramian.kernels.resolve takes names.")
         if is_foreign(X):
             raise TypeError(f"Gram works on NumPy arrays for now, got {type(X).__module__}.{type(X).__name__}.")
-        A, B = kernel.prepare(X, Y)
-        self._setup(kernel, A, B, memory_budget(memory), worker_count(n_jobs))
-
-    def _setup(self, kernel: Kernel, A: Any, B: Any, memory: int, workers: int) -> None:
         self.kernel = kernel
-        self.memory = memory
-        self.workers = workers
-        self._A, self._B = A, B
-        super().__init__(kernel.tile(A[:1], B[:1]).dtype, (len(A), len(B)))
+        self.memory = memory_budget(memory)
+        self.workers = worker_count(n_jobs)
+        self._A, self._B = kernel.prepare(X, Y)
+        dtype = kernel.tile(self._A[:1], self._B[:1]).dtype
+        super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
 
     @property
     def nbytes(self) -> int:
@@ -114,7 +112,7 @@ class Gram(LinearOperator):  # type: ignore[misc]
             )
         return self._fill(self._A, self._B, out)
 
-    def rows(self, index: ArrayLike, columns: ArrayLike | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
+    def rows(self, index: Index, columns: Index | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return some rows of the matrix.
 
         Parameters
@@ -252,7 +250,7 @@ class Gram(LinearOperator):  # type: ignore[misc]
         def panel(rows: slice) -> NDArray[Any]:
             A = self._A[rows]
             tiles = ((c, np.broadcast_to(V[c], (len(A), c.stop - c.start))) for c in spans(m, width))
-            return sum(self.kernel.tile_gradient(A, self._B[c], W) for c, W in tiles)  # type: ignore[no-any-return]
+            return sum(self.kernel.tile_gradient(A, self._B[c], W) for c, W in tiles)
 
         return np.concatenate(run(panel, spans(n, height), workers))
 

@@ -75,7 +75,9 @@ def _done(
     return Pivots(indices, np.ascontiguousarray(factor[:, : indices.size]), residual, error)
 
 
-def rpcholesky(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0, block: int | None = None) -> Pivots:
+def rpcholesky(
+    gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0, block: int | None = None
+) -> Pivots:
     """Choose landmarks by randomly pivoted Cholesky, accelerated by rejection.
 
     Each pivot is drawn in proportion to what the earlier ones leave on the diagonal. Here ``block`` proposals are
@@ -264,17 +266,18 @@ def _pivoted_cholesky(A: NDArray[np.float64], floor: float) -> tuple[NDArray[np.
 
 
 def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
-    """Choose landmarks by approximate ridge leverage scores, found recursively (Musco and Musco, 2017).
+    """Choose landmarks by approximate ridge leverage scores.
 
-    A row's score is how much it adds to a ridge fit at the level where about ``rank`` directions count; it is
-    estimated from landmarks of a random half of the rows, and those from a half of that. O(n rank²).
+    A row's score is how much it counts in a ridge fit at the level where a quarter of ``rank`` directions do. The scores
+    come from a uniform pilot of the same rank (El Alaoui and Mahoney, 2015), with what the pilot misses of a row added
+    to its score, and are refined once from the landmarks they give. Three times the O(n rank²) of ``uniform``.
 
     Parameters
     ----------
     gram : Gram
         K of X with itself.
     rank : int
-        How many landmarks.
+        How many landmarks; those that coincide with others are dropped.
     random_state : int, RandomState or None, default=None
         Seed.
 
@@ -285,32 +288,31 @@ def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     """
     diagonal = _checked(gram, rank)
     rng = check_random_state(random_state)
-    order = rng.permutation(gram.shape[0])
-    sizes = [gram.shape[0]]
-    while sizes[-1] > 4 * rank:
-        sizes.append(-(-sizes[-1] // 2))
-    chosen = order[: sizes.pop()]
-    chosen = chosen[rng.choice(chosen.size, min(rank, chosen.size), replace=False)]
-    while sizes:
-        rows = order[: sizes.pop()]
-        scores = _leverage_scores(gram, rows, chosen, diagonal, rank)
-        support = int(np.count_nonzero(scores))
-        chosen = rows[rng.choice(rows.size, min(rank, support), replace=False, p=scores / scores.sum())]
-    return factorise(gram, chosen, diagonal)
+    pivots = factorise(gram, rng.choice(gram.shape[0], rank, replace=False), diagonal)
+    for _ in range(2):
+        scores = _leverage_scores(pivots, rank / 4.0)
+        drawn = rng.choice(scores.size, min(rank, np.count_nonzero(scores)), replace=False, p=scores / scores.sum())
+        pivots = factorise(gram, drawn, diagonal)
+    return pivots
 
 
-def _leverage_scores(
-    gram: Gram, rows: NDArray[np.intp], landmarks: NDArray[np.intp], diagonal: NDArray[np.float64], rank: int
-) -> NDArray[np.float64]:
-    block = gram.rows(landmarks, landmarks).astype(np.float64)
-    eigenvalues = np.linalg.eigvalsh(block)[::-1] * (rows.size / landmarks.size)
-    # The ridge at which about half of the landmarks' directions count.
-    ridge = max(float(eigenvalues[landmarks.size // 2 :].sum()) / max(rank // 2, 1), _tolerance(diagonal, gram.dtype))
-    block[np.diag_indices_from(block)] += ridge * landmarks.size / rows.size
-    lower = scipy.linalg.cholesky(block, lower=True)
-    cross = scipy.linalg.solve_triangular(lower, gram.rows(landmarks, rows).astype(np.float64), lower=True)
-    left = np.maximum(diagonal[rows] - np.einsum("ij,ij->j", cross, cross), 0.0)
-    return np.minimum(left / ridge, 1.0) + 1e-12
+def _leverage_scores(pivots: Pivots, dimension: float) -> NDArray[np.float64]:
+    """Leverage in F Fᵀ at the ridge of a given effective dimension, plus what F misses, at most one."""
+    eigenvalues, vectors = np.linalg.eigh(pivots.factor.T @ pivots.factor)
+    eigenvalues = np.maximum(eigenvalues, 0.0)
+    ridge = _ridge_of_dimension(eigenvalues, min(dimension, 0.9 * np.count_nonzero(eigenvalues)))
+    projected = pivots.factor @ (vectors / np.sqrt(eigenvalues + ridge))
+    return np.minimum(np.einsum("ij,ij->i", projected, projected) + pivots.residual / ridge, 1.0)
+
+
+def _ridge_of_dimension(eigenvalues: NDArray[np.float64], dimension: float) -> float:
+    """Solve Σ λ/(λ + ridge) = dimension by bisection on the logarithm."""
+    low, high = np.log(1e-16 * eigenvalues.max() + 1e-300), np.log(eigenvalues.sum() / dimension + 1e-300)
+    for _ in range(60):
+        middle = (low + high) / 2.0
+        above = np.sum(eigenvalues / (eigenvalues + np.exp(middle))) > dimension
+        low, high = (middle, high) if above else (low, middle)
+    return float(np.exp(high))
 
 
 def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -> Pivots:

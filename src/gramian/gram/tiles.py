@@ -20,7 +20,9 @@ PANEL = 128
 """Rows of a panel: enough for an efficient GEMM, few enough to stay near the cache."""
 TILE_CELLS = 256 * 2048
 """Cells of a tile that is used and thrown away: small enough for the cache, large enough for BLAS."""
-_UNITS = {"": 1, "B": 1} | {f"{p}{i}B": (1024 if i else 1000) ** (e + 1) for e, p in enumerate("KMGT") for i in ("", "I")}
+_UNITS = {"": 1, "B": 1} | {
+    f"{p}{i}B": (1024 if i else 1000) ** (e + 1) for e, p in enumerate("KMGT") for i in ("", "I")
+}
 
 
 def memory_budget(memory: int | float | str | None) -> int:

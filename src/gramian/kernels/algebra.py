@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from gramian.kernels import arrays
 from gramian.kernels.arrays import Array
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.pointwise import Exp, PolynomialOf, Scaled
 from gramian.kernels.points import Points
+from gramian.kernels.pointwise import Exp, PolynomialOf, Scaled
 from gramian.kernels.stationary import Constant
 
 __all__ = ["Product", "Sum", "add", "exp", "multiply", "polynomial"]
@@ -110,7 +110,7 @@ def polynomial(k: Kernel, coefficients: Sequence[float]) -> PolynomialOf:
 
 @kernel
 class Sum(Kernel):
-    """k₁ + k₂, written ``k1 + k2``: the features of both, side by side.
+    """The sum of two kernels, written ``k1 + k2``: the features of both, side by side.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ class Sum(Kernel):
 
 @kernel
 class Product(Kernel):
-    """k₁ · k₂, written ``k1 * k2``: all products of a feature of one and a feature of the other.
+    """The product of two kernels, written ``k1 * k2``: a feature of one times a feature of the other, for all pairs.
 
     Parameters
     ----------

@@ -24,7 +24,18 @@ T = TypeVar("T")
 
 @dataclass_transform(frozen_default=True)
 def kernel(cls: type[T]) -> type[T]:
-    """Make a class a frozen value with equality and hash by its fields."""
+    """Make a class a frozen value with equality and hash by its fields.
+
+    Parameters
+    ----------
+    cls : type
+        The class, with annotated fields.
+
+    Returns
+    -------
+    type
+        The same class, now a dataclass.
+    """
     return dataclass(frozen=True, repr=False)(cls)
 
 
@@ -52,7 +63,7 @@ class Kernel:
     buffers: ClassVar[int] = 1
     """Tile-sized arrays alive at once while a tile is made, ``out`` included; for memory budgets."""
     registry: ClassVar[dict[str, type[Kernel]]] = {}
-    precedence: Any = 4
+    precedence: ClassVar[int] = 4
     """How tightly ``repr`` binds: 1 a sum, 2 a product, 3 a power, 4 a call."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -228,8 +239,7 @@ class Kernel:
         """
         K = self._tile(A, B, out)
         if not self.compound and (pairs := same_pairs(A, B)) is not None:
-            rows, columns = pairs
-            K = _put(K, rows, columns, self.diagonal(A[rows]))
+            K = _put(K, *pairs, self.diagonal(A))
         return store(K, out)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
@@ -371,7 +381,7 @@ class Kernel:
     @property
     def bounds(self) -> NDArray[np.float64]:
         """Bounds of ``theta``, shape (p, 2)."""
-        rows = [np.log(p.bounds) for p in self.all_parameters() if p.free for _ in p.values]  # type: ignore[arg-type]
+        rows = [np.log(p.bounds) for p in self.all_parameters() if p.free for _ in p.values]
         return np.array(rows).reshape(-1, 2)
 
     @property
@@ -515,7 +525,7 @@ class Kernel:
         for i, f in enumerate(fields(self)):  # type: ignore[arg-type]
             value = getattr(self, f.name)
             default = f.default_factory() if f.default_factory is not MISSING else f.default
-            if i == 0 and f.name in self.parameters:
+            if i == 0 and (f.name in self.parameters or type(value) is int):
                 shown.append(_text(value))
             elif value != default:
                 shown.append(_text(value) if i == 0 else f"{f.name}={_text(value)}")
@@ -573,12 +583,12 @@ class Kernel:
 
 def _put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
     if isinstance(K, np.ndarray):
-        K[rows, columns] = values
+        K[rows, columns] = values[rows]
         return K
     mask = np.zeros(K.shape, dtype=bool)
     mask[rows, columns] = True
     full = np.zeros(K.shape)
-    full[rows, columns] = np.asarray(values)
+    full[rows, columns] = np.asarray(values)[rows]
     xp = namespace(K)
     return xp.where(xp.asarray(mask, device=K.device), asarray(full, K), K)
 

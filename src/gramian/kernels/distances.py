@@ -256,9 +256,7 @@ def rows_for_distances(
 def _expanded(left: Array, right: Array, weight: float, work: Any, dtype: Any) -> tuple[Expanded, Expanded]:
     xp = namespace(left)
     left, right = xp.astype(left, work), xp.astype(right, work)
-    q_left, q_right = (
-        xp.astype(xp.sum(xp.astype(z, xp.float64) ** 2, axis=1), work)[:, None] for z in (left, right)
-    )
+    q_left, q_right = (xp.astype(xp.sum(xp.astype(z, xp.float64) ** 2, axis=1), work)[:, None] for z in (left, right))
     w = weight * xp.ones_like(q_left)
     return (
         Expanded(xp.concat([left * (-2.0 * weight), q_left * weight, w], axis=1), -2.0 * weight, dtype),

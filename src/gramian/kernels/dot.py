@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gramian.kernels.arrays import Array, add, copy, is_sparse, matmul, multiply, namespace, power, tanh
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.parameters import FREE, Bounds
+from gramian.kernels.parameters import FREE, Bounds, natural
 from gramian.kernels.points import Points, identities, pair_of_vectors
 
 __all__ = ["Dot", "Linear", "Monomials", "Polynomial", "Sigmoid"]
@@ -174,12 +174,7 @@ class Polynomial(Dot):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.degree != int(self.degree) or self.degree < 1:
-            raise ValueError(
-                f"Polynomial: degree must be a natural number, got {self.degree!r}; "
-                "a fractional power of an inner product is no kernel."
-            )
-        object.__setattr__(self, "degree", int(self.degree))
+        object.__setattr__(self, "degree", natural("Polynomial: degree", self.degree))
 
     def profile(self, u: Array) -> Array:
         return power(self._base(u), self.degree)
@@ -216,7 +211,9 @@ class Polynomial(Dot):
         """
         count = math.comb(d + self.degree, d)
         if count > 10_000_000:
-            raise MemoryError(f"Polynomial(degree={self.degree}) has {count:,} monomials in {d} inputs; too many to list.")
+            raise MemoryError(
+                f"Polynomial(degree={self.degree}) has {count:,} monomials in {d} inputs; too many to list."
+            )
         degrees = range(self.degree + 1) if self.offset > 0 else range(self.degree, self.degree + 1)
         exponents, weights = [], []
         for i in degrees:

@@ -19,7 +19,7 @@ __all__ = ["Columns", "Composed", "Function", "Normalized"]
 
 @kernel
 class Normalized(Kernel):
-    """k(x, z) / √(k(x, x) k(z, z)), written ``k.normalized()``: the cosine in feature space.
+    """The cosine in feature space, k(x, z) / √(k(x, x) k(z, z)), written ``k.normalized()``.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Normalized(Kernel):
 
 @kernel
 class Composed(Kernel):
-    """k(φ(x), φ(z)) for any map φ, written ``k.compose(phi)``.
+    """A kernel behind any map φ: k(φ(x), φ(z)), written ``k.compose(phi)``.
 
     Parameters
     ----------
@@ -148,7 +148,7 @@ class Composed(Kernel):
         return f"{self.kernel.bracketed(4)}.compose({phi})"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Columns:
     """The map that keeps some columns, for ``k.on(0, 2)``.
 
@@ -171,6 +171,9 @@ class Columns:
         if not columns or min(columns) < 0:
             raise ValueError(f"columns must be positions >= 0, at least one; got {self.columns!r}.")
         object.__setattr__(self, "columns", columns)
+
+    def __repr__(self) -> str:
+        return f"Columns({self.columns})"
 
     def __call__(self, X: Any) -> Any:
         X = X if hasattr(X, "shape") and not hasattr(X, "iloc") else np.asarray(X)
@@ -213,7 +216,7 @@ class Columns:
 
 @kernel
 class Function(Kernel):
-    """f(x) f(z) for any real function f of a row.
+    """The product f(x) f(z), for any real function f of a row.
 
     Parameters
     ----------

@@ -25,7 +25,7 @@ class MercerReport:
     n : int
         Number of objects looked at.
     asymmetry : float
-        Largest |K_ij - K_ji|.
+        Largest ``|K_ij - K_ji|``.
     smallest_eigenvalue, largest_eigenvalue : float
         Of the symmetric part.
     tolerance : float
@@ -141,7 +141,7 @@ class MercerBasis:
         Returns
         -------
         array of shape (m, k)
-            φ_j(z_i).
+            The values φ_j(z_i).
         """
         n = self.vectors.shape[0]
         return np.asarray(self.kernel(Z, self.X) @ (self.vectors / (self.eigenvalues * np.sqrt(n))))
@@ -157,7 +157,7 @@ class MercerBasis:
         Returns
         -------
         array of shape (k,)
-            f_j with f = Σ_j f_j φ_j.
+            The numbers f_j with f = Σ_j f_j φ_j.
         """
         return np.sqrt(self.vectors.shape[0]) * self.eigenvalues * (self.vectors.T @ alpha)
 
@@ -200,7 +200,7 @@ def mercer(kernel: Kernel, X: Any, k: int | None = None) -> MercerBasis:
     >>> from gramian.kernels import RBF, mercer
     >>> X = np.linspace(0, 1, 50)[:, None]
     >>> mercer(RBF(0.3), X, 2).eigenvalues.round(3)
-    array([0.711, 0.237])
+    array([0.582, 0.292])
     """
     X = raw_rows(X)
     K = np.asarray(kernel(X), dtype=np.float64)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gramian.kernels.arrays import Array, asarray, is_foreign, is_sparse, matmul, namespace, store
 from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.parameters import natural
 from gramian.kernels.points import Points, identities, objects, vectors
 
 __all__ = ["Callable", "Precomputed", "Spectrum", "WordCount"]
@@ -80,15 +81,13 @@ class Spectrum(Counts):
     --------
     >>> from gramian.kernels import Spectrum
     >>> Spectrum(2)(["banana"], ["bandana"])
-    array([[8.]])
+    array([[7.]])
     """
 
     length: int = 3
 
     def __post_init__(self) -> None:
-        if self.length != int(self.length) or self.length < 1:
-            raise ValueError(f"Spectrum: length must be a natural number, got {self.length!r}.")
-        object.__setattr__(self, "length", int(self.length))
+        object.__setattr__(self, "length", natural("Spectrum: length", self.length))
 
     def pieces(self, text: str) -> list[str]:
         return [text[i : i + self.length] for i in range(len(text) - self.length + 1)]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FREE", "Bounds", "Number", "Parameter", "check_bounds", "check_number"]
+__all__ = ["FREE", "Bounds", "Number", "Parameter", "check_bounds", "check_number", "natural"]
 
 Number = float | tuple[float, ...]
 Bounds = tuple[float, float] | str
@@ -105,3 +106,23 @@ def check_bounds(owner: str, name: str, bounds: Any) -> Bounds:
         if 0 < low <= high < np.inf:
             return (low, high)
     raise ValueError(f"{owner}: {name}_bounds must be (low, high) with 0 < low <= high, or 'fixed'; got {bounds!r}.")
+
+
+def natural(what: str, value: Any) -> int:
+    """Check a natural number.
+
+    Parameters
+    ----------
+    what : str
+        What it is, for the message.
+    value : int
+        What was given.
+
+    Returns
+    -------
+    int
+        At least one.
+    """
+    if isinstance(value, bool) or not isinstance(value, Real) or not float(value).is_integer() or float(value) < 1:
+        raise ValueError(f"{what} must be a natural number, got {value!r}; otherwise it is not a kernel.")
+    return int(float(value))

@@ -11,7 +11,17 @@ from sklearn.utils import check_array
 
 from gramian.kernels.arrays import Array, asarray, is_foreign, is_sparse, namespace
 
-__all__ = ["Points", "anything", "full", "identities", "objects", "pair_of_vectors", "raw_rows", "same_pairs", "vectors"]
+__all__ = [
+    "Points",
+    "anything",
+    "full",
+    "identities",
+    "objects",
+    "pair_of_vectors",
+    "raw_rows",
+    "same_pairs",
+    "vectors",
+]
 
 Ids = range | NDArray[np.intp]
 
@@ -284,7 +294,7 @@ def _is_table(X: Any) -> bool:
 
 
 def full(A: Points, value: float, *shape: int) -> Array:
-    """Return an array of shape (len(A), \*shape) filled with a value, in the namespace and dtype of the rows.
+    """Fill an array with a value: one row per row of A, in their namespace and dtype.
 
     Parameters
     ----------
@@ -320,7 +330,9 @@ def raw_rows(X: Any) -> Any:
     array, CSR, or array of object
         Something with a ``shape`` whose first entry counts the rows.
     """
-    if isinstance(X, np.ndarray) or is_foreign(X) or is_sparse(X):
+    if is_sparse(X):
+        return X.tocsr()
+    if isinstance(X, np.ndarray) or is_foreign(X):
         return X
     try:
         return np.asarray(X)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from numbers import Real
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from gramian.kernels import arrays
 from gramian.kernels.arrays import Array, namespace
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.parameters import FREE, Bounds
+from gramian.kernels.parameters import FREE, Bounds, natural
 from gramian.kernels.points import Points
 
 __all__ = ["Exp", "Pointwise", "PolynomialOf", "Power", "Scaled"]
@@ -102,9 +101,7 @@ class Pointwise(Kernel):
         a = A.children[0]
         return self.kernel.diagonal_gradient(a, self.slope(self.kernel.diagonal(a)) * w)
 
-    def _sums_of_draws(
-        self, counts: NDArray[np.intp], d: int, rng: np.random.Generator
-    ) -> NDArray[np.float64]:
+    def _sums_of_draws(self, counts: NDArray[np.intp], d: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw the frequencies of powers of the kernel: sums of that many draws each."""
         total = np.zeros((counts.size, d))
         for j in range(int(counts.max(initial=0))):
@@ -137,11 +134,7 @@ class Scaled(Pointwise):
     factor_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("factor",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("factor",)
-
-    @property
-    def precedence(self) -> int:
-        """How tightly the expression binds: a product, or a call where bounds must be shown."""
-        return 2 if self.factor_bounds == FREE else 4
+    precedence: ClassVar[int] = 2
 
     def apply(self, k: Array) -> Array:
         return arrays.multiply(k, self.factor)
@@ -188,9 +181,7 @@ class Power(Pointwise):
     precedence: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
-        if not isinstance(self.exponent, Real) or self.exponent != int(self.exponent) or self.exponent < 1:
-            raise ValueError(f"a kernel's power must be a natural number to be a kernel, got {self.exponent!r}.")
-        object.__setattr__(self, "exponent", int(self.exponent))
+        object.__setattr__(self, "exponent", natural("a kernel's power", self.exponent))
 
     def apply(self, k: Array) -> Array:
         return arrays.power(k, self.exponent)

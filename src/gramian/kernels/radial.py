@@ -37,8 +37,8 @@ class Radial(Kernel):
     input) follows.
     """
 
-    parameters = ("lengthscale",)
-    per_input = ("lengthscale",)
+    parameters: ClassVar[tuple[str, ...]] = ("lengthscale",)
+    per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
     weight: ClassVar[float] = 1.0
     """What ``profile`` and ``slope`` want s multiplied by; the GEMM does it for nothing."""
     lengthscale: Any

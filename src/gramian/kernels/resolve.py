@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable as Fn
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -236,7 +237,23 @@ def _exp_sine_squared(kernel: Any, d: int | None) -> Kernel:
 def _pairwise(kernel: Any, d: int | None) -> Kernel:
     params = dict(kernel.pairwise_kernels_kwargs or {})
     known = {name: params.pop(name) for name in ("degree", "coef0") if name in params}
-    return resolve(kernel.metric, gamma=kernel.gamma, params=params, **known)
+    ours = resolve(kernel.metric, gamma=kernel.gamma, params=params, **known)
+    # Only gamma is learned there; here it may be called something else, and run the other way.
+    name, inverse = _GAMMA.get(ours.name, (None, None))
+    if name is None or inverse is None:
+        return ours.fix()
+    bounds = _bounds(kernel.gamma_bounds)
+    own = bounds if isinstance(bounds, str) else tuple(sorted(inverse(b) for b in bounds))
+    return replace(ours.fix(), **{f"{name}_bounds": own})  # type: ignore[type-var]
+
+
+_GAMMA: dict[str, tuple[str, Fn[[float], float]]] = {
+    "RBF": ("lengthscale", lambda gamma: 1.0 / math.sqrt(2.0 * gamma)),
+    "Laplace": ("lengthscale", lambda gamma: 1.0 / gamma),
+    "Polynomial": ("scale", lambda gamma: gamma),
+    "Sigmoid": ("scale", lambda gamma: gamma),
+    "Chi2": ("gamma", lambda gamma: gamma),
+}
 
 
 def _refuse_compound(kernel: Any, d: int | None) -> Kernel:

@@ -19,7 +19,7 @@ __all__ = ["Constant", "Laplace", "White"]
 
 @kernel
 class Laplace(Kernel):
-    """The Laplace kernel exp(-Σ_k |x_k - z_k| / ℓ_k), in the L1 distance.
+    """The Laplace kernel ``exp(-Σ_k |x_k - z_k| / ℓ_k)``, in the L1 distance.
 
     scikit-learn's ``gamma`` is 1/ℓ. (With the Euclidean distance it is ``Matern(nu=0.5)``.)
 

@@ -1,0 +1,60 @@
+# Every target needs python3, make and git, and nothing else: it makes .venv itself, and installs again
+# only when pyproject.toml has changed.
+
+PYTHON ?= python3
+BIN    := .venv/bin
+CASE   ?=
+ARGS   ?=
+
+# Extras by stamp. `demo` and `bench` run on what a plain `pip install gramian` brings.
+EXTRAS_core :=
+EXTRAS_test := [test]
+EXTRAS_lint := [dev,test]
+EXTRAS_docs := [docs]
+
+# Two test workers, each with a single-threaded BLAS: two pools spinning on the same cores are slower than
+# one. Tests of peak memory measure a process of their own, so the workers do not disturb them.
+ONE_BLAS_THREAD := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint bench docs hooks clean
+.NOTPARALLEL:
+
+help:  ## say what there is to run
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+
+.venv/.stamp-%: pyproject.toml
+	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".$(EXTRAS_$*)"
+	@touch $@
+
+demo: .venv/.stamp-core  ## a short tour of the library
+	$(BIN)/gramian demo $(ARGS)
+
+test: .venv/.stamp-test  ## all tests and doctests with coverage; ARGS="tests/gram -k dense" for some
+ifeq ($(strip $(ARGS)),)
+	$(ONE_BLAS_THREAD) $(BIN)/pytest -n 2 --cov --cov-report=term
+else
+	$(BIN)/pytest $(ARGS)
+endif
+
+lint: .venv/.stamp-lint  ## style, types, import layers, docstrings
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/numpydoc lint $$(find src -name "*.py")
+
+bench: .venv/.stamp-core  ## ours and the peers, interleaved; CASE=gram for one case
+	$(BIN)/python -m benchmarks $(CASE) $(ARGS)
+
+docs: .venv/.stamp-docs  ## the manual, in docs/_build/html
+	$(BIN)/sphinx-build -q -W --keep-going docs docs/_build/html
+
+hooks: .venv/.stamp-lint  ## lint what each commit changes, with pre-commit
+	$(BIN)/pre-commit install
+
+clean:  ## remove what the targets made, except .venv
+	rm -rf build dist htmlcov .coverage coverage.xml docs/_build docs/api/generated docs/gallery
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests benchmarks docs -name __pycache__ -prune -exec rm -rf {} +

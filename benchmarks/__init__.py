@@ -1,0 +1,1 @@
+"""Ours and the peer, interleaved in one run, ratios printed."""

@@ -1,0 +1,39 @@
+"""Sphinx configuration; see https://www.sphinx-doc.org/en/master/usage/configuration.html."""
+
+from pathlib import Path
+
+import gramian
+
+project = "gramian"
+author = "gramian developers"
+copyright = "2026, gramian developers"
+version = release = gramian.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+]
+exclude_patterns = ["_build"]
+templates_path = ["_templates"]
+html_theme = "pydata_sphinx_theme"
+html_title = f"gramian {version}"
+
+autodoc_typehints = "none"  # the docstrings give types, with shapes
+autodoc_member_order = "bysource"
+numpydoc_show_class_members = False  # autodoc lists them
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 2
+
+examples = Path(__file__).parent.parent / "examples"
+if any(examples.glob("*.py")):
+    extensions.append("sphinx_gallery.gen_gallery")
+    sphinx_gallery_conf = {
+        "examples_dirs": str(examples),
+        "gallery_dirs": "gallery",
+        "filename_pattern": r"\.py$",
+        "download_all_examples": False,
+    }

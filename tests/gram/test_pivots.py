@@ -1,0 +1,119 @@
+"""Landmark rules: the factor they promise, their laws, and who wins where."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import reference
+from gramian import kernels as gk
+from gramian.gram import Gram, greedy, kmeans, leverage, rpcholesky, select, uniform
+from gramian.gram.pivots import RULES, factorise
+
+
+@pytest.fixture(name="X")
+def rows(rng):
+    return rng.random((120, 3))
+
+
+@pytest.mark.parametrize("rule", sorted(RULES))
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_the_factor_is_nystroem(rule, dtype, X):
+    X = X.astype(dtype)
+    gram = Gram(gk.RBF(0.6), X)
+    p = select(rule, gram, 15, 0, X=X)
+    K = gk.RBF(0.6)(X.astype(np.float64))
+    tol = 1e-9 if dtype == np.float64 else 1e-3
+    np.testing.assert_allclose(p.factor @ p.factor.T, reference.nystrom(K, p.indices), atol=tol)
+    assert p.factor.shape == (120, p.rank)
+    assert len(set(p.indices.tolist())) == p.rank <= 15
+    residual = np.diag(K) - np.einsum("ij,ij->i", p.factor, p.factor)
+    np.testing.assert_allclose(p.residual, np.maximum(residual, 0), atol=tol)
+    assert p.trace_error == pytest.approx(residual.sum() / np.trace(K), abs=tol)
+    assert np.all(p.residual >= 0)
+    np.testing.assert_array_equal(p.indices, select(rule, gram, 15, 0, X=X).indices)
+
+
+@pytest.mark.parametrize("block", [1, 4, 11])
+def test_accelerated_rpcholesky_has_the_law_of_one_at_a_time(block):
+    # Five points, three pivots: the 60 ordered outcomes, counted, against those of the definition.
+    X = np.array([[0.0], [0.1], [0.7], [1.5], [1.6]])
+    k = (1.0 + gk.Linear()) * gk.RBF(0.5)
+    gram, K = Gram(k, X), k(X)
+    draws = 4000
+    rng = np.random.RandomState(0)
+    ours = [tuple(rpcholesky(gram, 3, rng, block=block).indices.tolist()) for _ in range(draws)]
+    theirs = [tuple(reference.rpcholesky(K, 3, np.random.default_rng(s))) for s in range(draws)]
+    outcomes = sorted(set(ours) | set(theirs))
+    table = np.array([[side.count(o) for o in outcomes] for side in (ours, theirs)])
+    rare = table.sum(axis=0) < 10
+    table = np.column_stack([table[:, ~rare], table[:, rare].sum(axis=1)])
+    table = table[:, table.sum(axis=0) > 0]
+    assert stats.chi2_contingency(table).pvalue > 1e-3
+
+
+def test_greedy_takes_the_worst_row(X):
+    k = gk.RBF(0.6)
+    K = k(X)
+    residual = K.copy()
+    expected = []
+    for _ in range(8):
+        i = int(np.argmax(np.diag(residual)))
+        expected.append(i)
+        residual = residual - np.outer(residual[:, i], residual[i]) / residual[i, i]
+    assert greedy(Gram(k, X), 8).indices.tolist() == expected
+
+
+def test_random_pivots_win_on_uneven_clusters():
+    rng = np.random.default_rng(1)
+    sizes = np.maximum((2000 * 0.85 ** np.arange(60)).astype(int) // 6, 2)
+    X = np.concatenate([rng.uniform(-30, 30, 2) + 0.4 * rng.standard_normal((s, 2)) for s in sizes])
+    gram = Gram(gk.RBF(1.0), X)
+
+    def error(rule):
+        return np.mean([RULES[rule](gram, 100, seed).trace_error for seed in range(5)])
+
+    assert error("rpcholesky") < 0.7 * error("uniform")
+    assert error("rpcholesky") < 0.7 * error("greedy")
+    assert error("leverage") < error("uniform")
+
+
+def test_numerical_rank_ends_the_search():
+    X = np.repeat(np.arange(4.0), 5)[:, None]
+    for rule in sorted(RULES):
+        p = select(rule, Gram(gk.RBF(0.5), X), 20 if rule != "kmeans" else 4, 0, X=X)
+        assert p.rank == 4, rule
+        assert p.trace_error < 1e-12
+    assert rpcholesky(Gram(gk.Constant(0.0), X), 3, 0).rank == 0
+
+
+def test_growing_until_the_trace_error_is_met(X):
+    gram = Gram(gk.RBF(0.6), X)
+    for rule in (rpcholesky, greedy):
+        p = rule(gram, 120, 0, tol=1e-2)
+        assert p.trace_error <= 1e-2
+        assert p.rank < 100
+
+
+def test_given_landmarks(X):
+    p = factorise(Gram(gk.RBF(0.6), X), np.array([3, 3, 7]))
+    assert sorted(p.indices.tolist()) == [3, 7]
+
+
+def test_objects_and_sparse_rows_have_landmarks(rng):
+    texts = [" ".join(rng.choice(["a", "b", "c", "d", "e"], 4)) for _ in range(30)]
+    assert rpcholesky(Gram(gk.WordCount(), texts), 5, 0).trace_error < 1e-9
+
+
+def test_errors(X):
+    gram = Gram(gk.RBF(0.6), X)
+    for wrong in (0, 121, 1.5, True):
+        with pytest.raises(ValueError, match="rank must be a whole number between 1 and the number of rows, 120"):
+            uniform(gram, wrong)
+    with pytest.raises(ValueError, match="selection must be one of"):
+        select("best", gram, 3)
+    with pytest.raises(ValueError, match="pass X="):
+        kmeans(gram, 3)
+    with pytest.raises(ValueError, match="so it is no kernel"):
+        leverage(Gram(gk.AdditiveChi2() * gk.Constant(1.0) + gk.Sigmoid(1.0, offset=-5.0), X), 3)
+    with pytest.raises(ValueError, match="has a diagonal"):
+        uniform(Gram(gk.RBF(), X, X[:5]), 3)

@@ -1,0 +1,75 @@
+"""Budgets, worker counts and the thread runner."""
+
+import time
+
+import numpy as np
+import pytest
+
+from gramian.gram.tiles import available_memory, memory_budget, readable, run, spans, tile_shape, worker_count
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("500MB", 500e6), ("2GB", 2e9), ("1.5 gb", 1.5e9), ("2GiB", 2 * 2**30), ("7", 7), (1000, 1000), (1e6, 1e6)],
+)
+def test_budgets(text, count):
+    assert memory_budget(text) == int(count)
+
+
+@pytest.mark.parametrize("wrong", ["", "much", "5XB", -1, 0, "-5MB", np.nan, True, [1]])
+def test_wrong_budgets(wrong):
+    with pytest.raises(ValueError, match=r"memory must be .* such as '500MB'"):
+        memory_budget(wrong)
+
+
+def test_the_default_budget_is_half_of_what_there_is():
+    assert 0 < memory_budget(None) <= available_memory() * 0.75
+
+
+def test_readable():
+    assert [readable(x) for x in (5, 1500, 3.2e9, 7e13)] == ["5 B", "1.5 KB", "3.2 GB", "70 TB"]
+
+
+def test_workers():
+    assert worker_count(3) == 3
+    assert worker_count(None) == worker_count(-1) >= 1
+    assert worker_count(-1000) == 1
+    for wrong in (0, 1.5, True):
+        with pytest.raises(ValueError, match="n_jobs must be a whole number"):
+            worker_count(wrong)
+
+
+def test_spans_cover():
+    assert [(s.start, s.stop) for s in spans(7, 3)] == [(0, 3), (3, 6), (6, 7)]
+
+
+@pytest.mark.parametrize("budget", [1, 1000, 10**6, 10**10])
+@pytest.mark.parametrize("workers", [1, 2, 64])
+def test_tiles_fit_the_budget(budget, workers):
+    rows, columns = tile_shape(100_000, budget, 16, workers)
+    assert rows >= 1
+    assert columns >= 1
+    assert rows * columns * 16 * workers <= max(budget, 16 * workers)
+
+
+def test_tiles_do_not_depend_on_the_workers_where_memory_is_plenty():
+    assert tile_shape(10_000, 10**9, 8, 1) == tile_shape(10_000, 10**9, 8, 16)
+
+
+def test_run_keeps_order_and_raises_the_first_error():
+    def slow(i):
+        time.sleep(0.01 * (5 - i))
+        return i
+
+    assert run(slow, range(5), 3) == list(range(5))
+    done = []
+
+    def failing(i):
+        if i == 1:
+            raise RuntimeError("row 1")
+        time.sleep(0.01)
+        done.append(i)
+
+    with pytest.raises(RuntimeError, match="row 1"):
+        run(failing, range(1000), 2)
+    assert len(done) < 900

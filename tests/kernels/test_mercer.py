@@ -1,0 +1,83 @@
+"""Is it a kernel, and what are its eigenfunctions?"""
+
+import numpy as np
+import pytest
+
+from gramian import kernels as gk
+
+X = np.random.default_rng(0).random((40, 2))
+
+
+def test_kernels_pass_and_others_fail_with_the_reason():
+    report = gk.is_kernel(gk.RBF(0.5), X)
+    assert report
+    assert report.verdict
+    assert "a kernel on these data" in str(report)
+    K = gk.RBF(0.5)(X)
+    assert gk.is_kernel(K)
+    assert gk.is_kernel(K.astype(np.float32))
+    K[0, 1] += 1e-3
+    report = gk.is_kernel(K)
+    assert not report
+    assert "not symmetric" in str(report)
+    assert report.asymmetry == pytest.approx(1e-3)
+    report = gk.is_kernel(gk.Sigmoid(1.0, offset=-1.0), X)
+    assert not report
+    assert report.smallest_eigenvalue < -0.1
+    assert "not positive semi-definite" in str(report)
+
+
+def test_a_user_function_that_is_not_symmetric_is_found():
+    report = gk.is_kernel(gk.Callable(lambda a, b: float(a[0] + 2 * b[0])), X)
+    assert not report
+    assert report.asymmetry > 0.1
+
+
+def test_tolerance_can_be_given():
+    assert gk.is_kernel([[1.0, 1.1], [1.1, 1.0]], tol=0.2)
+    assert not gk.is_kernel([[1.0, 1.1], [1.1, 1.0]])
+
+
+def test_wrong_calls():
+    with pytest.raises(ValueError, match="needs X"):
+        gk.is_kernel(gk.RBF())
+    with pytest.raises(ValueError, match="square"):
+        gk.is_kernel(np.ones((2, 3)))
+    with pytest.raises(ValueError, match="k must be between 1 and the number of objects, 40"):
+        gk.mercer(gk.RBF(), X, 41)
+
+
+def test_eigenfunctions_are_orthonormal_and_reproduce_the_kernel():
+    k = gk.Matern(0.5)
+    basis = gk.mercer(k, X)
+    phi = basis(X)
+    np.testing.assert_allclose(phi.T @ phi / len(X), np.eye(len(X)), atol=1e-9)
+    np.testing.assert_allclose((phi * basis.eigenvalues) @ phi.T, k(X), atol=1e-12)
+    assert np.all(np.diff(basis.eigenvalues) <= 0)
+
+
+def test_the_reproducing_property_in_the_basis(rng):
+    # <f, k(., x)> = Σ_j f_j (λ_j φ_j(x)) / λ_j = f(x)
+    k = gk.Matern(0.5)
+    basis = gk.mercer(k, X)
+    alpha = rng.standard_normal(len(X))
+    f = basis.coefficients(alpha)
+    of_x = basis.eigenvalues * basis(X[3:4])[0]
+    assert np.sum(f * of_x / basis.eigenvalues) == pytest.approx((k(X[3:4], X) @ alpha)[0], rel=1e-9)
+    assert basis.norm(f) == pytest.approx(np.sqrt(alpha @ k(X) @ alpha), rel=1e-9)
+
+
+def test_functions_can_be_evaluated_anywhere_and_truncated(rng):
+    k = gk.RBF(0.3)
+    basis = gk.mercer(k, X, 30)
+    Z = rng.random((20, 2))
+    approximation = (basis(Z) * basis.eigenvalues) @ basis(Z).T
+    assert np.abs(approximation - k(Z)).max() < 0.2
+    assert len(gk.mercer(gk.Linear(), X).eigenvalues) == 2  # what is lost in rounding is left out
+
+
+def test_objects_have_eigenfunctions_too():
+    texts = ["kernel ridge", "kernel machine", "ridge regression", "gaussian process"]
+    k = gk.WordCount()
+    basis = gk.mercer(k, texts)
+    np.testing.assert_allclose((basis(texts) * basis.eigenvalues) @ basis(texts).T, k(texts), atol=1e-12)

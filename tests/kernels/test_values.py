@@ -1,0 +1,234 @@
+"""Identities between kernels, accuracy in float32 and on spread-out data, sparse rows."""
+
+import math
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import reference
+from gramian import kernels as gk
+
+
+def test_normalised_exponential_of_the_dot_product_is_the_rbf(rng):
+    X, sigma = rng.standard_normal((20, 4)), 1.3
+    k = gk.exp((1 / sigma**2) * gk.Linear()).normalized()
+    np.testing.assert_allclose(k(X), gk.RBF(sigma)(X), rtol=1e-12)
+
+
+def test_gaussian_gram_on_distinct_points_is_nonsingular():
+    X = np.linspace(0, 1, 12)[:, None]
+    eigenvalues = np.linalg.eigvalsh(gk.RBF(0.08)(X))
+    assert eigenvalues[0] > 1e-6
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5, 2.5])
+def test_closed_forms_of_matern_are_the_bessel_form(nu, rng):
+    X = rng.random((10, 3))
+    np.testing.assert_allclose(gk.Matern(0.7, nu=nu)(X), gk.Matern(0.7, nu=nu + 1e-9)(X), rtol=1e-6)
+
+
+def test_matern_grows_into_the_rbf(rng):
+    X = rng.random((10, 3))
+    np.testing.assert_allclose(gk.Matern(0.7, nu=200.0)(X), gk.RBF(0.7)(X), atol=5e-3)
+    np.testing.assert_array_equal(gk.Matern(0.7, nu=math.inf)(X), gk.RBF(0.7)(X))
+
+
+def test_matern_at_zero_and_far_away():
+    k = gk.Matern(1.0, nu=0.3)
+    np.testing.assert_allclose(k([[0.0]], [[0.0], [1e-200], [1e4]]), [[1.0, 1.0, 0.0]], atol=1e-12)
+
+
+def test_laplace_is_a_product_over_inputs(rng):
+    X = rng.random((6, 2))
+    product = gk.Laplace(0.5).on(0) * gk.Laplace(2.0).on(1)
+    np.testing.assert_allclose(gk.Laplace([0.5, 2.0])(X), product(X), rtol=1e-12)
+
+
+def test_periodic_repeats(rng):
+    X = rng.random((6, 2))
+    k = gk.Periodic(0.8, period=0.25)
+    np.testing.assert_allclose(k(X, X + 0.25 * np.array([3, -2])), k(X), rtol=1e-10)
+
+
+def test_white_tells_equal_from_same():
+    X = np.zeros((3, 1))
+    np.testing.assert_array_equal(gk.White(2.0)(X), 2.0 * np.eye(3))
+    np.testing.assert_array_equal(gk.White(2.0)(X, X.copy()), np.zeros((3, 3)))
+
+
+def test_noise_and_constants_go_with_kernels_of_objects():
+    k = gk.Spectrum(2).normalized() + gk.White(0.5) + 1.0
+    np.testing.assert_allclose(np.diag(k(["abc", "abd"])), [2.5, 2.5])
+    np.testing.assert_allclose(k(["abc"], ["abc", "xyz"]), [[2.0, 1.0]])
+
+
+def test_mixtures_keep_their_brackets():
+    X = [[0.0]]
+    k = gk.Constant(1.0)
+    assert ((2.0 * k + 3.0 * k) * (5.0 * k))(X) == 25.0
+    assert (2.0 * k + 3.0 * k * (5.0 * k))(X) == 17.0
+    assert repr((k + k) * k) == "(Constant(1.0) + Constant(1.0)) * Constant(1.0)"
+    assert repr(k + (k + k)) == "Constant(1.0) + (Constant(1.0) + Constant(1.0))"
+
+
+def test_numbers_on_both_sides():
+    k, X = gk.RBF(1.0), [[0.0], [1.0]]
+    for expression in (2.0 * k, k * 2.0, 2 * k, np.float64(2) * k):
+        np.testing.assert_allclose(expression(X), 2 * k(X))
+    for expression in (1.0 + k, k + 1.0):
+        np.testing.assert_allclose(expression(X), 1 + k(X))
+    assert sum([k, k]) == k + k
+    np.testing.assert_array_equal((0.0 * k)(X), 0.0)
+
+
+# ---- float32 and spread --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "k", [gk.RBF(1.0), gk.RBF(math.sqrt(10)), gk.Matern(2.0, nu=0.5), gk.Matern(2.0), gk.Laplace(5.0), gk.Periodic(1.0)]
+)
+def test_float32_far_from_the_origin(k, rng):
+    X = rng.standard_normal((200, 20))
+    shifted = (X + 1000.0).astype(np.float32)
+    got = k(shifted)
+    assert got.dtype == np.float32
+    # The data themselves are rounded to float32; what the kernel adds must be small beside that.
+    assert np.abs(got - k(shifted.astype(np.float64))).max() < 2e-6
+    if not isinstance(k, gk.Periodic):
+        assert np.abs(got - k(X + 1000.0)).max() < 1e-4
+
+
+def test_float32_clusters_far_apart(rng):
+    centres = np.array([[0.0, 0.0], [3e3, 0.0], [0.0, -5e3]])
+    X = (np.repeat(centres, 20, axis=0) + rng.standard_normal((60, 2))).astype(np.float32)
+    K = gk.RBF(1.0)(X)
+    assert K.dtype == np.float32
+    np.testing.assert_allclose(K, reference.gram(gk.RBF(1.0), X.astype(np.float64)), atol=1e-5)
+
+
+def test_timestamps_unscaled(rng):
+    X = 1.7e9 + np.sort(rng.random((50, 1)) * 1e8, axis=0)
+    X[1::2] = X[::2] + rng.random((25, 1))
+    for k in (gk.RBF(1.0), gk.Matern(1.0, nu=0.5), gk.RationalQuadratic(1.0)):
+        np.testing.assert_allclose(k(X), reference.gram(k, X), rtol=1e-9, atol=1e-9)
+
+
+def test_equal_rows_are_at_distance_zero_for_rough_kernels(rng):
+    X = np.repeat(rng.standard_normal((30, 20)), 2, axis=0)
+    for dtype, tol in ((np.float64, 1e-6), (np.float32, 1e-6)):
+        K = gk.Matern(1.0, nu=0.5)(X.astype(dtype))
+        assert np.abs(K[::2, 1::2].diagonal() - 1).max() < tol
+
+
+def test_mixed_precision_is_the_wider(rng):
+    X = rng.random((3, 2))
+    assert gk.RBF(1.0)(X.astype(np.float32), X).dtype == np.float64
+    assert gk.RBF(1.0)(np.arange(6).reshape(3, 2)).dtype == np.float64
+
+
+# ---- sparse --------------------------------------------------------------------------------------------------------
+
+SPARSE = [
+    gk.RBF(0.7),
+    gk.RBF([0.4, 1.0, 2.0, 1.0]),
+    gk.Matern(0.6, nu=0.5),
+    gk.RationalQuadratic(0.6),
+    gk.Linear(),
+    gk.Polynomial(2),
+    gk.Sigmoid(0.5),
+    2.0 * gk.RBF(0.5) * gk.Linear() + gk.White(0.1) + 0.5,
+    gk.Linear().normalized(),
+    gk.RBF(1.0).on(0, 2),
+]
+
+
+@pytest.mark.parametrize("k", SPARSE, ids=repr)
+@pytest.mark.parametrize("make", [sp.csr_matrix, sp.csr_array, sp.csc_array, sp.coo_array])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_sparse_rows_equal_dense_rows(k, make, dtype, rng):
+    X = np.where(rng.random((7, 4)) < 0.6, rng.random((7, 4)), 0.0).astype(dtype)
+    X[2] = 0.0
+    Y = X[::-1][:5].copy()
+    # Equal rows of a rough kernel: the root of what cancellation leaves of a zero distance.
+    exact = 1e-7 if isinstance(k, gk.Matern) else 1e-12
+    tol = {"rtol": 1e-10, "atol": exact} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-5}
+    assert k(make(X)).dtype == dtype
+    np.testing.assert_allclose(k(make(X)), k(X), **tol)
+    np.testing.assert_allclose(k(make(X), make(Y)), k(X, Y), **tol)
+    np.testing.assert_allclose(k(make(X), Y), k(X, Y), **tol)
+    np.testing.assert_allclose(k(X, make(Y)), k(X, Y), **tol)
+    np.testing.assert_allclose(k.diag(make(X)), k.diag(X), **tol)
+    W = rng.standard_normal((7, 5))
+    loose = {"rtol": 1e-8, "atol": 100 * exact} if dtype == np.float64 else {"rtol": 1e-3, "atol": 1e-4}
+    np.testing.assert_allclose(k.vjp(make(X), make(Y), W), k.vjp(X, Y, W), **loose)
+    got = k.grad_inputs(make(X), make(Y), W)
+    assert isinstance(got, np.ndarray)
+    np.testing.assert_allclose(got, k.grad_inputs(X, Y, W), **loose)
+
+
+@pytest.mark.parametrize("k", [gk.Laplace(1.0), gk.Sobolev(), gk.Periodic(1.0), gk.Chi2(1.0)], ids=repr)
+def test_kernels_without_a_sparse_form_say_so(k):
+    with pytest.raises(TypeError, match="dense X, got a sparse matrix"):
+        k(sp.csr_array(np.ones((3, 1))))
+
+
+# ---- spectra -------------------------------------------------------------------------------------------------------
+
+SPECTRAL = [
+    gk.RBF(0.7),
+    gk.RBF([0.5, 1.5]),
+    gk.Matern(0.9, nu=1.5),
+    gk.Matern([0.9, 0.5], nu=math.inf),
+    gk.Laplace([0.8, 1.5]),
+    gk.RationalQuadratic(0.8, alpha=1.2),
+    gk.Periodic([0.9, 1.4], period=0.8),
+    gk.Constant(0.7),
+    2.0 * gk.RBF(0.5) + gk.Laplace(1.0),
+    gk.RBF(0.5) * gk.Matern(1.0, nu=2.5),
+    gk.RBF(0.6) ** 3,
+    gk.exp(0.8 * gk.RBF(0.6)),
+    gk.polynomial(gk.RBF(0.6), [0.5, 0.0, 1.0]),
+    (3.0 * gk.RBF(0.4)).normalized(),
+]
+
+
+@pytest.mark.parametrize("k", SPECTRAL, ids=repr)
+def test_frequencies_are_draws_from_the_spectral_measure(k, rng):
+    size = 40_000
+    x, Z = np.zeros((1, 2)), rng.random((6, 2))
+    omega = k.frequencies(2, size, np.random.default_rng(1))
+    assert omega.shape == (size, 2)
+    estimate = k.amplitude * np.cos((Z - x) @ omega.T).mean(axis=1)
+    np.testing.assert_allclose(estimate, k(x, Z)[0], atol=5 * k.amplitude / math.sqrt(size))
+
+
+@pytest.mark.parametrize("k", [gk.Linear(), gk.White(1.0), gk.Polynomial(2) + gk.RBF(1.0), gk.Sobolev()], ids=repr)
+def test_kernels_without_a_spectral_measure_say_so(k):
+    with pytest.raises(TypeError, match=r"spectral measure|not stationary"):
+        k.frequencies(2, 5, np.random.default_rng(0))
+
+
+# ---- monomials -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("degree", "scale", "offset", "d"), [(3, 1.0, 2.0, 2), (2, 0.5, 0.3, 4), (4, 1.0, 0.0, 2)])
+def test_monomials_are_the_features_of_the_polynomial_kernel(degree, scale, offset, d, rng):
+    k = gk.Polynomial(degree, scale=scale, offset=offset)
+    exponents, weights = k.monomial_weights(d)
+    X = rng.standard_normal((5, d))
+    features = weights * np.prod(X[:, None, :] ** exponents[None], axis=2)
+    np.testing.assert_allclose(features @ features.T, k(X), rtol=1e-12, atol=1e-12)
+    if offset:
+        assert len(weights) == math.comb(d + degree, d)
+
+
+def test_the_weight_of_a_degree_in_one_input():
+    m, R = 5, 3.0
+    _, weights = gk.Polynomial(m, offset=R).monomial_weights(1)
+    np.testing.assert_allclose(weights, [math.sqrt(math.comb(m, i) * R ** (m - i)) for i in range(m + 1)])
+
+
+def test_too_many_monomials_are_counted_not_made():
+    with pytest.raises(MemoryError, match="monomials in 100 inputs"):
+        gk.Polynomial(10).monomial_weights(100)

@@ -1,0 +1,69 @@
+"""What importing costs, what is documented, what the command says."""
+
+import importlib
+import inspect
+import pkgutil
+import subprocess
+import sys
+
+import pytest
+
+import gramian
+
+MODULES = [m.name for m in pkgutil.walk_packages(gramian.__path__, "gramian.")]
+
+
+def test_importing_pulls_in_nothing_heavy():
+    # A time would depend on the machine; what takes the time does not.
+    code = """
+import sys, sklearn
+before = set(sys.modules)
+import gramian.kernels, gramian.gram
+print(*{name.split(".")[0] for name in set(sys.modules) - before})
+"""
+    loaded = set(
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    )
+    assert loaded <= {"gramian", "array_api_compat", "scipy", "threadpoolctl"}
+
+
+def public_objects():
+    for name in MODULES:
+        module = importlib.import_module(name)
+        for attribute in getattr(module, "__all__", ()):
+            value = getattr(module, attribute)
+            if getattr(value, "__module__", None) == name and (inspect.isclass(value) or inspect.isfunction(value)):
+                yield f"{name}.{attribute}", value
+
+
+@pytest.mark.parametrize(("name", "value"), list(public_objects()))
+def test_every_public_name_is_documented(name, value):
+    assert inspect.getdoc(value), f"{name} has no docstring"
+    if inspect.isclass(value):
+        for member, method in inspect.getmembers(value, lambda m: inspect.isfunction(m) or isinstance(m, property)):
+            ours = (getattr(method, "__module__", None) or "gramian").startswith("gramian")
+            if not member.startswith("_") and ours:
+                assert inspect.getdoc(method), f"{name}.{member} has no docstring"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_every_module_says_what_it_holds(name):
+    assert importlib.import_module(name).__doc__, f"{name} has no docstring"
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", "gramian", *arguments], capture_output=True, text=True, check=False)
+
+
+def test_the_demo_ends_well():
+    done = run("demo")
+    assert done.returncode == 0, done.stderr
+    assert "RBF" in done.stdout
+    assert "a kernel on these data" in done.stdout
+
+
+def test_the_command_knows_its_version_and_its_mistakes():
+    assert gramian.__version__ in run("--version").stdout
+    wrong = run("demon")
+    assert wrong.returncode == 2
+    assert "Traceback" not in wrong.stderr
