@@ -29,9 +29,7 @@ class _Segments:
     offset: Vector
 
 
-def polish(
-    K: Vector, linear: Vector, lower: Vector, upper: Vector, beta: Vector, split: int, kink: float
-) -> Vector:
+def polish(K: Vector, linear: Vector, lower: Vector, upper: Vector, beta: Vector, split: int, kink: float) -> Vector:
     """Improve a nearly optimal β until its KKT conditions hold to rounding, as far as the kernel's rank allows.
 
     Parameters
@@ -76,7 +74,7 @@ def _start(beta: Vector, lower: Vector, upper: Vector, kink: float) -> _Segments
 
 
 def _newton(K: Vector, slope: Vector, moving: NDArray[np.bool_], second: NDArray[np.bool_]) -> Vector | None:
-    """The step of the moving variables to where their slopes are all equal, group by group; None where there is none."""
+    """The step of the moving variables to where their slopes are equal, group by group; None where there is none."""
     (free,) = np.nonzero(moving)
     if not free.size:
         return np.zeros(moving.size)

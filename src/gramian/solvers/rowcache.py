@@ -294,7 +294,8 @@ class KernelRows:
         bool
             Whether that changed anything.
         """
-        return any([cache.upgrade() for cache in self.caches])
+        changed = [cache.upgrade() for cache in self.caches]
+        return any(changed)
 
     def restrict(self, keep: Index) -> None:
         """Drop objects from the columns of the one cache.

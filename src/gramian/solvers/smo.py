@@ -169,7 +169,7 @@ def solve(
     return descent.run(tol)
 
 
-class _Stopped(Exception):
+class _StoppedError(Exception):
     """Time or steps are used up; the text says which, and what to do."""
 
 
@@ -191,6 +191,13 @@ class _State:
         return self.values[self.objects] + self.linear
 
     @property
+    def by_object(self) -> Vector:
+        """The sum of β over the variables of each object."""
+        total: Vector = np.zeros(self.values.size)
+        np.add.at(total, self.objects, self.beta)
+        return total
+
+    @property
     def groups(self) -> list[slice]:
         return [slice(0, self.split), slice(self.split, self.beta.size)]
 
@@ -199,7 +206,10 @@ class _State:
         position = np.full(self.values.size, -1, dtype=np.intp)
         position[kept] = np.arange(kept.size)
         return _State(
-            *(a[live] for a in (self.beta, self.lower, self.upper, self.linear)),
+            beta=self.beta[live],
+            lower=self.lower[live],
+            upper=self.upper[live],
+            linear=self.linear[live],
             objects=position[self.objects[live]],
             split=int(np.searchsorted(live, self.split)),
             values=self.values[kept],
@@ -208,9 +218,7 @@ class _State:
 
 
 class _Descent:
-    def __init__(
-        self, task: Task, rows: KernelRows, max_iter: int, shrinking: bool, clock: Clock, tick: Tick
-    ) -> None:
+    def __init__(self, task: Task, rows: KernelRows, max_iter: int, shrinking: bool, clock: Clock, tick: Tick) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
         self.shrinking = shrinking and len(rows.caches) == 1
         self.budget = math.inf if max_iter < 0 else max_iter
@@ -218,13 +226,19 @@ class _Descent:
         self.convex = True
         diagonal = np.asarray(rows.gram.diagonal(), dtype=np.float64)[rows.ids]
         self.state = _State(
-            task.start.astype(np.float64), task.lower, task.upper, task.linear, task.objects, task.split,
-            np.zeros(len(rows.ids)), diagonal,
-        )  # fmt: skip
+            beta=task.start.astype(np.float64),
+            lower=task.lower,
+            upper=task.upper,
+            linear=task.linear,
+            objects=task.objects,
+            split=task.split,
+            values=np.zeros(len(rows.ids)),
+            diagonal=diagonal,
+        )
         self.scale = float(np.max(np.abs(diagonal), initial=0.0)) or 1.0
         self.rebuild()
 
-    # ---- the whole way ------------------------------------------------------------------------------------------
+    # ---- the whole way -------------------------------------------------------------------------------------------
 
     def run(self, tol: float) -> Solution:
         """Descend, check, and go on with a finer tolerance until violation and gap are both small enough."""
@@ -238,7 +252,7 @@ class _Descent:
                 if certificate.converged or not self.convex or self.vanished(self.state) or fine < 1e-4 * tol:
                     break
                 fine *= 0.3
-        except _Stopped as stop:
+        except _StoppedError as stop:
             message = str(stop)
             certificate = self.certify(tol)
         if not message and self.state.beta.size <= POLISHED and self.convex:
@@ -246,12 +260,14 @@ class _Descent:
         if message and not certificate.converged:
             certificate = replace(certificate, message=message)
         multipliers = self.multipliers(self.state)
-        return Solution(self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state))
+        return Solution(
+            self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state)
+        )
 
     def rebuild(self) -> None:
         """Compute Kβ anew from every variable that is not zero; the free ones last, so that their rows stay."""
         state = self.state
-        weights = np.bincount(state.objects, weights=state.beta, minlength=state.values.size)
+        weights = state.by_object
         free = np.zeros(state.values.size, dtype=bool)
         free[state.objects[(state.beta > state.lower) & (state.beta < state.upper)]] = True
         (used,) = np.nonzero(weights)
@@ -262,7 +278,7 @@ class _Descent:
     def check_rows(self, tol: float) -> bool:
         """Compare some of Kβ with full precision; where rounding shows, take wider rows. Tell whether all is well."""
         state = self.state
-        weights = np.bincount(state.objects, weights=state.beta, minlength=state.values.size)
+        weights = state.by_object
         (used,) = np.nonzero(weights)
         sample = np.unique(np.linspace(0, state.values.size - 1, AUDIT).astype(np.intp))
         exact = self.rows.exact(sample, used) @ weights[used]
@@ -273,7 +289,7 @@ class _Descent:
         self.rebuild()
         return False
 
-    # ---- one descent ----------------------------------------------------------------------------------------------
+    # ---- one descent ---------------------------------------------------------------------------------------------
 
     def descend(self, state: _State, tol: float) -> None:
         """Lower the objective until no pair in ``state`` violates the KKT conditions by more than ``tol``."""
@@ -324,9 +340,9 @@ class _Descent:
 
     def check_limits(self) -> None:
         if self.clock.expired:
-            raise _Stopped("max_time is used up; raise it, raise tol, or scale the inputs")
+            raise _StoppedError("max_time is used up; raise it, raise tol, or scale the inputs")
         if self.steps >= self.budget:
-            raise _Stopped("max_iter is used up; raise it, raise tol, or scale the inputs")
+            raise _StoppedError("max_iter is used up; raise it, raise tol, or scale the inputs")
 
     def working_set(self, state: _State, up: Vector, down: Vector, recent: Index) -> Index:
         """The younger half of the last working set, then the worst violators of each group and direction."""
@@ -374,11 +390,11 @@ class _Descent:
         self.convex &= not bent
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
-            raise _Stopped("no pair of variables can be improved in floating point; scale the inputs or raise tol")
+            raise _StoppedError("no pair of variables can be improved in floating point; scale the inputs or raise tol")
         state.beta[working] = beta
         self.rows.add(objects[moved], (beta - before)[moved], state.values)
 
-    # ---- shrinking --------------------------------------------------------------------------------------------------
+    # ---- shrinking -----------------------------------------------------------------------------------------------
 
     def shrunk_descent(self, up: Vector, down: Vector, tol: float) -> bool:
         """Solve without the variables that look settled, then bring them back with a gradient made anew."""
@@ -403,7 +419,7 @@ class _Descent:
             self.rebuild()
         return True
 
-    # ---- what is known at the end -------------------------------------------------------------------------------------
+    # ---- what is known at the end --------------------------------------------------------------------------------
 
     def multipliers(self, state: _State) -> tuple[float, float]:
         """Each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow."""
@@ -444,10 +460,8 @@ class _Descent:
         K = self.rows.exact(everything, everything).astype(np.float64)
         before = state.beta, state.values
         pairs = np.ix_(state.objects, state.objects)
-        state.beta = polish(
-            K[pairs], state.linear, state.lower, state.upper, state.beta, state.split, self.task.kink
-        )
-        state.values = K @ np.bincount(state.objects, weights=state.beta, minlength=state.values.size)
+        state.beta = polish(K[pairs], state.linear, state.lower, state.upper, state.beta, state.split, self.task.kink)
+        state.values = K @ state.by_object
         polished = self.certify(tol)
         if polished.violation <= certificate.violation and polished.converged >= certificate.converged:
             return polished
@@ -457,10 +471,7 @@ class _Descent:
 
 def _least(values: Vector, count: int, edge: float) -> Index:
     """Positions of the ``count`` least values below ``edge``, in ascending order of value."""
-    if count < values.size:
-        found = np.argpartition(values, count)[:count]
-    else:
-        found = np.arange(values.size)
+    found = np.argpartition(values, count)[:count] if count < values.size else np.arange(values.size)
     found = found[values[found] < edge]
     return found[np.argsort(values[found], kind="stable")]
 

@@ -6,18 +6,32 @@ vectorise: minima are taken lane by lane over blocks, and an index is looked up 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 __all__ = ["add_rows", "compact", "gather", "pair_steps", "slopes"]
 
+Array = NDArray[Any]
 LANES = 64
 ETA_FLOOR = 1e-12
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract"})
-def slopes(beta, lower, upper, gradient, kink, up, down):  # type: ignore[no-untyped-def]
-    """Fill the slopes of the objective for a step up and for a step down; infinite where there is no room."""
+def slopes(beta: Array, lower: Array, upper: Array, gradient: Array, kink: float, up: Array, down: Array) -> None:
+    """Fill in the slopes of the objective for a step up and for a step down; infinite where there is no room.
+
+    Parameters
+    ----------
+    beta, lower, upper, gradient : array of shape (m,)
+        The variables, their bounds, and the gradient of the smooth part.
+    kink : float
+        The ε of ε|β|.
+    up, down : array of shape (m,)
+        Where to write.
+    """
     for v in range(beta.size):
         b = beta[v]
         up[v] = gradient[v] + (kink if b >= 0.0 else -kink) if b < upper[v] else np.inf
@@ -25,14 +39,14 @@ def slopes(beta, lower, upper, gradient, kink, up, down):  # type: ignore[no-unt
 
 
 @njit(cache=True, nogil=True, inline="always")
-def _offsets(b, lo, hi, kink):  # type: ignore[no-untyped-def]
+def _offsets(b: float, lo: float, hi: float, kink: float) -> tuple[float, float]:
     up = (kink if b >= 0.0 else -kink) if b < hi else np.inf
     down = (kink if b > 0.0 else -kink) if b > lo else -np.inf
     return up, down
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract"})
-def _steepest(gradient, up, down, lanes_up, lanes_down):  # type: ignore[no-untyped-def]
+def _steepest(gradient: Array, up: Array, down: Array, lanes_up: Array, lanes_down: Array) -> tuple[int, float, float]:
     """Position of the least slope up, its value, and the greatest slope down."""
     if gradient.size == 0:
         return 0, np.inf, -np.inf
@@ -65,7 +79,15 @@ def _steepest(gradient, up, down, lanes_up, lanes_down):  # type: ignore[no-unty
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract", "arcp"})
-def _gains(row, centre, diagonal, gradient, down, level, gains):  # type: ignore[no-untyped-def]
+def _gains(
+    row: Array,
+    centre: float,
+    diagonal: Array,
+    gradient: Array,
+    down: Array,
+    level: float,
+    gains: Array,
+) -> None:
     """Fill what a step of i with each j gains, to second order."""
     for t in range(gains.size):
         d = gradient[t] + down[t] - level
@@ -76,7 +98,7 @@ def _gains(row, centre, diagonal, gradient, down, level, gains):  # type: ignore
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
-def _largest(values, lanes):  # type: ignore[no-untyped-def]
+def _largest(values: Array, lanes: Array) -> int:
     """Position of the largest of some numbers that are not negative."""
     lanes[:] = -1.0
     whole = values.size // LANES
@@ -98,13 +120,25 @@ def _largest(values, lanes):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract"})
-def _move(a, b, gradient, step):  # type: ignore[no-untyped-def]
+def _move(a: Array, b: Array, gradient: Array, step: float) -> None:
     for t in range(gradient.size):
         gradient[t] += step * (a[t] - b[t])
 
 
 @njit(cache=True, nogil=True)
-def pair_steps(K, diagonal, beta, lower, upper, gradient, kink, split, tol, limit, noise):  # type: ignore[no-untyped-def]
+def pair_steps(
+    K: Array,
+    diagonal: Array,
+    beta: Array,
+    lower: Array,
+    upper: Array,
+    gradient: Array,
+    kink: float,
+    split: int,
+    tol: float,
+    limit: int,
+    noise: float,
+) -> tuple[int, bool]:
     """Run SMO inside a working set until its worst violation is at most ``tol``.
 
     Parameters
@@ -165,8 +199,22 @@ def pair_steps(K, diagonal, beta, lower, upper, gradient, kink, split, tol, limi
 
 
 @njit(cache=True, nogil=True, fastmath={"contract"})
-def add_rows(store, slots, weights, out, start, stop):  # type: ignore[no-untyped-def]
-    """Add ``weights @ store[slots]`` to ``out``, in float64, for the columns from ``start`` to ``stop``."""
+def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int, stop: int) -> None:
+    """Add ``weights @ store[slots]`` to ``out``, in float64, for the columns from ``start`` to ``stop``.
+
+    Parameters
+    ----------
+    store : array of shape (capacity, width)
+        Kernel rows.
+    slots : array of int
+        Which of them.
+    weights : array of shape (len(slots),)
+        Coefficients.
+    out : array of shape (width,)
+        The sum, changed in place.
+    start, stop : int
+        Columns.
+    """
     width = 2048
     for left in range(start, stop, width):
         right = min(left + width, stop)
@@ -188,8 +236,20 @@ def add_rows(store, slots, weights, out, start, stop):  # type: ignore[no-untype
 
 
 @njit(cache=True, nogil=True)
-def gather(store, slots, columns, out, offset):  # type: ignore[no-untyped-def]
-    """Copy ``store[slots][:, columns]`` to the columns of ``out`` from ``offset`` on."""
+def gather(store: Array, slots: Array, columns: Array, out: Array, offset: int) -> None:
+    """Copy ``store[slots][:, columns]`` to the columns of ``out`` from ``offset`` on.
+
+    Parameters
+    ----------
+    store : array of shape (capacity, width)
+        Kernel rows.
+    slots, columns : array of int
+        Which rows and columns.
+    out : array
+        Where to write.
+    offset : int
+        The first column written.
+    """
     for k in range(slots.size):
         row = store[slots[k]]
         for t in range(columns.size):
@@ -197,8 +257,20 @@ def gather(store, slots, columns, out, offset):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True)
-def compact(flat, width, columns, rows):  # type: ignore[no-untyped-def]
-    """Keep only some columns (ascending) of the first rows of a matrix stored flat, in place."""
+def compact(flat: Array, width: int, columns: Array, rows: int) -> None:
+    """Keep only some columns of the first rows of a matrix stored flat, in place.
+
+    Parameters
+    ----------
+    flat : array
+        The matrix, row after row.
+    width : int
+        Its columns.
+    columns : array of int
+        Those to keep, ascending, so that nothing is overwritten before it has moved.
+    rows : int
+        How many rows.
+    """
     for r in range(rows):
         source, target = r * width, r * columns.size
         for t in range(columns.size):

@@ -22,11 +22,12 @@ from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.gram import Gram
 from gramian.kernels import Dot, Kernel, Radial, resolve
+from gramian.kernels.arrays import is_sparse
 from gramian.progress import Clock, progress
 from gramian.solvers.rowcache import KernelRows, RowCache
 from gramian.solvers.smo import Solution
 
-__all__ = ["KINDS", "SupportVectorMachine", "Trained", "kinds"]
+__all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "Trained", "dense", "kinds", "like"]
 
 Vector = NDArray[np.float64]
 KINDS = np.array(["peripheral", "margin", "violator"])
@@ -132,8 +133,7 @@ class SupportVectorMachine(BaseEstimator):
         try:
             yield
         except BaseException:
-            vars(self).clear()
-            vars(self).update(before)
+            self.__dict__ = before
             raise
 
     def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
@@ -152,7 +152,7 @@ class SupportVectorMachine(BaseEstimator):
         return checked
 
     def _takes_objects(self, X: Any) -> bool:
-        if isinstance(self.kernel, str) or sp.issparse(X) or hasattr(X, "columns"):
+        if isinstance(self.kernel, str) or is_sparse(X) or hasattr(X, "columns"):
             return False
         return np.ndim(X) == 1 and not isinstance(self.kernel, str) and _holds_objects(X)
 
@@ -234,8 +234,8 @@ class SupportVectorMachine(BaseEstimator):
             return np.asarray(X[:, self.support_[part]] @ coefficients, dtype=np.float64)
         if not coefficients.shape[0]:
             return np.zeros((_num_samples(X), *coefficients.shape[1:]))
-        vectors = self.support_vectors_[part]
-        if sp.issparse(X) != sp.issparse(vectors):
+        vectors: Any = self.support_vectors_[part]
+        if is_sparse(X) != is_sparse(vectors):
             X, vectors = sp.csr_array(X), sp.csr_array(vectors)
         return np.asarray(Gram(self._kernel, X, vectors, memory=self.memory, n_jobs=self.n_jobs) @ coefficients)
 
@@ -245,11 +245,12 @@ class SupportVectorMachine(BaseEstimator):
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         coef = self._linear_weights()
-        (coef.data if sp.issparse(coef) else coef).flags.writeable = False
+        numbers = coef.data if is_sparse(coef) else coef
+        numbers.flags.writeable = False
         return coef
 
     def _linear_weights(self) -> Any:
-        return _product(self.dual_coef_, self.support_vectors_)
+        return self.dual_coef_ @ self.support_vectors_
 
     @property
     def n_support_(self) -> NDArray[np.int32]:
@@ -292,7 +293,7 @@ def _shortfall(certificate: Certificate) -> tuple[bool, float]:
 def _weighted_scale(X: Any, weight: Vector) -> float:
     """``gamma="scale"`` by weight: as if every row were there as often as its weight says."""
     share = weight / (weight.sum() * X.shape[1])
-    squares = X.multiply(X) if sp.issparse(X) else X.astype(np.float64) ** 2
+    squares = X.multiply(X) if is_sparse(X) else X.astype(np.float64) ** 2
     variance = float(np.sum(share @ squares) - np.sum(share @ X) ** 2)
     return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
@@ -310,6 +311,35 @@ def _rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
     return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
 
 
-def _product(a: Any, b: Any) -> Any:
-    product = a @ b
-    return product if sp.issparse(product) else np.asarray(product)
+def dense(a: Any) -> NDArray[Any]:
+    """Return a matrix that may be sparse as an array.
+
+    Parameters
+    ----------
+    a : array or CSR
+        The matrix.
+
+    Returns
+    -------
+    array
+        The same numbers.
+    """
+    return np.asarray(a.toarray() if is_sparse(a) else a)
+
+
+def like(coefficients: NDArray[Any], X: Any) -> Any:
+    """Return coefficients as scikit-learn keeps them: sparse where the rows are.
+
+    Parameters
+    ----------
+    coefficients : array of shape (k, s)
+        The coefficients.
+    X : array or CSR
+        The training rows.
+
+    Returns
+    -------
+    array or CSR
+        The same numbers.
+    """
+    return sp.csr_array(coefficients) if is_sparse(X) else coefficients

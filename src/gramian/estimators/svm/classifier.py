@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import combinations, pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -16,9 +17,10 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_consistent_length
 
 from gramian.estimators.base import COMMON
-from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
 from gramian.estimators.svm.probability import calibrate, couple, sigmoid
+from gramian.kernels.arrays import is_sparse
 from gramian.progress import Clock
 from gramian.solvers.smo import Task
 
@@ -91,14 +93,17 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         sizes = np.bincount(codes, minlength=len(self.classes_))
         if not sizes.all():
             lost = self.classes_[np.flatnonzero(sizes == 0)].tolist()
-            raise ValueError(f"all samples of class {lost} have zero weight; give some a positive one or drop the class.")
-        self.class_weight_ = self._class_weights(y, sample_weight, np.bincount(codes, weights=trained.weight))
+            raise ValueError(
+                f"all samples of class {lost} have zero weight; give some a positive one or drop the class."
+            )
+        self.class_weight_ = self._class_weights(y, codes, trained.weight)
         weight = trained.weight * self.class_weight_[codes]
         return X, Pairs(trained, sizes, self.cache_size * MEGABYTE, weight)
 
-    def _class_weights(self, y: Any, sample_weight: Any, totals: Vector) -> Vector:
+    def _class_weights(self, y: Any, codes: NDArray[np.intp], weight: Vector) -> Vector:
         if self.class_weight == "balanced":
             # By weight and not by count, so that a weight of two is the same as a row twice.
+            totals = np.bincount(codes, weights=weight)
             return np.asarray(totals.sum() / (len(totals) * totals))
         return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
 
@@ -149,9 +154,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         self._keep(X, trained, trained.kept[used])
         self._n_support = np.array([np.sum((used >= b.start) & (used < b.stop)) for b in blocks], dtype=np.int32)
         sign = -1.0 if k == 2 else 1.0
-        self.dual_coef_ = sign * dual[:, used]
-        if sp.issparse(X):
-            self.dual_coef_ = sp.csr_array(self.dual_coef_)
+        self.dual_coef_ = like(sign * dual[:, used], X)
         self.intercept_ = np.array([sign * machine.bias for machine in machines])
         self.n_iter_ = np.array([m.solution.certificate.iterations for m in machines], dtype=np.int32)
         margins = np.array([machine.margin for machine in machines])
@@ -164,13 +167,13 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _pairwise(self, X: Any) -> Vector:
         """The decision values of all pairs for validated X, (m,) for two classes; positive for the first of a pair."""
         k = len(self.classes_)
-        dual = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
+        dual = dense(self.dual_coef_)
         if k == 2:
             return np.asarray(self._expand(X, dual[0]) + self.intercept_[0])
         edges = np.cumsum([0, *self._n_support])
-        parts = [slice(int(a), int(b)) for a, b in zip(edges, edges[1:], strict=False)]
+        parts = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         sums = [self._expand(X, dual[:, part].T, part) for part in parts]
-        pairs = [(i, j) for i in range(k) for j in range(i + 1, k)]
+        pairs = combinations(range(k), 2)
         return np.column_stack([sums[i][:, j - 1] + sums[j][:, i] for i, j in pairs]) + self.intercept_
 
     def decision_function(self, X: Any) -> NDArray[Any]:
@@ -220,8 +223,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         if self.break_ties:
             return np.argmax(_ovr_decision_function(values < 0, -values, len(self.classes_)), axis=1)
         votes = np.zeros((len(values), len(self.classes_)), dtype=np.intp)
-        pairs = [(i, j) for i in range(len(self.classes_)) for j in range(i + 1, len(self.classes_))]
-        for p, (i, j) in enumerate(pairs):
+        for p, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
             votes[:, i] += values[:, p] > 0
             votes[:, j] += values[:, p] <= 0
         return np.argmax(votes, axis=1)
@@ -272,7 +274,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         if len(self.classes_) == 2:
             return super()._linear_weights()
         k, edges = len(self.classes_), np.cumsum([0, *self._n_support])
-        part = [slice(int(a), int(b)) for a, b in zip(edges, edges[1:], strict=False)]
+        part = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         sums = [self.dual_coef_[:, p] @ self.support_vectors_[p] for p in part]
-        rows = [sums[i][[j - 1]] + sums[j][[i]] for i in range(k) for j in range(i + 1, k)]
-        return sp.vstack(rows).tocsr() if sp.issparse(rows[0]) else np.vstack(rows)
+        rows: list[Any] = [sums[i][[j - 1]] + sums[j][[i]] for i, j in combinations(range(k), 2)]
+        return sp.vstack(rows).tocsr() if is_sparse(rows[0]) else np.vstack(rows)

@@ -166,7 +166,7 @@ class SVC(Classifier):
     def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
         if not math.isinf(self.C) or machine.separates:
             return
-        a, b = (self.classes_[c] for c in (machine.first, machine.second))
+        a, b = (self.classes_.tolist()[c] for c in (machine.first, machine.second))
         raise ValueError(
             f"classes {a!r} and {b!r} cannot be separated by this kernel, so C=inf has no solution; the rows in "
             f"conflict are {_conflict(machine, pairs)}. Use a finite C, or a kernel that tells them apart."
@@ -308,10 +308,13 @@ class NuSVC(Classifier):
         if not tight:
             return
         (a, b), limit = min(tight.items(), key=lambda item: item[1])
-        what = f"with the sizes of classes {self.classes_[a]!r} and {self.classes_[b]!r} nu must be at most {limit:.4g}"
+        labels = self.classes_.tolist()
+        what = f"with the sizes of classes {labels[a]!r} and {labels[b]!r} nu must be at most {limit:.4g}"
         if len(tight) == len(limits):
             raise ValueError(f"specified nu is infeasible: {what}, got {self.nu:.4g}; lower it.")
-        warnings.warn(f"nu={self.nu:.4g} is infeasible for some pairs of classes ({what}), and lowered there.", stacklevel=4)
+        warnings.warn(
+            f"nu={self.nu:.4g} is infeasible for some pairs of classes ({what}), and lowered there.", stacklevel=4
+        )
 
     def _fit_pair(self, pairs: Pairs, first: int, second: int, **options: Any) -> Pair:
         """Find the C that ν stands for; class weights, where there are any, then multiply that C."""
@@ -330,7 +333,7 @@ class NuSVC(Classifier):
     def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
         if machine.separates:
             return
-        a, b = (self.classes_[c] for c in (machine.first, machine.second))
+        a, b = (self.classes_.tolist()[c] for c in (machine.first, machine.second))
         raise ValueError(
             f"nu={self.nu:.4g} leaves classes {a!r} and {b!r} no margin with this kernel: their reduced hulls meet; "
             "lower nu, or use a kernel that tells the classes apart."

@@ -6,12 +6,11 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 
-from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, kinds
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, dense, kinds, like
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import solve
@@ -146,9 +145,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
                 solution = solve(task, rows, tick=tick, **self._solver_options(Clock(self.max_time)))
             (used,) = np.nonzero(solution.beta)
             self._keep(X, trained, trained.kept[used])
-            self.dual_coef_ = solution.beta[used][None, :]
-            if sp.issparse(X):
-                self.dual_coef_ = sp.csr_array(self.dual_coef_)
+            self.dual_coef_ = like(solution.beta[used][None, :], X)
             self.intercept_ = np.array([solution.bias])
             self.offset_ = -solution.bias
             self._n_support = np.array([used.size], dtype=np.int32)
@@ -176,8 +173,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         return self._output(self._scores(X), X)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
-        coefficients = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
-        scores = self._expand(X, coefficients[0])
+        scores = self._expand(X, dense(self.dual_coef_)[0])
         # Rows on the edge: whether rounding puts them inside must not depend on which other rows came along.
         return np.where(np.abs(scores - self.offset_) <= EDGE * abs(self.offset_), self.offset_, scores)
 

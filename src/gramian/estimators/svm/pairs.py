@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -92,7 +92,7 @@ class Pairs:
         self.trained = trained
         self.weight = weight
         edges = np.cumsum([0, *sizes])
-        self.blocks = [slice(int(a), int(b)) for a, b in zip(edges, edges[1:], strict=False)]
+        self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         whole = [slice(0, int(edges[-1]))]
         # Two classes need no sharing, and one cache of all columns can shrink.
         self.caches = trained.caches(whole if len(sizes) == 2 else self.blocks, budget)

@@ -56,6 +56,7 @@ def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, 
     rows, pairs = strictest._set_up(X, y, sample_weight)
     learned = {name: value for name, value in vars(strictest).items() if name.endswith("_")}
     last: list[Pair] | None = None
+    C = 1.0
     for position in ascending:
         machine = machines[position]
         vars(machine).update(learned)

@@ -6,14 +6,13 @@ from numbers import Real
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_consistent_length
 
-from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import Solution, Task, solve
@@ -61,9 +60,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         beta = np.bincount(task.objects, weights=solution.beta, minlength=n)
         (used,) = np.nonzero(beta)
         self._keep(X, trained, trained.kept[used])
-        self.dual_coef_ = beta[used][None, :]
-        if sp.issparse(X):
-            self.dual_coef_ = sp.csr_array(self.dual_coef_)
+        self.dual_coef_ = like(beta[used][None, :], X)
         self.intercept_ = np.array([solution.bias])
         self._n_support = np.array([used.size], dtype=np.int32)
         self.n_iter_ = solution.certificate.iterations
@@ -86,8 +83,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
             float32 where X is.
         """
         X = self._validated_for_predict(X)
-        coefficients = self.dual_coef_.toarray() if sp.issparse(self.dual_coef_) else self.dual_coef_
-        return self._output(self._expand(X, coefficients[0]) + self.intercept_[0], X)
+        return self._output(self._expand(X, dense(self.dual_coef_)[0]) + self.intercept_[0], X)
 
 
 class SVR(_Regressor):
