@@ -208,6 +208,11 @@ class KernelRows:
         return self.caches[0].gram
 
     @property
+    def full_precision(self) -> bool:
+        """Whether the rows kept are as precise as they can be."""
+        return all(cache.gram is cache.wide for cache in self.caches)
+
+    @property
     def capacity(self) -> int:
         """How many rows can be held at once."""
         return min(cache.capacity for cache in self.caches)
@@ -285,6 +290,26 @@ class KernelRows:
             The block.
         """
         return self.caches[0].wide.rows(self.ids[objects], self.ids[others])
+
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_k weights_k K[objects_k, :] in full precision, past the caches.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+        weights : array of shape (len(objects),)
+            Coefficients.
+
+        Returns
+        -------
+        array of shape (m,)
+            The sum.
+        """
+        everybody = np.arange(len(self.ids))
+        height = max(PANEL_BYTES // (8 * max(objects.size, 1)), 1)
+        parts = [self.exact(everybody[rows], objects) @ weights for rows in spans(len(self.ids), height)]
+        return np.concatenate(parts, dtype=np.float64)
 
     def upgrade(self) -> bool:
         """Go on in full precision.

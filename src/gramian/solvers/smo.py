@@ -42,6 +42,9 @@ NOISE = {"float32": 1e-5, "float64": 1e-9}
 """Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
 VANISHED = 1e-9
 """Two hulls meet where their squared distance, relative to the largest k(x, x), is below this."""
+ROUNDING = 0.25
+"""The share of the tolerance that rounding of kernel rows may use up."""
+REFINEMENTS = 2
 AUDIT = 64
 """Rows of the gradient that are computed anew, in full precision, before an optimum is accepted."""
 
@@ -224,6 +227,7 @@ class _Descent:
         self.budget = math.inf if max_iter < 0 else max_iter
         self.steps = 0
         self.convex = True
+        self.refined = 0
         diagonal = np.asarray(rows.gram.diagonal(), dtype=np.float64)[rows.ids]
         self.state = _State(
             beta=task.start.astype(np.float64),
@@ -276,17 +280,26 @@ class _Descent:
         self.rows.add(used, weights[used], state.values)
 
     def check_rows(self, tol: float) -> bool:
-        """Compare some of Kβ with full precision; where rounding shows, take wider rows. Tell whether all is well."""
+        """Compare some of Kβ with full precision, and tell whether the rounding of the rows may be neglected.
+
+        Where it may not, Kβ is computed anew: from then on the rounding is that of the steps still to come, which
+        are small. Where even that shows, the rows themselves are kept in full precision from then on.
+        """
         state = self.state
+        if self.rows.full_precision:
+            return True
         weights = state.by_object
         (used,) = np.nonzero(weights)
         sample = np.unique(np.linspace(0, state.values.size - 1, AUDIT).astype(np.intp))
-        exact = self.rows.exact(sample, used) @ weights[used]
-        if np.abs(exact - state.values[sample]).max() <= 0.1 * tol * self.unit(state):
+        error = np.abs(self.rows.exact(sample, used) @ weights[used] - state.values[sample]).max()
+        if error <= ROUNDING * tol * self.unit(state):
             return True
-        if not self.rows.upgrade():
-            return True
-        self.rebuild()
+        if self.refined < REFINEMENTS:
+            self.refined += 1
+            state.values = self.rows.exact_sum(used, weights[used])
+        else:
+            self.rows.upgrade()
+            self.rebuild()
         return False
 
     # ---- one descent ---------------------------------------------------------------------------------------------
