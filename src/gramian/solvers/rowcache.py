@@ -218,6 +218,11 @@ class KernelRows:
         return min(cache.capacity for cache in self.caches)
 
     @property
+    def largest_square(self) -> int:
+        """How many objects ``square`` can take."""
+        return len(self.ids) if self.direct else self.capacity
+
+    @property
     def evicted(self) -> int:
         """How many rows had to go so far."""
         return sum(cache.evicted for cache in self.caches)
@@ -228,7 +233,7 @@ class KernelRows:
         Parameters
         ----------
         objects : array of int
-            Positions, at most ``capacity``; ascending where there are several caches.
+            Positions, at most ``largest_square``; ascending where there are several caches.
 
         Returns
         -------

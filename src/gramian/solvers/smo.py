@@ -31,6 +31,7 @@ __all__ = ["Solution", "Task", "solve"]
 
 Vector = NDArray[np.float64]
 WORKING_SET = 1024
+TINY_SET = 16
 STEPS_PER_VARIABLE = 100
 SHRINK_EVERY = 8
 """Outer rounds between two looks at what could be shrunk."""
@@ -359,11 +360,14 @@ class _Descent:
 
     def working_set(self, state: _State, up: Vector, down: Vector, recent: Index) -> Index:
         """The younger half of the last working set, then the worst violators of each group and direction."""
-        q = min(WORKING_SET, self.rows.capacity, state.beta.size)
+        q = min(WORKING_SET, self.rows.largest_square, state.beta.size)
         if q == state.beta.size:
             return np.arange(q)
         kept = recent[recent.size - min(recent.size, q // 2) :]
         groups = [g for g in state.groups if g.stop > g.start]
+        if q < TINY_SET:
+            # No room for more than the worst pair.
+            kept, groups = recent[:0], [max(groups, key=lambda g: down[g].max() - up[g].min())]
         share = max((q - kept.size) // (2 * len(groups)), 1)
         taken = np.zeros(state.beta.size, dtype=bool)
         taken[kept] = True
@@ -375,7 +379,7 @@ class _Descent:
                 found = found[~taken[found]][:share]
                 taken[found] = True
                 parts.append(found)
-        return np.concatenate(parts)[-q:]
+        return np.concatenate(parts)
 
     def improve(self, state: _State, working: Index, tol: float) -> None:
         """Optimise the working set, everybody else held still."""
