@@ -87,7 +87,7 @@ class RowCache:
         self._clock += 1
         held = self._slot[rows]
         self._stamp[held[held >= 0]] = self._clock
-        missing = rows[held < 0]
+        missing = np.unique(rows[held < 0])  # a row may be asked for twice, and is to be held once
         if missing.size:
             room = self._room(missing.size)
             self._fill(missing, room)

@@ -248,20 +248,22 @@ class _Descent:
     def run(self, tol: float) -> Solution:
         """Descend, check, and go on with a finer tolerance until violation and gap are both small enough."""
         fine, message = tol, ""
+        small = self.state.beta.size <= POLISHED
+        patience = STEPS_PER_VARIABLE * self.state.beta.size if small else math.inf
         try:
             while True:
-                self.descend(self.state, fine)
+                arrived = self.descend(self.state, fine, self.steps + patience)
                 if not self.check_rows(fine):
                     continue
                 certificate = self.certify(tol)
+                if small and self.convex:
+                    certificate = self.polish(certificate, tol)
                 if certificate.converged or not self.convex or self.vanished(self.state) or fine < 1e-4 * tol:
                     break
-                fine *= 0.3
+                fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
             certificate = self.certify(tol)
-        if not message and self.state.beta.size <= POLISHED and self.convex:
-            certificate = self.polish(certificate, tol)
         if message and not certificate.converged:
             certificate = replace(certificate, message=message)
         multipliers = self.multipliers(self.state)
@@ -305,8 +307,11 @@ class _Descent:
 
     # ---- one descent ---------------------------------------------------------------------------------------------
 
-    def descend(self, state: _State, tol: float) -> None:
-        """Lower the objective until no pair in ``state`` violates the KKT conditions by more than ``tol``."""
+    def descend(self, state: _State, tol: float, until: float = math.inf) -> bool:
+        """Lower the objective until no pair violates the KKT conditions by more than ``tol``, or ``until`` steps.
+
+        Returns whether the tolerance was met.
+        """
         recent = np.empty(0, dtype=np.intp)
         rounds = evicted = 0
         while True:
@@ -315,15 +320,16 @@ class _Descent:
             if self.tick is not silent:
                 self.tick(self.steps, gap=self.certify(tol).gap, violation=violation)
             if violation <= tol * self.unit(state) or self.vanished(state):
-                return
+                return True
+            if self.steps >= until:
+                return False
             self.check_limits()
-            working = self.working_set(state, up, down, recent)
-            recent = working
-            self.improve(state, np.sort(working), max(0.9 * tol * self.unit(state), 0.1 * violation))
+            recent = self.working_set(state, up, down, recent)
+            self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), 0.1 * violation))
             rounds += 1
             if self.shrinking and state is self.state and rounds % SHRINK_EVERY == 0:
                 pressed, evicted = self.rows.evicted > evicted, self.rows.evicted
-                if pressed and self.shrunk_descent(up, down, tol):
+                if pressed and self.shrunk_descent(tol):
                     recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
 
     def slopes(self, state: _State) -> tuple[Vector, Vector]:
@@ -413,9 +419,10 @@ class _Descent:
 
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
-    def shrunk_descent(self, up: Vector, down: Vector, tol: float) -> bool:
+    def shrunk_descent(self, tol: float) -> bool:
         """Solve without the variables that look settled, then bring them back with a gradient made anew."""
         state = self.state
+        up, down = self.slopes(state)
         live = np.zeros(state.beta.size, dtype=bool)
         for g in state.groups:
             live[g] = (up[g] <= down[g].max(initial=-np.inf)) | (down[g] >= up[g].min(initial=np.inf))
