@@ -43,8 +43,16 @@ def smo(K, p, lower, upper, beta, tol=1e-9, kink=0.0, group=None):
         g = K @ beta + p
         best, pair = tol, None
         for label in set(group.tolist()):
-            up = [(g[v] + (kink if beta[v] >= 0 else -kink), v) for v in range(len(p)) if group[v] == label and beta[v] < upper[v]]
-            down = [(g[v] + (kink if beta[v] > 0 else -kink), v) for v in range(len(p)) if group[v] == label and beta[v] > lower[v]]
+            up = [
+                (g[v] + (kink if beta[v] >= 0 else -kink), v)
+                for v in range(len(p))
+                if group[v] == label and beta[v] < upper[v]
+            ]
+            down = [
+                (g[v] + (kink if beta[v] > 0 else -kink), v)
+                for v in range(len(p))
+                if group[v] == label and beta[v] > lower[v]
+            ]
             if up and down and max(down)[0] - min(up)[0] > best:
                 best, pair = max(down)[0] - min(up)[0], (min(up)[1], max(down)[1])
         if pair is None:
