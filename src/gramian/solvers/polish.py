@@ -15,6 +15,8 @@ __all__ = ["polish"]
 
 Vector = NDArray[np.float64]
 ROUNDS = 200
+SOLVED = 1e-9
+FAR = 1e12
 EXACT = 1e-12
 """A violation below this, relative to the gradient, is rounding."""
 
@@ -54,8 +56,6 @@ def polish(K: Vector, linear: Vector, lower: Vector, upper: Vector, beta: Vector
     for _ in range(ROUNDS):
         gradient = K @ beta + linear
         step = _newton(K, gradient + segments.offset, segments.moving, second)
-        if step is None:
-            break
         if _advance(beta, step, segments):
             continue
         gradient = K @ beta + linear
@@ -73,30 +73,38 @@ def _start(beta: Vector, lower: Vector, upper: Vector, kink: float) -> _Segments
     return _Segments(moving, low, high, kink * np.sign(beta))
 
 
-def _newton(K: Vector, slope: Vector, moving: NDArray[np.bool_], second: NDArray[np.bool_]) -> Vector | None:
-    """The step of the moving variables to where their slopes are equal, group by group; None where there is none."""
+def _newton(K: Vector, slope: Vector, moving: NDArray[np.bool_], second: NDArray[np.bool_]) -> Vector:
+    """The step of the moving variables to where their slopes are equal, group by group.
+
+    A kernel of low rank may have no such point: then the objective falls along a straight line, and the step is far
+    down that line, for a bound to stop it.
+    """
     (free,) = np.nonzero(moving)
+    step = np.zeros(moving.size)
     if not free.size:
-        return np.zeros(moving.size)
+        return step
     groups = [g for g in (second[free], ~second[free]) if g.any()]
     A = np.array(groups, dtype=np.float64)
     system = np.block([[K[np.ix_(free, free)], A.T], [A, np.zeros((len(A), len(A)))]])
     target = np.concatenate([-slope[free], np.zeros(len(A))])
-    size = np.abs(target).max()
+    size = max(float(np.abs(target).max()), 1.0)
+    found = _solved(system, target, size)
+    # What a least-squares solution leaves over is orthogonal to the system's range: no curvature, only slope.
+    rest = (target - system @ found)[: free.size]
+    step[free] = found[: free.size] if np.abs(rest).max() <= SOLVED * size else FAR * rest / np.abs(rest).max()
+    return step
+
+
+def _solved(system: Vector, target: Vector, size: float) -> Vector:
+    """The solution of a symmetric system, or of the least-squares problem where it has none."""
     try:
         found = np.linalg.solve(system, target)
-        # One step of refinement, and the residual that tells whether the system could be trusted.
         found += np.linalg.solve(system, target - system @ found)
-        trusted = np.isfinite(found).all() and np.abs(found).max() < 1e8 * max(size, 1.0)
+        if np.abs(found).max() < 1e8 * size and np.abs(system @ found - target).max() <= SOLVED * size:
+            return found
     except np.linalg.LinAlgError:
-        trusted = False
-    if not trusted:
-        found = np.linalg.lstsq(system, target, rcond=1e-13)[0]
-    if np.abs(system @ found - target).max() > 1e-9 * max(size, 1.0):
-        return None
-    step = np.zeros(moving.size)
-    step[free] = found[: free.size]
-    return step
+        pass
+    return np.asarray(np.linalg.lstsq(system, target, rcond=1e-13)[0])
 
 
 def _advance(beta: Vector, step: Vector, segments: _Segments) -> bool:
