@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_svm import objective, smo, svc_gap, svr_gap
 
 from gramian.gram import Gram
 from gramian.kernels import RBF, Callable, Linear
@@ -15,6 +14,7 @@ from gramian.solvers import smo as module
 from gramian.solvers import svm_tasks
 from gramian.solvers.rowcache import KernelRows, RowCache
 from gramian.solvers.smo import solve
+from reference_svm import objective, smo, svc_gap, svr_gap
 
 
 def draw(n, seed=0, d=3):
@@ -127,7 +127,7 @@ def test_the_reported_gap_of_regression_is_the_gap(seed, n, C, epsilon):
 
 
 def test_small_problems_do_not_depend_on_the_order_of_the_rows():
-    X, y = draw(120, seed=3)
+    X, _ = draw(120, seed=3)
     target = np.sin(X[:, 0])
     order = np.random.default_rng(0).permutation(120)
     one = solve(svm_tasks.regression(target, np.ones(120), 0.1), kernel_rows(X), tol=1e-3)
