@@ -3,12 +3,16 @@
 import importlib
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 import gramian
+import laws
 
 MODULES = [m.name for m in pkgutil.walk_packages(gramian.__path__, "gramian.")]
 
@@ -67,3 +71,27 @@ def test_the_command_knows_its_version_and_its_mistakes():
     wrong = run("demon")
     assert wrong.returncode == 2
     assert "Traceback" not in wrong.stderr
+
+
+def test_the_kernel_of_contributing_obeys_the_laws(rng):
+    text = (Path(__file__).parent.parent / "CONTRIBUTING.md").read_text()
+    namespace = {"__name__": "contributing"}
+    exec(re.search(r"```python\n(.*?)```", text, re.DOTALL)[1], namespace)
+    for lengthscale in (0.7, [0.5, 1.0, 2.0]):
+        k = namespace["Cauchy"](lengthscale)
+        case = laws.Case(k, rng.random((6, 3)), rng.random((5, 3)))
+        expected = 1 / (1 + (((case.X[:, None] - case.Y[None]) / np.asarray(k.lengthscale)) ** 2).sum(axis=-1))
+        np.testing.assert_allclose(k(case.X, case.Y), expected, rtol=1e-12)
+        for law in (
+            laws.symmetric,
+            laws.positive_semidefinite,
+            laws.diag_is_the_diagonal,
+            laws.any_tiling_gives_the_same_product,
+            laws.theta_round_trip,
+            laws.vjp_is_the_finite_difference,
+            laws.grad_inputs_is_the_finite_difference,
+            laws.float32_stays_float32,
+            laws.dictionary_round_trip,
+            laws.runs_on_strict_arrays,
+        ):
+            law(case)

@@ -121,6 +121,15 @@ def test_equal_rows_are_at_distance_zero_for_rough_kernels(rng):
         assert np.abs(K[::2, 1::2].diagonal() - 1).max() < tol
 
 
+def test_derivatives_of_float32_rows_are_summed_in_float64(rng):
+    X = rng.random((300, 3)).astype(np.float32)
+    k = 2.0 * gk.RBF([0.5, 1.0, 2.0]) + gk.Matern(0.7)
+    W = np.ones((300, 300), dtype=np.float32)
+    got = k.vjp(X, None, W)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, k.vjp(X.astype(np.float64), None, W), rtol=1e-5)
+
+
 def test_mixed_precision_is_the_wider(rng):
     X = rng.random((3, 2))
     assert gk.RBF(1.0)(X.astype(np.float32), X).dtype == np.float64

@@ -224,8 +224,11 @@ class Gram(LinearOperator):
             raise ValueError(f"W must have shape {self.shape}, got {W.shape}.")
         workers = self._workers(*self.shape)
         height = self._panel_height(self.shape, workers, DERIVATIVE_TILES)
-        parts = run(lambda r: self.kernel.tile_vjp(self._A[r], self._B, W[r]), spans(self.shape[0], height), workers)
-        return np.sum(parts, axis=0)
+
+        def panel(rows: slice) -> NDArray[np.float64]:
+            return self.kernel.tile_vjp(self._A[rows], self._B, np.asarray(W[rows], dtype=np.float64))
+
+        return np.sum(run(panel, spans(self.shape[0], height), workers), axis=0)
 
     def grad_inputs(self, V: NDArray[Any]) -> NDArray[Any]:
         """Return Σ_j V_j ∂k(x_i, y_j)/∂x_i: the gradient at every x_i of the function Σ_j V_j k(·, y_j), by tiles.

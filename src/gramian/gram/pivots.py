@@ -268,9 +268,9 @@ def _pivoted_cholesky(A: NDArray[np.float64], floor: float) -> tuple[NDArray[np.
 def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     """Choose landmarks by approximate ridge leverage scores.
 
-    A row's score is how much it counts in a ridge fit at the level where a quarter of ``rank`` directions do. The scores
-    come from a uniform pilot of the same rank (El Alaoui and Mahoney, 2015), with what the pilot misses of a row added
-    to its score, and are refined once from the landmarks they give. Three times the O(n rank²) of ``uniform``.
+    A row's score is how much it counts in a ridge fit at the level where a quarter of ``rank`` directions do. The
+    scores come from a uniform pilot of the same rank (El Alaoui and Mahoney, 2015), with what the pilot misses of a
+    row added to its score, and are refined once from the landmarks they give. Three times the cost of ``uniform``.
 
     Parameters
     ----------

@@ -71,6 +71,9 @@ class Kernel:
         Kernel.registry[cls.__name__] = cls
 
     def __post_init__(self) -> None:
+        for name, child in zip(self.operands, self.children, strict=True):
+            if not isinstance(child, Kernel):
+                raise TypeError(f"{self.name}: {name} must be a kernel, got {child!r}.")
         for name in self.parameters:
             value = check_number(
                 self.name,
@@ -199,7 +202,7 @@ class Kernel:
     def _weights(A: Points, B: Points, W: Array) -> Array:
         if tuple(W.shape) != (len(A), len(B)):
             raise ValueError(f"W must have shape {(len(A), len(B))}, one weight per entry of the tile; got {W.shape}.")
-        return W
+        return namespace(W).astype(W, namespace(W).float64)  # sums over a tile are taken in float64
 
     # ---- the two steps behind every value: rows prepared once, then tiles ---------------------------------------
 

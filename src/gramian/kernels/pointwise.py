@@ -181,6 +181,7 @@ class Power(Pointwise):
     precedence: ClassVar[int] = 3
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         object.__setattr__(self, "exponent", natural("a kernel's power", self.exponent))
 
     def apply(self, k: Array) -> Array:
