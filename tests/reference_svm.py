@@ -14,7 +14,7 @@ def svc_gap(K, y, alpha, b, C):
         f = sum(alpha[j] * y[j] * K[i, j] for j in range(n)) + b
         slack += C[i] * max(0.0, 1.0 - y[i] * f)
     primal, dual = 0.5 * square + slack, sum(alpha) - 0.5 * square
-    return primal, dual, (primal - dual) / max(abs(primal), abs(dual))
+    return primal, dual, (primal - dual) / max(abs(primal), abs(dual), 1e-300)
 
 
 def fast_svc_gap(K, y, alpha, b, C):
@@ -23,7 +23,7 @@ def fast_svc_gap(K, y, alpha, b, C):
     square = float((alpha * y) @ f)
     primal = 0.5 * square + float(np.sum(C * np.maximum(0.0, 1.0 - y * (f + b))))
     dual = float(alpha.sum()) - 0.5 * square
-    return primal, dual, (primal - dual) / max(abs(primal), abs(dual))
+    return primal, dual, (primal - dual) / max(abs(primal), abs(dual), 1e-300)
 
 
 def svr_gap(K, y, beta, b, C, epsilon):
@@ -32,7 +32,7 @@ def svr_gap(K, y, beta, b, C, epsilon):
     square = float(beta @ f)
     primal = 0.5 * square + float(np.sum(C * np.maximum(0.0, np.abs(y - f - b) - epsilon)))
     dual = float(y @ beta) - epsilon * float(np.abs(beta).sum()) - 0.5 * square
-    return primal, dual, (primal - dual) / max(abs(primal), abs(dual))
+    return primal, dual, (primal - dual) / max(abs(primal), abs(dual), 1e-300)
 
 
 def smo(K, p, lower, upper, beta, tol=1e-9, kink=0.0, group=None):

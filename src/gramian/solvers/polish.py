@@ -101,10 +101,10 @@ def _solved(system: Vector, target: Vector, size: float) -> Vector:
         found = np.linalg.solve(system, target)
         found += np.linalg.solve(system, target - system @ found)
         if np.abs(found).max() < 1e8 * size and np.abs(system @ found - target).max() <= SOLVED * size:
-            return found
+            return np.asarray(found, dtype=np.float64)
     except np.linalg.LinAlgError:
         pass
-    return np.asarray(np.linalg.lstsq(system, target, rcond=1e-13)[0])
+    return np.asarray(np.linalg.lstsq(system, target, rcond=1e-13)[0], dtype=np.float64)
 
 
 def _advance(beta: Vector, step: Vector, segments: _Segments) -> bool:

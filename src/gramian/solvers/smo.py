@@ -43,6 +43,8 @@ NOISE = {"float32": 1e-5, "float64": 1e-9}
 """Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
 VANISHED = 1e-9
 """Two hulls meet where their squared distance, relative to the largest k(x, x), is below this."""
+FINEST = 1e-4
+"""How far below the tolerance asked for the violation may be pushed for the sake of the gap."""
 ROUNDING = 0.25
 """The share of the tolerance that rounding of kernel rows may use up."""
 REFINEMENTS = 2
@@ -177,6 +179,10 @@ class _StoppedError(Exception):
     """Time or steps are used up; the text says which, and what to do."""
 
 
+class _StalledError(_StoppedError):
+    """No step changes anything in floating point."""
+
+
 @dataclass
 class _State:
     """Variables under way, all of them or those left after shrinking, and Kβ at their objects."""
@@ -252,14 +258,16 @@ class _Descent:
         patience = STEPS_PER_VARIABLE * self.state.beta.size if small else math.inf
         try:
             while True:
-                arrived = self.descend(self.state, fine, self.steps + patience)
+                arrived = self.descend_widening(fine, self.steps + patience)
                 if not self.check_rows(fine):
                     continue
                 certificate = self.certify(tol)
                 if small and self.convex:
                     certificate = self.polish(certificate, tol)
-                if certificate.converged or not self.convex or self.vanished(self.state) or fine < 1e-4 * tol:
+                if certificate.converged or not self.convex or self.vanished(self.state):
                     break
+                if fine < FINEST * tol:
+                    raise _StoppedError("the duality gap stays above tol; scale the inputs or the target, or raise tol")
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
@@ -304,6 +312,16 @@ class _Descent:
             self.rows.upgrade()
             self.rebuild()
         return False
+
+    def descend_widening(self, tol: float, until: float) -> bool:
+        """Descend; where rounding stops that, go on with rows in full precision."""
+        try:
+            return self.descend(self.state, tol, until)
+        except _StalledError:
+            if not self.rows.upgrade():
+                raise
+        self.rebuild()
+        return self.descend(self.state, tol, until)
 
     # ---- one descent ---------------------------------------------------------------------------------------------
 
@@ -413,7 +431,7 @@ class _Descent:
         self.convex &= not bent
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
-            raise _StoppedError("no pair of variables can be improved in floating point; scale the inputs or raise tol")
+            raise _StalledError("no pair of variables can be improved in floating point; scale the inputs or raise tol")
         state.beta[working] = beta
         self.rows.add(objects[moved], (beta - before)[moved], state.values)
 

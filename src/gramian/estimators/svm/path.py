@@ -41,7 +41,7 @@ def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, 
     >>> from gramian.estimators.svm import svm_path
     >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
     >>> [round(m.margin_, 2) for m in svm_path(X, [0, 0, 1, 1], [0.1, 10.0], kernel="linear")]
-    [1.67, 1.0]
+    [2.0, 1.0]
     """
     if len(Cs) == 0:
         raise ValueError("Cs is empty; pass at least one value of C.")
