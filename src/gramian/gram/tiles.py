@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["available_memory", "memory_budget", "readable", "run", "spans", "tile_shape", "worker_count"]
+__all__ = [
+    "available_memory",
+    "memory_budget",
+    "one_blas_thread",
+    "readable",
+    "run",
+    "spans",
+    "tile_shape",
+    "worker_count",
+]
 
 SHARE = 0.5
 """The part of the available memory that ``memory=None`` may use."""
@@ -172,6 +182,22 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Hold BLAS to one thread for the length of a block.
+
+    Many small products in a row want this: after each, a BLAS pool spins for a while, and takes the cores from the
+    threads that do the next piece of work.
+
+    Yields
+    ------
+    None
+        Nothing.
+    """
+    with _blas().limit(limits=1, user_api="blas"):
+        yield
+
+
 def run(task: Callable[[Any], Any], items: Iterable[Any], workers: int) -> list[Any]:
     """Apply a task to every item, on threads, with BLAS held to one thread each.
 
@@ -194,7 +220,7 @@ def run(task: Callable[[Any], Any], items: Iterable[Any], workers: int) -> list[
     items = list(items)
     if workers == 1 or len(items) == 1:
         return [task(item) for item in items]
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(min(workers, len(items))) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(min(workers, len(items))) as pool:
         try:
             return list(pool.map(task, items))
         except BaseException:
