@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
+from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.polish import polish
 from gramian.solvers.rowcache import Index, KernelRows
@@ -171,8 +172,8 @@ def solve(
     >>> solve(task, rows, tol=1e-3).beta
     array([ 0. , -0.5,  0.5])
     """
-    descent = _Descent(task, rows, max_iter, shrinking, clock or Clock(), tick)
-    return descent.run(tol)
+    with one_blas_thread():
+        return _Descent(task, rows, max_iter, shrinking, clock or Clock(), tick).run(tol)
 
 
 class _StoppedError(Exception):
