@@ -32,6 +32,8 @@ __all__ = ["Solution", "Task", "solve"]
 
 Vector = NDArray[np.float64]
 WORKING_SET = 1024
+COSTLY_SET = 256
+"""Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
 TINY_SET = 16
 STEPS_PER_VARIABLE = 100
 SHRINK_EVERY = 8
@@ -385,7 +387,8 @@ class _Descent:
 
     def working_set(self, state: _State, up: Vector, down: Vector, recent: Index) -> Index:
         """The younger half of the last working set, then the worst violators of each group and direction."""
-        q = min(WORKING_SET, self.rows.largest_square, state.beta.size)
+        most = WORKING_SET if self.rows.direct else min(COSTLY_SET, WORKING_SET)
+        q = min(most, self.rows.largest_square, state.beta.size)
         if q == state.beta.size:
             return np.arange(q)
         kept = recent[recent.size - min(recent.size, q // 2) :]
