@@ -7,6 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -16,7 +17,16 @@ import joblib
 from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["available_memory", "memory_budget", "readable", "run", "spans", "tile_shape", "worker_count"]
+__all__ = [
+    "available_memory",
+    "memory_budget",
+    "one_blas_thread",
+    "readable",
+    "run",
+    "spans",
+    "tile_shape",
+    "worker_count",
+]
 
 SHARE = 0.5
 """The part of the available memory that ``memory=None`` may use."""
@@ -174,7 +184,7 @@ def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int,
     return rows, max(min(m, cells // rows), 1)
 
 
-class _OneBlasThread:
+class _OneBlasThread(AbstractContextManager[None]):
     """BLAS held to one thread while anybody is inside; the last one out gives its threads back.
 
     The setting belongs to the process, so two callers who each saved and restored it would leave it at one.
@@ -198,7 +208,21 @@ class _OneBlasThread:
                 self._limit.restore_original_limits()
 
 
-_one_blas_thread = _OneBlasThread()
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Hold BLAS to one thread for the length of a block.
+
+    Many small products in a row want this: after each, a BLAS pool spins for a while, and takes the cores from the
+    threads that do the next piece of work.
+
+    Returns
+    -------
+    context manager
+        For a ``with`` statement; blocks may overlap.
+    """
+    return _ONE_BLAS_THREAD
 
 
 @cache
@@ -230,10 +254,10 @@ def run(
         Results in the order of the items.
     """
     items = list(items)
-    if workers == 1:
-        with _one_blas_thread:
+    if workers == 1 or len(items) <= 1:
+        with one_blas_thread():
             return [task(item) for item in items]
-    with _one_blas_thread, ThreadPoolExecutor(max(min(workers, len(items)), 1)) as pool:
+    with one_blas_thread(), ThreadPoolExecutor(min(workers, len(items))) as pool:
         try:
             return list(pool.map(task, items))
         except BaseException:
