@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from benchmarks.harness import Comparison, case, max_difference
 from sklearn import mixture as peer
 from sklearn.exceptions import ConvergenceWarning
 
+from benchmarks.harness import Comparison, case, max_difference
 from gramian.estimators import mixture as ours
 
 ROWS, FEATURES, COMPONENTS, STEPS = 300_000, 10, 10, 30

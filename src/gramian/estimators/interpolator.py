@@ -121,7 +121,7 @@ class KernelInterpolator(KernelExpansion):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Find the function of least norm through the data.
 

@@ -206,7 +206,7 @@ class KernelRidge(KernelExpansion):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the function.
 
