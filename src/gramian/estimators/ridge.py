@@ -15,11 +15,12 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.estimators.approximation import APPROXIMATION, adapted, has_landmarks
 from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.expansion import KERNEL, KernelExpansion, as_before_unless_done, rows_of, wide
+from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, as_before_unless_done, rows_of, wide
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
+from gramian.rkhs import Function
 from gramian.solvers import pcg
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
 from gramian.solvers.least_squares import LeastSquares, Moments, by_cholesky, by_eigenvectors, by_features
@@ -27,6 +28,8 @@ from gramian.solvers.least_squares import LeastSquares, Moments, by_cholesky, by
 __all__ = ["KernelRidge"]
 
 EXPANSION = ("dual_coef_", "X_fit_", "function_")
+EIGEN_MATRICES = 4
+"""K, its eigenvectors, and twice as much workspace in LAPACK's divide and conquer."""
 OPTIONAL = (*EXPANSION, "coef_", "loo_residuals_", "alphas_", "loo_path_", "approximation_", "_landmarks", "_moments")
 """What one fit has and the next may not."""
 BLOCK_ROWS = 4096
@@ -48,7 +51,7 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """What a fit leaves behind; ``ridge`` is the diagonal that was added to K, one column per target.
+    """What a fit leaves behind.
 
     Without ``dual`` the function is no expansion at rows ``X``, but has the weights ``found.x`` of the features.
     """
@@ -57,7 +60,7 @@ class _Fit:
     choice: Choice
     X: Any = None
     dual: NDArray[np.float64] | None = None
-    ridge: NDArray[np.float64] | None = None
+    functions: list[Function] | None = None
     features: Any = None
     landmarks: NDArray[np.intp] | None = None
 
@@ -121,7 +124,7 @@ class KernelRidge(KernelExpansion):
     X_fit_ : array, CSR or array of object of shape (n, d)
         The rows they belong to.
     function_ : Function or array of Function
-        The fitted function, or one per target.
+        The fitted function, or one per target, on the rows of positive weight.
     alpha_ : float or array of shape (k,)
         The regularisation used.
     certificate_ : Certificate
@@ -214,7 +217,7 @@ class KernelRidge(KernelExpansion):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the function.
 
@@ -274,9 +277,9 @@ class KernelRidge(KernelExpansion):
 
     def _solve(self, p: _Problem, clock: Clock) -> _Fit:
         found, choice = self._solve_exactly(p, clock)
-        dual = _spread(found.x, p, 0.0)
-        ridge = _spread(found.ridge / p.weights[:, None], p, 1.0)
-        return _Fit(found, choice, p.X, dual, ridge)
+        functions = self._functions(p.kernel, rows_of(p.kernel, p.X, p.rows), found.x)
+        functions = [replace(f, ridge=r / p.weights, noise=r) for f, r in zip(functions, found.ridge, strict=True)]
+        return _Fit(found, choice, p.X, _spread(found.x, p, 0.0), functions)
 
     def _solve_exactly(self, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
         gram = self._gram(p.kernel, p.X, p.rows)
@@ -297,10 +300,11 @@ class KernelRidge(KernelExpansion):
             return by_cholesky(gram, p.Y, p.ridge, p.weights, **options), choice
 
     def _by_leave_one_out(self, gram: Gram, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
-        if 2 * gram.nbytes > gram.memory:
+        needed = EIGEN_MATRICES * gram.nbytes
+        if needed > gram.memory:
             raise MemoryError(
-                f"alpha='loo' needs the Gram matrix and its eigenvectors, {readable(2 * gram.nbytes)}, and memory is "
-                f"{readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
+                f"alpha='loo' needs {readable(needed)} for the Gram matrix, its eigenvectors and their workspace, and "
+                f"memory is {readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
             )
         found = by_eigenvectors(gram, p.Y, p.grid, p.weights, tol=self.tol, clock=clock)
         return found, Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
@@ -352,16 +356,18 @@ class KernelRidge(KernelExpansion):
         first, *rest = (Moments.of(features.transform(rows[part]), p.Y[part], p.weights[part]) for part in parts)
         return sum(rest, first)
 
-    def _in_features(self, found: LeastSquares, features: Any, p: _Problem) -> _Fit:
+    def _in_features(self, found: LeastSquares, features: Any, p: _Problem, past: bool = False) -> _Fit:
+        """The fit by its features; at the landmarks, which are rows of p unless they come from a past part."""
         choice = Choice("features", f"least squares in the space of {found.x.shape[0]} features")
         if not has_landmarks(features):
             return _Fit(found, choice, features=features)
-        landmarks = p.rows[features.component_indices_]
-        X = rows_of(p.kernel, p.X, landmarks)
-        return _Fit(found, choice, X, features.expansion(found.x), None, features, landmarks)
+        landmarks: Any = self._landmarks if past else p.rows[features.component_indices_]
+        X = self.X_fit_ if past else rows_of(p.kernel, p.X, landmarks)
+        dual = features.expansion(found.x)
+        return _Fit(found, choice, X, dual, self._functions(features.kernel_, X, dual), features, landmarks)
 
-    @available_if(lambda self: self.approximation is not None)  # type: ignore[untyped-decorator]
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @available_if(lambda self: self.approximation is not None)
+    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the fit, in the space of ``approximation``, which the first rows determine.
 
@@ -392,10 +398,8 @@ class KernelRidge(KernelExpansion):
             features = adapted(self, p.kernel).fit(rows) if past is None else self.approximation_
             moments = self._moments_of(features, rows, p)
             moments = moments if past is None else past + moments
-            fit = self._in_features(moments.solve(np.asarray(p.ridge), tol=self.tol, clock=clock), features, p)
-            if past is not None and has_landmarks(features):
-                fit = replace(fit, X=self.X_fit_, landmarks=self._landmarks)
-            self._keep(y.ndim == 1, p, fit)
+            found = moments.solve(np.asarray(p.ridge), tol=self.tol, clock=clock)
+            self._keep(y.ndim == 1, p, self._in_features(found, features, p, past is not None))
             self._moments = moments
         warn_unless_converged(self.certificate_, self)
         return self
@@ -417,11 +421,11 @@ class KernelRidge(KernelExpansion):
         self.solver_, self.certificate_ = fit.choice, found.certificate
         self.n_iter_ = max(found.certificate.iterations, 1)
         self.alpha_ = float(found.ridge[0]) if ravel else found.ridge
-        if fit.dual is None:
+        if fit.dual is None or fit.functions is None:
             self.coef_ = found.x.ravel() if ravel else found.x
         else:
             self.X_fit_, self.dual_coef_ = fit.X, fit.dual.ravel() if ravel else fit.dual
-            self.function_ = self._functions(fit.ridge, found.ridge, fit.dual)
+            self.function_ = as_array(fit.functions, ravel)
         if found.loo is not None:
             loo = _spread(found.loo, p, np.nan)
             self.loo_residuals_ = loo.ravel() if ravel else loo

@@ -151,7 +151,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self.fit_transform(X, y)
         return self
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """Choose the landmarks and return the features of the same rows, which the choice computes anyway.
 

@@ -186,7 +186,7 @@ class PolynomialMap(ExplicitMap):
             return int(sum(d**r for r in range(k + 1)))
         return math.comb(d + k, k) if self.offset > 0 else math.comb(d + k - 1, k)
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
         """Count the features and list the products; of X only the shape counts.
 

@@ -1,0 +1,345 @@
+"""What the support vector machines share: validation, kernel rows for the solver, the expansion behind predict."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
+
+from gramian.certificates import Certificate
+from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.gram import Gram
+from gramian.kernels import Dot, Kernel, Radial, resolve
+from gramian.kernels.arrays import is_sparse
+from gramian.progress import Clock, progress
+from gramian.solvers.rowcache import KernelRows, RowCache
+from gramian.solvers.smo import Solution
+
+__all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "Trained", "dense", "kinds", "like"]
+
+Vector = NDArray[np.float64]
+KINDS = np.array(["peripheral", "margin", "violator"])
+NARROW_ROWS = 2000
+"""From this many rows on, kernel rows are kept in float32, where that is precise enough."""
+NARROW_TOL = 1e-5
+NARROW_LOSS = 1e-6
+"""What float32 may change in a kernel value, relative to the largest."""
+DIRECT_INPUTS = 64
+"""Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
+PROBES = 8
+MEGABYTE = 2**20
+
+
+@dataclass(frozen=True)
+class Trained:
+    """The rows to learn from, those of weight zero left out, and the kernel between them.
+
+    Parameters
+    ----------
+    kept : array of int
+        Which of the user's rows they are, in the order of the Gram matrices.
+    kernel : Kernel
+        The kernel, resolved.
+    gram, wide : Gram
+        The kernel matrix: as the row cache keeps it, and in full precision.
+    direct : bool
+        Whether a kernel value is cheaper to compute than to look up.
+    weight : array of shape (n,)
+        Sample weights.
+    """
+
+    kept: NDArray[np.intp]
+    kernel: Kernel
+    gram: Gram
+    wide: Gram
+    direct: bool
+    weight: Vector
+
+    def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
+        """Return one row cache for each block of columns, sharing the budget by width.
+
+        Parameters
+        ----------
+        blocks : list of slice
+            Columns of each cache.
+        budget : float
+            Bytes for all of them.
+
+        Returns
+        -------
+        list of RowCache
+            The caches.
+        """
+        total = sum(b.stop - b.start for b in blocks)
+        shares = [int(budget * (b.stop - b.start) / total) for b in blocks]
+        columns = [np.arange(b.start, b.stop) for b in blocks]
+        return [RowCache(self.gram, c, s, self.wide) for c, s in zip(columns, shares, strict=True)]
+
+    def kernel_rows(self, caches: list[RowCache]) -> KernelRows:
+        """Return what the solver reads kernel rows from.
+
+        Parameters
+        ----------
+        caches : list of RowCache
+            What ``caches`` made, or some of it.
+
+        Returns
+        -------
+        KernelRows
+            Over the columns of these caches.
+        """
+        return KernelRows(caches, self.gram.workers, self.direct)
+
+
+class SupportVectorMachine(BaseEstimator):
+    """Parameters, validation and expansion; a subclass states its task.
+
+    Not for direct use.
+    """
+
+    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
+        "kernel": [str, callable],
+        "degree": [Interval(Integral, 0, None, closed="left")],
+        "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
+        "coef0": [Interval(Real, None, None, closed="neither")],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "shrinking": ["boolean"],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, -1, None, closed="left")],
+        **{name: COMMON[name] for name in ("verbose", "max_time", "n_jobs", "memory")},
+    }
+
+    def __sklearn_tags__(self) -> Any:
+        return kernel_tags(super().__sklearn_tags__(), self.kernel)
+
+    # ---- fit ------------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _as_before_on_error(self) -> Iterator[None]:
+        """Leave the estimator as it was where a fit ends by an error or by Ctrl-C."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__ = before
+            raise
+
+    def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
+        """Check X, and y where there is one; objects that are no rows of numbers go to the kernel as they are."""
+        alone = isinstance(y, str)
+        if self._takes_objects(X):
+            return X if alone else (X, y)
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", **options}
+        checked = validate_data(self, X, y, **options)
+        rows = checked if alone else checked[0]
+        if options.get("reset", True) and is_precomputed(self.kernel) and rows.shape[0] != rows.shape[1]:
+            raise ValueError(
+                f"Precomputed matrix must be a square matrix. Input is a {rows.shape[0]}x{rows.shape[1]} matrix; "
+                "pass k(train, train) to fit."
+            )
+        return checked
+
+    def _takes_objects(self, X: Any) -> bool:
+        if isinstance(self.kernel, str) or is_sparse(X) or hasattr(X, "columns"):
+            return False
+        return np.ndim(X) == 1 and not isinstance(self.kernel, str) and _holds_objects(X)
+
+    def _prepare(self, X: Any, sample_weight: Any, order: NDArray[np.intp] | None = None) -> Trained:
+        """Drop rows of weight zero and set up the kernel between the others, in the order given."""
+        n = _num_samples(X)
+        weight = np.ones(n) if sample_weight is None else _weights(sample_weight, X, n)
+        kept = np.arange(n) if order is None else order
+        kept = kept[weight[kept] > 0]
+        if not kept.size:
+            raise ValueError("Invalid input - all samples have zero or negative weights.")
+        kernel = self._resolved(_rows_of(X, kept), weight[kept])
+        rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else _rows_of(X, kept)
+        wide = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
+        direct = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] <= DIRECT_INPUTS
+        direct = direct and not is_precomputed(self.kernel) and isinstance(kernel, Dot | Radial)
+        return Trained(kept, kernel, self._narrow(kernel, rows, wide), wide, direct, weight[kept])
+
+    def _resolved(self, X: Any, weight: Vector) -> Kernel:
+        gamma = self.gamma
+        if isinstance(gamma, str) and gamma == "scale" and np.ptp(weight) > 0 and isinstance(self.kernel, str):
+            gamma = _weighted_scale(X, weight)
+        return resolve(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0, vectorized=True)
+
+    def _narrow(self, kernel: Kernel, rows: Any, wide: Gram) -> Gram:
+        """The same matrix in float32, where that is worth it and loses nothing that matters."""
+        small = wide.shape[0] < NARROW_ROWS or self.tol < NARROW_TOL or math.isinf(getattr(self, "C", 1.0))
+        if small or is_precomputed(self.kernel) or not isinstance(rows, np.ndarray) or rows.dtype != np.float64:
+            return wide
+        with np.errstate(over="ignore"):
+            narrow = rows.astype(np.float32)
+        if not np.isfinite(narrow).all():
+            return wide
+        gram = Gram(kernel, narrow, memory=self.memory, n_jobs=self.n_jobs)
+        probes = np.linspace(0, wide.shape[0] - 1, PROBES).astype(np.intp)
+        exact = wide.rows(probes)
+        lost = np.abs(gram.rows(probes) - exact).max()
+        return gram if lost <= NARROW_LOSS * np.abs(exact).max() else wide
+
+    def _solver_options(self, clock: Clock) -> dict[str, Any]:
+        return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking, "clock": clock}
+
+    def _progress(self) -> Any:
+        return progress(self.verbose, type(self).__name__)
+
+    def _report(self, solutions: list[Solution]) -> None:
+        """Keep the certificates, and warn where one of them says that the fit stopped short."""
+        self.certificates_ = [_certificate(s) for s in solutions]
+        self.certificate_ = max(self.certificates_, key=_shortfall)
+        self.fit_status_ = int(not self.certificate_.converged)
+        if not all(s.convex for s in solutions):
+            warnings.warn(
+                f"{type(self).__name__}: the kernel is not positive semi-definite on these data, so the fit is a "
+                "stationary point and perhaps not an optimum; gramian.kernels.is_kernel tells more.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+        warn_unless_converged(self.certificate_, self)
+
+    def _keep(self, X: Any, trained: Trained, support: NDArray[np.intp]) -> None:
+        """Keep what predict needs."""
+        self._kernel = trained.kernel
+        self.support_ = support.astype(np.int32)
+        self.shape_fit_ = tuple(np.shape(X))
+        if is_precomputed(self.kernel):
+            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
+        else:
+            self.support_vectors_ = _rows_of(X, support)
+
+    # ---- predict ----------------------------------------------------------------------------------------------------
+
+    def _validated_for_predict(self, X: Any) -> Any:
+        check_is_fitted(self)
+        return self._validated(X, reset=False)
+
+    def _expand(self, X: Any, coefficients: Vector, part: slice = slice(None)) -> Vector:
+        """Σ_s coefficients_s k(x, s) over a part of the support vectors, for validated X."""
+        if is_precomputed(self.kernel):
+            return np.asarray(X[:, self.support_[part]] @ coefficients, dtype=np.float64)
+        if not coefficients.shape[0]:
+            return np.zeros((_num_samples(X), *coefficients.shape[1:]))
+        vectors: Any = self.support_vectors_[part]
+        if is_sparse(X) != is_sparse(vectors):
+            X, vectors = sp.csr_array(X), sp.csr_array(vectors)
+        return np.asarray(Gram(self._kernel, X, vectors, memory=self.memory, n_jobs=self.n_jobs) @ coefficients)
+
+    @property
+    def coef_(self) -> Any:
+        """Weights of the inputs; only for ``kernel="linear"``."""
+        if self.kernel != "linear":
+            raise AttributeError("coef_ is only available when using a linear kernel")
+        coef = self._linear_weights()
+        numbers = coef.data if is_sparse(coef) else coef
+        numbers.flags.writeable = False
+        return coef
+
+    def _linear_weights(self) -> Any:
+        return self.dual_coef_ @ self.support_vectors_
+
+    @property
+    def n_support_(self) -> NDArray[np.int32]:
+        """Number of support vectors; for classifiers of each class."""
+        check_is_fitted(self)
+        return self._n_support
+
+    def _output(self, values: Vector, X: Any) -> NDArray[Any]:
+        """float32 in, float32 out."""
+        return values.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else values
+
+
+def kinds(beta: Vector, lower: Vector, upper: Vector) -> NDArray[np.intp]:
+    """Return the kind of each variable: 0 peripheral, 1 on the margin, 2 violator.
+
+    Parameters
+    ----------
+    beta, lower, upper : array of shape (m,)
+        Where the solver stopped, and the bounds.
+
+    Returns
+    -------
+    array of int, shape (m,)
+        Positions in ``KINDS``.
+    """
+    at_bound = (beta == lower) | (beta == upper)
+    return np.where(beta == 0, 0, np.where(at_bound, 2, 1))
+
+
+def _certificate(solution: Solution) -> Certificate:
+    if solution.convex:
+        return solution.certificate
+    return replace(solution.certificate, kind="stationary", gap=math.nan)
+
+
+def _shortfall(certificate: Certificate) -> tuple[bool, float]:
+    return not certificate.converged, certificate.violation if math.isnan(certificate.gap) else certificate.gap
+
+
+def _weighted_scale(X: Any, weight: Vector) -> float:
+    """``gamma="scale"`` by weight: as if every row were there as often as its weight says."""
+    share = weight / (weight.sum() * X.shape[1])
+    squares = X.multiply(X) if is_sparse(X) else X.astype(np.float64) ** 2
+    variance = float(np.sum(share @ squares) - np.sum(share @ X) ** 2)
+    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
+
+
+def _weights(sample_weight: Any, X: Any, n: int) -> Vector:
+    rows = X if hasattr(X, "shape") else np.empty((n, 1))
+    return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
+
+
+def _holds_objects(X: Any) -> bool:
+    return len(X) > 0 and not isinstance(np.asarray(X, dtype=object).ravel()[0], int | float | np.number)
+
+
+def _rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
+    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
+
+
+def dense(a: Any) -> NDArray[Any]:
+    """Return a matrix that may be sparse as an array.
+
+    Parameters
+    ----------
+    a : array or CSR
+        The matrix.
+
+    Returns
+    -------
+    array
+        The same numbers.
+    """
+    return np.asarray(a.toarray() if is_sparse(a) else a)
+
+
+def like(coefficients: NDArray[Any], X: Any) -> Any:
+    """Return coefficients as scikit-learn keeps them: sparse where the rows are.
+
+    Parameters
+    ----------
+    coefficients : array of shape (k, s)
+        The coefficients.
+    X : array or CSR
+        The training rows.
+
+    Returns
+    -------
+    array or CSR
+        The same numbers.
+    """
+    return sp.csr_array(coefficients) if is_sparse(X) else coefficients

@@ -1,0 +1,180 @@
+"""One-vs-one: a binary machine for every pair of classes, over kernel rows that the pairs share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.estimators.svm.base import Trained
+from gramian.solvers.rowcache import KernelRows
+from gramian.solvers.smo import Solution, Task, solve
+
+__all__ = ["Pair", "Pairs", "fit_pair"]
+
+Vector = NDArray[np.float64]
+TaskMaker = Callable[[Vector, Vector, "Vector | None"], Task]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The machine that tells class ``first`` (positive) from class ``second``.
+
+    Parameters
+    ----------
+    first, second : int
+        Positions in ``classes_``.
+    beta : array of shape (m,)
+        Signed dual variables of the rows of the first class, then of the second, in the solver's scale.
+    scale : float
+        What they have to be divided by.
+    bias : float
+        The bias, already divided.
+    task : Task
+        What was solved.
+    solution : Solution
+        How it ended.
+    """
+
+    first: int
+    second: int
+    beta: Vector
+    scale: float
+    bias: float
+    task: Task
+    solution: Solution
+
+    @property
+    def coefficients(self) -> Vector:
+        """The dual variables of the expansion."""
+        return self.beta / self.scale
+
+    @property
+    def separates(self) -> bool:
+        """Whether the machine has a direction: its w is not zero."""
+        return self.scale > 0 and not self.solution.vanished
+
+    @property
+    def values(self) -> Vector:
+        """The decision values of all rows of the pair, learned from or not."""
+        return self.solution.values / self.scale + self.bias
+
+    @property
+    def margin(self) -> float:
+        """1/‖w‖: the distance from the boundary to the margin, in feature space."""
+        square = float(np.dot(self.beta, self.solution.values[self.task.objects])) / self.scale**2
+        return float(1.0 / np.sqrt(square)) if square > 0 else np.inf
+
+
+class Pairs:
+    """The pairs of classes of one training set, and the kernel rows that they share.
+
+    Row caches are kept by class: a row's kernel with its own class serves every pair of that class, and the rest of
+    it is wanted by one pair only.
+
+    Parameters
+    ----------
+    trained : Trained
+        Rows ordered by class.
+    sizes : sequence of int
+        Rows of each class.
+    budget : float
+        Bytes for kernel rows.
+    weight : array of shape (n,)
+        Sample weight times class weight.
+    """
+
+    def __init__(self, trained: Trained, sizes: Any, budget: float, weight: Vector) -> None:
+        self.trained = trained
+        self.weight = weight
+        edges = np.cumsum([0, *sizes])
+        self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        whole = [slice(0, int(edges[-1]))]
+        # Two classes need no sharing, and one cache of all columns can shrink.
+        self.caches = trained.caches(whole if len(sizes) == 2 else self.blocks, budget)
+        self.indices = list(combinations(range(len(sizes)), 2))
+
+    def rows(self, first: int, second: int) -> KernelRows:
+        """Return the kernel rows of one pair.
+
+        Parameters
+        ----------
+        first, second : int
+            Positions of the classes.
+
+        Returns
+        -------
+        KernelRows
+            Objects of the first class, then of the second.
+        """
+        caches = self.caches if len(self.caches) == 1 else [self.caches[first], self.caches[second]]
+        return self.trained.kernel_rows(caches)
+
+    def labels(self, first: int, second: int, by_class: bool = True) -> tuple[Vector, Vector]:
+        """Return labels and weights of one pair.
+
+        Parameters
+        ----------
+        first, second : int
+            Positions of the classes.
+        by_class : bool, default=True
+            Whether sample weights are multiplied by class weights.
+
+        Returns
+        -------
+        tuple of array
+            1 for the first class, -1 for the second; the weights.
+        """
+        weight = self.weight if by_class else self.trained.weight
+        a, b = self.blocks[first], self.blocks[second]
+        y = np.concatenate([np.ones(a.stop - a.start), -np.ones(b.stop - b.start)])
+        return y, np.concatenate([weight[a], weight[b]])
+
+
+def fit_pair(
+    pairs: Pairs,
+    first: int,
+    second: int,
+    make: TaskMaker,
+    *,
+    start: Vector | None = None,
+    members: NDArray[np.intp] | None = None,
+    by_class: bool = True,
+    **options: Any,
+) -> Pair:
+    """Solve one pair.
+
+    Parameters
+    ----------
+    pairs : Pairs
+        The training set.
+    first, second : int
+        Positions of the classes.
+    make : callable
+        Of labels, weights and start; returns the task.
+    start : array or None, default=None
+        Where to start.
+    members : array of int or None, default=None
+        Which of the pair's rows to learn from; all by default.
+    by_class : bool, default=True
+        Whether class weights count.
+    **options : Any
+        For ``smo.solve``.
+
+    Returns
+    -------
+    Pair
+        The machine; its ``scale`` is not positive where the task has no answer.
+    """
+    y, weight = pairs.labels(first, second, by_class)
+    members = np.arange(y.size) if members is None else members
+    task = make(y[members], weight[members], start)
+    task = replace(task, objects=members[task.objects])
+    solution = solve(task, pairs.rows(first, second), **options)
+    scale = solution.unit if task.scaled else 1.0
+    bias = solution.bias / scale if scale > 0 else np.nan
+    return Pair(first, second, solution.beta, scale, bias, task, solution)

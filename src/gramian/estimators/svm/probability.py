@@ -1,0 +1,172 @@
+"""Probabilities from decision values: Platt's sigmoid per pair, pairs coupled into classes.
+
+References
+----------
+Lin, Lin, Weng: A note on Platt's probabilistic outputs for support vector machines. Machine Learning, 2007.
+Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise coupling. JMLR 2004.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from gramian.estimators.svm.pairs import Pair, Pairs
+
+__all__ = ["calibrate", "couple", "fit_sigmoid", "sigmoid"]
+
+Vector = NDArray[np.float64]
+FOLDS = 5
+CLIP = 1e-7
+"""Pairwise probabilities are kept this far from 0 and 1, as in LIBSVM."""
+
+
+def calibrate(
+    fit: Callable[..., Pair],
+    pairs: Pairs,
+    first: int,
+    second: int,
+    rng: np.random.RandomState,
+    options: dict[str, Any],
+) -> tuple[float, float]:
+    """Fit the sigmoid of one pair to decision values of rows that the machine has not seen.
+
+    The folds are stratified and drawn from ``rng``. All of them use the pair's kernel rows, and the decision values
+    of the rows left out fall out of the solver, which keeps Kβ for every row.
+
+    Parameters
+    ----------
+    fit : callable
+        Of the training set, the two classes and ``members``; returns the machine.
+    pairs : Pairs
+        The training set.
+    first, second : int
+        Positions of the classes.
+    rng : numpy.random.RandomState
+        Source of the folds.
+    options : dict
+        For ``smo.solve``.
+
+    Returns
+    -------
+    tuple of float
+        A and B of ``1 / (1 + exp(A f + B))``, the probability of the first class.
+    """
+    y, weight = pairs.labels(first, second)
+    fold = np.empty(y.size, dtype=np.intp)
+    for label in (1, -1):
+        (members,) = np.nonzero(y == label)
+        fold[rng.permutation(members)] = np.arange(members.size) % FOLDS
+    values = np.zeros(y.size)
+    for k in range(FOLDS):
+        (train,), (left_out,) = np.nonzero(fold != k), np.nonzero(fold == k)
+        if np.unique(y[train]).size < 2:
+            values[left_out] = y[train][0] if train.size else 0.0
+        elif left_out.size:
+            machine = fit(pairs, first, second, members=train, **options)
+            values[left_out] = machine.values[left_out] if machine.separates else 0.0
+    return fit_sigmoid(values, y, weight)
+
+
+def fit_sigmoid(values: Vector, y: Vector, weight: Vector) -> tuple[float, float]:
+    """Maximise the likelihood of the labels under ``1 / (1 + exp(A f + B))``, by Newton's method.
+
+    Parameters
+    ----------
+    values : array of shape (n,)
+        Decision values f.
+    y : array of shape (n,)
+        Labels, -1 and 1.
+    weight : array of shape (n,)
+        How often each row counts.
+
+    Returns
+    -------
+    tuple of float
+        A and B.
+    """
+    positive, negative = weight[y > 0].sum(), weight[y < 0].sum()
+    # Platt's targets: a little away from 0 and 1, so that separated values do not send A to infinity.
+    target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    A, B = 0.0, float(np.log((negative + 1.0) / (positive + 1.0)))
+    loss = _sigmoid_loss(A, B, values, target, weight)
+    for _ in range(100):
+        p = expit(-(A * values + B))
+        curvature, slope = weight * p * (1.0 - p), weight * (target - p)
+        gradient = np.array([np.dot(slope, values), slope.sum()])
+        if np.abs(gradient).max() < 1e-5:
+            break
+        cross = np.dot(curvature, values)
+        hessian = np.array([[np.dot(curvature, values**2), cross], [cross, curvature.sum()]]) + 1e-12 * np.eye(2)
+        step = -np.linalg.solve(hessian, gradient)
+        length = 1.0
+        while length > 1e-10:
+            trial = _sigmoid_loss(A + length * step[0], B + length * step[1], values, target, weight)
+            if trial < loss + 1e-4 * length * float(gradient @ step):
+                A, B, loss = A + length * step[0], B + length * step[1], trial
+                break
+            length *= 0.5
+        else:
+            break
+    return float(A), float(B)
+
+
+def _sigmoid_loss(A: float, B: float, values: Vector, target: Vector, weight: Vector) -> float:
+    z = A * values + B
+    return float(np.dot(weight, np.logaddexp(0.0, z) - (1.0 - target) * z))
+
+
+def sigmoid(values: Vector, A: Vector, B: Vector) -> Vector:
+    """Return the probability of the first class of each pair.
+
+    Parameters
+    ----------
+    values : array of shape (m, pairs)
+        Decision values.
+    A, B : array of shape (pairs,)
+        The sigmoids.
+
+    Returns
+    -------
+    array of shape (m, pairs)
+        Clipped away from 0 and 1.
+    """
+    return np.asarray(np.clip(expit(-(values * A + B)), CLIP, 1.0 - CLIP))
+
+
+def couple(pairwise: Vector, k: int) -> Vector:
+    """Find the class probabilities that agree best with those of the pairs.
+
+    Minimises Σ_i Σ_{j≠i} (r_ji p_i - r_ij p_j)² over the simplex; the optimum is the solution of one linear system per
+    row, and never negative.
+
+    Parameters
+    ----------
+    pairwise : array of shape (m, k (k - 1) / 2)
+        Probability of the first class of each pair.
+    k : int
+        Number of classes.
+
+    Returns
+    -------
+    array of shape (m, k)
+        Rows sum to one.
+    """
+    if k == 2:
+        return np.column_stack([pairwise[:, 0], 1.0 - pairwise[:, 0]])
+    i, j = np.triu_indices(k, 1)
+    r = np.zeros((len(pairwise), k, k))
+    r[:, i, j], r[:, j, i] = pairwise, 1.0 - pairwise
+    system = np.zeros((len(pairwise), k + 1, k + 1))
+    system[:, :k, :k] = -r * r.transpose(0, 2, 1)
+    diagonal = np.arange(k)
+    system[:, diagonal, diagonal] = np.sum(r**2, axis=1)
+    system[:, :k, k] = system[:, k, :k] = 1.0
+    target = np.zeros((len(pairwise), k + 1, 1))
+    target[:, k] = 1.0
+    p = np.maximum(np.linalg.solve(system, target)[:, :k, 0], 0.0)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))

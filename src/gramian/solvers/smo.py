@@ -1,0 +1,550 @@
+"""Sequential minimal optimisation on two levels, for every task of the support vector family.
+
+All of them are one quadratic program. With signed variables β (``α_i y_i`` in classification, ``α_i - α_i*`` in
+regression) it reads
+
+    min ½ βᵀKβ + pᵀβ + ε Σ|β_v|   subject to   lower ≤ β ≤ upper,   Σ_{v in group} β_v = what the start sums to,
+
+with one group, or two for the ν tasks and the hard margin. A working set of the worst violators is optimised in
+compiled code on its own small kernel matrix; the gradient of everybody else follows by one sum of kernel rows.
+
+References
+----------
+Fan, Chen, Lin: Working set selection using second order information. JMLR 2005.
+Wen, Shi, Li, He, Chen: ThunderSVM. JMLR 2018 (the two levels).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+from gramian.gram.tiles import one_blas_thread
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.polish import polish
+from gramian.solvers.rowcache import Index, KernelRows
+
+__all__ = ["Solution", "Task", "solve"]
+
+Vector = NDArray[np.float64]
+WORKING_SET = 1024
+COSTLY_SET = 256
+"""Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
+TINY_SET = 16
+STEPS_PER_VARIABLE = 100
+SHRINK_EVERY = 8
+"""Outer rounds between two looks at what could be shrunk."""
+SHRINK_WORTH = 0.7
+"""Shrinking forgets work at the end: it has to leave at most this share of the variables."""
+POLISHED = 512
+"""Problems of at most this many variables are solved to machine precision."""
+NOISE = {"float32": 1e-5, "float64": 1e-9}
+"""Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
+VANISHED = 1e-9
+"""Two hulls meet where their squared distance, relative to the largest k(x, x), is below this."""
+FINEST = 1e-4
+"""How far below the tolerance asked for the violation may be pushed for the sake of the gap."""
+ROUNDING = 0.25
+"""The share of the tolerance that rounding of kernel rows may use up."""
+REFINEMENTS = 2
+AUDIT = 64
+"""Rows of the gradient that are computed anew, in full precision, before an optimum is accepted."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One quadratic program of the family.
+
+    Parameters
+    ----------
+    linear : array of shape (m,)
+        The linear term p.
+    lower, upper : array of shape (m,)
+        Bounds; infinite for a hard margin.
+    start : array of shape (m,)
+        A feasible β; its sums over the groups are the right-hand sides of the constraints.
+    objects : array of shape (m,)
+        The object, by its position in the kernel rows, behind each variable.
+    split : int
+        Variables before it form the first group, those from it on the second.
+    kink : float, default=0.0
+        The ε of regression.
+    scaled : bool, default=False
+        Whether the answer will be divided by half the difference of the groups' multipliers (ν classification, hard
+        margin), so that the tolerance has to be counted in that unit.
+    """
+
+    linear: Vector
+    lower: Vector
+    upper: Vector
+    start: Vector
+    objects: Index
+    split: int
+    kink: float = 0.0
+    scaled: bool = False
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the solver stopped.
+
+    Parameters
+    ----------
+    beta : array of shape (m,)
+        The signed dual variables.
+    values : array of shape (objects,)
+        (Kβ)_i of every object.
+    multipliers : tuple of float
+        One per group; minus the bias where there is one group.
+    certificate : Certificate
+        What the solution proves about itself.
+    convex : bool
+        Whether no direction of negative curvature was met: on these data, the kernel looked like one.
+    vanished : bool
+        Whether a task that is to be divided by ρ ended with w = 0: the hulls of the two groups meet.
+    """
+
+    beta: Vector
+    values: Vector
+    multipliers: tuple[float, float]
+    certificate: Certificate
+    convex: bool
+    vanished: bool
+
+    @property
+    def unit(self) -> float:
+        """Half the difference of the groups' multipliers: the ρ of ν classification, minus the ε of ν regression."""
+        return 0.5 * (self.multipliers[0] - self.multipliers[1])
+
+    @property
+    def bias(self) -> float:
+        """Minus the mean of the groups' multipliers."""
+        return -0.5 * (self.multipliers[0] + self.multipliers[1])
+
+
+def solve(
+    task: Task,
+    rows: KernelRows,
+    *,
+    tol: float,
+    max_iter: int = -1,
+    shrinking: bool = True,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> Solution:
+    """Solve a task to a KKT violation and a relative duality gap of at most ``tol``.
+
+    Parameters
+    ----------
+    task : Task
+        The program.
+    rows : KernelRows
+        Where kernel rows come from.
+    tol : float
+        Tolerance on the worst KKT violation and on the relative duality gap.
+    max_iter : int, default=-1
+        Pair steps allowed; -1 for no limit.
+    shrinking : bool, default=True
+        Whether variables that seem settled may be left alone for a while when the rows do not fit the cache.
+    clock : Clock or None, default=None
+        The time allowed.
+    tick : callable, default=silent
+        Told the pair steps taken, the gap and the violation.
+
+    Returns
+    -------
+    Solution
+        Always feasible; its certificate says whether it is optimal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram
+    >>> from gramian.kernels import Linear
+    >>> from gramian.solvers.rowcache import KernelRows, RowCache
+    >>> from gramian.solvers.smo import Task, solve
+    >>> y = np.array([-1.0, -1.0, 1.0])
+    >>> gram = Gram(Linear(), np.array([[-2.0], [-1.0], [1.0]]))
+    >>> rows = KernelRows([RowCache(gram, np.arange(3), budget=10**6)])
+    >>> task = Task(-y, np.minimum(10 * y, 0), np.maximum(10 * y, 0), np.zeros(3), np.arange(3), 3)
+    >>> solve(task, rows, tol=1e-3).beta
+    array([ 0. , -0.5,  0.5])
+    """
+    with one_blas_thread():
+        return _Descent(task, rows, max_iter, shrinking, clock or Clock(), tick).run(tol)
+
+
+class _StoppedError(Exception):
+    """Time or steps are used up; the text says which, and what to do."""
+
+
+class _StalledError(_StoppedError):
+    """No step changes anything in floating point."""
+
+
+@dataclass
+class _State:
+    """Variables under way, all of them or those left after shrinking, and Kβ at their objects."""
+
+    beta: Vector
+    lower: Vector
+    upper: Vector
+    linear: Vector
+    objects: Index
+    split: int
+    values: Vector
+    diagonal: Vector
+
+    @property
+    def gradient(self) -> Vector:
+        return self.values[self.objects] + self.linear
+
+    @property
+    def by_object(self) -> Vector:
+        """The sum of β over the variables of each object."""
+        total: Vector = np.zeros(self.values.size)
+        np.add.at(total, self.objects, self.beta)
+        return total
+
+    @property
+    def groups(self) -> list[slice]:
+        return [slice(0, self.split), slice(self.split, self.beta.size)]
+
+    def restrict(self, live: Index, kept: Index) -> _State:
+        """The same problem with the other variables held where they are."""
+        position = np.full(self.values.size, -1, dtype=np.intp)
+        position[kept] = np.arange(kept.size)
+        return _State(
+            beta=self.beta[live],
+            lower=self.lower[live],
+            upper=self.upper[live],
+            linear=self.linear[live],
+            objects=position[self.objects[live]],
+            split=int(np.searchsorted(live, self.split)),
+            values=self.values[kept],
+            diagonal=self.diagonal[kept],
+        )
+
+
+class _Descent:
+    def __init__(self, task: Task, rows: KernelRows, max_iter: int, shrinking: bool, clock: Clock, tick: Tick) -> None:
+        self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
+        self.shrinking = shrinking and len(rows.caches) == 1
+        self.budget = math.inf if max_iter < 0 else max_iter
+        self.steps = 0
+        self.convex = True
+        self.refined = 0
+        diagonal = np.asarray(rows.gram.diagonal(), dtype=np.float64)[rows.ids]
+        self.state = _State(
+            beta=task.start.astype(np.float64),
+            lower=task.lower,
+            upper=task.upper,
+            linear=task.linear,
+            objects=task.objects,
+            split=task.split,
+            values=np.zeros(len(rows.ids)),
+            diagonal=diagonal,
+        )
+        self.scale = float(np.max(np.abs(diagonal), initial=0.0)) or 1.0
+        self.rebuild()
+
+    # ---- the whole way -------------------------------------------------------------------------------------------
+
+    def run(self, tol: float) -> Solution:
+        """Descend, check, and go on with a finer tolerance until violation and gap are both small enough."""
+        fine, message = tol, ""
+        small = self.state.beta.size <= POLISHED
+        patience = STEPS_PER_VARIABLE * self.state.beta.size if small else math.inf
+        try:
+            while True:
+                arrived = self.descend_widening(fine, self.steps + patience)
+                if not self.check_rows(fine):
+                    continue
+                certificate = self.certify(tol)
+                if small and self.convex:
+                    certificate = self.polish(certificate, tol)
+                if certificate.converged or not self.convex or self.vanished(self.state):
+                    break
+                if fine < FINEST * tol:
+                    raise _StoppedError("the duality gap stays above tol; scale the inputs or the target, or raise tol")
+                fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
+        except _StoppedError as stop:
+            message = str(stop)
+            certificate = self.certify(tol)
+        if message and not certificate.converged:
+            certificate = replace(certificate, message=message)
+        multipliers = self.multipliers(self.state)
+        return Solution(
+            self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state)
+        )
+
+    def rebuild(self) -> None:
+        """Compute Kβ anew from every variable that is not zero; the free ones last, so that their rows stay."""
+        state = self.state
+        weights = state.by_object
+        free = np.zeros(state.values.size, dtype=bool)
+        free[state.objects[(state.beta > state.lower) & (state.beta < state.upper)]] = True
+        (used,) = np.nonzero(weights)
+        used = used[np.argsort(free[used], kind="stable")]
+        state.values = np.zeros(state.values.size)
+        self.rows.add(used, weights[used], state.values)
+
+    def check_rows(self, tol: float) -> bool:
+        """Compare some of Kβ with full precision, and tell whether the rounding of the rows may be neglected.
+
+        Where it may not, Kβ is computed anew: from then on the rounding is that of the steps still to come, which
+        are small. Where even that shows, the rows themselves are kept in full precision from then on.
+        """
+        state = self.state
+        if self.rows.full_precision:
+            return True
+        weights = state.by_object
+        (used,) = np.nonzero(weights)
+        sample = np.unique(np.linspace(0, state.values.size - 1, AUDIT).astype(np.intp))
+        error = np.abs(self.rows.exact(sample, used) @ weights[used] - state.values[sample]).max()
+        if error <= ROUNDING * tol * self.unit(state):
+            return True
+        if self.refined < REFINEMENTS:
+            self.refined += 1
+            state.values = self.rows.exact_sum(used, weights[used])
+        else:
+            self.rows.upgrade()
+            self.rebuild()
+        return False
+
+    def descend_widening(self, tol: float, until: float) -> bool:
+        """Descend; where rounding stops that, go on with rows in full precision."""
+        try:
+            return self.descend(self.state, tol, until)
+        except _StalledError:
+            if not self.rows.upgrade():
+                raise
+        self.rebuild()
+        return self.descend(self.state, tol, until)
+
+    # ---- one descent ---------------------------------------------------------------------------------------------
+
+    def descend(self, state: _State, tol: float, until: float = math.inf) -> bool:
+        """Lower the objective until no pair violates the KKT conditions by more than ``tol``, or ``until`` steps.
+
+        Returns whether the tolerance was met.
+        """
+        recent = np.empty(0, dtype=np.intp)
+        rounds = evicted = 0
+        while True:
+            up, down = self.slopes(state)
+            violation = self.violation(state, up, down)
+            if self.tick is not silent:
+                self.tick(self.steps, gap=self.certify(tol).gap, violation=violation)
+            if violation <= tol * self.unit(state) or self.vanished(state):
+                return True
+            if self.steps >= until:
+                return False
+            self.check_limits()
+            recent = self.working_set(state, up, down, recent)
+            self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), 0.1 * violation))
+            rounds += 1
+            if self.shrinking and state is self.state and rounds % SHRINK_EVERY == 0:
+                pressed, evicted = self.rows.evicted > evicted, self.rows.evicted
+                if pressed and self.shrunk_descent(tol):
+                    recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
+
+    def slopes(self, state: _State) -> tuple[Vector, Vector]:
+        from gramian.solvers.smo_inner import slopes
+
+        up, down = np.empty_like(state.beta), np.empty_like(state.beta)
+        slopes(state.beta, state.lower, state.upper, state.gradient, self.task.kink, up, down)
+        return up, down
+
+    def violation(self, state: _State, up: Vector, down: Vector) -> float:
+        """The steepest descent that a pair of one group has left."""
+        worst = [down[g].max(initial=-np.inf) - up[g].min(initial=np.inf) for g in state.groups]
+        return max(float(max(worst)), 0.0)
+
+    def unit(self, state: _State) -> float:
+        """What the tolerance is counted in: one, or the ρ that the answer will be divided by."""
+        if not self.task.scaled:
+            return 1.0
+        first, second = self.multipliers(state)
+        return max(0.5 * (first - second), 1e-7 * self.scale)
+
+    def vanished(self, state: _State) -> bool:
+        """Whether ‖w‖ is nothing beside the objects: two hulls that meet."""
+        if not self.task.scaled:
+            return False
+        mass = 0.5 * float(np.abs(state.beta).sum())
+        return float(np.dot(state.beta, state.values[state.objects])) <= VANISHED * self.scale * mass**2
+
+    def check_limits(self) -> None:
+        if self.clock.expired:
+            raise _StoppedError("max_time is used up; raise it, raise tol, or scale the inputs")
+        if self.steps >= self.budget:
+            raise _StoppedError("max_iter is used up; raise it, raise tol, or scale the inputs")
+
+    def working_set(self, state: _State, up: Vector, down: Vector, recent: Index) -> Index:
+        """The younger half of the last working set, then the worst violators of each group and direction."""
+        most = WORKING_SET if self.rows.direct else min(COSTLY_SET, WORKING_SET)
+        q = min(most, self.rows.largest_square, state.beta.size)
+        if q == state.beta.size:
+            return np.arange(q)
+        kept = recent[recent.size - min(recent.size, q // 2) :]
+        groups = [g for g in state.groups if g.stop > g.start]
+        if q < TINY_SET:
+            # No room for more than the worst pair.
+            kept, groups = recent[:0], [max(groups, key=lambda g: down[g].max() - up[g].min())]
+        share = max((q - kept.size) // (2 * len(groups)), 1)
+        taken = np.zeros(state.beta.size, dtype=bool)
+        taken[kept] = True
+        parts = [kept]
+        for g in groups:
+            low, high = up[g].min(), down[g].max()
+            for slope, edge in ((up[g], high), (-down[g], -low)):
+                found = g.start + _least(slope, share + kept.size, edge)
+                found = found[~taken[found]][:share]
+                taken[found] = True
+                parts.append(found)
+        return np.concatenate(parts)
+
+    def improve(self, state: _State, working: Index, tol: float) -> None:
+        """Optimise the working set, everybody else held still."""
+        from gramian.solvers.smo_inner import pair_steps
+
+        objects = state.objects[working]
+        K = self.rows.square(objects)
+        before = state.beta[working]
+        beta = before.copy()
+        limit = int(min(STEPS_PER_VARIABLE * working.size, self.budget - self.steps))
+        taken, bent = pair_steps(
+            K,
+            state.diagonal[objects],
+            beta,
+            state.lower[working],
+            state.upper[working],
+            state.gradient[working],
+            self.task.kink,
+            int(np.searchsorted(working, state.split)),
+            tol,
+            limit,
+            NOISE[K.dtype.name],
+        )
+        self.steps += int(taken)
+        self.convex &= not bent
+        (moved,) = np.nonzero(beta != before)
+        if not moved.size:
+            raise _StalledError("no pair of variables can be improved in floating point; scale the inputs or raise tol")
+        state.beta[working] = beta
+        self.rows.add(objects[moved], (beta - before)[moved], state.values)
+
+    # ---- shrinking -----------------------------------------------------------------------------------------------
+
+    def shrunk_descent(self, tol: float) -> bool:
+        """Solve without the variables that look settled, then bring them back with a gradient made anew."""
+        state = self.state
+        up, down = self.slopes(state)
+        live = np.zeros(state.beta.size, dtype=bool)
+        for g in state.groups:
+            live[g] = (up[g] <= down[g].max(initial=-np.inf)) | (down[g] >= up[g].min(initial=np.inf))
+        used = np.zeros(state.values.size, dtype=bool)
+        used[state.objects[live]] = True
+        live = used[state.objects]
+        if np.count_nonzero(live) > SHRINK_WORTH * live.size:
+            return False
+        (variables,), (kept,) = np.nonzero(live), np.nonzero(used)
+        part = state.restrict(variables, kept)
+        columns = self.rows.ids
+        self.rows.restrict(kept)
+        try:
+            self.descend(part, tol)
+        finally:
+            state.beta[variables] = part.beta
+            self.rows.widen(columns)
+            self.rebuild()
+        return True
+
+    # ---- what is known at the end --------------------------------------------------------------------------------
+
+    def multipliers(self, state: _State) -> tuple[float, float]:
+        """Each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow."""
+        up, down = self.slopes(state)
+        found = [_multiplier(up[g], down[g]) for g in state.groups]
+        first, second = found
+        if first is None and second is None:
+            return 0.0, 0.0
+        return (second if first is None else first), (first if second is None else second)  # type: ignore[return-value]
+
+    def certify(self, tol: float) -> Certificate:
+        """Dual objective, and the gap as a sum of Fenchel-Young terms, each of them >= 0."""
+        state, kink = self.state, self.task.kink
+        up, down = self.slopes(state)
+        unit = self.unit(state)
+        violation = self.violation(state, up, down) / unit
+        quadratic = float(np.dot(state.beta, state.values[state.objects]))
+        dual = -0.5 * quadratic - float(np.dot(self.task.linear, state.beta)) - kink * float(np.abs(state.beta).sum())
+        gap = _gap(state, self.multipliers(state), kink)
+        size = max(abs(dual), abs(dual + gap))
+        relative = gap / size if gap > 0.0 else 0.0
+        converged = violation <= tol and (relative <= tol or not self.convex)
+        return Certificate(
+            kind="duality gap",
+            primal=dual + gap,
+            dual=dual,
+            gap=relative,
+            violation=violation,
+            converged=converged,
+            iterations=self.steps,
+            seconds=self.clock.seconds,
+        )
+
+    def polish(self, certificate: Certificate, tol: float) -> Certificate:
+        """Solve the KKT equations of the free variables exactly, which makes the answer independent of the path."""
+        state = self.state
+        everything = np.arange(state.values.size)
+        K = self.rows.exact(everything, everything).astype(np.float64)
+        before = state.beta, state.values
+        pairs = np.ix_(state.objects, state.objects)
+        state.beta = polish(K[pairs], state.linear, state.lower, state.upper, state.beta, state.split, self.task.kink)
+        state.values = K @ state.by_object
+        polished = self.certify(tol)
+        if polished.violation <= certificate.violation and polished.converged >= certificate.converged:
+            return polished
+        state.beta, state.values = before
+        return certificate
+
+
+def _least(values: Vector, count: int, edge: float) -> Index:
+    """Positions of the ``count`` least values below ``edge``, in ascending order of value."""
+    found = np.argpartition(values, count)[:count] if count < values.size else np.arange(values.size)
+    found = found[values[found] < edge]
+    return found[np.argsort(values[found], kind="stable")]
+
+
+def _multiplier(up: Vector, down: Vector) -> float | None:
+    if not up.size:
+        return None
+    free = up == down
+    if free.any():
+        return float(up[free].mean())
+    low, high = float(down.max()), float(up.min())
+    if math.isinf(low) or math.isinf(high):
+        return low if math.isinf(high) else high
+    return 0.5 * (low + high)
+
+
+def _gap(state: _State, multipliers: tuple[float, float], kink: float) -> float:
+    total = 0.0
+    for g, m in zip(state.groups, multipliers, strict=True):
+        d, beta = state.gradient[g] - m, state.beta[g]
+        # min over t of d·t + ε|t| on [lower, upper]: at an end, or at the kink.
+        with np.errstate(invalid="ignore"):
+            ends = [np.where(d + s * kink == 0, 0.0, t * (d + s * kink)) for t, s in _ends(state, g)]
+        least = np.minimum(np.minimum(*ends), np.where((state.lower[g] <= 0) & (state.upper[g] >= 0), 0.0, np.inf))
+        total += float(np.sum(d * beta + kink * np.abs(beta) - least))
+    return total
+
+
+def _ends(state: _State, g: slice) -> list[tuple[Vector, Vector]]:
+    return [(end, np.sign(end)) for end in (state.lower[g], state.upper[g])]
