@@ -255,7 +255,7 @@ class SupportVectorMachine(BaseEstimator):
 
     @property
     def function_(self) -> Any:
-        """The expansion before the bias, as a function of the kernel's space; one per pair of classes where there are more.
+        """The expansion before the bias, as a function in the kernel's space; one for every pair of classes.
 
         Not there for a precomputed kernel, whose points are not known.
         """
