@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -16,7 +17,16 @@ import joblib
 from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
-__all__ = ["available_memory", "memory_budget", "readable", "run", "spans", "tile_shape", "worker_count"]
+__all__ = [
+    "available_memory",
+    "blas_threads",
+    "memory_budget",
+    "readable",
+    "run",
+    "spans",
+    "tile_shape",
+    "worker_count",
+]
 
 SHARE = 0.5
 """The part of the available memory that ``memory=None`` may use."""
@@ -204,6 +214,22 @@ _one_blas_thread = _OneBlasThread()
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+@contextmanager
+def blas_threads(n_jobs: int | None) -> Iterator[None]:
+    """Hold BLAS and LAPACK to as many threads as the user allows, for the length of the block.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in ``worker_count``; ``None`` leaves them as they are.
+    """
+    if n_jobs is None:
+        yield
+        return
+    with _blas().limit(limits=worker_count(n_jobs), user_api="blas"):
+        yield
 
 
 def run(
