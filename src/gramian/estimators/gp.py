@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.expansion import as_before_unless_done, wide
 from gramian.estimators.prior import SCREEN, Part, Prior, checked_rows, learn, location, merged, prior_kernel
-from gramian.gram.tiles import memory_budget, readable, worker_count
+from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
 from gramian.progress import Clock, Tick, progress
 from gramian.rkhs import Function
@@ -214,7 +214,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         GaussianProcessRegressor
             Itself.
         """
-        with as_before_unless_done(self):
+        with as_before_unless_done(self), blas_threads(self.n_jobs):
             return self._fit(X, y, Clock(self.max_time))
 
     def _fit(self, X: Any, y: Any, clock: Clock) -> Self:
@@ -420,7 +420,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "pass the rows and their kernel instead."
             )
         dtype = X.dtype if X.dtype == np.float32 else np.float64
-        outputs = self._predictions(wide(X), return_std, return_cov, return_interval)
+        with blas_threads(self.n_jobs):
+            outputs = self._predictions(wide(X), return_std, return_cov, return_interval)
         outputs = tuple(out.astype(dtype, copy=False) for out in outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -512,7 +513,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         kernel = self.kernel_.with_theta(np.asarray(theta))
         Y = self.y_train_.reshape(self.y_train_.shape[0], -1)
         evidence = LogEvidence(wide(self.X_train_), Y, self._noise(Y.shape[0]), self.memory, self.n_jobs)
-        at = evidence(kernel, gradient=eval_gradient)
+        with blas_threads(self.n_jobs):
+            at = evidence(kernel, gradient=eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel
         return (at.value, at.gradient) if eval_gradient else at.value
