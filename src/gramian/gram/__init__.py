@@ -3,5 +3,17 @@
 from gramian.gram.lowrank import LowRank
 from gramian.gram.operator import Gram
 from gramian.gram.pivots import Pivots, greedy, kmeans, leverage, rpcholesky, select, uniform
+from gramian.gram.symmetric import SymmetricGram
 
-__all__ = ["Gram", "LowRank", "Pivots", "greedy", "kmeans", "leverage", "rpcholesky", "select", "uniform"]
+__all__ = [
+    "Gram",
+    "LowRank",
+    "Pivots",
+    "SymmetricGram",
+    "greedy",
+    "kmeans",
+    "leverage",
+    "rpcholesky",
+    "select",
+    "uniform",
+]

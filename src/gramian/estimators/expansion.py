@@ -1,0 +1,179 @@
+"""What estimators share whose prediction is a kernel expansion Σ_i α_i k(x_i, ·): rows, kernel, predict, function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from numbers import Integral, Number, Real
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.utils import check_array
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, validate_data
+
+from gramian.estimators.base import COMMON, kernel_tags
+from gramian.gram import Gram
+from gramian.kernels import Kernel, Precomputed, resolve
+from gramian.kernels.points import objects
+from gramian.rkhs import Function
+from gramian.solvers.singular import check_symmetric
+
+__all__ = ["KERNEL", "KernelExpansion", "as_before_unless_done", "rows_of", "wide"]
+
+KERNEL: dict[str, list[Any]] = {
+    "kernel": [str, callable, Kernel],
+    "gamma": [Interval(Real, 0, None, closed="left"), None],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "kernel_params": [dict, None],
+    **{name: COMMON[name] for name in ("memory", "max_time", "n_jobs", "verbose")},
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+}
+"""Constraints on the parameters of an estimator with a kernel and a linear system."""
+
+DTYPES = [np.float64, np.float32]
+
+
+class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A regressor that predicts ``Σ_i dual_coef_i k(X_fit_i, x)``."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    def __sklearn_tags__(self) -> Any:
+        return kernel_tags(super().__sklearn_tags__(), self.kernel)
+
+    # ---- what came in -------------------------------------------------------------------------------------------
+
+    def _validated(self, X: Any, y: Any) -> tuple[Any, NDArray[np.float64]]:
+        """Rows and targets, of shape (n,) or (n, k)."""
+        if self._holds_objects(X):
+            X = objects(X, kernel=type(self.kernel).__name__)
+            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            check_consistent_length(X, y)
+            self.n_features_in_ = 1
+        else:
+            X, y = validate_data(
+                self, X, y, accept_sparse="csr", dtype=DTYPES, multi_output=True, y_numeric=True, order="C"
+            )
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _validated_rows(self, X: Any) -> Any:
+        if self._holds_objects(X):
+            return objects(X, kernel=type(self.kernel).__name__)
+        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+
+    def _holds_objects(self, X: Any) -> bool:
+        """Whether X is a sequence of objects, not rows of numbers, and the kernel is a value that may compare them."""
+        if not isinstance(self.kernel, Kernel) or sp.issparse(X) or getattr(X, "ndim", 1) != 1:
+            return False
+        first = X[0] if isinstance(X, list | tuple | np.ndarray) and len(X) else getattr(X, "iloc", [0.0])[0]
+        return not isinstance(first, Number | list | tuple | np.ndarray)
+
+    def _resolved(self, X: Any) -> Kernel:
+        return resolve(
+            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, params=self.kernel_params
+        )
+
+    def _gram(self, kernel: Kernel, X: Any, rows: NDArray[np.intp] | None = None) -> Gram:
+        """K of some rows with themselves, in float64 whatever X is."""
+        X = X if rows is None else rows_of(kernel, X, rows)
+        gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
+        check_symmetric(gram)
+        return gram
+
+    # ---- what goes out ------------------------------------------------------------------------------------------
+
+    def _functions(self, ridge: Any, noise: NDArray[np.float64], dual: NDArray[np.float64]) -> Any:
+        """One ``Function`` for one target, an array of them for several."""
+
+        def function(j: int) -> Function:
+            r = None if ridge is None else ridge[..., j]
+            means = {"memory": self.memory, "n_jobs": self.n_jobs}
+            return Function(self.kernel_, self.X_fit_, dual[:, j], ridge=r, noise=float(noise[j]), **means)
+
+        if self.dual_coef_.ndim == 1:
+            return function(0)
+        out = np.empty(dual.shape[1], dtype=object)
+        out[:] = [function(j) for j in range(dual.shape[1])]
+        return out
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict targets, by tiles of at most ``memory`` bytes.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d)
+            Rows; k(new, train) where the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (m,) or (m, k)
+            The predictions; float32 where X and the training rows are.
+        """
+        check_is_fitted(self)
+        return self._evaluate(self._validated_rows(X))
+
+    def _evaluate(self, X: Any) -> NDArray[Any]:
+        K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(K @ self.dual_coef_).astype(K.dtype, copy=False)
+
+
+def wide(X: Any) -> Any:
+    """Return rows of numbers in float64, and other objects as they are.
+
+    Parameters
+    ----------
+    X : array, CSR, or array of object
+        Rows.
+
+    Returns
+    -------
+    array, CSR, or array of object
+        Without a copy where nothing changes.
+    """
+    return X.astype(np.float64, copy=False) if X.dtype == np.float32 else X
+
+
+def rows_of(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return some rows of X; of a Gram matrix, the same columns too.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array, CSR, or array of object
+        Rows.
+    rows : array of shape (r,)
+        Which, without repetition.
+
+    Returns
+    -------
+    array, CSR, or array of object
+        X itself where all rows are taken in order.
+    """
+    if np.array_equal(rows, np.arange(_num_samples(X))):
+        return X
+    return X[rows][:, rows] if isinstance(kernel, Precomputed) else X[rows]
+
+
+@contextmanager
+def as_before_unless_done(estimator: BaseEstimator) -> Iterator[None]:
+    """Undo what a fit has set so far where it is interrupted or fails.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Whose attributes.
+    """
+    before = dict(estimator.__dict__)
+    try:
+        yield
+    except BaseException:
+        estimator.__dict__.clear()
+        estimator.__dict__.update(before)
+        raise

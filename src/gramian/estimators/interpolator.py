@@ -1,0 +1,168 @@
+"""Minimum-norm interpolation: the limit of ridge regression, and of a Gaussian process without noise."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgWarning
+from sklearn.base import _fit_context
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.expansion import KERNEL, KernelExpansion, as_before_unless_done
+from gramian.gram import Gram
+from gramian.progress import Clock, Tick, progress
+from gramian.solvers.least_squares import LeastSquares, by_cholesky
+
+__all__ = ["KernelInterpolator"]
+
+NUGGET = float(np.sqrt(np.finfo(np.float64).eps))
+"""Added to a singular K, relative to its diagonal: half of the digits go to the data, half to the inverse."""
+
+
+class KernelInterpolator(KernelExpansion):
+    """The function of least norm through the data: ``f(x_i) = y_i`` with coefficients ``K⁻¹ y``.
+
+    Rows that coincide, and kernels too smooth for as many rows, make K singular; that is found out and told, with
+    the rows. A nugget on the diagonal then helps: it lets f miss the data a little, and pass halfway between values
+    that contradict each other.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="rbf"
+        The kernel; ``"precomputed"`` where X is the Gram matrix.
+    gamma : float or None, default=None
+        Of a kernel given by name; ``None`` for 1 / d.
+    degree : float, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict or None, default=None
+        Further keyword arguments of a callable kernel.
+    nugget : float or "auto", default="auto"
+        What is added to the diagonal of K, >= 0. ``"auto"`` adds nothing where K has an inverse, and else warns and
+        adds 1.5e-8 of the mean of the diagonal; zero makes a singular K an error.
+    memory : int, str or None, default=None
+        Bytes to hold at most; the n x n float64 matrix must fit.
+    tol : float, default=1e-6
+        Relative residual to certify.
+    max_time : float or None, default=None
+        Seconds after which the factorisation gives up with ``TimeoutError``.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+    verbose : int or bool, default=False
+        Whether to show a progress bar.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n,) or (n, k)
+        Coefficients, float64.
+    X_fit_ : array, CSR or array of object of shape (n, d)
+        The rows they belong to.
+    function_ : Function or array of Function
+        The interpolant, or one per target; ``function_.power`` is its worst-case error.
+    nugget_ : float
+        What was added to the diagonal.
+    certificate_ : Certificate
+        The relative residual, in float64.
+    kernel_ : Kernel
+        The kernel used.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.interpolator import KernelInterpolator
+    >>> X = np.arange(5.0)[:, None]
+    >>> model = KernelInterpolator().fit(X, X[:, 0] ** 2)
+    >>> model.predict(X).round(6)
+    array([ 0.,  1.,  4.,  9., 16.])
+    >>> model.function_.power([[2.0], [2.5]]).round(3)
+    array([0.   , 0.286])
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
+        "nugget": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        nugget: float | str = "auto",
+        memory: int | str | None = None,
+        tol: float = 1e-6,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = False,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.nugget = nugget
+        self.memory = memory
+        self.tol = tol
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any) -> Self:
+        """Find the function of least norm through the data.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows, no two the same unless there is a nugget; objects where the kernel compares objects.
+        y : array-like of shape (n,) or (n, k)
+            Values there.
+
+        Returns
+        -------
+        KernelInterpolator
+            The fitted estimator.
+        """
+        clock = Clock(self.max_time)
+        with as_before_unless_done(self):
+            X, y = self._validated(X, y)
+            kernel = self._resolved(X)
+            with progress(self.verbose, "KernelInterpolator", 1.0) as tick:
+                gram = self._gram(kernel, X)
+                found = self._through(gram, y.reshape(y.shape[0], -1), clock, tick)
+            self.kernel_, self.X_fit_, self.certificate_ = kernel, X, found.certificate
+            self.dual_coef_ = found.x.reshape(y.shape)
+            self.nugget_ = float(found.ridge[0])
+            self.function_ = self._functions(found.ridge, found.ridge, found.x)
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _through(self, gram: Gram, Y: NDArray[np.float64], clock: Clock, tick: Tick) -> LeastSquares:
+        nugget = 0.0 if self.nugget == "auto" else float(self.nugget)
+
+        def attempt(nugget: float) -> LeastSquares:
+            ridge = np.full(Y.shape[1], nugget)
+            return by_cholesky(gram, Y, ridge, np.ones(Y.shape[0]), tol=self.tol, clock=clock, tick=tick)
+
+        try:
+            return attempt(nugget)
+        except np.linalg.LinAlgError as error:
+            if self.nugget != "auto":
+                raise
+            nugget = NUGGET * float(gram.diagonal().mean())
+            found = attempt(nugget)
+            warnings.warn(f"{error} nugget='auto' added {nugget:.1e}.", LinAlgWarning, stacklevel=4)
+            return found

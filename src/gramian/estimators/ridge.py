@@ -1,0 +1,371 @@
+"""Kernel ridge regression: exact, iterative or in a Nyström space, with leave-one-out and a certificate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import _fit_context, clone
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, _num_samples
+
+from gramian.estimators.base import COMMON, warn_unless_converged
+from gramian.estimators.expansion import KERNEL, KernelExpansion, as_before_unless_done, rows_of, wide
+from gramian.gram.tiles import readable
+from gramian.kernels import Kernel, Precomputed
+from gramian.progress import Clock, progress
+from gramian.solvers import pcg
+from gramian.solvers.choice import Choice, choose
+from gramian.solvers.least_squares import LeastSquares, by_cholesky, by_eigenvectors, by_features
+
+__all__ = ["KernelRidge"]
+
+KERNEL_PARAMETERS = ("gamma", "degree", "coef0", "kernel_params")
+OPTIONAL = ("loo_residuals_", "alphas_", "loo_path_", "approximation_", "_landmarks")
+"""What one fit has and the next may not."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The rows that count, their targets, and what is asked for."""
+
+    kernel: Kernel
+    X: Any
+    rows: NDArray[np.intp]
+    Y: NDArray[np.float64]
+    weights: NDArray[np.float64]
+    ridge: NDArray[np.float64] | None
+    grid: NDArray[np.float64] | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Fit:
+    """What a fit leaves behind; ``ridge`` is the diagonal that was added to K, one column per target."""
+
+    found: LeastSquares
+    choice: Choice
+    X: Any
+    dual: NDArray[np.float64]
+    ridge: NDArray[np.float64] | None
+    features: Any = None
+    landmarks: NDArray[np.intp] | None = None
+
+
+class KernelRidge(KernelExpansion):
+    """Kernel ridge regression: the f that minimises ``Σ_i w_i (f(x_i) - y_i)² + alpha ‖f‖²``.
+
+    Parameters, defaults and attributes are scikit-learn's; more rows than fit in memory, exact leave-one-out and a
+    certificate are added.
+
+    Parameters
+    ----------
+    alpha : float, array-like of shape (k,) or "loo", default=1
+        Regularisation, >= 0; one for all targets or one each. Zero interpolates. ``"loo"`` takes, for each target, the
+        value of ``alphas`` with the least leave-one-out error.
+    kernel : str, Kernel or callable, default="linear"
+        The kernel; ``"precomputed"`` where X is the Gram matrix.
+    gamma : float or None, default=None
+        Of a kernel given by name; ``None`` for 1 / d.
+    degree : float, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict or None, default=None
+        Further keyword arguments of a callable kernel.
+    alphas : array-like of shape (g,) or None, default=None
+        The grid of ``alpha="loo"``; by default 25 values over ten decades below the largest eigenvalue of K.
+    store_loo : bool, default=False
+        Whether to keep ``loo_residuals_``.
+    solver : {"auto", "cholesky", "pcg"}, default="auto"
+        ``"cholesky"`` factorises K in one n x n float64 array; ``"pcg"`` is preconditioned conjugate gradients, for
+        which K need not fit in memory. ``"auto"`` decides by n, ``memory``, ``tol`` and alpha; see ``solver_``.
+    approximation : Nystroem or None, default=None
+        An unfitted map; the ridge is then solved in its space, and only its landmarks are kept. Its own kernel
+        parameters are left at their defaults, for it takes the kernel of this estimator.
+    memory : int, str or None, default=None
+        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
+    tol : float, default=1e-6
+        Relative residual to reach and to certify.
+    max_iter : int, default=1000
+        Iterations of ``"pcg"`` at most.
+    max_time : float or None, default=None
+        Seconds; ``"pcg"`` then returns the best so far with a warning, ``"cholesky"`` raises ``TimeoutError``.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+    verbose : int or bool, default=False
+        Whether to show a progress bar.
+    random_state : int, RandomState or None, default=None
+        Draws the landmarks of ``"pcg"``'s preconditioner and of ``approximation``.
+    warm_start : bool, default=False
+        Whether ``"pcg"`` starts from the coefficients of the last fit; the other solvers need no start.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n,) or (n, k)
+        Coefficients, float64; at the landmarks where there is an approximation.
+    X_fit_ : array, CSR or array of object of shape (n, d)
+        The rows they belong to.
+    function_ : Function or array of Function
+        The fitted function, or one per target.
+    alpha_ : float or array of shape (k,)
+        The regularisation used.
+    certificate_ : Certificate
+        The relative residual, recomputed in float64.
+    n_iter_ : int
+        Iterations of ``"pcg"``; one for a direct solver.
+    solver_ : Choice
+        Which solver was used, and why.
+    kernel_ : Kernel
+        The kernel used.
+    loo_residuals_ : array of shape (n,) or (n, k)
+        With ``store_loo`` or ``alpha="loo"``: each target less its prediction by the fit without its row; ``nan`` for
+        rows of weight zero.
+    alphas_ : array of shape (g,)
+        With ``alpha="loo"``: the grid.
+    loo_path_ : array of shape (g,) or (g, k)
+        With ``alpha="loo"``: the weighted mean squared leave-one-out errors.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.ridge import KernelRidge
+    >>> X = np.linspace(0, 6, 100)[:, None]
+    >>> model = KernelRidge(alpha="loo", kernel="rbf").fit(X, np.sin(X[:, 0]))
+    >>> model.predict([[1.0]]).round(3)
+    array([0.841])
+    >>> model.certificate_.converged
+    True
+    >>> model.solver_.name
+    'eigenvectors'
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"}), "array-like"],
+        **KERNEL,
+        "alphas": ["array-like", None],
+        "store_loo": ["boolean"],
+        "solver": [StrOptions({"auto", "cholesky", "pcg"})],
+        "approximation": [HasMethods(["fit_transform", "transform", "expansion"]), None],
+        "random_state": COMMON["random_state"],
+        "warm_start": COMMON["warm_start"],
+    }
+
+    def __init__(
+        self,
+        alpha: Any = 1,
+        *,
+        kernel: Any = "linear",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        alphas: Any = None,
+        store_loo: bool = False,
+        solver: str = "auto",
+        approximation: Any = None,
+        memory: int | str | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = False,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.alpha = alpha
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.alphas = alphas
+        self.store_loo = store_loo
+        self.solver = solver
+        self.approximation = approximation
+        self.memory = memory
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+        self.warm_start = warm_start
+
+    # ---- fit ----------------------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Fit the function.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+        y : array-like of shape (n,) or (n, k)
+            Targets.
+        sample_weight : float, array-like of shape (n,) or None, default=None
+            Weights >= 0; a row of weight zero is as good as absent.
+
+        Returns
+        -------
+        KernelRidge
+            The fitted estimator.
+        """
+        clock = Clock(self.max_time)
+        with as_before_unless_done(self):
+            X, y = self._validated(X, y)
+            problem = self._problem(X, y, sample_weight)
+            solve = self._solve if self.approximation is None else self._solve_in_features
+            self._keep(y.ndim == 1, problem, solve(problem, clock))
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _problem(self, X: Any, y: NDArray[np.float64], sample_weight: Any) -> _Problem:
+        Y = y.reshape(y.shape[0], -1)
+        weights = np.ones(Y.shape[0])
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        rows = np.flatnonzero(weights)
+        if rows.size == 0:
+            raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")
+        ridge, grid = self._regularisation(Y.shape[1])
+        return _Problem(self._resolved(X), X, rows, Y[rows], weights[rows], ridge, grid)
+
+    def _regularisation(self, targets: int) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        """One alpha per target, or None and the grid to choose it from."""
+        if isinstance(self.alpha, str):
+            if self.solver != "auto":
+                raise ValueError(
+                    f"alpha='loo' decomposes K into eigenvectors; leave solver='auto', got {self.solver!r}."
+                )
+            return None, None if self.alphas is None else _positive("alphas", self.alphas)
+        if self.alphas is not None:
+            raise ValueError(f"alphas is the grid of alpha='loo', but alpha={self.alpha!r}; set one of the two.")
+        alpha = np.atleast_1d(np.asarray(self.alpha, dtype=np.float64))
+        if alpha.ndim != 1 or alpha.size not in (1, targets):
+            raise ValueError(
+                f"Number of targets and number of penalties do not correspond: alpha has shape {alpha.shape}, y has "
+                f"{targets} targets; pass one number or {targets}."
+            )
+        if not np.all(np.isfinite(alpha)) or np.any(alpha < 0):
+            raise ValueError(f"alpha must be finite and >= 0, got {self.alpha!r}.")
+        return np.broadcast_to(alpha, (targets,)).copy(), None
+
+    def _solve(self, p: _Problem, clock: Clock) -> _Fit:
+        found, choice = self._solve_exactly(p, clock)
+        dual = _spread(found.x, p, 0.0)
+        ridge = _spread(found.ridge / p.weights[:, None], p, 1.0)
+        return _Fit(found, choice, p.X, dual, ridge)
+
+    def _solve_exactly(self, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
+        gram = self._gram(p.kernel, p.X, p.rows)
+        if p.ridge is None:
+            if 2 * gram.nbytes > gram.memory:
+                raise MemoryError(
+                    f"alpha='loo' needs the Gram matrix and its eigenvectors, {readable(2 * gram.nbytes)}, and memory "
+                    f"is {readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
+                )
+            found = by_eigenvectors(gram, p.Y, p.grid, p.weights, tol=self.tol, clock=clock)
+            return found, Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
+        choice = self._choice(gram, p.ridge)
+        with progress(self.verbose, f"KernelRidge, {choice.name}", 1.0 if choice.name == "cholesky" else None) as tick:
+            if choice.name == "pcg":
+                found = self._iterate(gram, p, clock, tick)
+            else:
+                options: Any = {"loo": self.store_loo, "tol": self.tol, "names": p.rows, "clock": clock, "tick": tick}
+                found = by_cholesky(gram, p.Y, p.ridge, p.weights, **options)
+        return found, choice
+
+    def _choice(self, gram: Any, ridge: NDArray[np.float64]) -> Choice:
+        if self.solver == "auto":
+            return choose(gram, float(ridge.min()), self.tol, factor=self.store_loo)
+        if self.solver == "pcg" and (self.store_loo or ridge.min() == 0):
+            wanted = "store_loo=True" if self.store_loo else "alpha=0"
+            raise ValueError(f"{wanted} needs a factorisation; use solver='cholesky' or 'auto' instead of 'pcg'.")
+        return Choice(self.solver, "as asked")
+
+    def _iterate(self, gram: Any, p: _Problem, clock: Clock, tick: Any) -> LeastSquares:
+        start = getattr(self, "dual_coef_", None) if self.warm_start else None
+        if start is not None:
+            fits = start.shape[0] == _num_samples(p.X) and start.size == start.shape[0] * p.Y.shape[1]
+            start = start.reshape(start.shape[0], -1)[p.rows] if fits else None
+        options: Any = {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
+        assert p.ridge is not None
+        solution = pcg.solve(gram, p.Y, p.ridge, weights=p.weights, start=start, clock=clock, tick=tick, **options)
+        return LeastSquares(solution.x, solution.certificate, p.ridge)
+
+    def _solve_in_features(self, p: _Problem, clock: Clock) -> _Fit:
+        """Ridge in the space of a map, whose landmarks then carry the function."""
+        if self.solver != "auto":
+            raise ValueError(f"solver={self.solver!r} has no part where approximation= is given; leave solver='auto'.")
+        if p.ridge is not None and p.ridge.min() == 0:
+            raise ValueError("alpha=0 interpolates, which an approximation of the kernel cannot; use alpha > 0.")
+        features = self._map(p.kernel)
+        F = features.fit_transform(wide(rows_of(p.kernel, p.X, p.rows))).astype(np.float64, copy=False)
+        options: Any = {"grid": p.grid, "loo": self.store_loo, "tol": self.tol, "clock": clock}
+        found = by_features(F, p.Y, p.ridge, p.weights, **options)
+        landmarks = p.rows[features.component_indices_]
+        choice = Choice("features", f"least squares in the space of {F.shape[1]} landmarks")
+        X = rows_of(p.kernel, p.X, landmarks)
+        return _Fit(found, choice, X, features.expansion(found.x), None, features, landmarks)
+
+    def _map(self, kernel: Kernel) -> Any:
+        """The approximation, made to approximate this estimator's kernel with this estimator's means."""
+        features = clone(self.approximation)
+        default = type(features)().get_params()
+        given = features.get_params()
+        own = [name for name in ("kernel", *KERNEL_PARAMETERS) if given[name] != default[name]]
+        if own:
+            raise ValueError(
+                f"the kernel is set on KernelRidge; leave {', '.join(own)} of {type(features).__name__} at the default."
+            )
+        shared = {name: getattr(self, name) for name in ("memory", "n_jobs", "random_state") if given[name] is None}
+        return features.set_params(kernel=kernel, **shared)
+
+    def _keep(self, ravel: bool, p: _Problem, fit: _Fit) -> None:
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        found = fit.found
+        self.kernel_, self.X_fit_, self.solver_ = p.kernel, fit.X, fit.choice
+        self.certificate_, self.n_iter_ = found.certificate, max(found.certificate.iterations, 1)
+        self.dual_coef_ = fit.dual.ravel() if ravel else fit.dual
+        self.alpha_ = float(found.ridge[0]) if ravel else found.ridge
+        self.function_ = self._functions(fit.ridge, found.ridge, fit.dual)
+        if found.loo is not None:
+            loo = _spread(found.loo, p, np.nan)
+            self.loo_residuals_ = loo.ravel() if ravel else loo
+        if found.path is not None:
+            self.alphas_, self.loo_path_ = found.grid, found.path.ravel() if ravel else found.path
+        if fit.features is not None:
+            self.approximation_, self._landmarks = fit.features, fit.landmarks
+
+    def _evaluate(self, X: Any) -> NDArray[Any]:
+        if isinstance(self.kernel_, Precomputed) and hasattr(self, "approximation_"):
+            X = X[:, self._landmarks]
+        return super()._evaluate(X)
+
+
+def _spread(values: NDArray[np.float64], p: _Problem, fill: float) -> NDArray[np.float64]:
+    """Put what was computed for the rows that count in its place among all rows."""
+    n = _num_samples(p.X)
+    if p.rows.size == n:
+        return values
+    out = np.full((n, values.shape[1]), fill)
+    out[p.rows] = values
+    return out
+
+
+def _positive(name: str, values: Any) -> NDArray[np.float64]:
+    grid = np.asarray(values, dtype=np.float64)
+    if grid.ndim != 1 or grid.size == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
+        raise ValueError(f"{name} must be a list of finite numbers > 0, got {values!r}.")
+    return grid

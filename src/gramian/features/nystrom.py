@@ -1,0 +1,240 @@
+"""Nyström: an explicit map from a few landmarks, ψ(x) = L⁻¹ k(landmarks, x) with L Lᵀ = K(landmarks)."""
+
+from __future__ import annotations
+
+import warnings
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gramian.gram import Gram, select
+from gramian.gram.pivots import RULES
+from gramian.gram.tiles import memory_budget, readable, spans
+from gramian.kernels import Kernel, Precomputed, resolve
+
+__all__ = ["Nystroem"]
+
+
+class Nystroem(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Approximate a kernel by an explicit map from landmarks.
+
+    ``<ψ(x), ψ(z)> = k(x, m) K_mm⁻¹ k(m, z)``, exact where x or z is a landmark. Parameters and attributes are
+    scikit-learn's; the landmarks are chosen by any rule, and the map goes through the Cholesky factor of K_mm, from
+    which landmarks that the others determine to rounding are left out.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="rbf"
+        The kernel.
+    gamma : float or None, default=None
+        Of a kernel given by name; ``None`` for 1 / d.
+    coef0 : float or None, default=None
+        Of a kernel given by name; ``None`` for 1.
+    degree : float or None, default=None
+        Of the polynomial kernel; ``None`` for 3.
+    kernel_params : dict or None, default=None
+        Further keyword arguments of a callable kernel.
+    n_components : int, default=100
+        Landmarks at most; more than there are rows are warned about and cut.
+    selection : {"rpcholesky", "uniform", "greedy", "leverage", "kmeans"}, default="rpcholesky"
+        How landmarks are chosen.
+    memory : int, str or None, default=None
+        Bytes to hold at most, the features of the rows of ``fit`` included.
+    random_state : int, RandomState or None, default=None
+        Seed of the choice.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components_, d)
+        The landmarks.
+    component_indices_ : array of shape (n_components_,)
+        Which rows of X they are.
+    normalization_ : array of shape (n_components_, n_components_)
+        L⁻¹, lower triangular: ``transform(X) = k(X, components_) @ normalization_.T``.
+    trace_error_ : float
+        ``tr(K - K̂) / tr K`` on the rows of ``fit``.
+    kernel_ : Kernel
+        The kernel that was used.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.features.nystrom import Nystroem
+    >>> X = np.linspace(0, 1, 50)[:, None]
+    >>> F = Nystroem(gamma=1.0, n_components=8, random_state=0).fit_transform(X)
+    >>> F.shape, bool(abs(F @ F.T - np.exp(-((X - X.T) ** 2))).max() < 1e-6)
+    ((50, 8), True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [str, callable, Kernel],
+        "gamma": [Interval(Real, 0, None, closed="left"), None],
+        "coef0": [Interval(Real, None, None, closed="neither"), None],
+        "degree": [Interval(Real, 0, None, closed="left"), None],
+        "kernel_params": [dict, None],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "selection": [StrOptions(set(RULES))],
+        "memory": [None, str, Interval(Real, 1, None, closed="left")],
+        "random_state": ["random_state"],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | None = None,
+        coef0: float | None = None,
+        degree: float | None = None,
+        kernel_params: dict[str, Any] | None = None,
+        n_components: int = 100,
+        selection: str = "rpcholesky",
+        memory: int | str | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.degree = degree
+        self.kernel_params = kernel_params
+        self.n_components = n_components
+        self.selection = selection
+        self.memory = memory
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the landmarks.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows; the square Gram matrix where the kernel is precomputed.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        Nystroem
+            The fitted map.
+        """
+        self.fit_transform(X, y)
+        return self
+
+    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
+        """Choose the landmarks and return the features of the same rows, which the choice computes anyway.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        array of shape (n, n_components_)
+            The features, in the dtype of X.
+        """
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32])
+        kernel = self._resolved(X)
+        gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
+        pivots = select(self.selection, gram, self._rank(X, gram.memory), check_random_state(self.random_state), X=X)
+        lower = np.tril(pivots.factor[pivots.indices])
+        inverse = scipy.linalg.solve_triangular(lower, np.eye(pivots.rank), lower=True, check_finite=False)
+        self.kernel_ = kernel
+        self.component_indices_ = pivots.indices
+        self.components_ = X[pivots.indices]
+        self.normalization_ = inverse
+        self.trace_error_ = pivots.trace_error
+        self._n_features_out = pivots.rank
+        return pivots.factor.astype(X.dtype, copy=False)
+
+    def _resolved(self, X: Any) -> Kernel:
+        named = isinstance(self.kernel, str) and self.kernel != "precomputed"
+        if not named and not (self.gamma is self.coef0 is self.degree is None):
+            raise ValueError("gamma, coef0 and degree belong to a kernel given by name; set them on the kernel itself.")
+        degree, coef0 = 3 if self.degree is None else self.degree, 1.0 if self.coef0 is None else self.coef0
+        return resolve(self.kernel, X, gamma=self.gamma, degree=degree, coef0=coef0, params=self.kernel_params)
+
+    def _rank(self, X: Any, memory: int) -> int:
+        n = X.shape[0]
+        if self.n_components > n:
+            warnings.warn(
+                f"n_components = {self.n_components} is more than the {n} rows; all rows are taken as landmarks.",
+                stacklevel=4,
+            )
+        rank = int(min(self.n_components, n))
+        if 8 * n * rank > memory:
+            raise MemoryError(
+                f"features of {n:,} rows by {rank:,} landmarks take {readable(8 * n * rank)} and memory is "
+                f"{readable(memory)}; lower n_components or raise memory=."
+            )
+        return rank
+
+    def transform(self, X: Any) -> NDArray[Any]:
+        """Return the features of some rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d)
+            Rows; k(new, train) where the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (m, n_components_)
+            The features, in the dtype of X.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        K = self._gram(X)
+        out = np.empty(K.shape, X.dtype)
+        height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)
+        for rows in spans(K.shape[0], height):
+            out[rows] = K.rows(rows) @ self.normalization_.T
+        return out
+
+    def _gram(self, X: Any) -> Gram:
+        if isinstance(self.kernel_, Precomputed):
+            X, landmarks = X[:, self.component_indices_], self.components_[:, self.component_indices_]
+        else:
+            landmarks = self.components_
+        return Gram(self.kernel_, X, landmarks, memory=self.memory, n_jobs=self.n_jobs)
+
+    def expansion(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the coefficients at the landmarks of the function ``<w, ψ(·)>``.
+
+        Parameters
+        ----------
+        w : array of shape (n_components_, k)
+            Weights of the features.
+
+        Returns
+        -------
+        array of shape (n_components_, k)
+            ``L⁻ᵀ w``: the function is ``k(·, components_) @`` this.
+        """
+        check_is_fitted(self)
+        return np.asarray(self.normalization_.T @ w)

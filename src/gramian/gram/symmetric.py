@@ -1,0 +1,129 @@
+"""K of X with itself, half of it: each block below the diagonal is made once and serves as its own mirror image."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.gram.operator import Gram
+from gramian.gram.tiles import readable, run, spans
+
+__all__ = ["SymmetricGram"]
+
+BLOCK = 512
+"""Rows and columns of a block: it stays in the cache while it is used twice."""
+ROUND = 2 * 10**8
+"""Cells between two chances to answer Ctrl-C."""
+
+Block = tuple[slice, slice]
+
+
+class SymmetricGram:
+    """A square Gram matrix by the blocks on and below its diagonal, some of them stored.
+
+    ``K @ V`` takes half of the kernel values that ``Gram`` takes, and none for blocks that are stored. As many are
+    stored, in ``dtype``, as ``memory`` allows: all of them need half of what the matrix would.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself, by a kernel that is symmetric.
+    memory : int, default=0
+        Bytes of blocks to store.
+    dtype : dtype, default=float32
+        In which blocks are stored and multiplied; sums over blocks are float64 always.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, SymmetricGram
+    >>> from gramian.kernels import RBF
+    >>> K = Gram(RBF(1.0), np.arange(600.0)[:, None])
+    >>> half = SymmetricGram(K, memory=10**6, dtype=np.float64)
+    >>> half
+    SymmetricGram(600 x 600, float64, 0 of 3 blocks stored, 0 B)
+    >>> bool(np.allclose(half @ np.ones(600), K @ np.ones(600)))
+    True
+    """
+
+    def __init__(self, gram: Gram, memory: int = 0, dtype: Any = np.float32) -> None:
+        if gram.shape[0] != gram.shape[1]:
+            raise ValueError(f"only K of X with itself is symmetric, got shape {gram.shape}.")
+        self.gram, self.dtype, self.shape = gram, np.dtype(dtype), gram.shape
+        panels = spans(gram.shape[0], BLOCK)
+        self._blocks: list[Block] = [(r, c) for i, r in enumerate(panels) for c in panels[: i + 1]]
+        self._stored = self._store(memory)
+
+    def _store(self, memory: int) -> dict[int, NDArray[Any]]:
+        ends = np.cumsum([_cells(b) for b in self._blocks])
+        count = int(np.searchsorted(ends * self.dtype.itemsize, memory, side="right"))
+        if count == 0:
+            return {}
+        pool = np.empty(ends[count - 1], self.dtype)
+        held = {i: _view(pool[ends[i] - _cells(b) :], b) for i, b in enumerate(self._blocks[:count])}
+        for part in self._rounds(range(count)):
+            run(lambda i: self._make(self._blocks[i], held[i]), part, self.gram.workers)
+        return held
+
+    @property
+    def stored(self) -> float:
+        """The share of the blocks that is stored."""
+        return len(self._stored) / max(len(self._blocks), 1)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the blocks that are stored."""
+        return sum(block.nbytes for block in self._stored.values())
+
+    def _make(self, block: Block, out: NDArray[Any]) -> NDArray[Any]:
+        rows, columns = block
+        return np.asarray(self.gram.kernel.tile(self.gram._A[rows], self.gram._B[columns], out))
+
+    def _rounds(self, items: range) -> list[range]:
+        step = max(ROUND // BLOCK**2, 1)
+        return [items[start : start + step] for start in range(0, len(items), step)]
+
+    def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
+        V = np.asarray(V)
+        if V.shape[0] != self.shape[0]:
+            raise ValueError(f"V must have {self.shape[0]} rows, got {V.shape}.")
+        narrow = np.ascontiguousarray(V.reshape(V.shape[0], -1), dtype=self.dtype)
+        workers = self.gram.workers if narrow.shape[0] > BLOCK else 1
+        # A worker's share of the blocks is fixed and its sums are its own, so the result is always the same.
+        sums = [np.zeros(narrow.shape) for _ in range(workers)]
+        scratch = [np.empty(BLOCK * BLOCK, self.dtype) for _ in range(workers)]
+
+        def share(job: tuple[int, range]) -> None:
+            worker, blocks = job
+            for i in blocks:
+                self._add(i, narrow, sums[worker], scratch[worker])
+
+        for part in self._rounds(range(len(self._blocks))):
+            run(share, [(w, part[w::workers]) for w in range(workers)], workers)
+        return np.asarray(sum(sums[1:], sums[0]).reshape(V.shape))
+
+    def _add(self, i: int, V: NDArray[Any], total: NDArray[np.float64], scratch: NDArray[Any]) -> None:
+        rows, columns = self._blocks[i]
+        K = self._stored.get(i)
+        if K is None:
+            K = self._make((rows, columns), _view(scratch, (rows, columns)))
+        total[rows] += K @ V[columns]
+        if rows != columns:
+            total[columns] += K.T @ V[rows]
+
+    def __repr__(self) -> str:
+        n = self.shape[0]
+        held = f"{len(self._stored)} of {len(self._blocks)} blocks stored, {readable(self.nbytes)}"
+        return f"SymmetricGram({n} x {n}, {self.dtype}, {held})"
+
+
+def _cells(block: Block) -> int:
+    rows, columns = block
+    return int((rows.stop - rows.start) * (columns.stop - columns.start))
+
+
+def _view(flat: NDArray[Any], block: Block) -> NDArray[Any]:
+    rows, columns = block
+    return flat[: _cells(block)].reshape(rows.stop - rows.start, columns.stop - columns.start)

@@ -1,0 +1,284 @@
+"""Functions f = Σ_i α_i k(x_i, ·) in the space of a kernel: values, norms, inner products, gradients, worst cases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from gramian.gram import Gram
+from gramian.gram.tiles import memory_budget, spans
+from gramian.kernels import Kernel, Precomputed
+from gramian.kernels.arrays import is_sparse
+from gramian.kernels.points import raw_rows
+from gramian.solvers.cholesky import Factor, cholesky
+
+__all__ = ["Function"]
+
+
+@dataclass(frozen=True, eq=False)
+class Function:
+    """The function ``f(x) = Σ_i α_i k(x_i, x)`` as an element of the kernel's space.
+
+    Functions of one kernel can be added, subtracted and multiplied by numbers. With a precomputed kernel, rows of new
+    objects are their similarities to the points.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        k.
+    X : array-like of shape (n, d)
+        The points x_i; CSR, lists of objects or a Gram matrix where the kernel takes them.
+    coefficients : array-like of shape (n,)
+        α.
+    ridge : float, array of shape (n,) or None, default=None
+        What the fit behind f added to the diagonal of K: zero for an interpolant, ``None`` where f is no such fit.
+        ``power`` needs it.
+    noise : float, default=0.0
+        The variance σ² of a new observation, which ``power`` adds.
+    memory : int, str or None, default=None
+        Bytes of kernel values to hold at most.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF
+    >>> from gramian.rkhs import Function
+    >>> f = Function(RBF(1.0), [[0.0], [1.0]], [1.0, -1.0])
+    >>> k_x = Function(RBF(1.0), [[0.3]], [1.0])
+    >>> f([[0.3]]).round(6), round(f.inner(k_x), 6)
+    (array([0.173293]), 0.173293)
+    >>> round((2.0 * f - f).norm(), 6) == round(f.norm(), 6)
+    True
+    """
+
+    kernel: Kernel
+    X: Any
+    coefficients: NDArray[np.float64]
+    ridge: float | NDArray[np.float64] | None = None
+    noise: float = 0.0
+    memory: int | str | None = None
+    n_jobs: int | None = None
+
+    def __post_init__(self) -> None:
+        X = raw_rows(self.X)
+        alpha = np.asarray(self.coefficients, dtype=np.float64)
+        if alpha.shape != (X.shape[0],):
+            raise ValueError(f"coefficients must have shape ({X.shape[0]},), one per point; got {alpha.shape}.")
+        object.__setattr__(self, "X", X)
+        object.__setattr__(self, "coefficients", alpha)
+
+    def __len__(self) -> int:
+        return int(self.coefficients.size)
+
+    def __repr__(self) -> str:
+        return f"Function({self.kernel!r}, {len(self)} points)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_factor"}
+
+    def _gram(self, Z: Any = None) -> Gram:
+        if Z is None:
+            return Gram(self.kernel, self.X, memory=self.memory, n_jobs=self.n_jobs)
+        return Gram(self.kernel, Z, self.X, memory=self.memory, n_jobs=self.n_jobs)
+
+    # ---- values -------------------------------------------------------------------------------------------------
+
+    def __call__(self, Z: Any) -> NDArray[Any]:
+        """Return f at some points, by tiles.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            Where.
+
+        Returns
+        -------
+        array of shape (m,)
+            The values; float32 where Z and the points are.
+        """
+        K = self._gram(Z)
+        return np.asarray(K @ self.coefficients).astype(K.dtype, copy=False)
+
+    def gradient(self, Z: Any) -> NDArray[Any]:
+        """Return ∇f at some points, by tiles.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            Where.
+
+        Returns
+        -------
+        array of shape (m, d)
+            The gradients; zero terms where k has a kink.
+        """
+        return self._gram(Z).grad_inputs(self.coefficients)
+
+    # ---- geometry -----------------------------------------------------------------------------------------------
+
+    def inner(self, g: Function) -> float:
+        """Return <f, g> = Σ_ij a_i b_j k(x_i, y_j).
+
+        Parameters
+        ----------
+        g : Function
+            Of the same kernel.
+
+        Returns
+        -------
+        float
+            The inner product in the kernel's space.
+        """
+        self._same_space(g)
+        K = self._gram() if self._same_points(g) else self._gram(g.X).T
+        return float(self.coefficients @ (K @ g.coefficients))
+
+    def norm(self) -> float:
+        """Return ‖f‖ = √(αᵀKα).
+
+        Returns
+        -------
+        float
+            The norm in the kernel's space.
+        """
+        return float(np.sqrt(max(self.inner(self), 0.0)))
+
+    def __add__(self, g: Any) -> Function:
+        if not isinstance(g, Function):
+            return NotImplemented
+        self._same_space(g)
+        if self._same_points(g):
+            same_fit = self.noise == g.noise and np.array_equal(_marked(self.ridge), _marked(g.ridge))
+            known = {} if same_fit else {"ridge": None, "noise": 0.0}
+            return replace(self, coefficients=self.coefficients + g.coefficients, **known)  # type: ignore[arg-type]
+        if isinstance(self.kernel, Precomputed):
+            raise ValueError("functions of a precomputed kernel can be added only on the same Gram matrix.")
+        alpha = np.concatenate([self.coefficients, g.coefficients])
+        return replace(self, X=_stacked(self.X, g.X), coefficients=alpha, ridge=None, noise=0.0)
+
+    def __mul__(self, factor: float) -> Function:
+        if not np.isscalar(factor):
+            return NotImplemented
+        return replace(self, coefficients=self.coefficients * float(factor))  # type: ignore[arg-type]
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Function:
+        return -1.0 * self
+
+    def __sub__(self, g: Any) -> Function:
+        return self + -g if isinstance(g, Function) else NotImplemented
+
+    def __truediv__(self, divisor: float) -> Function:
+        return self * (1.0 / divisor) if np.isscalar(divisor) else NotImplemented  # type: ignore[operator]
+
+    def _same_space(self, g: Function) -> None:
+        if self.kernel != g.kernel:
+            raise ValueError(f"both functions must live in one space, got kernels {self.kernel!r} and {g.kernel!r}.")
+
+    def _same_points(self, g: Function) -> bool:
+        if self.X is g.X:
+            return True
+        if is_sparse(self.X) or is_sparse(g.X):
+            both = is_sparse(self.X) and is_sparse(g.X) and self.X.shape == g.X.shape
+            return bool(both and (self.X != g.X).nnz == 0)
+        return np.array_equal(self.X, g.X)
+
+    # ---- fewer points -------------------------------------------------------------------------------------------
+
+    def restrict(self, index: ArrayLike) -> Function:
+        """Return the part of f that stands on some of its points.
+
+        Parameters
+        ----------
+        index : array-like of int or bool
+            Which points. Of a precomputed kernel, new rows then hold similarities to these points only.
+
+        Returns
+        -------
+        Function
+            The sum over these points; no longer a fit, so without ``power``.
+        """
+        keep = np.arange(len(self))[np.asarray(index)]
+        X = self.X[keep]
+        if isinstance(self.kernel, Precomputed):
+            X = X[:, keep]
+        return replace(self, X=X, coefficients=self.coefficients[keep], ridge=None, noise=0.0)
+
+    def prune(self, tol: float = 0.0) -> Function:
+        """Return f without the points whose coefficient is zero.
+
+        Parameters
+        ----------
+        tol : float, default=0.0
+            What counts as zero, relative to the largest coefficient.
+
+        Returns
+        -------
+        Function
+            The same function where ``tol`` is zero; it keeps one point at least.
+        """
+        size = np.abs(self.coefficients)
+        keep = size > tol * size.max(initial=0.0)
+        return self.restrict(np.flatnonzero(keep) if keep.any() else [0])
+
+    # ---- worst case ---------------------------------------------------------------------------------------------
+
+    def power(self, Z: Any, *, noise: bool = True) -> NDArray[np.float64]:
+        """Return the power function: the worst error of the fit at some points, over all functions of norm one.
+
+        For an interpolant, ``sup_{‖g‖≤1} |g(x) - Σ_i w_i(x) g(x_i)| = √(k(x,x) - k_xX K⁻¹ k_Xx)``. For a ridge fit
+        or noise σ² the same holds in the space of ``k + σ²δ``, and gives ``√(k̄(x,x) + σ²)`` with
+        ``k̄(x,x) = k(x,x) - k_xX (K + ridge)⁻¹ k_Xx``. It is the posterior deviation of a Gaussian process and does
+        not depend on the targets. The first call factorises an n x n matrix, which is kept.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            Where.
+        noise : bool, default=True
+            Whether σ² is added; without it, the deviation of the function itself, ``√k̄``.
+
+        Returns
+        -------
+        array of shape (m,)
+            Never negative.
+        """
+        factor = self._factor
+        Z = raw_rows(Z)
+        out = np.empty(Z.shape[0])
+        # Two float64 strips of K(Z, X) are alive while one is solved.
+        height = int(np.clip(memory_budget(self.memory) // (4 * 8 * len(self)), 1, 1024))
+        for rows in spans(Z.shape[0], height):
+            K = self._gram(Z[rows])
+            half = factor.half_solve(np.asarray(K.dense(), dtype=np.float64).T)
+            out[rows] = self.kernel.diag(Z[rows]) - np.einsum("ij,ij->j", half, half)
+        np.maximum(out, 0.0, out=out)
+        return np.sqrt(out + self.noise if noise else out)
+
+    @cached_property
+    def _factor(self) -> Factor:
+        if self.ridge is None:
+            raise ValueError(
+                "power() needs the weights of a fit, and this function is not one: take it from a fitted KernelRidge "
+                "or KernelInterpolator without approximation, or make it with ridge=."
+            )
+        A = self._gram().dense().astype(np.float64, copy=False)
+        A[np.diag_indices_from(A)] += self.ridge
+        return cholesky(A)
+
+
+def _marked(ridge: float | NDArray[np.float64] | None) -> NDArray[np.float64]:
+    return np.asarray(np.nan if ridge is None else ridge, dtype=np.float64)
+
+
+def _stacked(X: Any, Y: Any) -> Any:
+    if is_sparse(X) or is_sparse(Y):
+        return sp.vstack([X, Y], format="csr")
+    return np.concatenate([X, Y])

@@ -1,0 +1,250 @@
+"""min Σ_i w_i (f(x_i) - y_i)² + μ ‖f‖²: the routes to it that hold a matrix.
+
+Weights make the system ``(K + μ W⁻¹) α = y``. With S = √W and α = S a it is ``(S K S + μ I) a = S y``, which is as
+well conditioned as it can be, and whose leave-one-out residuals are those of the targets times S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+from gramian.gram import Gram, SymmetricGram
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.cholesky import NotPositiveDefiniteError, solve
+from gramian.solvers.loo import Eigenbasis, default_grid
+from gramian.solvers.singular import diagnosis
+from gramian.solvers.solution import relative_residuals
+
+__all__ = ["LeastSquares", "by_cholesky", "by_eigenvectors", "by_features"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """A solution of regularised least squares.
+
+    Parameters
+    ----------
+    x : array of shape (n, k) or (m, k)
+        Dual coefficients, or weights of features.
+    certificate : Certificate
+        The residual of the system that was solved.
+    ridge : array of shape (k,)
+        μ of each target.
+    loo : array of shape (n, k) or None, default=None
+        Leave-one-out residuals, where they were asked for.
+    grid, path : array of shape (g,) and (g, k) or None, default=None
+        The ridges tried and their weighted mean squared leave-one-out errors, where one was chosen so.
+    """
+
+    x: Array
+    certificate: Certificate
+    ridge: Array
+    loo: Array | None = None
+    grid: Array | None = None
+    path: Array | None = None
+
+
+def by_cholesky(
+    gram: Gram,
+    Y: Array,
+    ridge: Array,
+    weights: Array,
+    *,
+    loo: bool = False,
+    tol: float = 1e-8,
+    names: NDArray[np.intp] | None = None,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> LeastSquares:
+    """Factorise K once for every distinct ridge.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself, in float64.
+    Y : array of shape (n, k)
+        Targets.
+    ridge : array of shape (k,)
+        μ of each target; zero interpolates.
+    weights : array of shape (n,)
+        W, > 0.
+    loo : bool, default=False
+        Whether to compute leave-one-out residuals.
+    tol : float, default=1e-8
+        The relative residual to certify.
+    names : array of shape (n,) or None, default=None
+        What an error message calls the rows.
+    clock : Clock or None, default=None
+        Raises ``TimeoutError`` once expired.
+    tick : callable, default=silent
+        Told the share of a factorisation done.
+
+    Returns
+    -------
+    LeastSquares
+        Dual coefficients.
+    """
+    clock = clock or Clock()
+    scale = np.sqrt(weights)[:, None]
+    A = _scaled(gram, scale)
+    diagonal = np.diagonal(A).copy()
+    x, errors = np.empty(Y.shape), np.empty(Y.shape) if loo else None
+    worst: Certificate | None = None
+    for value in np.unique(ridge):
+        columns = ridge == value
+        np.fill_diagonal(A, diagonal + value)
+        try:
+            solution, factor = solve(A, scale * Y[:, columns], tol=tol, clock=clock, tick=tick)
+        except NotPositiveDefiniteError as error:
+            raise _singular(gram, float(value), names) from error
+        if value == 0 and factor.smallest_pivot() <= gram.shape[0] * np.finfo(np.float64).eps * diagonal.max():
+            raise _singular(gram, 0.0, names)
+        x[:, columns] = scale * solution.x
+        if errors is not None:
+            errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
+        if worst is None or solution.certificate.violation > worst.violation:
+            worst = solution.certificate
+        A = factor.give_back()
+    if worst is None:
+        raise ValueError("Y must have at least one column.")
+    return LeastSquares(x, worst, ridge, errors)
+
+
+def _scaled(gram: Gram, scale: Array) -> Array:
+    A = gram.dense().astype(np.float64, copy=False)
+    if np.any(scale != 1.0):
+        A *= scale
+        A *= scale.T
+    return A
+
+
+def _singular(gram: Gram, ridge: float, names: NDArray[np.intp] | None) -> np.linalg.LinAlgError:
+    advice = "remove them, or add to the diagonal (nugget= or alpha=)"
+    if ridge > 0:
+        advice = f"{ridge:.1e} on the diagonal is too little, add more"
+    return np.linalg.LinAlgError(f"{diagnosis(gram, names)}; {advice}.")
+
+
+def by_eigenvectors(
+    gram: Gram,
+    Y: Array,
+    grid: Array | None,
+    weights: Array,
+    *,
+    tol: float = 1e-8,
+    clock: Clock | None = None,
+) -> LeastSquares:
+    """Decompose K once, and choose for every target the ridge with the least leave-one-out error.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself, in float64; it and its eigenvectors must fit the memory.
+    Y : array of shape (n, k)
+        Targets.
+    grid : array of shape (g,) or None
+        Ridges to try, > 0; 25 of them over ten decades by default.
+    weights : array of shape (n,)
+        W, > 0.
+    tol : float, default=1e-8
+        The relative residual to certify.
+    clock : Clock or None, default=None
+        Times the fit.
+
+    Returns
+    -------
+    LeastSquares
+        Dual coefficients, leave-one-out residuals and the path.
+    """
+    clock = clock or Clock()
+    scale = np.sqrt(weights)[:, None]
+    basis = Eigenbasis.of_matrix(_scaled(gram, scale))
+    grid, path, ridge = _chosen(basis, scale * Y, grid)
+    a = basis.dual(scale * Y, ridge)
+    K = SymmetricGram(gram, 0, np.float64)
+    R = scale * Y - (scale * (K @ (scale * a)) + ridge * a)
+    certificate = _certificate(R, scale * Y, tol, clock, "regularise more")
+    return LeastSquares(scale * a, certificate, ridge, basis.residuals(scale * Y, ridge) / scale, grid, path)
+
+
+def _chosen(basis: Eigenbasis, B: Array, grid: Array | None) -> tuple[Array, Array, Array]:
+    grid = default_grid(basis.values) if grid is None else grid
+    path = basis.path(B, grid)
+    return grid, path, grid[np.argmin(path, axis=0)]
+
+
+def by_features(
+    F: Array,
+    Y: Array,
+    ridge: Array | None,
+    weights: Array,
+    *,
+    grid: Array | None = None,
+    loo: bool = False,
+    tol: float = 1e-8,
+    clock: Clock | None = None,
+) -> LeastSquares:
+    """Solve ``(FᵀWF + μI) w = FᵀWy``, which stays well conditioned where ``K_mn K_nm + μ K_mm`` does not.
+
+    Parameters
+    ----------
+    F : array of shape (n, m)
+        Features, with K ≈ F Fᵀ.
+    Y : array of shape (n, k)
+        Targets.
+    ridge : array of shape (k,) or None
+        μ of each target; ``None`` to choose it on a grid by leave-one-out.
+    weights : array of shape (n,)
+        W, > 0.
+    grid : array of shape (g,) or None, default=None
+        Ridges to try.
+    loo : bool, default=False
+        Whether to compute leave-one-out residuals, the features held as they are.
+    tol : float, default=1e-8
+        The relative residual to certify.
+    clock : Clock or None, default=None
+        Times the fit.
+
+    Returns
+    -------
+    LeastSquares
+        Weights of the features.
+    """
+    clock = clock or Clock()
+    scale = np.sqrt(weights)[:, None]
+    F, B = scale * F, scale * Y
+    path = errors = None
+    if ridge is None or loo:
+        basis = Eigenbasis.of_features(F)
+        if ridge is None:
+            grid, path, ridge = _chosen(basis, B, grid)
+        errors = basis.residuals(B, ridge) / scale
+    moments, right = F.T @ F, F.T @ B
+    w = np.empty_like(right)
+    for value in np.unique(ridge):
+        columns = ridge == value
+        A = moments.copy()
+        A[np.diag_indices_from(A)] += value
+        w[:, columns] = solve(A, right[:, columns], tol=tol, jitter_limit=1e-12)[0].x
+    R = F.T @ (B - F @ w) - ridge * w
+    certificate = _certificate(R, right, tol, clock, "regularise more, or take fewer features")
+    return LeastSquares(w, certificate, ridge, errors, grid, path)
+
+
+def _certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
+    worst = float(relative_residuals(R, B).max(initial=0.0))
+    met = worst <= tol
+    return Certificate(
+        kind="residual",
+        violation=worst,
+        converged=met,
+        iterations=1,
+        seconds=clock.seconds,
+        message="" if met else f"above tol={tol:.0e}: too ill-conditioned for float64; {advice}.",
+    )

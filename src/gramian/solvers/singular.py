@@ -1,0 +1,125 @@
+"""Why a Gram matrix cannot be inverted: rows that coincide, or a kernel that is none."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+
+from gramian.gram import Gram, SymmetricGram
+from gramian.gram.tiles import spans
+
+__all__ = ["check_symmetric", "coinciding_rows", "diagnosis", "smallest_eigenvalue"]
+
+SAME = 1e-12
+"""Squared distance in the kernel's space, relative to k(x, x), at which two rows coincide."""
+DENSE_ROWS = 2000
+"""Rows up to which all eigenvalues are computed."""
+PROBE = 256
+"""Rows on which symmetry is tested."""
+SHOWN = 5
+"""Pairs of rows that a message names."""
+
+
+def check_symmetric(gram: Gram) -> None:
+    """Raise where K is visibly not symmetric, on some of its rows.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    """
+    index = np.unique(np.linspace(0, gram.shape[0] - 1, min(gram.shape[0], PROBE)).astype(np.intp))
+    K = gram.rows(index, index)
+    gap, size = float(np.abs(K - K.T).max()), float(np.abs(K).max())
+    if gap > 1e-5 * size:
+        i, j = np.unravel_index(np.argmax(np.abs(K - K.T)), K.shape)
+        raise ValueError(
+            f"the Gram matrix is not symmetric: entries ({index[i]}, {index[j]}) and ({index[j]}, {index[i]}) are "
+            f"{K[i, j]:.3g} and {K[j, i]:.3g}; a kernel is symmetric."
+        )
+
+
+def smallest_eigenvalue(gram: Gram) -> float:
+    """Return the smallest eigenvalue of K, or for many rows a close upper bound of it.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+
+    Returns
+    -------
+    float
+        In float64.
+    """
+    n = gram.shape[0]
+    if n <= DENSE_ROWS:
+        return float(scipy.linalg.eigvalsh(gram.rows(slice(None)).astype(np.float64), subset_by_index=[0, 0])[0])
+    K = SymmetricGram(gram, gram.memory, np.float64)
+    operator = LinearOperator((n, n), matvec=lambda v: K @ v, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(n)
+    try:
+        return float(eigsh(operator, 1, which="SA", maxiter=10, v0=start, return_eigenvectors=False)[0])
+    except ArpackNoConvergence:
+        # Eigenvalues cluster at zero; the shifted matrix λ - K is led by the most negative one, if there is any.
+        top = float(eigsh(operator, 1, which="LA", tol=1e-3, v0=start, return_eigenvectors=False)[0])
+        shifted = LinearOperator((n, n), matvec=lambda v: top * v - K @ v, dtype=np.float64)
+        return top - float(eigsh(shifted, 1, which="LA", tol=1e-3, v0=start, return_eigenvectors=False)[0])
+
+
+def coinciding_rows(gram: Gram) -> list[tuple[int, int]]:
+    """Find pairs of rows that are one point in the kernel's space.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+
+    Returns
+    -------
+    list of tuple of int
+        Each row with the first that it coincides with, in order.
+    """
+    diagonal = gram.diagonal().astype(np.float64)
+    threshold = SAME * float(np.abs(diagonal).max(initial=0.0))
+    pairs: list[tuple[int, int]] = []
+    for rows in spans(gram.shape[0], PROBE):
+        K = gram.rows(rows, slice(0, rows.stop)).astype(np.float64)
+        near = diagonal[rows, None] + diagonal[None, : rows.stop] - 2.0 * K <= threshold
+        near &= np.arange(rows.stop)[None, :] < np.arange(rows.start, rows.stop)[:, None]
+        found = np.flatnonzero(near.any(axis=1))
+        pairs += [(int(near[i].argmax()), rows.start + int(i)) for i in found]
+    return pairs
+
+
+def diagnosis(gram: Gram, rows: NDArray[np.intp] | None = None) -> str:
+    """Say why K (nearly) has no inverse, and what to do.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rows : array of shape (n,) or None, default=None
+        What the user calls the rows of K; by default their positions.
+
+    Returns
+    -------
+    str
+        One sentence or two.
+    """
+    value = smallest_eigenvalue(gram)
+    scale = float(np.abs(gram.diagonal()).max(initial=0.0))
+    if value < -1e-10 * gram.shape[0] * scale:
+        return f"the kernel is not positive semi-definite on these rows: K has the eigenvalue {value:.3g} < 0"
+    pairs = coinciding_rows(gram)
+    if pairs:
+        names = np.arange(gram.shape[0]) if rows is None else rows
+        shown = ", ".join(f"{names[i]} and {names[j]}" for i, j in pairs[:SHOWN])
+        more = f", and {len(pairs) - SHOWN} more" if len(pairs) > SHOWN else ""
+        return f"K is singular: rows coincide ({shown}{more}), smallest eigenvalue {value:.1e}"
+    return (
+        f"K is numerically singular (smallest eigenvalue {value:.1e}, diagonal {scale:.3g}), though no two rows "
+        "coincide: the kernel is too smooth, or of too low a rank, for that many rows"
+    )

@@ -1,0 +1,51 @@
+"""What a solver of linear systems returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+
+__all__ = ["Solution", "relative_residuals"]
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """The solution of linear systems that share a matrix.
+
+    Parameters
+    ----------
+    x : array of shape (n, k)
+        One column per right-hand side.
+    residuals : array of shape (k,)
+        Their relative residuals ``‖b - A x‖ / ‖b‖``, measured in float64.
+    certificate : Certificate
+        The worst of them, and whether it is good enough.
+    """
+
+    x: NDArray[np.float64]
+    residuals: NDArray[np.float64]
+    certificate: Certificate
+
+
+def relative_residuals(R: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ``‖r‖ / ‖b‖`` column by column.
+
+    Parameters
+    ----------
+    R : array of shape (n, k)
+        Residuals.
+    B : array of shape (n, k)
+        Right-hand sides; one that is zero is divided by one.
+
+    Returns
+    -------
+    array of shape (k,)
+        The ratios.
+    """
+    size = np.linalg.norm(B, axis=0)
+    return np.asarray(np.linalg.norm(R, axis=0) / np.where(size > 0, size, 1.0))

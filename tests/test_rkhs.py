@@ -1,0 +1,144 @@
+"""Functions in a kernel's space: the reproducing property, the geometry, the worst case."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from reference_least_squares import inner_product, worst_case_error
+
+from gramian.kernels import RBF, Linear, Matern, Precomputed, Spectrum, mercer
+from gramian.rkhs import Function
+
+KERNEL = Matern(0.8, nu=2.5)
+
+
+@pytest.fixture
+def f(rng):
+    return Function(KERNEL, rng.standard_normal((12, 2)), rng.standard_normal(12))
+
+
+@pytest.fixture
+def g(rng):
+    rng = np.random.default_rng(5)
+    return Function(KERNEL, rng.standard_normal((7, 2)), rng.standard_normal(7))
+
+
+@settings(deadline=None, max_examples=25)
+@given(seed=st.integers(0, 10**6), n=st.integers(1, 8))
+def test_reproducing_property(seed, n):
+    rng = np.random.default_rng(seed)
+    f = Function(KERNEL, rng.standard_normal((n, 2)), rng.standard_normal(n))
+    x = rng.standard_normal((1, 2))
+    section = Function(KERNEL, x, [1.0])
+    assert f.inner(section) == pytest.approx(f(x)[0], abs=1e-12)
+    assert section.inner(f) == pytest.approx(f(x)[0], abs=1e-12)
+
+
+def test_inner_product_is_the_double_sum(f, g):
+    expected = inner_product(KERNEL, f.coefficients, f.X, g.coefficients, g.X)
+    assert f.inner(g) == pytest.approx(expected)
+    assert f.norm() ** 2 == pytest.approx(inner_product(KERNEL, f.coefficients, f.X, f.coefficients, f.X))
+
+
+def test_norm_in_the_mercer_basis(f):
+    basis = mercer(KERNEL, f.X)
+    assert basis.norm(basis.coefficients(f.coefficients)) == pytest.approx(f.norm())
+
+
+def test_algebra(f, g, rng):
+    Z = rng.standard_normal((5, 2))
+    np.testing.assert_allclose((2.0 * f - g / 4 + f)(Z), 3.0 * f(Z) - 0.25 * g(Z), atol=1e-12)
+    assert len(f + f) == len(f)
+    assert len(f + g) == len(f) + len(g)
+    assert (f - f).norm() == 0.0
+    assert (f + g).norm() <= f.norm() + g.norm()
+    assert abs(f.inner(g)) <= f.norm() * g.norm()
+    assert (f + g).norm() ** 2 + (f - g).norm() ** 2 == pytest.approx(2 * f.norm() ** 2 + 2 * g.norm() ** 2)
+
+
+def test_gradient_is_the_difference_quotient(f, rng):
+    Z, h = rng.standard_normal((4, 2)), 1e-6
+    for k in range(2):
+        step = h * np.eye(2)[k]
+        np.testing.assert_allclose(f.gradient(Z)[:, k], (f(Z + step) - f(Z - step)) / (2 * h), atol=1e-7)
+
+
+def test_prune_and_restrict(f, rng):
+    Z = rng.standard_normal((5, 2))
+    alpha = np.where(np.arange(12) % 3, f.coefficients, 0.0)
+    sparse = Function(KERNEL, f.X, alpha)
+    assert len(sparse.prune()) == 8
+    np.testing.assert_allclose(sparse.prune()(Z), sparse(Z), atol=1e-14)
+    assert len((0.0 * f).prune()) == 1
+    even = np.arange(12) % 2 == 0
+    np.testing.assert_allclose((f.restrict(even) + f.restrict(~even))(Z), f(Z), atol=1e-12)
+
+
+@pytest.mark.parametrize("ridge", [0.0, 0.3])
+def test_power_is_the_worst_case_over_the_unit_ball(rng, ridge):
+    X, Z = rng.standard_normal((9, 2)), rng.standard_normal((6, 2))
+    f = Function(KERNEL, X, rng.standard_normal(9), ridge=ridge, noise=ridge, memory=2000)
+    K = KERNEL(X) + ridge * np.eye(9)
+    for i, z in enumerate(Z):
+        k_x = KERNEL(z[None], X)[0]
+        weights = np.linalg.solve(K, k_x)
+        expected = worst_case_error(K, k_x, 1.0 + ridge, weights)
+        assert f.power(Z)[i] == pytest.approx(expected)
+    np.testing.assert_allclose(f.power(Z, noise=False) ** 2 + ridge, f.power(Z) ** 2)
+    np.testing.assert_allclose((-3.0 * f).power(Z), f.power(Z))
+    # No function of norm one is missed by more.
+    for _ in range(20):
+        h = Function(KERNEL, rng.standard_normal((4, 2)), rng.standard_normal(4))
+        h = h / h.norm()
+        guess = KERNEL(Z, X) @ np.linalg.solve(K, h(X))
+        assert np.all(np.abs(h(Z) - guess) <= f.power(Z) + 1e-9)
+
+
+def test_power_vanishes_at_the_points_of_an_interpolant(f):
+    f = Function(KERNEL, f.X, f.coefficients, ridge=0.0)
+    np.testing.assert_allclose(f.power(f.X), 0.0, atol=1e-6)
+    copy = pickle.loads(pickle.dumps(f))
+    assert "_factor" not in vars(copy)
+    np.testing.assert_allclose(copy.power(f.X + 1), f.power(f.X + 1))
+
+
+def test_other_kinds_of_points(rng):
+    X = rng.standard_normal((6, 3)).astype(np.float32)
+    alpha = rng.standard_normal(6)
+    f = Function(RBF(1.0), X, alpha)
+    assert f(X).dtype == np.float32
+    rows = sp.csr_array(X.astype(float))
+    h = Function(Linear(), rows, alpha)
+    assert (h + Function(Linear(), rows.copy(), alpha)).norm() == pytest.approx(2 * h.norm())
+    assert len(h + Function(Linear(), rows[:2], alpha[:2])) == 8
+    words = Function(Spectrum(2), ["banana", "ananas"], [1.0, -1.0])
+    np.testing.assert_allclose(words(["banana"]), Spectrum(2)(["banana"], ["banana", "ananas"]) @ [1.0, -1.0])
+    K = RBF(1.0)(X.astype(float))
+    ready = Function(Precomputed(), K, alpha)
+    assert ready.norm() == pytest.approx(Function(RBF(1.0), X.astype(float), alpha).norm())
+    part = ready.restrict([0, 2])
+    np.testing.assert_allclose(part(K[:, [0, 2]]), K[:, [0, 2]] @ alpha[[0, 2]])
+
+
+def test_misuse(f, g):
+    with pytest.raises(ValueError, match=r"coefficients must have shape \(2,\)"):
+        Function(KERNEL, [[0.0], [1.0]], [1.0])
+    other = Function(RBF(1.0), g.X, g.coefficients)
+    with pytest.raises(ValueError, match="one space"):
+        f + other
+    with pytest.raises(ValueError, match="one space"):
+        f.inner(other)
+    with pytest.raises(TypeError):
+        f + 1.0
+    with pytest.raises(TypeError):
+        f * g
+    with pytest.raises(ValueError, match=r"power\(\) needs the weights of a fit"):
+        f.power(f.X)
+    with pytest.raises(ValueError, match="same Gram matrix"):
+        Function(Precomputed(), np.eye(2), [1, 1]) + Function(Precomputed(), 2 * np.eye(2), [1, 1])
+    assert repr(f) == "Function(Matern(0.8, nu=2.5), 12 points)"
