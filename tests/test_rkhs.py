@@ -9,10 +9,10 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_least_squares import inner_product, worst_case_error
 
 from gramian.kernels import RBF, Linear, Matern, Precomputed, Spectrum, mercer
 from gramian.rkhs import Function
+from reference_least_squares import inner_product, worst_case_error
 
 KERNEL = Matern(0.8, nu=2.5)
 

@@ -83,7 +83,7 @@ def test_failure_gives_the_row_and_leaves_the_matrix():
         cholesky(A, jitter_limit=0.0)
     assert caught.value.pivot == 17
     np.testing.assert_array_equal(A, before)
-    with pytest.raises(NotPositiveDefiniteError, match="even with .* added"):
+    with pytest.raises(NotPositiveDefiniteError, match=r"even with .* added"):
         cholesky(A)
 
 

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference_least_squares import feature_leave_one_out, leave_one_out, ridge_dual
 
 from gramian.gram import Gram
 from gramian.kernels import RBF, Precomputed, Sigmoid
@@ -14,6 +13,7 @@ from gramian.solvers.choice import choose
 from gramian.solvers.least_squares import by_cholesky, by_eigenvectors, by_features
 from gramian.solvers.loo import Eigenbasis
 from gramian.solvers.singular import check_symmetric, coinciding_rows, diagnosis, smallest_eigenvalue
+from reference_least_squares import feature_leave_one_out, leave_one_out, ridge_dual
 
 
 def problem(n=25, targets=2, seed=0):
@@ -91,7 +91,7 @@ def test_singular_matrices_are_named():
     with pytest.raises(np.linalg.LinAlgError, match=r"rows coincide \(11 and 13, 10 and 14\)") as caught:
         by_cholesky(gram, y, np.zeros(1), ones, names=np.arange(10, 15))
     assert "nugget=" in str(caught.value)
-    with pytest.raises(np.linalg.LinAlgError, match="1.0e-20 on the diagonal is too little"):
+    with pytest.raises(np.linalg.LinAlgError, match=r"1\.0e-20 on the diagonal is too little"):
         by_cholesky(gram, y, np.array([1e-20]), ones)
     many = Gram(RBF(1.0), np.zeros((9, 1)))
     assert "and 3 more" in diagnosis(many)
@@ -106,9 +106,9 @@ def test_no_kernel_is_told_with_its_eigenvalue():
     gram = Gram(Precomputed(), (K + K.T) / 2)
     assert smallest_eigenvalue(gram) == pytest.approx(-2.5)
     y, ones = np.ones((30, 1)), np.ones(30)
-    with pytest.raises(np.linalg.LinAlgError, match="not positive semi-definite .* eigenvalue -2.5"):
+    with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* eigenvalue -2.5"):
         by_cholesky(gram, y, np.array([0.1]), ones)
-    with pytest.raises(np.linalg.LinAlgError, match="not positive semi-definite .* eigenvalue -2.5"):
+    with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* eigenvalue -2.5"):
         by_eigenvectors(gram, y, None, ones)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from reference_least_squares import ridge_dual
 
 from gramian.gram import Gram
 from gramian.kernels import RBF, Matern
 from gramian.progress import Clock
 from gramian.solvers import pcg
+from reference_least_squares import ridge_dual
 
 N = 700
 

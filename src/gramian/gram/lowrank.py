@@ -10,7 +10,12 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
+from gramian.gram.tiles import spans
+
 __all__ = ["LowRank"]
+
+STRIP = 4096
+"""Rows of the factor that are multiplied at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,9 +72,11 @@ class LowRank:
     @cached_property
     def _core(self) -> NDArray[np.float64]:
         """Lower Cholesky factor of I + Fᵀ D⁻¹ F, whose eigenvalues are all at least one."""
-        scaled = self.factor / np.sqrt(self._d)[:, None]
-        core = np.asarray(scaled.T @ scaled, dtype=np.float64)
-        core[np.diag_indices_from(core)] += 1.0
+        core = np.eye(self.rank)
+        # By strips: no scaled copy of the whole factor, and Ctrl-C is answered in between.
+        for rows in spans(self.shape[0], STRIP):
+            scaled = self.factor[rows] / np.sqrt(self._d[rows])[:, None]
+            core += scaled.T @ scaled
         return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[Any]:

@@ -23,7 +23,7 @@ __all__ = ["Factor", "NotPositiveDefiniteError", "cholesky", "solve"]
 
 BLOCK = 512
 """Columns that are factorised at a time."""
-STRIP = 2048
+STRIP = 1024
 """Rows that are updated at a time: Ctrl-C is answered between strips."""
 SMALL = 1500
 """Rows up to which LAPACK does the whole in a fraction of a second."""

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers.cholesky import NotPositiveDefiniteError, solve
+from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, solve
 from gramian.solvers.loo import Eigenbasis, default_grid
 from gramian.solvers.singular import diagnosis
 from gramian.solvers.solution import relative_residuals
@@ -103,7 +103,7 @@ def by_cholesky(
             solution, factor = solve(A, scale * Y[:, columns], tol=tol, clock=clock, tick=tick)
         except NotPositiveDefiniteError as error:
             raise _singular(gram, float(value), names) from error
-        if value == 0 and factor.smallest_pivot() <= gram.shape[0] * np.finfo(np.float64).eps * diagonal.max():
+        if value == 0 and not (solution.certificate.converged and _invertible(factor)):
             raise _singular(gram, 0.0, names)
         x[:, columns] = scale * solution.x
         if errors is not None:
@@ -114,6 +114,11 @@ def by_cholesky(
     if worst is None:
         raise ValueError("Y must have at least one column.")
     return LeastSquares(x, worst, ridge, errors)
+
+
+def _invertible(factor: Factor) -> bool:
+    """Whether the smallest pivot is more than rounding."""
+    return bool(factor.smallest_pivot() > factor.n * np.finfo(np.float64).eps * factor.diagonal.max())
 
 
 def _scaled(gram: Gram, scale: Array) -> Array:
