@@ -1,6 +1,6 @@
 """Losses ℓ(f, y): value, gradient, curvature, conjugate with its domain, proximal point, link."""
 
-from gramian.losses.base import Loss, check_gradient, missing, names, offers, resolve
+from gramian.losses.base import Loss, check_gradient, missing, names, offers, prox, resolve
 from gramian.losses.classification import Hinge, Logistic, Multinomial, Ramp, SquaredHinge
 from gramian.losses.regression import Absolute, EpsilonInsensitive, Huber, Poisson, Quantile, Squared
 
@@ -21,5 +21,6 @@ __all__ = [
     "missing",
     "names",
     "offers",
+    "prox",
     "resolve",
 ]

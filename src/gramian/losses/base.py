@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Loss", "check_gradient", "missing", "names", "offers", "resolve"]
+__all__ = ["Loss", "check_gradient", "missing", "names", "offers", "prox", "resolve"]
 
 Array = NDArray[np.float64]
 
@@ -23,8 +23,9 @@ CHECK_POINTS = 64
 class Loss:
     """A loss ℓ(f, y) of a value f and a target y, convex in f unless ``convex`` says otherwise.
 
-    Methods take arrays of one shape and work entry by entry. A loss with a ``curvature`` is minimised by Newton's
-    method; one without, by the proximal method, for which ``prox`` is found by bisection where it is not given.
+    Methods take arrays of one shape and work entry by entry. A loss may also offer ``curvature(f, y)``, and is then
+    minimised by Newton's method; ``conjugate(u, y)``, and its fits then carry a duality gap; ``prox(v, y, step)``,
+    which is else found from the gradient where the proximal method needs it; ``probability(f)``.
 
     Attributes
     ----------
@@ -45,8 +46,8 @@ class Loss:
     ...
     ...     def gradient(self, f, y):
     ...         return (f - y) / (1 + abs(f - y))
-    >>> Fair().prox(np.array([2.0]), np.array([0.0]), 1.0).round(4)
-    array([1.4142])
+    >>> Fair().gradient(np.array([1.0]), np.array([0.0]))
+    array([0.5])
     """
 
     convex: ClassVar[bool] = True
@@ -102,25 +103,6 @@ class Loss:
         """
         return np.full(np.shape(y), -np.inf), np.full(np.shape(y), np.inf)
 
-    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
-        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
-
-        Parameters
-        ----------
-        v : array
-            Where from.
-        y : array
-            Targets.
-        step : float or array
-            How far.
-
-        Returns
-        -------
-        array
-            Of the shape of v; by bisection on the gradient here.
-        """
-        return bisected_prox(self, v, y, step)
-
     def inverse_link(self, f: Array) -> Array:
         """Return the prediction that a fitted value stands for.
 
@@ -146,17 +128,20 @@ class Loss:
         """
 
 
-def bisected_prox(loss: Any, v: Array, y: Array, step: Array | float) -> Array:
-    """Return the proximal point of a convex loss from its gradient alone.
+def prox(loss: Any, v: Array, y: Array, step: Array | float) -> Array:
+    """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``, for a convex ℓ.
 
-    The root of ``z - v + step ℓ'(z)``, which grows with z, lies between v and ``v - step ℓ'(v)``.
+    The loss's own ``prox`` where it offers one. Else the root of ``z - v + step ℓ'(z)``, which grows with z and lies
+    between v and ``v - step ℓ'(v)``, by bisection.
 
     Parameters
     ----------
     loss : object
-        With ``gradient``.
-    v, y : array
-        Where from, and targets.
+        With ``prox``, or with ``gradient``.
+    v : array
+        Where from.
+    y : array
+        Targets.
     step : float or array
         How far.
 
@@ -164,7 +149,16 @@ def bisected_prox(loss: Any, v: Array, y: Array, step: Array | float) -> Array:
     -------
     array
         Of the shape of v.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.losses import Absolute, prox
+    >>> prox(Absolute(), np.array([2.0]), np.array([0.0]), 0.5)
+    array([1.5])
     """
+    if offers(loss, "prox"):
+        return np.asarray(loss.prox(v, y, step))
     other = v - step * loss.gradient(v, y)
     low, high = np.minimum(v, other), np.maximum(v, other)
     for _ in range(BISECTIONS):
@@ -179,7 +173,7 @@ def bisected_prox(loss: Any, v: Array, y: Array, step: Array | float) -> Array:
 
 def _classes(parent: type[Loss]) -> Iterable[type[Loss]]:
     for child in parent.__subclasses__():
-        if child.__module__.startswith("gramian."):
+        if child.__module__.startswith("gramian.") and not child.__name__.startswith("_"):
             yield child
         yield from _classes(child)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,6 +63,22 @@ class Hinge(_Margin):
         return _inside(u * y, -1.0, 0.0, u * y)
 
     def prox(self, v: Array, y: Array, step: Array | float) -> Array:
+        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
+
+        Parameters
+        ----------
+        v : array
+            Where from.
+        y : array
+            Targets.
+        step : float or array
+            How far.
+
+        Returns
+        -------
+        array
+            Of the shape of v.
+        """
         return v + y * np.clip(1.0 - y * v, 0.0, step)
 
 
@@ -331,6 +347,3 @@ class Ramp(_Margin):
             y where the margin is below s, zero elsewhere.
         """
         return np.asarray(y * (y * f < self.s), dtype=np.float64)
-
-    def prox(self, v: Array, y: Array, step: Array | float) -> Any:
-        raise NotImplementedError("Ramp is not convex, and its proximal point is not one; it is minimised by parts.")

@@ -106,6 +106,22 @@ class Absolute(Loss):
         return _inside(u, -1.0, 1.0, u * y)
 
     def prox(self, v: Array, y: Array, step: Array | float) -> Array:
+        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
+
+        Parameters
+        ----------
+        v : array
+            Where from.
+        y : array
+            Targets.
+        step : float or array
+            How far.
+
+        Returns
+        -------
+        array
+            Of the shape of v.
+        """
         r = v - y
         return y + np.sign(r) * np.maximum(np.abs(r) - step, 0.0)
 
@@ -238,6 +254,22 @@ class Quantile(Loss):
         return _inside(u, -self._q, 1.0 - self._q, u * y)
 
     def prox(self, v: Array, y: Array, step: Array | float) -> Array:
+        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
+
+        Parameters
+        ----------
+        v : array
+            Where from.
+        y : array
+            Targets.
+        step : float or array
+            How far.
+
+        Returns
+        -------
+        array
+            Of the shape of v.
+        """
         return y + np.maximum(v - y - step * (1.0 - self._q), 0.0) + np.minimum(v - y + step * self._q, 0.0)
 
     def inverse_link(self, f: Array) -> Array:
@@ -291,6 +323,22 @@ class EpsilonInsensitive(Loss):
         return _inside(u, -1.0, 1.0, u * y + self.epsilon * np.abs(u))
 
     def prox(self, v: Array, y: Array, step: Array | float) -> Array:
+        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
+
+        Parameters
+        ----------
+        v : array
+            Where from.
+        y : array
+            Targets.
+        step : float or array
+            How far.
+
+        Returns
+        -------
+        array
+            Of the shape of v.
+        """
         r = v - y
         excess = np.clip(np.abs(r) - self.epsilon, 0.0, step)
         return v - np.sign(r) * excess
