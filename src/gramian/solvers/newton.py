@@ -120,6 +120,7 @@ def minimise(
     *,
     intercept: bool,
     goal: float,
+    floor: float = 0.0,
     max_iter: int = 100,
     clock: Clock | None = None,
     tick: Tick = silent,
@@ -140,6 +141,8 @@ def minimise(
         Whether b is free.
     goal : float
         Gap, relative to the objective, at which to stop; zero to go on as far as rounding lets it.
+    floor : float, default=0.0
+        Gap, not relative, at which to stop too.
     max_iter : int, default=100
         Steps at most.
     clock : Clock or None, default=None
@@ -163,7 +166,7 @@ def minimise(
         tick(step, gap=gap)
         if best is None or gap < best.gap or strikes == 0:
             best = Newton(at, u, -Kr - mu * at.values, gap, step)
-        if gap <= goal * abs(objective) or gap == 0.0 or strikes > 1:
+        if gap <= max(goal * abs(objective), floor) or strikes > 1:
             break
         if step == max_iter or clock.expired:
             why = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={max_iter} was reached"
@@ -172,7 +175,7 @@ def minimise(
         at, objective, flat = _step(space, fit, mu, at, r, Kr, objective, intercept)
         strikes = strikes + 1 if flat and gap >= 0.5 * previous and step else (1 if flat and strikes else int(flat))
     assert best is not None
-    if not why and best.gap > goal * abs(objective) and goal > 0:
+    if not why and best.gap > max(goal * abs(objective), floor) and goal > 0:
         why = "rounding in float64 stops it"
     return replace(best, steps=step, why=why)
 
@@ -275,20 +278,18 @@ class _System:
         return self._project(self._back(self.space.fast(self._forward(a))) + self.mu * a)
 
     def _preconditioner(self) -> tuple[Any, float]:
-        """Woodbury's inverse with F Fᵀ for K, column by column, and a bound of the largest eigenvalue of SᵀK S."""
+        """Woodbury's inverse with F Fᵀ for K, column by column, and the largest eigenvalue of SᵀK S, or nearly."""
         F = self.space.factor[self.rows]
         S = self.S[self.rows]
         roots = np.sqrt(np.einsum("icd,icd->ic", S, S)) if self.coupled else S
         parts = [LowRank(roots[:, [c]] * F, self.mu) for c in range(roots.shape[1])]
-        largest = max(float(np.sum(part._core[-1] ** 2)) if part.rank else 0.0 for part in parts)
-        for part in parts:
-            largest = max(largest, float(np.linalg.norm(part._core, 2) ** 2) if part.rank <= 200 else _power(part._core))
-        return lambda R: np.column_stack([p.solve(R[:, c]) for c, p in enumerate(parts)]), self.mu * largest
+        largest = max(_largest(part.factor) for part in parts)
+        return lambda R: np.column_stack([p.solve(R[:, c]) for c, p in enumerate(parts)]), largest
 
     def _iterate(self, h: Array, size: float) -> Array:
         """Stop where the next r, which is S times this residual over μ, is ``FORCING`` of r or less."""
         precondition, largest = self._preconditioner()
-        goal = FORCING * self.mu * size / np.sqrt(largest + self.mu)
+        goal = FORCING * self.mu * size / np.sqrt(2.0 * largest + self.mu)
         a, R = np.zeros_like(h), self._project(h)
         Z = self._project(precondition(R))
         P, rho = Z, float(np.sum(R * Z))
@@ -304,11 +305,12 @@ class _System:
         return a
 
 
-def _power(L: Array) -> float:
-    """A close lower bound of the largest eigenvalue of L Lᵀ."""
-    v = np.ones(L.shape[0])
+def _largest(F: Array) -> float:
+    """A close lower bound of the largest eigenvalue of F Fᵀ, by the power method."""
+    v = np.ones(F.shape[1])
+    size = 0.0
     for _ in range(10):
-        v = L @ (L.T @ v)
+        v = F.T @ (F @ v)
         size = float(np.linalg.norm(v))
-        v /= size
+        v /= size or 1.0
     return size
