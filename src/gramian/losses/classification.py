@@ -328,9 +328,14 @@ class Ramp(_Margin):
     def gradient(self, f: Array, y: Array) -> Array:
         return -y * ((y * f < 1.0) & (y * f > self.s))
 
-    @property
     def convex_part(self) -> Loss:
-        """The hinge."""
+        """Return the convex one of the two losses whose difference this is.
+
+        Returns
+        -------
+        Loss
+            The hinge.
+        """
         return Hinge()
 
     def concave_gradient(self, f: Array, y: Array) -> Array:

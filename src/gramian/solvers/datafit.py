@@ -114,6 +114,21 @@ class DataFit:
         each = np.asarray(self.loss.conjugate(u / self.w, self.y))
         return float(np.sum(self.w * each.reshape(self.w.shape)))
 
+    def conjugate_at(self, u: Array, z: Array) -> float:
+        """Return Σ w ℓ*(u / w, y) where u is a subgradient at z, by Fenchel's equality if ℓ gives no conjugate.
+
+        Parameters
+        ----------
+        u, z : array of shape (n, k)
+            Slopes, and where they are attained.
+
+        Returns
+        -------
+        float
+            ``Σ u z - D(z)``.
+        """
+        return self.conjugate(u) if offers(self.loss, "conjugate") else float(np.sum(u * z)) - self.value(z)
+
     def prox(self, v: Array, step: float) -> Array:
         """Return the proximal point of w ℓ.
 
@@ -181,6 +196,21 @@ class Envelope:
 
     def __init__(self, fit: DataFit, gamma: float, u: Array) -> None:
         self.fit, self.gamma, self.shift, self.coupled = fit, gamma, gamma * u, fit.coupled
+
+    def point(self, f: Array) -> Array:
+        """Return z, at which the gradient is a subgradient of the data term.
+
+        Parameters
+        ----------
+        f : array of shape (n, k)
+            Values.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The proximal point.
+        """
+        return self.fit.prox(f + self.shift, self.gamma)
 
     def value(self, f: Array) -> float:
         """Return the envelope.

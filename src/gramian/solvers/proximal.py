@@ -82,13 +82,12 @@ def minimise(
     gamma = first = _first_gamma(fit, start)
     at, best, steps, why, failures = start, None, 0, "", 0
     while not why:
-        floor = np.inf if best is None else INNER * best.gap
+        floor = INNER * best.gap if best else 0.0
         options: Any = {"intercept": intercept, "max_iter": max_iter - steps, "clock": clock}
-        found = newton.minimise(
-            space, Envelope(fit, gamma, u), mu, at, goal=0.0 if best else FIRST, floor=floor if best else 0.0, **options
-        )
+        envelope = Envelope(fit, gamma, u)
+        found = newton.minimise(space, envelope, mu, at, goal=0.0 if best else FIRST, floor=floor, **options)
         steps, u, at = steps + found.steps, found.u, found.at
-        here = _certified(fit, mu, found, intercept)
+        here = _certified(fit, envelope, mu, found, intercept)
         size = _size(fit, mu, here.at)
         tick(steps, gap=here.gap)
         failures = 0 if best is None or here.gap < STALLED * best.gap else failures + 1
@@ -126,9 +125,10 @@ def _size(fit: DataFit, mu: float, at: Iterate) -> float:
     return abs(fit.value(at.f) + 0.5 * mu * at.norm2)
 
 
-def _certified(fit: DataFit, mu: float, found: Newton, intercept: bool) -> Newton:
+def _certified(fit: DataFit, envelope: Envelope, mu: float, found: Newton, intercept: bool) -> Newton:
     """The better of Newton's function and the one whose coefficients are the dual point, with its gap."""
-    dual = -fit.conjugate(found.u) - 0.5 * float(np.sum(found.u * found.Ku)) / mu
+    conjugate = fit.conjugate_at(found.u, envelope.point(found.at.f))
+    dual = -conjugate - 0.5 * float(np.sum(found.u * found.Ku)) / mu
     sparse = Iterate(-found.u / mu, -found.Ku / mu, found.at.b)
     both = [sparse, found.at]
     if intercept:
