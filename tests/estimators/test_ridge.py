@@ -296,6 +296,17 @@ def test_solver_is_chosen_and_told(data):
     assert str(KernelRidge(solver="pcg").fit(X, Y).solver_) == "pcg (as asked)"
 
 
+def test_auto_turns_to_the_factor_where_iterations_cost_more(data, monkeypatch):
+    X, Y, _, _ = data
+    monkeypatch.setattr("gramian.solvers.choice.DIRECT_ROWS", 10)
+    easy = KernelRidge(10.0, kernel="rbf", random_state=0).fit(X, Y)
+    assert easy.solver_.name == "pcg" or easy.n_iter_ == 1
+    hard = KernelRidge(1e-3, kernel="laplacian", random_state=0).fit(X, Y)
+    assert hard.solver_.name == "cholesky"
+    assert "pcg was at residual" in hard.solver_.reason
+    assert hard.certificate_.violation < 1e-10
+
+
 def test_warm_start_begins_where_the_last_fit_ended(data):
     X, Y, _, _ = data
     model = KernelRidge(1e-2, kernel="rbf", solver="pcg", warm_start=True, random_state=0).fit(X, Y)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramian.gram import Gram
-from gramian.kernels import RBF, Matern
+from gramian.gram import Gram, SymmetricGram
+from gramian.kernels import RBF, Sigmoid
 from gramian.progress import Clock
 from gramian.solvers import pcg
 from reference_least_squares import ridge_dual
@@ -55,12 +55,16 @@ def test_memory_changes_nothing_but_time(data, memory):
     assert true_residual(K, solution.x, Y, 0.1, np.ones(N)).max() <= 1e-6
 
 
-def test_small_ridge_falls_back_to_double_precision(data):
+def test_small_ridge_falls_back_to_double_precision(data, monkeypatch):
     X, Y, _ = data
-    kernel = Matern(2.0, nu=2.5)
-    solution = pcg.solve(Gram(kernel, X), Y, 1e-7, tol=1e-8, random_state=0, max_iter=5000)
+    kernel = RBF(2.0)
+    used = []
+    plain = SymmetricGram.__init__
+    monkeypatch.setattr(SymmetricGram, "__init__", lambda self, *a: (used.append(a[2]), plain(self, *a))[1])
+    solution = pcg.solve(Gram(kernel, X), Y[:, :1], 1e-6, tol=1e-8, random_state=0, max_iter=5000)
+    assert used == [np.float64, np.float32, np.float64]
     assert solution.certificate.converged
-    assert true_residual(kernel(X), solution.x, Y, 1e-7, np.ones(N)).max() <= 1.01e-8
+    assert true_residual(kernel(X), solution.x, Y[:, :1], 1e-6, np.ones(N)).max() <= 1.01e-8
 
 
 def test_start_saves_iterations_and_zero_targets_cost_none(data):
@@ -85,6 +89,12 @@ def test_stops_short_with_a_reason(data):
     assert 1e-6 < few.certificate.violation <= 1.0
     late = pcg.solve(gram, Y, 1e-4, rank=1, random_state=0, clock=Clock(max_time=1e-9))
     assert "max_time" in late.certificate.message
+
+
+def test_no_kernel_is_told_with_an_eigenvalue(data):
+    X, Y, _ = data
+    with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* still -"):
+        pcg.solve(Gram(Sigmoid(0.6, offset=1.0), X), Y, 1e-3, random_state=0)
 
 
 def test_same_seed_same_bits(data):

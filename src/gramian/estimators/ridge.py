@@ -14,11 +14,12 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.expansion import KERNEL, KernelExpansion, as_before_unless_done, rows_of, wide
+from gramian.gram import Gram
 from gramian.gram.tiles import readable
 from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
 from gramian.solvers import pcg
-from gramian.solvers.choice import Choice, choose
+from gramian.solvers.choice import Choice, choose, worthwhile_iterations
 from gramian.solvers.least_squares import LeastSquares, by_cholesky, by_eigenvectors, by_features
 
 __all__ = ["KernelRidge"]
@@ -269,23 +270,31 @@ class KernelRidge(KernelExpansion):
     def _solve_exactly(self, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
         gram = self._gram(p.kernel, p.X, p.rows)
         if p.ridge is None:
-            if 2 * gram.nbytes > gram.memory:
-                raise MemoryError(
-                    f"alpha='loo' needs the Gram matrix and its eigenvectors, {readable(2 * gram.nbytes)}, and memory "
-                    f"is {readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
-                )
-            found = by_eigenvectors(gram, p.Y, p.grid, p.weights, tol=self.tol, clock=clock)
-            return found, Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
+            return self._by_leave_one_out(gram, p, clock)
         choice = self._choice(gram, p.ridge)
-        with progress(self.verbose, f"KernelRidge, {choice.name}", 1.0 if choice.name == "cholesky" else None) as tick:
-            if choice.name == "pcg":
-                found = self._iterate(gram, p, clock, tick)
-            else:
-                options: Any = {"loo": self.store_loo, "tol": self.tol, "names": p.rows, "clock": clock, "tick": tick}
-                found = by_cholesky(gram, p.Y, p.ridge, p.weights, **options)
-        return found, choice
+        if choice.name == "pcg":
+            # Where K fits, the iteration may cost no more than the factorisation that would do instead.
+            spare = self.solver == "auto" and gram.fits
+            most = min(self.max_iter, worthwhile_iterations(gram.shape[0])) if spare else self.max_iter
+            found = self._iterate(gram, p, most, clock)
+            done = found.certificate
+            if done.converged or not spare or clock.expired:
+                return found, choice
+            choice = Choice("cholesky", f"pcg was at residual {done.violation:.0e} after {done.iterations} iterations")
+        with progress(self.verbose, "KernelRidge, cholesky", 1.0) as tick:
+            options: Any = {"loo": self.store_loo, "tol": self.tol, "names": p.rows, "clock": clock, "tick": tick}
+            return by_cholesky(gram, p.Y, p.ridge, p.weights, **options), choice
 
-    def _choice(self, gram: Any, ridge: NDArray[np.float64]) -> Choice:
+    def _by_leave_one_out(self, gram: Gram, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
+        if 2 * gram.nbytes > gram.memory:
+            raise MemoryError(
+                f"alpha='loo' needs the Gram matrix and its eigenvectors, {readable(2 * gram.nbytes)}, and memory is "
+                f"{readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
+            )
+        found = by_eigenvectors(gram, p.Y, p.grid, p.weights, tol=self.tol, clock=clock)
+        return found, Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
+
+    def _choice(self, gram: Gram, ridge: NDArray[np.float64]) -> Choice:
         if self.solver == "auto":
             return choose(gram, float(ridge.min()), self.tol, factor=self.store_loo)
         if self.solver == "pcg" and (self.store_loo or ridge.min() == 0):
@@ -293,15 +302,19 @@ class KernelRidge(KernelExpansion):
             raise ValueError(f"{wanted} needs a factorisation; use solver='cholesky' or 'auto' instead of 'pcg'.")
         return Choice(self.solver, "as asked")
 
-    def _iterate(self, gram: Any, p: _Problem, clock: Clock, tick: Any) -> LeastSquares:
-        start = getattr(self, "dual_coef_", None) if self.warm_start else None
-        if start is not None:
-            fits = start.shape[0] == _num_samples(p.X) and start.size == start.shape[0] * p.Y.shape[1]
-            start = start.reshape(start.shape[0], -1)[p.rows] if fits else None
-        options: Any = {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
-        assert p.ridge is not None
-        solution = pcg.solve(gram, p.Y, p.ridge, weights=p.weights, start=start, clock=clock, tick=tick, **options)
-        return LeastSquares(solution.x, solution.certificate, p.ridge)
+    def _iterate(self, gram: Gram, p: _Problem, max_iter: int, clock: Clock) -> LeastSquares:
+        ridge = np.asarray(p.ridge)
+        options: Any = {"weights": p.weights, "start": self._start(p), "tol": self.tol, "max_iter": max_iter}
+        with progress(self.verbose, "KernelRidge, pcg") as tick:
+            found = pcg.solve(gram, p.Y, ridge, **options, random_state=self.random_state, clock=clock, tick=tick)
+        return LeastSquares(found.x, found.certificate, ridge)
+
+    def _start(self, p: _Problem) -> NDArray[np.float64] | None:
+        """The coefficients of the last fit, where they are wanted and of the right shape."""
+        last = getattr(self, "dual_coef_", None) if self.warm_start else None
+        if last is None or last.size != _num_samples(p.X) * p.Y.shape[1]:
+            return None
+        return np.asarray(last.reshape(-1, p.Y.shape[1])[p.rows])
 
     def _solve_in_features(self, p: _Problem, clock: Clock) -> _Fit:
         """Ridge in the space of a map, whose landmarks then carry the function."""

@@ -6,8 +6,8 @@ fit that never saw it.
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -190,9 +190,10 @@ def default_grid(values: Array) -> Array:
 
 def _eigh(A: Array) -> tuple[Array, Array]:
     """``eigh`` on a thread of its own, so that Ctrl-C is answered while LAPACK works."""
-    pool = ThreadPoolExecutor(1)
-    try:
-        values, vectors = pool.submit(np.linalg.eigh, A).result()
-        return values, vectors
-    finally:
-        pool.shutdown(wait=False)
+    found: list[tuple[Array, Array]] = []
+    worker = Thread(target=lambda: found.append(np.linalg.eigh(A)), daemon=True)
+    worker.start()
+    worker.join()
+    if not found:
+        raise np.linalg.LinAlgError("the eigenvalues of the Gram matrix did not converge.")
+    return found[0]

@@ -27,6 +27,8 @@ MARGIN = 0.5
 """Inner cycles aim below the tolerance, for their own residual is an estimate."""
 GAIN = 0.5
 """A cycle that leaves more than this of the residual has stalled."""
+PATIENCE = 50
+"""Iterations in single precision without a new best, after which rounding, not the problem, is in the way."""
 ROOTS = 10
 """Rank of the preconditioner in units of √n; more landmarks cost more than the iterations they save."""
 
@@ -60,6 +62,16 @@ class _System:
     ridge: Array
     scale: Array
     inverses: dict[float, LowRank]
+
+    @property
+    def rank(self) -> int:
+        """Landmarks of the preconditioner."""
+        return max(inverse.rank for inverse in self.inverses.values())
+
+    @property
+    def in_double(self) -> bool:
+        """Whether products are in double precision, so that rounding explains no sign."""
+        return self.fast.dtype == np.float64
 
     def times(self, V: Array, columns: Any, *, exact: bool = False) -> Array:
         """Multiply the vectors of some targets."""
@@ -141,7 +153,7 @@ def solve(
         run.with_system(system)
         if run.at_an_end():
             break
-    return Solution(scale * run.X, run.residuals, run.certificate(rank))
+    return Solution(scale * run.X, run.residuals, run.certificate())
 
 
 def _checked(gram: Gram, B: Any, ridge: Any, weights: Any) -> tuple[Array, Array, Array]:
@@ -177,7 +189,7 @@ class _Refinement:
 
     def __init__(self, B: Array, X: Array, tol: float, max_iter: int, clock: Clock, tick: Tick) -> None:
         self.B, self.X, self.tol, self.max_iter, self.clock, self.tick = B, X, tol, max_iter, clock, tick
-        self.iterations = 0
+        self.iterations = self.rank = 0
         self.R = B
         self.residuals = np.full(B.shape[1], np.inf)
         self.why = "rounding in float64 stops it; ask for a larger tol or regularise more."
@@ -199,6 +211,7 @@ class _Refinement:
 
     def with_system(self, system: _System) -> None:
         """Cycle until the residual is small enough, stalls, or an end comes."""
+        self.rank = system.rank
         if not self.iterations:
             self._measure(self.X, system)
         while not self.at_an_end():
@@ -224,10 +237,13 @@ class _Refinement:
         goal = np.maximum(MARGIN * self.tol * np.linalg.norm(self.B[:, columns], axis=0), DROP * _norms(R))
         Z = system.precondition(R, columns)
         P, rho = Z, _dots(R, Z)
-        while columns.size and not self.at_an_end():
+        best, since = np.inf, 0
+        while columns.size and since < PATIENCE and not self.at_an_end():
             Q = system.times(P, columns)
             self.iterations += 1
             curvature = _dots(P, Q)
+            if system.in_double and np.any(curvature < 0):
+                raise np.linalg.LinAlgError(_indefinite(curvature / _dots(P, P)))
             sound = (curvature > 0) & (rho > 0)
             length = np.where(sound, rho, 0.0) / np.where(sound, curvature, 1.0)
             step[:, columns] += length * P
@@ -237,12 +253,15 @@ class _Refinement:
             Z = system.precondition(R, columns)
             rho, old = _dots(R, Z), rho
             P = Z + (rho / old) * P
+            left = float((_norms(R) / goal).max(initial=0.0))
+            since = 0 if left < best or system.in_double else since + 1
+            best = min(left, best)
             self.tick(self.iterations)
         return step
 
-    def certificate(self, rank: int) -> Certificate:
+    def certificate(self) -> Certificate:
         """Say what was measured, and why it stopped short where it did."""
-        measured = f"measured against the float64 kernel; preconditioner of rank {rank}"
+        measured = f"measured against the float64 kernel; preconditioner of rank {self.rank}"
         return Certificate(
             kind="residual",
             violation=float(self.residuals.max(initial=0.0)),
@@ -255,6 +274,13 @@ class _Refinement:
 
 def _dots(A: Array, B: Array) -> Array:
     return np.asarray(np.einsum("ij,ij->j", A, B))
+
+
+def _indefinite(quotients: Array) -> str:
+    return (
+        "the kernel is not positive semi-definite on these rows: with the ridge added, the smallest eigenvalue of the "
+        f"matrix is still {quotients.min():.3g} or less; use a kernel (is_kernel tells), or add more."
+    )
 
 
 def _norms(A: Array) -> Array:
