@@ -49,12 +49,19 @@ class Points:
 
     def __getitem__(self, rows: Any) -> Points:
         unit = isinstance(rows, slice) and rows.step in (None, 1)
-        ids = self.ids[rows] if unit else np.asarray(self.ids)[rows]
+        ids = self.ids[rows] if unit else _picked(self.ids, rows)
         return Points(
             tuple(None if part is None else part[rows] for part in self.parts),
             ids,
             tuple(child[rows] for child in self.children),
         )
+
+
+def _picked(ids: Ids, rows: Any) -> NDArray[np.intp]:
+    """Some of the ids, without writing out a long range for the sake of a few rows."""
+    if isinstance(ids, range) and isinstance(rows, np.ndarray) and rows.dtype.kind == "i" and ids.step == 1:
+        return np.asarray(ids.start + np.where(rows < 0, rows + len(ids), rows), dtype=np.intp)
+    return np.asarray(ids)[rows]
 
 
 def identities(n: int, m: int | None) -> tuple[range, range]:
@@ -97,13 +104,24 @@ def same_pairs(A: Points, B: Points) -> tuple[NDArray[np.intp], NDArray[np.intp]
     elif isinstance(a, range):
         columns, rows = _positions(b, a)
     else:
-        rows, columns = np.nonzero(np.equal.outer(a, b))
+        rows, columns = _matches(a, b)
     return (rows, columns) if rows.size else None
 
 
 def _positions(ids: NDArray[np.intp], span: range) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     (rows,) = np.nonzero((ids >= span.start) & (ids < span.stop))
     return rows, ids[rows] - span.start
+
+
+def _matches(a: NDArray[np.intp], b: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """All (i, j) with a_i = b_j, by sorting: a table of all pairs would cost as much as the tile itself."""
+    order = np.argsort(b, kind="stable")
+    ranked = b[order]
+    first, last = np.searchsorted(ranked, a, "left"), np.searchsorted(ranked, a, "right")
+    counts = last - first
+    rows = np.repeat(np.arange(a.size), counts)
+    within = np.arange(rows.size) - np.repeat(np.cumsum(counts) - counts, counts)
+    return rows, order[np.repeat(first, counts) + within]
 
 
 def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Array:
