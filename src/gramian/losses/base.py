@@ -292,6 +292,7 @@ def check_gradient(loss: Any, y: Array) -> None:
     if wrong.mean() > 0.1:
         i = int(np.flatnonzero(wrong)[0])
         raise ValueError(
-            f"{type(loss).__name__}: gradient disagrees with value at {wrong.sum()} of {f.size} points; at f={f[i]:.4g}, "
-            f"y={y[i]:.4g} gradient returns {given[i]:.4g}, differences of value give {slope[i]:.4g}. Correct one of them."
+            f"{type(loss).__name__}: gradient disagrees with value at {wrong.sum()} of {f.size} points; at "
+            f"f={f[i]:.4g}, y={y[i]:.4g} gradient returns {given[i]:.4g}, differences of value give {slope[i]:.4g}. "
+            "Correct one of them."
         )

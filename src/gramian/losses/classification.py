@@ -187,7 +187,7 @@ class Logistic(_Margin):
             The values.
         """
         s = np.clip(-u * y, 0.0, 1.0)
-        return _inside(-u * y, 0.0, 1.0, xlogy(s, s) + xlogy(1.0 - s, 1.0 - s))
+        return _inside(-u * y, 0.0, 1.0, np.asarray(xlogy(s, s) + xlogy(1.0 - s, 1.0 - s), dtype=np.float64))
 
     def probability(self, f: Array) -> Array:
         """Return P(y = -1) and P(y = +1).

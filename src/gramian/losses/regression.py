@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -354,6 +354,8 @@ class Poisson(Loss):
     >>> round(float(Poisson().value(0.0, 1.0)), 12)
     0.0
     """
+
+    positive: ClassVar[bool] = True
 
     def value(self, f: Array, y: Array) -> Array:
         return np.exp(np.minimum(f, 700.0)) - y * f + xlogy(y, y) - y

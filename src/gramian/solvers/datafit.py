@@ -306,7 +306,7 @@ def _root(slope: Any, start: float) -> float:
     while width < FAR:
         other = start - np.sign(here) * width
         if slope(other) * here <= 0.0:
-            return float(brentq(slope, *sorted((start, other)), xtol=1e-14, rtol=1e-15, maxiter=200))
+            return float(brentq(slope, start, other, xtol=1e-14, rtol=1e-15, maxiter=200))
         width *= 4.0
     return start
 

@@ -75,7 +75,9 @@ def by_squared(p: Problem, lam: float, start: Iterate) -> Fitted:
     dual = primal - found.gap
     if offers(p.fit.loss, "conjugate"):
         dual = -p.fit.conjugate(found.u) - 0.5 * _dual_norm(found) ** 2 / mu
-    return Fitted(found.at, found.u, _certificate(p, primal, dual, found, lam), lam)
+    r, Kr = found.u + mu * found.at.alpha, found.Ku + mu * found.at.values
+    violation = np.sqrt(max(float(np.sum(r * Kr)), 0.0)) / (_dual_norm(found) or 1.0)
+    return Fitted(found.at, found.u, _certificate(p, primal, dual, found, violation), lam)
 
 
 def _dual_norm(found: Newton) -> float:
@@ -83,13 +85,9 @@ def _dual_norm(found: Newton) -> float:
     return float(np.sqrt(max(float(np.sum(found.u * found.Ku)), 0.0)))
 
 
-def _certificate(p: Problem, primal: float, dual: float, found: Newton, lam: float) -> Certificate:
+def _certificate(p: Problem, primal: float, dual: float, found: Newton, violation: float) -> Certificate:
     """The gap where the loss has a conjugate; else how far the gradient is from zero."""
-    mu = lam * p.total
-    scale = max(abs(primal), 1e-12 * p.total)
-    gap = max(primal - dual, 0.0) / scale
-    r, Kr = found.u + mu * found.at.alpha, found.Ku + mu * found.at.values
-    violation = np.sqrt(max(float(np.sum(r * Kr)), 0.0)) / (_dual_norm(found) or 1.0)
+    gap = max(primal - dual, 0.0) / max(abs(primal), p.least_scale)
     known = offers(p.fit.loss, "conjugate")
     met = gap <= max(p.tol, 1e-12)
     why = found.why or "rounding in float64 stops it"
@@ -135,7 +133,8 @@ def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
         shrink = min(1.0, weight / (_dual_norm(found) or 1.0))
         point = replace(found, u=shrink * found.u, Ku=shrink * found.Ku, at=at)
         dual = -p.fit.conjugate(point.u)
-        return Fitted(at, point.u, _certificate(p, primal, dual, point, multiplier), multiplier)
+        violation = 1.0 - shrink if at is zero else abs(multiplier * np.sqrt(at.norm2) / lam - 1.0)
+        return Fitted(at, point.u, _certificate(p, primal, dual, point, violation), multiplier)
 
     def trial(multiplier: float, start: Iterate) -> tuple[float, Fitted, Iterate]:
         found = _squared(replace(p, tol=SLACK * p.tol), multiplier, start)
@@ -173,8 +172,8 @@ def by_ball(p: Problem, radius: float, start: Iterate) -> Fitted:
         if p.intercept and inside < 1.0:
             at = replace(at, b=best_constant(p.fit, at.values, at.b))
         dual = -p.fit.conjugate(found.u) - radius * _dual_norm(found)
-        point = replace(found, at=at)
-        fitted = Fitted(at, found.u, _certificate(p, p.fit.value(at.f), dual, point, multiplier), multiplier)
+        certificate = _certificate(p, p.fit.value(at.f), dual, found, abs(size / radius - 1.0))
+        fitted = Fitted(at, found.u, certificate, multiplier)
         return -float(np.log(max(size, 1e-300) / radius)), fitted, found.at
 
     return _search(p, trial, 1.0, start)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from gramian.certificates import Certificate
 from gramian.losses import missing, offers
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.choice import Choice
-from gramian.solvers.datafit import DataFit
+from gramian.solvers.datafit import DataFit, best_constant
 from gramian.solvers.newton import Iterate
 
 __all__ = ["NEEDS", "Fitted", "Problem", "choose"]
@@ -23,6 +24,9 @@ NEEDS = {
     "ccp": ("value", "gradient", "convex_part", "concave_gradient"),
 }
 """What each solver needs of a loss."""
+
+TINY = 1e-4
+"""An objective below this part of the best constant's is as good as zero."""
 
 Array = NDArray[np.float64]
 
@@ -47,7 +51,7 @@ class Problem:
         Newton steps at most, for one multiplier.
     polish : bool, default=False
         Whether small problems are solved to rounding.
-    clock : Clock, default=Clock()
+    clock : Clock
         Stops it once expired.
     tick : callable, default=silent
         Told the steps done.
@@ -60,13 +64,21 @@ class Problem:
     tol: float = 1e-6
     max_iter: int = 1000
     polish: bool = False
-    clock: Clock = Clock()
+    clock: Clock = field(default_factory=Clock)
     tick: Tick = silent
 
     @property
     def total(self) -> float:
         """The sum of the weights, by which the data term is divided to make a mean."""
         return float(self.fit.w.sum())
+
+    @cached_property
+    def least_scale(self) -> float:
+        """What a gap is relative to, at least: a small part of what the best constant loses."""
+        zero = np.zeros_like(self.fit.y)
+        b = np.zeros(zero.shape[1])
+        constant = best_constant(self.fit, zero, b) if self.intercept else b
+        return max(TINY * abs(self.fit.value(zero + constant)), 1e-12 * self.total)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,26 @@
+"""KernelMachineRegressor and KernelMachineClassifier under scikit-learn's checks, none expected to fail."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramian.estimators.machine_classifier import KernelMachineClassifier
+from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.features.nystrom import Nystroem
+
+
+@pytest.mark.filterwarnings("ignore:n_components = 100 is more than")
+@parametrize_with_checks(
+    [
+        KernelMachineRegressor(),
+        KernelMachineRegressor("absolute"),
+        KernelMachineRegressor("poisson"),
+        KernelMachineRegressor("squared", penalty="norm", approximation=Nystroem(selection="uniform")),
+        KernelMachineClassifier(),
+        KernelMachineClassifier("hinge"),
+        KernelMachineClassifier("squared_hinge", kernel="precomputed"),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
