@@ -112,6 +112,7 @@ class Machine(Expansion):
     verbose: int | bool
     random_state: Any
     warm_start: bool
+    intercept_: Any
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         _refuse_other_spellings(parameters, cls.__name__)

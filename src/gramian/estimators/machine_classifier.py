@@ -300,7 +300,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         best = (f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    @available_if(_likelihood)
+    @available_if(_likelihood)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of every class; only where the loss is a likelihood.
 
@@ -319,7 +319,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         p = self.loss_.probability(f[:, 0] if f.shape[1] == 1 else f)
         return np.asarray(p).astype(f.dtype, copy=False)
 
-    @available_if(_likelihood)
+    @available_if(_likelihood)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Return the logarithms of the probabilities.
 

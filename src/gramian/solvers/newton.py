@@ -30,6 +30,9 @@ CG_STEPS = 500
 FLAT = 1e-11
 """A slope this small, relative to the objective, cannot be seen in the objective."""
 
+INDEFINITE = 1e-6
+"""How far below zero, relative to the objective, rounding may bring a gap."""
+
 Array = NDArray[np.float64]
 
 
@@ -162,7 +165,13 @@ def minimise(
         u = fit.gradient(at.f)
         r = -(u + mu * at.alpha)
         Kr = space @ r
-        gap = max(float(np.sum(r * Kr)), 0.0) / (2.0 * mu)
+        size = float(np.sum(r * Kr))
+        if size < -INDEFINITE * mu * abs(objective):
+            raise ValueError(
+                "K is not positive semi-definite on these rows, so it is the Gram matrix of no kernel; see is_kernel, "
+                "or raise lam."
+            )
+        gap = max(size, 0.0) / (2.0 * mu)
         tick(step, gap=gap)
         if best is None or gap < best.gap or strikes == 0:
             best = Newton(at, u, -Kr - mu * at.values, gap, step)
@@ -255,8 +264,18 @@ class _System:
         else:
             M = S * K * S.T
         M[np.diag_indices_from(M)] += self.mu
-        factor = scipy.linalg.cho_factor(M, overwrite_a=True, check_finite=False)
+        try:
+            factor = scipy.linalg.cho_factor(M, check_finite=False)
+        except np.linalg.LinAlgError:
+            return self._clipped(M, h)
         return self._bordered(lambda B: scipy.linalg.cho_solve(factor, B, check_finite=False), h)
+
+    def _clipped(self, M: Array, h: Array) -> Array:
+        """Where rounding, or a constant that b absorbs, made M indefinite: its eigenvalues should be at least μ."""
+        P = np.eye(h.size) if self.Q is None else np.eye(h.size) - self.Q @ self.Q.T
+        values, vectors = np.linalg.eigh(P @ M @ P)
+        a = vectors @ ((vectors.T @ (P @ h.reshape(-1))) / np.maximum(values, self.mu))
+        return self._project(a.reshape(h.shape))
 
     def _bordered(self, solve: Any, h: Array) -> Array:
         """The solution orthogonal to Q, from solutions that need not be."""
