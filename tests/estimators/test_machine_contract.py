@@ -7,6 +7,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.machine_classifier import KernelMachineClassifier
 from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.estimators.pegasos import PegasosClassifier
 from gramian.features.nystrom import Nystroem
 
 
@@ -22,4 +23,10 @@ from gramian.features.nystrom import Nystroem
     ]
 )
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:.*NOT converged:sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([PegasosClassifier(), PegasosClassifier(max_support=40, n_iter=10_000)])
+def test_scikit_learn_contract_of_pegasos(estimator, check):
     check(estimator)

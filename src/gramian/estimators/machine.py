@@ -27,7 +27,7 @@ from gramian.solvers.newton import Iterate
 from gramian.solvers.problem import NEEDS, Fitted, Problem, choose
 from gramian.solvers.space import ExactSpace, FeatureSpace
 
-__all__ = ["MACHINE", "Machine", "Task", "plain_folds"]
+__all__ = ["MACHINE", "Machine", "Task", "plain_folds", "together"]
 
 MACHINE: dict[str, list[Any]] = {
     "loss": [str, HasMethods(["value", "gradient"])],
@@ -293,7 +293,7 @@ class Machine(Expansion):
             self.approximation_, self._landmarks = place.features, place.landmarks
         self.dual_coef_ = dual
         self.intercept_ = np.concatenate([each.at.b for each in fitted])
-        self.certificate_ = _together([each.certificate for each in fitted])
+        self.certificate_ = together([each.certificate for each in fitted])
         self.n_iter_ = max(self.certificate_.iterations, 1)
         multipliers = np.array([each.multiplier for each in fitted])
         self.multiplier_ = float(multipliers[0]) if len(fitted) == 1 else multipliers
@@ -332,7 +332,7 @@ def plain_folds(cv: Any, rows: NDArray[np.intp], y: Any, *, classifier: bool) ->
         yield rows[train], rows[test]
 
 
-def _together(certificates: list[Certificate]) -> Certificate:
+def together(certificates: list[Certificate]) -> Certificate:
     """One certificate for several fits: the worst of each figure, sums of objectives."""
     if len(certificates) == 1:
         return certificates[0]
