@@ -10,7 +10,6 @@ import pandas as pd
 import polars as pl
 import pytest
 import scipy.sparse as sp
-from reference_machine import hinge_dual, hinge_objective, logistic_newton
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
@@ -26,6 +25,7 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import RBF, Spectrum
 from gramian.losses import EpsilonInsensitive, Huber, Multinomial, Quantile, Ramp
+from reference_machine import hinge_dual, hinge_objective, logistic_newton
 
 CONVEX = [name for name, cls in losses.names().items() if cls.convex]
 REGRESSION = [name for name in CONVEX if losses.names()[name].task == "regression"]
@@ -100,7 +100,7 @@ def test_multinomial_of_two_classes_is_logistic(data):
 
 def test_more_rows_than_are_factorised(data, monkeypatch):
     """Conjugate gradients, and K by blocks, give what the dense route gives."""
-    X, y, Z = data
+    X, y, _ = data
     estimators = [
         KernelMachineRegressor("huber", kernel=RBF(1.0), tol=1e-10, random_state=0),
         KernelMachineRegressor("absolute", kernel=RBF(1.0), tol=1e-8, random_state=0),
@@ -204,8 +204,8 @@ def test_a_ball_that_does_not_bind(data):
 
 
 def test_quantiles_cover(rng):
-    X = rng.uniform(-2, 2, (1500, 1))
-    y = np.sin(2 * X[:, 0]) + (0.5 + 0.4 * X[:, 0] ** 2) * rng.standard_normal(1500)
+    X = rng.uniform(-2, 2, (3000, 1))
+    y = np.sin(2 * X[:, 0]) + (0.5 + 0.4 * X[:, 0] ** 2) * rng.standard_normal(3000)
     Z = rng.uniform(-2, 2, (20_000, 1))
     t = np.sin(2 * Z[:, 0]) + (0.5 + 0.4 * Z[:, 0] ** 2) * rng.standard_normal(20_000)
     q = [0.05, 0.5, 0.95]
@@ -433,9 +433,13 @@ def test_an_interrupted_fit_leaves_things_as_they_were(data, monkeypatch):
 )
 def test_bad_parameters(data, model, error, message):
     X, y, _ = data
-    with pytest.raises(error, match=message):
+
+    def fit():
         made = model()
         made.fit(X, y > 0 if isinstance(made, KernelMachineClassifier) else y)
+
+    with pytest.raises(error, match=message):
+        fit()
 
 
 def test_bad_data(data):
@@ -446,7 +450,7 @@ def test_bad_data(data):
         KernelMachineClassifier().fit(X, np.ones(len(X)))
     with pytest.raises(ValueError, match="got 1 class of 2"):
         KernelMachineClassifier().fit(X, y > 0, (y > 0).astype(float))
-    with pytest.raises(ValueError, match="positive for at least one row"):
+    with pytest.raises(ValueError, match="at least one"):
         KernelMachineRegressor().fit(X, y, np.zeros(len(X)))
     with pytest.raises(AttributeError, match="predict_proba"):
         KernelMachineClassifier("hinge").fit(X, y > 0).predict_proba(X)

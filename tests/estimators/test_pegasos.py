@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from reference_machine import hinge_dual, hinge_objective
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
 
 from gramian.estimators.pegasos import PegasosClassifier
 from gramian.kernels import RBF
 from gramian.solvers.pegasos import Counts, descend
+from reference_machine import hinge_dual, hinge_objective
 
 
 @pytest.fixture(scope="module")

@@ -51,8 +51,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     n_iter : int, default=1000000
         Steps at most, for each function. The gap is measured when their number has doubled.
     max_support : int or None, default=None
-        Rows of the support of each function at most; those with the smallest coefficients are forgotten, and the
-        certificate says what that costs.
+        Rows of the support of each function at most; those with the smallest coefficients are merged into the rows
+        nearest to them, and the certificate says what that costs.
     tol : float, default=1e-2
         Relative duality gap at which to stop.
     memory : int, str or None, default=None
@@ -186,7 +186,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         K = gram.dense() if gram.fits else None
         rows = gram.rows if K is None else K.__getitem__
         counts, values = Counts(np.zeros(n), np.zeros(n)), np.zeros(n)
-        options: Any = {"max_support": self.max_support, "clock": clock}
+        options = self._budget(gram, clock)
         due = n
         while True:
             order = random.permutation(n)[: self.n_iter - counts.steps]
@@ -200,6 +200,14 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
                 due = 2 * counts.steps
                 if certificate.converged or ended:
                     return counts, certificate
+
+    def _budget(self, gram: Gram, clock: Clock) -> dict[str, Any]:
+        """What ``descend`` is told of the support; small blocks, for within one the budget may be passed."""
+        if self.max_support is None:
+            return {"clock": clock}
+        block = int(np.clip(self.max_support // 10, 1, 256))
+        diagonal = np.maximum(gram.diagonal(), np.finfo(np.float64).tiny)
+        return {"clock": clock, "max_support": self.max_support, "diagonal": diagonal, "block": block}
 
     @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
@@ -249,7 +257,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             pad = np.zeros(y.size)
             counts = Counts(np.concatenate([old.beta, pad]), np.concatenate([old.late, pad]), old.steps)
             labels = np.concatenate([np.sign(old.beta), signs])
-            options: Any = {"max_support": self.max_support, "clock": clock}
+            options = self._budget(gram, clock)
             done.append(descend(gram.rows, labels, gram @ counts.beta, counts, order, self.lam, **options))
             f = gram @ done[-1].average(self.lam)
             losses.append(float(np.maximum(1.0 - signs * f[held:], 0.0).mean()))

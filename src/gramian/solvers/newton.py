@@ -184,7 +184,7 @@ def minimise(
         at, objective, flat = _step(space, fit, mu, at, r, Kr, objective, intercept)
         strikes = strikes + 1 if flat and gap >= 0.5 * previous and step else (1 if flat and strikes else int(flat))
     assert best is not None
-    if not why and best.gap > max(goal * abs(objective), floor) and goal > 0:
+    if not why and best.gap > max(goal * abs(objective), floor):
         why = "rounding in float64 stops it"
     return replace(best, steps=step, why=why)
 

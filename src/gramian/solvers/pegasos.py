@@ -93,6 +93,7 @@ def descend(
     lam: float,
     *,
     max_support: int | None = None,
+    diagonal: Array | None = None,
     block: int = 256,
     clock: Clock | None = None,
 ) -> Counts:
@@ -113,7 +114,10 @@ def descend(
     lam : float
         The strength of the penalty.
     max_support : int or None, default=None
-        Rows that may have a count at the end of every block; those with the smallest counts are forgotten.
+        Rows that may have a count at the end of every block; those with the smallest counts are merged into the
+        rows nearest to them in the kernel's space.
+    diagonal : array of shape (n,) or None, default=None
+        k(x, x), which ``max_support`` needs.
     block : int, default=256
         Rows of K made at a time; Ctrl-C is answered between blocks.
     clock : Clock or None, default=None
@@ -130,21 +134,30 @@ def descend(
     for start in range(0, order.size, block):
         part = order[start : start + block]
         step = walk(rows(part), part, y, values, beta, late, step, lam)
-        if max_support is not None:
-            _forget(rows, values, beta, late, max_support)
+        if max_support is not None and diagonal is not None:
+            _merge(rows, values, beta, late, diagonal, max_support)
         if clock.expired:
             break
     return Counts(beta, late, int(step))
 
 
-def _forget(rows: Any, values: Array, beta: Array, late: Array, max_support: int) -> None:
-    support = np.flatnonzero(beta)
-    excess = support.size - max_support
-    if excess <= 0:
-        return
-    least = support[np.argpartition(np.abs(beta[support]), excess - 1)[:excess]]
-    values -= beta[least] @ rows(least)
-    beta[least] = late[least] = 0.0
+def _merge(rows: Any, values: Array, beta: Array, late: Array, diagonal: Array, max_support: int) -> None:
+    """Replace the rows with the smallest counts by the multiples of others that are nearest to them."""
+    size = np.abs(beta) * np.sqrt(diagonal)
+    for _ in range(np.count_nonzero(beta) - max_support):
+        support = np.flatnonzero(beta)
+        least = support[np.argmin(size[support])]
+        others = support[support != least]
+        row = rows(np.array([least]))[0]
+        if others.size:
+            to = others[np.argmax(row[others] ** 2 / diagonal[others])]
+            share = row[to] / diagonal[to]
+            values += share * beta[least] * rows(np.array([to]))[0]
+            beta[to] += share * beta[least]
+            late[to] += share * late[least]
+            size[to] = abs(beta[to]) * np.sqrt(diagonal[to])
+        values -= beta[least] * row
+        beta[least] = late[least] = 0.0
 
 
 def certify(

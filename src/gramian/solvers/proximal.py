@@ -102,7 +102,7 @@ def minimise(
             why = "rounding in float64 stops it"
         gamma = max(SHRINK * gamma, SMALLEST * first)
     assert best is not None
-    return replace(best, steps=steps, why=why if goal else "")
+    return replace(best, steps=steps, why=why)
 
 
 def _box(fit: DataFit) -> tuple[Array, Array]:
