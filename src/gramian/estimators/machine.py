@@ -333,7 +333,18 @@ def plain_folds(cv: Any, rows: NDArray[np.intp], y: Any, *, classifier: bool) ->
 
 
 def together(certificates: list[Certificate]) -> Certificate:
-    """One certificate for several fits: the worst of each figure, sums of objectives."""
+    """Return one certificate for several fits: the worst of each figure, sums of objectives.
+
+    Parameters
+    ----------
+    certificates : list of Certificate
+        One at least.
+
+    Returns
+    -------
+    Certificate
+        Converged where all are.
+    """
     if len(certificates) == 1:
         return certificates[0]
     failed = [each for each in certificates if not each.converged]

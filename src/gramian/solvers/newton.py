@@ -21,7 +21,7 @@ from gramian.solvers.datafit import best_constant
 
 __all__ = ["Iterate", "Newton", "minimise", "origin"]
 
-DIRECT_SIZE = 1500
+DIRECT_SIZE = 2000
 """Unknowns up to which the system is factorised: it then takes a fraction of a second."""
 FORCING = 0.1
 """How far, at most, the residual of a Newton step is lowered relative to that of the last."""
