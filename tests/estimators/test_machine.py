@@ -108,7 +108,7 @@ def test_more_rows_than_are_factorised(data, monkeypatch):
     ]
     targets = [y, y, np.digitize(y, [-0.7, 0.7])]
     dense = [clone(m).fit(X, t).certificate_.primal for m, t in zip(estimators, targets, strict=True)]
-    monkeypatch.setattr("gramian.solvers.newton.DIRECT_SIZE", 10)
+    monkeypatch.setattr("gramian.solvers.newton_system.DIRECT_SIZE", 10)
     monkeypatch.setattr("gramian.solvers.space.DENSE_ROWS", 10)
     monkeypatch.setattr("gramian.solvers.penalties.POLISH_SIZE", 10)
     for model, t, primal in zip(estimators, targets, dense, strict=True):

@@ -49,7 +49,7 @@ def test_nothing_near_the_solution_is_better(loss, intercept, rng):
     at = fitted.at
     least = objective(at.alpha, at.b)
     assert fitted.certificate.primal == pytest.approx(least)
-    assert fitted.certificate.dual <= least + 1e-12
+    assert fitted.certificate.dual <= least + 1e-9
     assert fitted.certificate.gap <= 1e-6
     for size in (1e-3, 1e-1):
         for _ in range(20):
@@ -64,7 +64,7 @@ def test_features_are_the_space_of_their_own_gram_matrix(loss, rng, monkeypatch)
     state = rng.bit_generator.state
     primals = []
     for size in (2000, 3):  # factorised, then by Woodbury or conjugate gradients
-        monkeypatch.setattr(newton, "DIRECT_SIZE", size)
+        monkeypatch.setattr("gramian.solvers.newton_system.DIRECT_SIZE", size)
         rng.bit_generator.state = state
         primals.append(solve(problem(loss, rng, space=FeatureSpace(F)), "squared", 1e-2).certificate.primal)
     assert primals[0] == pytest.approx(primals[1], rel=1e-5)
@@ -88,7 +88,7 @@ def test_an_expired_clock_stops_either_method(rng):
     start = newton.origin(p.space, p.fit, True)
     found = proximal.minimise(p.space, p.fit, 1.0, start, intercept=True, goal=1e-8, clock=clock)
     assert "max_time" in found.why
-    fitted = solve(problem(Squared(), rng, clock=Clock(1e-9)), "norm", 0.1)
+    fitted = solve(problem(Squared(), rng, clock=Clock(1e-9)), "norm", 1e-3)
     assert not fitted.certificate.converged
 
 

@@ -17,6 +17,7 @@ from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON
 from gramian.estimators.expansion import KERNEL, Expansion, rows_of, wide
 from gramian.gram import Gram
+from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Precomputed
 from gramian.losses import check_gradient
 from gramian.progress import Clock, progress
@@ -181,7 +182,7 @@ class Machine(Expansion):
         features = self._map(kernel)
         F = features.fit_transform(wide(rows_of(kernel, X, rows))).astype(np.float64, copy=False)
         landmarks = rows[features.component_indices_]
-        return _Place(FeatureSpace(F), rows_of(kernel, X, landmarks), features, landmarks)
+        return _Place(FeatureSpace(F, memory_budget(self.memory)), rows_of(kernel, X, landmarks), features, landmarks)
 
     def _starts(
         self, place: _Place, tasks: list[Task], rows: NDArray[np.intp]

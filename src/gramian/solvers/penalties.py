@@ -138,7 +138,7 @@ def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
 
     def trial(multiplier: float, start: Iterate) -> tuple[float, Fitted, Iterate]:
         found = _squared(replace(p, tol=SLACK * p.tol), multiplier, start)
-        fitted = [certified(found, found.at, multiplier), certified(found, zero, np.inf)]
+        fitted = [certified(found, zero, np.inf), certified(found, found.at, multiplier)]
         best = min(fitted, key=lambda each: each.certificate.gap)
         excess = np.log(max(multiplier * np.sqrt(found.at.norm2), 1e-300) / lam)
         return float(excess), best, found.at

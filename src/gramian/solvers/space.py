@@ -44,8 +44,8 @@ class ExactSpace:
 
     def __init__(self, gram: Gram, random_state: Any = None) -> None:
         self.gram, self.random_state = gram, random_state
-        self.shape = gram.shape
-        dense = gram.shape[0] <= DENSE_ROWS and gram.fits
+        self.shape, self.memory = gram.shape, gram.memory
+        dense = gram.shape[0] <= DENSE_ROWS and 2 * gram.nbytes <= gram.memory
         self._dense = np.asarray(gram.dense(), dtype=np.float64) if dense else None
 
     @cached_property
@@ -57,7 +57,8 @@ class ExactSpace:
     @cached_property
     def _stored(self) -> SymmetricGram:
         """K in double precision where half of it fits the memory, else in single."""
-        left = max(self.gram.memory - self.factor.nbytes, 0)
+        # A copy of F at the rows with curvature, and its small squares, come beside it.
+        left = max(self.gram.memory - 2 * self.factor.nbytes - 2 * 8 * self.factor.shape[1] ** 2, 0)
         wide = 8 * self.shape[0] * (self.shape[0] + 512) // 2 <= left
         return SymmetricGram(self.gram, left, np.float64 if wide else np.float32)
 
@@ -113,6 +114,8 @@ class FeatureSpace:
     ----------
     factor : array of shape (n, m)
         F.
+    memory : float, default=inf
+        Bytes that small square matrices may take.
 
     Examples
     --------
@@ -124,7 +127,8 @@ class FeatureSpace:
 
     low_rank = True
 
-    def __init__(self, factor: Array) -> None:
+    def __init__(self, factor: Array, memory: float = np.inf) -> None:
+        self.memory = memory
         self.factor = np.asarray(factor, dtype=np.float64)
         self.shape = (factor.shape[0], factor.shape[0])
 
