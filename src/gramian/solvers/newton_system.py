@@ -25,6 +25,8 @@ FORCING = 0.1
 """How far, at most, the residual of a Newton step is lowered relative to that of the last."""
 CG_STEPS = 500
 """Conjugate gradient steps of one Newton step at most."""
+SHARE = 0.25
+"""Of the memory, what a factorisation may take beside the stored part of K."""
 STRIP = 2048
 """Rows of F that are scaled at a time."""
 
@@ -148,7 +150,7 @@ class System:
         if not self.rows.size:
             return r / self.mu
         h = self._back(Kr)
-        if h.size <= DIRECT_SIZE and 4 * 8 * h.size**2 <= self.space.memory:
+        if h.size <= DIRECT_SIZE and 4 * 8 * h.size**2 <= SHARE * self.space.memory:
             a = self._direct(h)
         elif self.space.low_rank and not self.coupled:
             a = self._bordered(Woodbury(self._factor(), self.S[self.rows, 0], self.mu).solve, h)

@@ -135,7 +135,20 @@ class FeatureSpace:
     def __matmul__(self, V: Array) -> Array:
         return np.asarray(self.factor @ (self.factor.T @ V))
 
-    fast = __matmul__
+    def fast(self, V: Array) -> Array:
+        """Return F Fᵀ V.
+
+        Parameters
+        ----------
+        V : array of shape (n, k)
+            Vectors.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The product.
+        """
+        return self @ V
 
     def block(self, rows: NDArray[np.intp]) -> Array:
         """Return F Fᵀ of some rows with themselves.
