@@ -73,7 +73,7 @@ def test_features_are_the_space_of_their_own_gram_matrix(loss, rng, monkeypatch)
 def test_newton_gap_is_the_fenchel_young_gap(rng):
     p = problem(Logistic(), rng)
     mu = 1e-3 * p.total
-    start = newton.origin(p.space, p.fit, True)
+    start = newton.origin(p.fit, True)
     for steps in range(4):
         found = newton.minimise(p.space, p.fit, mu, start, intercept=True, goal=0.0, max_iter=steps)
         primal = p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2
@@ -85,7 +85,7 @@ def test_newton_gap_is_the_fenchel_young_gap(rng):
 def test_an_expired_clock_stops_either_method(rng):
     p = problem(Hinge(), rng)
     clock = Clock(1e-9)
-    start = newton.origin(p.space, p.fit, True)
+    start = newton.origin(p.fit, True)
     found = proximal.minimise(p.space, p.fit, 1.0, start, intercept=True, goal=1e-8, clock=clock)
     assert "max_time" in found.why
     fitted = solve(problem(Squared(), rng, clock=Clock(1e-9)), "norm", 1e-3)

@@ -29,7 +29,7 @@ def solve(problem: Problem, penalty: str, strength: float, start: Iterate | None
     Fitted
         The function and its certificate.
     """
-    start = start or newton.origin(problem.space, problem.fit, problem.intercept)
+    start = start or newton.origin(problem.fit, problem.intercept)
     if problem.solver == "ccp":
         return ccp.minimise(problem, PENALTIES[penalty], strength, start)
     return PENALTIES[penalty](problem, strength, start)

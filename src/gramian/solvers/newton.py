@@ -84,13 +84,11 @@ class Newton:
     why: str = ""
 
 
-def origin(space: Any, fit: Any, intercept: bool) -> Iterate:
+def origin(fit: Any, intercept: bool) -> Iterate:
     """Return the best constant function.
 
     Parameters
     ----------
-    space : ExactSpace or FeatureSpace
-        The space.
     fit : DataFit
         The data term.
     intercept : bool

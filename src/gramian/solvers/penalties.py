@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.losses import missing, offers
@@ -31,8 +30,6 @@ FAR = 60.0
 """Logarithm of a multiplier beyond which none is looked for."""
 SLACK = 0.1
 """A path is solved to this part of the tolerance, so that the multiplier decides the gap."""
-
-Array = NDArray[np.float64]
 
 
 # ---- one multiplier ---------------------------------------------------------------------------------------------
@@ -126,7 +123,7 @@ def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
         The function, and the lam of the squared penalty that gives it too.
     """
     weight = lam * p.total
-    zero = newton.origin(p.space, p.fit, p.intercept)
+    zero = newton.origin(p.fit, p.intercept)
 
     def certified(found: Newton, at: Iterate, multiplier: float) -> Fitted:
         primal = p.fit.value(at.f) + weight * np.sqrt(at.norm2)
