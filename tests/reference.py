@@ -9,9 +9,13 @@ from collections import Counter
 import numpy as np
 from scipy import special
 
+from gramian.kernels import Precomputed
+
 
 def gram(k, X, Y=None):
     """Return K by a double loop over the pointwise definition; without Y, i = j is the same object."""
+    if isinstance(k, Precomputed):
+        return np.array([[X[i][j] for j in range(len(X[0]))] for i in range(len(X))])
     rows, columns = _items(X), _items(X if Y is None else Y)
     return np.array([[value(k, x, z, Y is None and i == j) for j, z in enumerate(columns)] for i, x in enumerate(rows)])
 
@@ -97,6 +101,9 @@ POINTWISE = {
         c * value(k.kernel, x, z, same) ** j for j, c in enumerate(k.coefficients)
     ),
     "Normalized": _normalized,
+    "NormalizedExp": lambda k, x, z, same: math.exp(
+        value(k.kernel, x, z, same) - (value(k.kernel, x, x, True) + value(k.kernel, z, z, True)) / 2
+    ),
     "Composed": lambda k, x, z, same: value(
         k.kernel, np.asarray(k.phi(np.asarray(x)[None]))[0], np.asarray(k.phi(np.asarray(z)[None]))[0], same
     ),

@@ -40,6 +40,18 @@ def test_float32_factors_are_solved_in_float64(rng):
     np.testing.assert_allclose(A.solve(b), np.linalg.solve(wide @ wide.T + 1e-4 * np.eye(50), b), rtol=1e-6, atol=1e-6)
 
 
+def test_shapes_are_checked_and_lists_are_taken():
+    A = LowRank([[1.0], [2.0]], 1.0)
+    assert A.shape == (2, 2)
+    for wrong in (np.ones(1), np.ones((1, 2)), np.ones(3), np.ones((2, 1, 1))):
+        with pytest.raises(ValueError, match=r"expected shape \(2,\) or \(2, k\)"):
+            A.solve(wrong)
+        with pytest.raises(ValueError, match=r"expected shape"):
+            A @ wrong
+    with pytest.raises(ValueError, match="factor must be finite"):
+        LowRank([[np.nan]], 1.0)
+
+
 @pytest.mark.parametrize(
     ("factor", "diagonal", "message"),
     [

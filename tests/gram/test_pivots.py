@@ -83,7 +83,10 @@ def test_numerical_rank_ends_the_search():
         p = select(rule, Gram(gk.RBF(0.5), X), 20 if rule != "kmeans" else 4, 0, X=X)
         assert p.rank == 4, rule
         assert p.trace_error < 1e-12
-    assert rpcholesky(Gram(gk.Constant(0.0), X), 3, 0).rank == 0
+    for rule in (rpcholesky, greedy, uniform, leverage):
+        assert rule(Gram(gk.Constant(0.0), X), 3, 0).rank == 0
+    noisy = np.repeat(np.random.default_rng(0).standard_normal((30, 20)), 2, axis=0)
+    assert greedy(Gram(gk.RBF(0.5), noisy), 40).rank == 30
 
 
 def test_growing_until_the_trace_error_is_met(X):
@@ -106,9 +109,16 @@ def test_objects_and_sparse_rows_have_landmarks(rng):
 
 def test_errors(X):
     gram = Gram(gk.RBF(0.6), X)
-    for wrong in (0, 121, 1.5, True):
+    for wrong in (0, 121, 1.5, 5.0, True):
         with pytest.raises(ValueError, match="rank must be a whole number between 1 and the number of rows, 120"):
             uniform(gram, wrong)
+    with pytest.raises(ValueError, match="block must be a natural number"):
+        rpcholesky(gram, 3, block=0)
+    for rule in (rpcholesky, greedy):
+        with pytest.raises(ValueError, match="tol must be a number >= 0"):
+            rule(gram, 3, tol=np.nan)
+    with pytest.raises(ValueError, match="needs the 120 rows"):
+        kmeans(gram, 3, X=X[:20])
     with pytest.raises(ValueError, match="selection must be one of"):
         select("best", gram, 3)
     with pytest.raises(ValueError, match="pass X="):

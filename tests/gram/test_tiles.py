@@ -10,13 +10,22 @@ from gramian.gram.tiles import available_memory, memory_budget, readable, run, s
 
 @pytest.mark.parametrize(
     ("text", "count"),
-    [("500MB", 500e6), ("2GB", 2e9), ("1.5 gb", 1.5e9), ("2GiB", 2 * 2**30), ("7", 7), (1000, 1000), (1e6, 1e6)],
+    [
+        ("500MB", 500e6),
+        ("2GB", 2e9),
+        ("1.5 gb", 1.5e9),
+        ("2GiB", 2 * 2**30),
+        ("7", 7),
+        (1000, 1000),
+        (1e6, 1e6),
+        (np.int64(7), 7),
+    ],
 )
 def test_budgets(text, count):
     assert memory_budget(text) == int(count)
 
 
-@pytest.mark.parametrize("wrong", ["", "much", "5XB", -1, 0, "-5MB", np.nan, True, [1]])
+@pytest.mark.parametrize("wrong", ["", "much", "5XB", -1, 0, "-5MB", np.nan, np.inf, True, [1]])
 def test_wrong_budgets(wrong):
     with pytest.raises(ValueError, match=r"memory must be .* such as '500MB'"):
         memory_budget(wrong)
@@ -34,7 +43,7 @@ def test_workers():
     assert worker_count(3) == 3
     assert worker_count(None) == worker_count(-1) >= 1
     assert worker_count(-1000) == 1
-    for wrong in (0, 1.5, True):
+    for wrong in (0, 1.5, True, "all"):
         with pytest.raises(ValueError, match="n_jobs must be a whole number"):
             worker_count(wrong)
 
@@ -54,6 +63,29 @@ def test_tiles_fit_the_budget(budget, workers):
 
 def test_tiles_do_not_depend_on_the_workers_where_memory_is_plenty():
     assert tile_shape(10_000, 10**9, 8, 1) == tile_shape(10_000, 10**9, 8, 16)
+
+
+def test_blas_has_one_thread_until_the_last_caller_is_out():
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    def threads(_=None):
+        return {lib["num_threads"] for lib in threadpool_info() if lib["user_api"] == "blas"}
+
+    def outer(_):
+        return run(threads, range(2), 2), threads()
+
+    with threadpool_limits(2, user_api="blas"):
+        for inner, after in run(outer, range(3), 2):
+            assert inner == [{1}, {1}]
+            assert after == {1}
+        assert threads() == {2}
+        assert run(threads, range(2), 1) == [{1}, {1}]
+
+
+def test_inside_a_worker_of_joblib_there_is_one_core():
+    import joblib
+
+    assert joblib.Parallel(2)(joblib.delayed(worker_count)(None) for _ in range(2)) == [1, 1]
 
 
 def test_run_keeps_order_and_raises_the_first_error():

@@ -39,6 +39,16 @@ CONSTRUCTION = [
     (lambda: gk.Sum(gk.RBF(), 2.0), TypeError, r"Sum: right must be a kernel, got 2.0"),
     (lambda: gk.exp(2.0), TypeError, "Exp: kernel must be a kernel"),
     (lambda: gk.Power(2.0, 2), TypeError, "Power: kernel must be a kernel"),
+    (lambda: gk.RBF("2"), TypeError, "must be a number"),
+    (lambda: gk.Sigmoid(offset="a"), TypeError, "offset must be a finite number"),
+    (lambda: gk.Sigmoid(offset=np.nan), TypeError, "offset must be a finite number"),
+    (lambda: gk.Callable(3), TypeError, "f must be a function of two objects"),
+    (lambda: gk.Function(3), TypeError, "must be functions of rows"),
+    (lambda: gk.RBF().compose(3), TypeError, "phi must be a function of rows"),
+    (lambda: gk.WordCount("no"), TypeError, "lowercase must be True or False"),
+    (lambda: gk.RBF().on(1.5), ValueError, "columns must be positions"),
+    (lambda: np.ones(2) * gk.RBF(), TypeError, "unsupported operand"),
+    (lambda: type("RBF", (gk.Radial,), {}), TypeError, "already defined in gramian.kernels.radial"),
     (lambda: gk.RBF(1.0).on(), ValueError, "at least one"),
     (lambda: gk.RBF(1.0).fix("gamma"), ValueError, "has parameters"),
     (lambda: gk.RBF(1.0).with_theta([0.0, 1.0]), ValueError, "theta must have shape"),
@@ -97,6 +107,12 @@ def test_shapes_of_out_and_weights():
     k, X = gk.RBF(), np.ones((3, 2))
     with pytest.raises(ValueError, match=r"out must have shape \(3, 3\), got \(2, 3\)"):
         k(X, out=np.empty((2, 3)))
+    with pytest.raises(TypeError, match="out must be float32 or float64, got int64"):
+        k(X, out=np.zeros((3, 3), dtype=np.int64))
+    with pytest.raises(TypeError, match="out must be float32 or float64"):
+        Gram(k, X).rows([0], out=np.zeros((1, 3), dtype=np.int64))
+    with pytest.raises(ValueError, match="phi must keep the rows, 3 of them; it returned 2"):
+        k.compose(lambda X: X[:2])(X)
     with pytest.raises(ValueError, match="W must have shape"):
         k.vjp(X, None, np.ones((2, 3)))
     with pytest.raises(ValueError, match="W must have shape"):
@@ -132,7 +148,20 @@ def test_unknown_names_suggest_the_near_one():
         gk.from_dict({"kernel": "RBF", "lengthscales": 1.0})
     with pytest.raises(ValueError, match="needs"):
         gk.from_dict({"kernel": "Sum", "left": {"kernel": "Linear"}})
-    for wrong in (None, [], {"name": "RBF"}, {"kernel": 3}, {"kernel": "os.system"}, {"kernel": "Kernel"}):
+    deep = {"kernel": "Linear"}
+    for _ in range(3000):
+        deep = {"kernel": "Exp", "of": deep}
+    for wrong in (
+        None,
+        [],
+        {"name": "RBF"},
+        {"kernel": 3},
+        {"kernel": "os.system"},
+        {"kernel": "Kernel"},
+        {"kernel": "Callable", "f": "os.system"},
+        {"kernel": "Composed", "of": {"kernel": "RBF"}, "phi": {"map": "Columns"}},
+        deep,
+    ):
         with pytest.raises(ValueError, match="kernel"):
             gk.from_dict(wrong)
 

@@ -11,6 +11,7 @@ from gramian import kernels as gk
 ALL = [
     laws.symmetric,
     laws.diag_is_the_diagonal,
+    laws.tile_is_the_double_loop,
     laws.any_tiling_gives_the_same_product,
     laws.theta_round_trip,
     laws.vjp_is_the_finite_difference,
@@ -18,7 +19,6 @@ ALL = [
     laws.out_is_written,
 ]
 VECTORS = [
-    laws.tile_is_the_double_loop,
     laws.takes_readonly_and_fortran_rows,
     laws.leaves_its_input_alone,
     laws.float32_stays_float32,
@@ -48,6 +48,11 @@ def test_law_of_vectors(law, case):
 
 @parametrize(DIFFERENTIABLE, laws.differentiable_cases())
 def test_law_of_gradients(law, case):
+    law(case)
+
+
+@parametrize([*ALL, laws.positive_semidefinite, laws.leaves_its_input_alone], laws.hard_cases())
+def test_law_where_distances_lose_digits(law, case):
     law(case)
 
 

@@ -45,6 +45,13 @@ def test_wrong_calls():
         gk.is_kernel(np.ones((2, 3)))
     with pytest.raises(ValueError, match="k must be between 1 and the number of objects, 40"):
         gk.mercer(gk.RBF(), X, 41)
+    with pytest.raises(ValueError, match="k must be between"):
+        gk.mercer(gk.RBF(), X, 1.5)
+    for wrong in ("rbf", max):
+        with pytest.raises(TypeError, match="takes a Kernel and X, or a matrix alone"):
+            gk.is_kernel(wrong, X)
+    with pytest.raises(TypeError, match="or a matrix alone"):
+        gk.is_kernel(np.eye(3), X)
 
 
 def test_eigenfunctions_are_orthonormal_and_reproduce_the_kernel():
@@ -74,6 +81,27 @@ def test_functions_can_be_evaluated_anywhere_and_truncated(rng):
     approximation = (basis(Z) * basis.eigenvalues) @ basis(Z).T
     assert np.abs(approximation - k(Z)).max() < 0.2
     assert len(gk.mercer(gk.Linear(), X).eigenvalues) == 2  # what is lost in rounding is left out
+
+
+def test_repeated_rows_do_not_fool_the_report(rng):
+    X = np.repeat(rng.standard_normal((30, 20)), 2, axis=0)
+    for k in (gk.RBF(0.5), gk.RBF(0.1), gk.RBF(0.002), gk.Matern(1.0, nu=0.5)):
+        for dtype in (np.float64, np.float32):
+            assert gk.is_kernel(k, X.astype(dtype)), repr(k)
+    X[0] += 1e4
+    assert gk.is_kernel(gk.RBF(1.0), X)
+
+
+def test_float32_rows_have_clean_eigenfunctions():
+    basis = gk.mercer(gk.RBF(0.5), X.astype(np.float32))
+    phi = basis()
+    np.testing.assert_allclose(phi.T @ phi / len(X), np.eye(phi.shape[1]), atol=1e-9)
+
+
+def test_noise_lives_on_the_objects_themselves():
+    k = gk.RBF(0.5) + gk.White(1.0)
+    basis = gk.mercer(k, X)
+    np.testing.assert_allclose((basis() * basis.eigenvalues) @ basis().T, k(X), atol=1e-12)
 
 
 def test_objects_have_eigenfunctions_too():

@@ -112,6 +112,34 @@ def test_periodic_translates_for_one_input_only():
         gk.resolve(theirs, X)
 
 
+def test_tables_of_small_whole_numbers_do_not_wrap():
+    counts = sp.csr_array(np.array([[200, 0], [0, 250]], dtype=np.uint8))
+    assert resolve_gamma("scale", counts) == pytest.approx(resolve_gamma("scale", counts.toarray()))
+
+
+def test_callable_metrics_keep_gamma_and_params():
+    def metric(a, b, gamma, shift):
+        return float(np.exp(-gamma * np.sum((a - b) ** 2)) + shift)
+
+    theirs = sk.PairwiseKernel(gamma=0.4, metric=metric, pairwise_kernels_kwargs={"shift": 0.1})
+    np.testing.assert_allclose(gk.resolve(theirs, X)(X, Y), theirs(X, Y), rtol=1e-12)
+
+
+def test_parameters_for_nobody_are_refused():
+    with pytest.raises(ValueError, match="kernel_params are arguments of a callable kernel"):
+        gk.resolve("rbf", X, params={"a": 1})
+
+
+def test_their_subclasses_are_not_taken_for_functions():
+    class Own(sk.RBF):
+        pass
+
+    with pytest.raises(TypeError, match="Own has no counterpart"):
+        gk.resolve(Own(), X)
+    with pytest.raises(ValueError, match="pass X"):
+        gk.resolve(sk.ExpSineSquared())
+
+
 def test_compound_kernels_are_refused():
     with pytest.raises(TypeError, match="CompoundKernel is a list"):
         gk.resolve(sk.CompoundKernel([sk.RBF(), sk.RBF()]), X)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import reference
 from gramian import kernels as gk
+from gramian.gram import Gram
 
 
 def test_normalised_exponential_of_the_dot_product_is_the_rbf(rng):
@@ -82,6 +83,97 @@ def test_numbers_on_both_sides():
     np.testing.assert_array_equal((0.0 * k)(X), 0.0)
 
 
+def test_functions_of_whole_numbers_make_real_kernels(rng):
+    X, v = rng.standard_normal((6, 2)), rng.standard_normal(6)
+    for f in (lambda X: 2 * (X[:, 0] > 0).astype(int), lambda X: X[:, 0] > 0):
+        k = gk.Function(f)
+        K = np.outer(f(X), f(X)).astype(float)
+        np.testing.assert_allclose(Gram(k, X) @ v, K @ v)
+        np.testing.assert_allclose((k + gk.RBF())(X), (gk.RBF() + k)(X))
+        np.testing.assert_allclose((2.5 * k)(X), 2.5 * K)
+        assert (k + gk.RBF())(X.astype(np.float32)).dtype == np.float32
+
+
+def test_compounds_of_a_precomputed_kernel_leave_it_alone(rng):
+    F = rng.standard_normal((5, 3))
+    K = F @ F.T
+    for given in (K, sp.csr_array(K)):
+        G = Gram(2.0 * gk.Precomputed(), given)
+        for _ in range(2):
+            np.testing.assert_allclose(G.diagonal(), 2 * K.diagonal())
+        np.testing.assert_allclose(G.dense(), 2 * K)
+        np.testing.assert_allclose(gk.exp(gk.Precomputed())(given), np.exp(K))
+        np.testing.assert_allclose((gk.Precomputed() ** 2).normalized()(given).diagonal(), 1.0)
+
+
+@pytest.mark.parametrize("nu", [49.0, 51.0, 200.0, 1e3, 1e5, 1e9])
+def test_very_smooth_matern_kernels(nu):
+    r = np.array([[0.01], [0.05], [0.1], [0.3], [1.0], [3.0], [30.0]])
+    got = gk.Matern(1.0, nu=nu)([[0.0]], r)[0]
+    # The first correction to the limit, for large smoothness: k ≈ exp(-r²/2) (1 + (r⁴/8 - r²/2) / ν).
+    s = r[:, 0] ** 2
+    expected = np.exp(-s / 2) * (1 + (s**2 / 8 - s / 2) / nu)
+    np.testing.assert_allclose(got[:6], expected[:6], atol=3.0 / nu**2 + 1e-9)
+    assert got[6] < 1e-20
+
+
+@pytest.mark.parametrize("nu", [49.99, 50.0, 50.01])
+def test_the_two_ways_to_bessel_meet(nu):
+    import mpmath
+
+    for r in (0.2, 1.0, 2.5):
+        u = mpmath.sqrt(2 * nu) * r
+        exact = 2 ** (1 - mpmath.mpf(nu)) / mpmath.gamma(nu) * u**nu * mpmath.besselk(nu, u)
+        assert gk.Matern(1.0, nu=nu)([[0.0]], [[r]])[0, 0] == pytest.approx(float(exact), rel=1e-8)
+
+
+def test_rows_whose_distances_overflow_are_refused():
+    for k in (gk.RBF(1.0), gk.Matern(1.0, nu=0.8)):
+        with pytest.raises(ValueError, match="squared distances overflow"):
+            k([[0.0]], [[1e160]])
+    with pytest.raises(ValueError, match="sparse rows are up to 1e"):
+        gk.RBF(1.0)(sp.csr_array([[1e8], [1e8 + 0.5]]))
+
+
+def test_the_normalised_exponential_does_not_overflow(rng):
+    X = 5.0 * rng.standard_normal((20, 120))
+    np.testing.assert_allclose(gk.exp(gk.Linear()).normalized()(X), gk.RBF(1.0)(X), atol=1e-10)
+    np.testing.assert_allclose(gk.exp(gk.Linear()).normalized()(X.astype(np.float32)), gk.RBF(1.0)(X), atol=1e-4)
+
+
+def test_kernels_that_overflow_say_so(rng):
+    X = 1e3 * rng.standard_normal((5, 20))
+    for k in (gk.exp(gk.Linear()), gk.Linear() ** 80, gk.polynomial(gk.Linear(), [0.0] * 80 + [1.0])):
+        with pytest.raises(ValueError, match="overflows float64 on these rows"):
+            k(X)
+        with pytest.raises(ValueError, match="overflows float64 on these rows"):
+            Gram(k, X)
+    for k in (gk.Polynomial(90), gk.Polynomial(90).normalized()):
+        with pytest.raises(ValueError, match="overflows float64 on these rows"):
+            k(X)
+
+
+def test_rational_quadratic_grows_into_the_rbf():
+    r = np.array([[0.05], [0.1], [0.2], [1.0]])
+    for alpha, tol in ((1e5, 1e-5), (1e10, 1e-9), (1e17, 1e-12)):
+        got = gk.RationalQuadratic(1.0, alpha=alpha)([[0.0]], r)
+        np.testing.assert_allclose(got, gk.RBF(1.0)([[0.0]], r), atol=tol)
+    got = gk.RationalQuadratic(1.0, alpha=1e5)(np.zeros((1, 1), np.float32), r.astype(np.float32))
+    np.testing.assert_allclose(got, gk.RBF(1.0)([[0.0]], r), atol=1e-5)
+
+
+def test_an_object_is_at_no_distance_of_itself(rng):
+    X = rng.standard_normal((20, 20))
+    for k in (gk.Matern(0.01, nu=0.5), gk.Matern(np.ones(20), nu=0.7)):
+        np.testing.assert_allclose(k.vjp(X, None, 1e6 * np.eye(20)), 0.0, atol=1e-9)
+
+
+def test_parameters_keep_their_place_in_theta():
+    k = gk.RBF(1.0) + gk.White(1.0)
+    assert k.with_theta([0.0, -800.0]).theta.size == 2
+    assert k.fix("right.noise").theta_names == ["left.lengthscale"]
+
+
 # ---- float32 and spread --------------------------------------------------------------------------------------------
 
 
@@ -97,6 +189,11 @@ def test_float32_far_from_the_origin(k, rng):
     assert np.abs(got - k(shifted.astype(np.float64))).max() < 2e-6
     if not isinstance(k, gk.Periodic):
         assert np.abs(got - k(X + 1000.0)).max() < 1e-4
+
+
+def test_laplace_in_float32_on_spread_rows():
+    X = np.array([[0.0], [0.1], [1e7]], dtype=np.float32)
+    np.testing.assert_allclose(gk.Laplace(1.0)(X)[0, 1], math.exp(-0.1), rtol=1e-6)
 
 
 def test_float32_clusters_far_apart(rng):

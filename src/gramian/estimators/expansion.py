@@ -22,7 +22,7 @@ from gramian.kernels.points import objects
 from gramian.rkhs import Function
 from gramian.solvers.singular import check_symmetric
 
-__all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_before_unless_done", "rows_of", "wide"]
+__all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_array", "as_before_unless_done", "rows_of", "wide"]
 
 KERNEL: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
@@ -116,19 +116,9 @@ class Expansion:
 
     # ---- what goes out ------------------------------------------------------------------------------------------
 
-    def _functions(self, ridge: Any, noise: NDArray[np.float64], dual: NDArray[np.float64]) -> Any:
-        """One ``Function`` for one target, an array of them for several."""
-
-        def function(j: int) -> Function:
-            r = None if ridge is None else ridge[..., j]
-            means: Any = {"memory": self.memory, "n_jobs": self.n_jobs}
-            return Function(self.kernel_, self.X_fit_, dual[:, j], ridge=r, noise=float(noise[j]), **means)
-
-        if self.dual_coef_.ndim == 1:
-            return function(0)
-        out = np.empty(dual.shape[1], dtype=object)
-        out[:] = [function(j) for j in range(dual.shape[1])]
-        return out
+    def _functions(self, kernel: Kernel, X: Any, dual: NDArray[np.float64]) -> list[Function]:
+        """One function per target."""
+        return [Function(kernel, X, alpha, memory=self.memory, n_jobs=self.n_jobs) for alpha in dual.T]
 
     def _evaluate(self, X: Any) -> NDArray[Any]:
         if isinstance(self.kernel_, Precomputed) and hasattr(self, "approximation_"):
@@ -213,3 +203,25 @@ def as_before_unless_done(estimator: BaseEstimator) -> Iterator[None]:
         estimator.__dict__.clear()
         estimator.__dict__.update(before)
         raise
+
+
+def as_array(functions: list[Function], single: bool) -> Any:
+    """Return the function of a single target, or the array of functions of several.
+
+    Parameters
+    ----------
+    functions : list of Function
+        One per target.
+    single : bool
+        Whether the targets came as a vector.
+
+    Returns
+    -------
+    Function or array of Function
+        What estimators call ``function_``.
+    """
+    if single:
+        return functions[0]
+    out = np.empty(len(functions), dtype=object)
+    out[:] = functions
+    return out

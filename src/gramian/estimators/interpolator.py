@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -13,7 +14,7 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import KERNEL, KernelExpansion, as_before_unless_done
+from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, as_before_unless_done
 from gramian.gram import Gram
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.least_squares import LeastSquares, by_cholesky
@@ -146,7 +147,9 @@ class KernelInterpolator(KernelExpansion):
             self.kernel_, self.X_fit_, self.certificate_ = kernel, X, found.certificate
             self.dual_coef_ = found.x.reshape(y.shape)
             self.nugget_ = float(found.ridge[0])
-            self.function_ = self._functions(found.ridge, found.ridge, found.x)
+            functions = self._functions(kernel, X, found.x)
+            functions = [replace(f, ridge=self.nugget_, noise=self.nugget_) for f in functions]
+            self.function_ = as_array(functions, y.ndim == 1)
         warn_unless_converged(self.certificate_, self)
         return self
 

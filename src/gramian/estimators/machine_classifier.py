@@ -14,7 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import DTYPES, as_before_unless_done
+from gramian.estimators.expansion import DTYPES, as_array, as_before_unless_done
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
 from gramian.kernels.points import objects
 from gramian.losses import offers, resolve
@@ -233,7 +233,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             if self.dual_coef_.shape[1] == 1:
                 self.dual_coef_, self.intercept_ = self.dual_coef_.ravel(), float(self.intercept_[0])
             columns = self.dual_coef_.reshape(self.dual_coef_.shape[0], -1)
-            self.function_ = self._functions(None, np.zeros(columns.shape[1]), columns)
+            functions = self._functions(self.kernel_, self.X_fit_, columns)
+            self.function_ = as_array(functions, self.dual_coef_.ndim == 1)
         warn_unless_converged(self.certificate_, self)
         return self
 

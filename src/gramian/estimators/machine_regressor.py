@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import as_before_unless_done
+from gramian.estimators.expansion import as_array, as_before_unless_done
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
 from gramian.losses import resolve
 
@@ -212,7 +212,8 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
             if y.ndim == 1 and len(tasks) == 1:
                 self.dual_coef_, self.intercept_ = self.dual_coef_.ravel(), float(self.intercept_[0])
             columns = self.dual_coef_.reshape(self.dual_coef_.shape[0], -1)
-            self.function_ = self._functions(None, np.zeros(columns.shape[1]), columns)
+            functions = self._functions(self.kernel_, self.X_fit_, columns)
+            self.function_ = as_array(functions, self.dual_coef_.ndim == 1)
         warn_unless_converged(self.certificate_, self)
         return self
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_before_unless_done, wide
+from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, as_before_unless_done, wide
 from gramian.estimators.machine import together
 from gramian.gram import Gram
 from gramian.kernels import Kernel, Precomputed
@@ -203,9 +203,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _budget(self, gram: Gram, clock: Clock) -> dict[str, Any]:
         """What ``descend`` is told of the support; small blocks, for within one the budget may be passed."""
+        affordable = int(np.clip(gram.memory // (2 * 8 * gram.shape[0]), 1, 256))
         if self.max_support is None:
-            return {"clock": clock}
-        block = int(np.clip(self.max_support // 10, 1, 256))
+            return {"clock": clock, "block": affordable}
+        block = int(np.clip(self.max_support // 10, 1, affordable))
         diagonal = np.maximum(gram.diagonal(), np.finfo(np.float64).tiny)
         return {"clock": clock, "max_support": self.max_support, "diagonal": diagonal, "block": block}
 
@@ -282,7 +283,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         self.kernel_, self.X_fit_ = kernel, X[used]
         self.dual_coef_ = dual.ravel() if dual.shape[1] == 1 else dual
         self.n_iter_ = max(each.steps for each in counts)
-        self.function_ = self._functions(None, np.zeros(dual.shape[1]), dual)
+        self.function_ = as_array(self._functions(kernel, self.X_fit_, dual), dual.shape[1] == 1)
 
     # ---- predict ------------------------------------------------------------------------------------------------
 

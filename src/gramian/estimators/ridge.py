@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -13,17 +13,20 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.expansion import KERNEL, KernelExpansion, as_before_unless_done, rows_of, wide
+from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, as_before_unless_done, rows_of, wide
 from gramian.gram import Gram
 from gramian.gram.tiles import readable
 from gramian.kernels import Kernel
 from gramian.progress import Clock, progress
+from gramian.rkhs import Function
 from gramian.solvers import pcg
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
 from gramian.solvers.least_squares import LeastSquares, by_cholesky, by_eigenvectors, by_features
 
 __all__ = ["KernelRidge"]
 
+EIGEN_MATRICES = 4
+"""K, its eigenvectors, and twice as much workspace in LAPACK's divide and conquer."""
 OPTIONAL = ("loo_residuals_", "alphas_", "loo_path_", "approximation_", "_landmarks")
 """What one fit has and the next may not."""
 
@@ -43,13 +46,13 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class _Fit:
-    """What a fit leaves behind; ``ridge`` is the diagonal that was added to K, one column per target."""
+    """What a fit leaves behind."""
 
     found: LeastSquares
     choice: Choice
     X: Any
     dual: NDArray[np.float64]
-    ridge: NDArray[np.float64] | None
+    functions: list[Function]
     features: Any = None
     landmarks: NDArray[np.intp] | None = None
 
@@ -109,7 +112,7 @@ class KernelRidge(KernelExpansion):
     X_fit_ : array, CSR or array of object of shape (n, d)
         The rows they belong to.
     function_ : Function or array of Function
-        The fitted function, or one per target.
+        The fitted function, or one per target, on the rows of positive weight.
     alpha_ : float or array of shape (k,)
         The regularisation used.
     certificate_ : Certificate
@@ -262,9 +265,9 @@ class KernelRidge(KernelExpansion):
 
     def _solve(self, p: _Problem, clock: Clock) -> _Fit:
         found, choice = self._solve_exactly(p, clock)
-        dual = _spread(found.x, p, 0.0)
-        ridge = _spread(found.ridge / p.weights[:, None], p, 1.0)
-        return _Fit(found, choice, p.X, dual, ridge)
+        functions = self._functions(p.kernel, rows_of(p.kernel, p.X, p.rows), found.x)
+        functions = [replace(f, ridge=r / p.weights, noise=r) for f, r in zip(functions, found.ridge, strict=True)]
+        return _Fit(found, choice, p.X, _spread(found.x, p, 0.0), functions)
 
     def _solve_exactly(self, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
         gram = self._gram(p.kernel, p.X, p.rows)
@@ -285,10 +288,11 @@ class KernelRidge(KernelExpansion):
             return by_cholesky(gram, p.Y, p.ridge, p.weights, **options), choice
 
     def _by_leave_one_out(self, gram: Gram, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
-        if 2 * gram.nbytes > gram.memory:
+        needed = EIGEN_MATRICES * gram.nbytes
+        if needed > gram.memory:
             raise MemoryError(
-                f"alpha='loo' needs the Gram matrix and its eigenvectors, {readable(2 * gram.nbytes)}, and memory is "
-                f"{readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
+                f"alpha='loo' needs {readable(needed)} for the Gram matrix, its eigenvectors and their workspace, and "
+                f"memory is {readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
             )
         found = by_eigenvectors(gram, p.Y, p.grid, p.weights, tol=self.tol, clock=clock)
         return found, Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
@@ -327,8 +331,8 @@ class KernelRidge(KernelExpansion):
         found = by_features(F, p.Y, p.ridge, p.weights, **options)
         landmarks = p.rows[features.component_indices_]
         choice = Choice("features", f"least squares in the space of {F.shape[1]} landmarks")
-        X = rows_of(p.kernel, p.X, landmarks)
-        return _Fit(found, choice, X, features.expansion(found.x), None, features, landmarks)
+        X, dual = rows_of(p.kernel, p.X, landmarks), features.expansion(found.x)
+        return _Fit(found, choice, X, dual, self._functions(p.kernel, X, dual), features, landmarks)
 
     def _keep(self, ravel: bool, p: _Problem, fit: _Fit) -> None:
         for name in OPTIONAL:
@@ -338,7 +342,7 @@ class KernelRidge(KernelExpansion):
         self.certificate_, self.n_iter_ = found.certificate, max(found.certificate.iterations, 1)
         self.dual_coef_ = fit.dual.ravel() if ravel else fit.dual
         self.alpha_ = float(found.ridge[0]) if ravel else found.ridge
-        self.function_ = self._functions(fit.ridge, found.ridge, fit.dual)
+        self.function_ = as_array(fit.functions, ravel)
         if found.loo is not None:
             loo = _spread(found.loo, p, np.nan)
             self.loo_residuals_ = loo.ravel() if ravel else loo

@@ -46,14 +46,17 @@ class LowRank:
     diagonal: float | NDArray[Any]
 
     def __post_init__(self) -> None:
-        factor = np.asarray(self.factor)
+        factor = np.asarray(self.factor, dtype=np.float64)
         diagonal = np.asarray(self.diagonal, dtype=np.float64)
+        object.__setattr__(self, "factor", factor)
         if factor.ndim != 2:
             raise ValueError(f"factor must have shape (n, m), got {factor.shape}.")
         if diagonal.shape not in ((), (factor.shape[0],)):
             raise ValueError(f"diagonal must be a number or have shape {(factor.shape[0],)}, got {diagonal.shape}.")
         if not np.all(np.isfinite(diagonal)) or not np.all(diagonal > 0):
             raise ValueError("diagonal must be positive and finite; without it the matrix has no inverse.")
+        if not np.all(np.isfinite(factor)):
+            raise ValueError("factor must be finite.")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -80,7 +83,7 @@ class LowRank:
         return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[Any]:
-        V = np.asarray(V)
+        V = self._checked(V)
         return self.factor @ (self.factor.T @ V) + _rows(self._d, V) * V
 
     def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
@@ -96,12 +99,18 @@ class LowRank:
         array
             Of the shape of B.
         """
-        B = np.asarray(B, dtype=np.float64)
+        B = self._checked(B)
         scaled = B / _rows(self._d, B)
         if self.rank == 0:
             return scaled
         inner = scipy.linalg.cho_solve((self._core, True), self.factor.T @ scaled, check_finite=False)
         return np.asarray(scaled - (self.factor @ inner) / _rows(self._d, B))
+
+    def _checked(self, V: NDArray[Any]) -> NDArray[np.float64]:
+        V = np.asarray(V, dtype=np.float64)
+        if V.ndim not in (1, 2) or V.shape[0] != self.shape[0]:
+            raise ValueError(f"expected shape ({self.shape[0]},) or ({self.shape[0]}, k), got {V.shape}.")
+        return V
 
     def logdet(self) -> float:
         """Return the logarithm of the determinant.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -11,15 +12,19 @@ from scipy.sparse.linalg import LinearOperator
 
 from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, tile_shape, worker_count
 from gramian.kernels import Kernel
-from gramian.kernels.arrays import is_foreign
+from gramian.kernels.arrays import check_out, is_foreign
 
 __all__ = ["Gram"]
 
 Index = ArrayLike | slice
 SMALL = 100_000
 """Cells of a matrix that is not worth a second thread."""
-DERIVATIVE_TILES = 3
-"""Derivatives keep a few tiles of their own beside the kernel's."""
+SPARE_TILES = 3
+"""Tiles beside the kernel's own: what NumPy makes in passing, and a float64 tile behind a float32 one."""
+DERIVATIVE_TILES = 2
+"""Derivatives keep as many tiles again."""
+LEAST_SCRATCH = 16
+"""A matrix that takes all of the memory is still made with a sixteenth of it beside."""
 
 
 class Gram(LinearOperator):
@@ -71,13 +76,14 @@ class Gram(LinearOperator):
     ) -> None:
         if not isinstance(kernel, Kernel):
             raise TypeError(f"kernel must be a Kernel, got {kernel!r}; gramian.kernels.resolve takes names.")
-        if is_foreign(X):
-            raise TypeError(f"Gram works on NumPy arrays for now, got {type(X).__module__}.{type(X).__name__}.")
+        for Z in (X, Y):
+            if is_foreign(Z):
+                raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")
         self.kernel = kernel
         self.memory = memory_budget(memory)
         self.workers = worker_count(n_jobs)
         self._A, self._B = kernel.prepare(X, Y)
-        dtype = kernel.tile(self._A[:1], self._B[:1]).dtype
+        dtype = np.dtype(kernel.tile(self._A[:1], self._B[:1]).dtype)
         super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
 
     @property
@@ -89,6 +95,11 @@ class Gram(LinearOperator):
     def fits(self) -> bool:
         """Whether the whole matrix fits the memory budget."""
         return self.nbytes <= self.memory
+
+    @property
+    def rounding(self) -> float:
+        """What rounding may do to an entry, relative to the largest k(x, x)."""
+        return self.kernel.rounding(self._A)
 
     # ---- parts of the matrix ------------------------------------------------------------------------------------
 
@@ -147,23 +158,30 @@ class Gram(LinearOperator):
 
     def _fill(self, A: Any, B: Any, out: NDArray[Any] | None) -> NDArray[Any]:
         shape = (len(A), len(B))
+        check_out(out, shape)
         if out is None:
+            size = shape[0] * shape[1] * self.dtype.itemsize
+            if size > self.memory:
+                raise MemoryError(
+                    f"{shape[0]:,} x {shape[1]:,} entries take {readable(size)} and memory is {readable(self.memory)}; "
+                    "take fewer rows at a time, raise memory=, or pass out=."
+                )
             out = np.empty(shape, self.dtype)
-        elif out.shape != shape:
-            raise ValueError(f"out must have shape {shape}, got {out.shape}.")
         workers = self._workers(*shape)
-        height = self._panel_height(shape, workers)
-        run(lambda rows: self.kernel.tile(A[rows], B, out[rows]), spans(shape[0], height), workers)
+        height = self._panel_height(shape, workers, free=self.memory - out.nbytes)
+        if shape[1]:
+            run(lambda rows: self.kernel.tile(A[rows], B, out[rows]), spans(shape[0], height), workers)
         return out
 
-    def _panel_height(self, shape: tuple[int, int], workers: int, tiles: int = 1) -> int:
+    def _panel_height(self, shape: tuple[int, int], workers: int, tiles: int = 1, free: int | None = None) -> int:
         """Rows of full-width panels whose scratch, ``tiles`` times the kernel's, fits the budget on every worker."""
-        affordable = self.memory // (self._cell_bytes * tiles * max(shape[1], 1) * workers)
+        scratch = self.memory if free is None else max(free, self.memory // LEAST_SCRATCH)
+        affordable = scratch // (self._cell_bytes * tiles * max(shape[1], 1) * workers)
         return max(min(PANEL, affordable, -(-shape[0] // workers)), 1)
 
     @property
     def _cell_bytes(self) -> int:
-        return 8 * self.kernel.tile_buffers
+        return 8 * (self.kernel.tile_buffers + SPARE_TILES)
 
     # ---- products -----------------------------------------------------------------------------------------------
 
@@ -189,17 +207,20 @@ class Gram(LinearOperator):
         workers = self._workers(len(A), len(B))
         height, width = tile_shape(len(B), self.memory, self._cell_bytes, workers)
         columns = spans(len(B), width)
+        stop = threading.Event()
 
         def panel(rows: slice) -> None:
             left = A[rows]
             total = np.zeros((len(left), V.shape[1]))
             scratch = np.empty(len(left) * width, self.dtype)
             for c in columns:
+                if stop.is_set():
+                    return
                 shape = (len(left), c.stop - c.start)
                 total += tile(left, B[c], scratch[: shape[0] * shape[1]].reshape(shape)) @ narrow[c]
             out[rows] = total
 
-        run(panel, spans(len(A), height), workers)
+        run(panel, spans(len(A), height), workers, stop)
         return out
 
     def _workers(self, n: int, m: int) -> int:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.gram.tiles import run, spans
+from gramian.gram.tiles import spans
+from gramian.kernels.parameters import natural
 
 __all__ = ["RULES", "Pivots", "greedy", "kmeans", "leverage", "rpcholesky", "select", "uniform"]
 
@@ -52,17 +54,25 @@ class Pivots:
 
 def _checked(gram: Gram, rank: int) -> NDArray[np.float64]:
     n = gram.shape[0]
-    if isinstance(rank, bool) or int(rank) != rank or not 1 <= rank <= n:
+    if isinstance(rank, bool) or not isinstance(rank, Integral) or not 1 <= rank <= n:
         raise ValueError(f"rank must be a whole number between 1 and the number of rows, {n}; got {rank!r}.")
     diagonal = gram.diagonal().astype(np.float64)
+    if not np.all(np.isfinite(diagonal)):
+        raise ValueError("k(x, x) overflows on these rows; scale them down or normalise the kernel.")
     if np.any(diagonal < 0):
         raise ValueError(f"the kernel has k(x, x) = {diagonal.min():.3g} < 0 on these rows, so it is no kernel.")
     return diagonal
 
 
-def _tolerance(diagonal: NDArray[np.float64], dtype: Any) -> float:
+def _checked_tol(tol: float) -> float:
+    if not 0 <= tol < np.inf:
+        raise ValueError(f"tol must be a number >= 0, got {tol!r}.")
+    return float(tol)
+
+
+def _floor(gram: Gram, diagonal: NDArray[np.float64]) -> float:
     """Residual below which a pivot is rounding, not information."""
-    return float(10.0 * np.finfo(dtype).eps * diagonal.max(initial=0.0))
+    return float(10.0 * gram.rounding * diagonal.max(initial=0.0))
 
 
 def _done(
@@ -113,10 +123,11 @@ def rpcholesky(
     """
     diagonal = _checked(gram, rank)
     rng = check_random_state(random_state)
-    block = min(max(10, -(-rank // 10)), 200) if block is None else block
+    block = min(max(10, -(-rank // 10)), 200) if block is None else natural("block", block)
+    tol = _checked_tol(tol)
     factor = np.zeros((gram.shape[0], rank))
     residual = diagonal.copy()
-    floor = _tolerance(diagonal, gram.dtype)
+    floor = _floor(gram, diagonal)
     chosen: list[int] = []
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         proposals = rng.choice(gram.shape[0], size=block, p=residual / residual.sum())
@@ -147,9 +158,6 @@ def _accept(
     the law of drawing by the residual now.
     """
     H = gram.rows(proposals, proposals).astype(np.float64)
-    # A row proposed twice is one object: the same column of K, not an independent copy.
-    same = proposals[:, None] == proposals[None, :]
-    H[same] = np.broadcast_to(gram.diagonal()[proposals].astype(np.float64)[:, None], H.shape)[same]
     H -= factor[proposals] @ factor[proposals].T
     kept: list[int] = []
     lower = np.zeros_like(H)
@@ -189,9 +197,10 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
         Landmarks, factor and trace error.
     """
     diagonal = _checked(gram, rank)
+    tol = _checked_tol(tol)
     factor = np.zeros((gram.shape[0], rank))
     residual = diagonal.copy()
-    floor = _tolerance(diagonal, gram.dtype)
+    floor = _floor(gram, diagonal)
     chosen: list[int] = []
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         i, r = int(np.argmax(residual)), len(chosen)
@@ -245,7 +254,7 @@ def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float6
     indices = np.asarray(indices, dtype=np.intp)
     diagonal = gram.diagonal().astype(np.float64) if diagonal is None else diagonal
     block = gram.rows(indices, indices).astype(np.float64)
-    lower, order, rank = _pivoted_cholesky(block, _tolerance(diagonal, gram.dtype))
+    lower, order, rank = _pivoted_cholesky(block, _floor(gram, diagonal))
     kept = indices[order[:rank]]
     factor = np.empty((gram.shape[0], rank))
     L = lower[:rank, :rank]
@@ -254,7 +263,8 @@ def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float6
         strip = gram.rows(kept, rows).astype(np.float64)
         factor[rows] = scipy.linalg.solve_triangular(L, strip, lower=True, overwrite_b=True, check_finite=False).T
 
-    run(solve, spans(gram.shape[0], max(2048, rank)), 1)
+    for rows in spans(gram.shape[0], max(2048, rank)):
+        solve(rows)
     residual = diagonal - np.einsum("ij,ij->i", factor, factor)
     residual[kept] = 0.0
     return _done(kept, factor, diagonal, residual)
@@ -289,7 +299,7 @@ def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     diagonal = _checked(gram, rank)
     rng = check_random_state(random_state)
     pivots = factorise(gram, rng.choice(gram.shape[0], rank, replace=False), diagonal)
-    for _ in range(2):
+    for _ in range(2 if pivots.rank else 0):
         scores = _leverage_scores(pivots, rank / 4.0)
         drawn = rng.choice(scores.size, min(rank, np.count_nonzero(scores)), replace=False, p=scores / scores.sum())
         pivots = factorise(gram, drawn, diagonal)
@@ -338,8 +348,8 @@ def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -
     from sklearn.metrics import pairwise_distances_argmin
 
     diagonal = _checked(gram, rank)
-    if X is None:
-        raise ValueError("kmeans needs the rows themselves: pass X=.")
+    if X is None or np.shape(X)[0] != gram.shape[0]:
+        raise ValueError(f"kmeans needs the {gram.shape[0]} rows themselves: pass X=.")
     batch = max(1024, 4 * rank)
     model = MiniBatchKMeans(rank, random_state=random_state, batch_size=batch, n_init=1, max_iter=20).fit(X)
     nearest = pairwise_distances_argmin(model.cluster_centers_, X)

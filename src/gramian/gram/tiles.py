@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
+import joblib
+from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 __all__ = ["available_memory", "memory_budget", "readable", "run", "spans", "tile_shape", "worker_count"]
@@ -51,9 +55,9 @@ def memory_budget(memory: int | float | str | None) -> int:
         if not match or match[2].upper() not in _UNITS:
             raise ValueError(f"memory must be a number of bytes or text such as '500MB' or '2GB', got {memory!r}.")
         memory = float(match[1]) * _UNITS[match[2].upper()]
-    if isinstance(memory, bool) or not isinstance(memory, int | float) or not memory >= 1:
+    if isinstance(memory, bool) or not isinstance(memory, Real) or not 1 <= float(memory) < float("inf"):
         raise ValueError(f"memory must be a positive number of bytes or text such as '500MB', got {memory!r}.")
-    return int(memory)
+    return int(float(memory))
 
 
 def available_memory() -> int:
@@ -108,19 +112,22 @@ def worker_count(n_jobs: int | None) -> int:
     Parameters
     ----------
     n_jobs : int or None
-        A number of threads; negative counts back from all, as in joblib; ``None`` for every core this process may use.
+        A number of threads; negative counts back from all, as in joblib; ``None`` for every core that this process may
+        use, or one inside a worker of joblib.
 
     Returns
     -------
     int
         At least one.
     """
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = int(joblib.cpu_count())
     if n_jobs is None:
-        return cores
-    if isinstance(n_jobs, bool) or int(n_jobs) != n_jobs or n_jobs == 0:
+        # Inside another's worker, as of a grid search on all cores, the cores are taken.
+        return 1 if get_active_backend()[0].nesting_level else cores
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a whole number other than zero, or None for all cores; got {n_jobs!r}.")
-    return max(int(n_jobs) if n_jobs > 0 else cores + 1 + int(n_jobs), 1)
+    count = int(n_jobs)
+    return max(count if count > 0 else cores + 1 + count, 1)
 
 
 def spans(n: int, size: int) -> list[slice]:
@@ -167,12 +174,41 @@ def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int,
     return rows, max(min(m, cells // rows), 1)
 
 
+class _OneBlasThread:
+    """BLAS held to one thread while anybody is inside; the last one out gives its threads back.
+
+    The setting belongs to the process, so two callers who each saved and restored it would leave it at one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limit = _blas().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_one_blas_thread = _OneBlasThread()
+
+
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def run(task: Callable[[Any], Any], items: Iterable[Any], workers: int) -> list[Any]:
+def run(
+    task: Callable[[Any], Any], items: Iterable[Any], workers: int, stop: threading.Event | None = None
+) -> list[Any]:
     """Apply a task to every item, on threads, with BLAS held to one thread each.
 
     The first error, or Ctrl-C, cancels what has not begun.
@@ -185,6 +221,8 @@ def run(task: Callable[[Any], Any], items: Iterable[Any], workers: int) -> list[
         The items.
     workers : int
         How many threads.
+    stop : threading.Event or None, default=None
+        Set on an error or Ctrl-C; a task that takes long looks at it now and then, and returns early.
 
     Returns
     -------
@@ -192,11 +230,14 @@ def run(task: Callable[[Any], Any], items: Iterable[Any], workers: int) -> list[
         Results in the order of the items.
     """
     items = list(items)
-    if workers == 1 or len(items) == 1:
-        return [task(item) for item in items]
-    with _blas().limit(limits=1, user_api="blas"), ThreadPoolExecutor(min(workers, len(items))) as pool:
+    if workers == 1:
+        with _one_blas_thread:
+            return [task(item) for item in items]
+    with _one_blas_thread, ThreadPoolExecutor(max(min(workers, len(items)), 1)) as pool:
         try:
             return list(pool.map(task, items))
         except BaseException:
+            if stop is not None:
+                stop.set()
             pool.shutdown(wait=True, cancel_futures=True)
             raise

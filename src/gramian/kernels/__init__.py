@@ -4,7 +4,7 @@ from gramian.kernels.algebra import Product, Sum, exp, polynomial
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
-from gramian.kernels.maps import Columns, Composed, Function, Normalized
+from gramian.kernels.maps import Columns, Composed, Function, Normalized, NormalizedExp
 from gramian.kernels.mercer import MercerBasis, MercerReport, is_kernel, mercer
 from gramian.kernels.objects import Callable, Precomputed, Spectrum, WordCount
 from gramian.kernels.pointwise import Exp, PolynomialOf, Power, Scaled
@@ -32,6 +32,7 @@ __all__ = [
     "MercerBasis",
     "MercerReport",
     "Normalized",
+    "NormalizedExp",
     "Periodic",
     "Polynomial",
     "PolynomialOf",

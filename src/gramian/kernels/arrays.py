@@ -17,17 +17,19 @@ __all__ = [
     "Array",
     "add",
     "asarray",
+    "check_out",
+    "check_range",
     "copy",
     "exp",
     "is_foreign",
     "is_sparse",
+    "log1p",
     "matmul",
     "maximum",
     "minimum",
     "multiply",
     "namespace",
     "power",
-    "result_dtype",
     "sqrt",
     "store",
     "tanh",
@@ -117,6 +119,7 @@ def _binary(name: str, operator: str) -> Callable[[Array, Any], Array]:
 
 
 exp = _unary("exp")
+log1p = _unary("log1p")
 sqrt = _unary("sqrt")
 tanh = _unary("tanh")
 add = _binary("add", "__add__")
@@ -186,6 +189,29 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
     return store(namespace(a).matmul(a, b), out)
 
 
+def check_out(out: Array | None, shape: tuple[int, int]) -> Array | None:
+    """Check an array that a user wants a tile written to.
+
+    Parameters
+    ----------
+    out : array or None
+        The array.
+    shape : tuple of int
+        The shape of the tile.
+
+    Returns
+    -------
+    array or None
+        The same array.
+    """
+    if out is not None:
+        if tuple(out.shape) != shape:
+            raise ValueError(f"out must have shape {shape}, got {tuple(out.shape)}.")
+        if not namespace(out).isdtype(out.dtype, "real floating"):
+            raise TypeError(f"out must be float32 or float64, got {out.dtype}, which would cut off the values.")
+    return out
+
+
 def store(value: Array, out: Array | None) -> Array:
     """Return ``value``, moved into ``out`` where there is one.
 
@@ -205,6 +231,28 @@ def store(value: Array, out: Array | None) -> Array:
         return value
     out[...] = value if isinstance(out, np.ndarray) else namespace(out).astype(value, out.dtype)
     return out
+
+
+def check_range(who: object, f: Callable[[Array], Array], inside: Array) -> None:
+    """Refuse rows on which a function of non-negative values overflows.
+
+    Parameters
+    ----------
+    who : object
+        The kernel, for the message.
+    f : callable
+        An increasing function; may overwrite its argument.
+    inside : array of shape (n,)
+        The largest values that it will be given: none between two rows exceeds that of a row with itself.
+    """
+    xp = namespace(inside)
+    with np.errstate(over="ignore", invalid="ignore"):
+        finite = bool(xp.all(xp.isfinite(f(xp.reshape(xp.max(inside), (1,))))))
+    if not finite:
+        raise ValueError(
+            f"{who!r} overflows {inside.dtype} on these rows: what it is a function of reaches "
+            f"{float(xp.max(inside)):.3g}; scale the rows down, or normalise what is inside."
+        )
 
 
 def copy(a: Array) -> Array:
@@ -244,23 +292,6 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
     if xp is np:
         return np.asarray(values, dtype=dtype or like.dtype)
     return xp.asarray(values, dtype=dtype or like.dtype, device=like.device)
-
-
-def result_dtype(*arrays: Array) -> Any:
-    """Return the dtype that the arrays promote to.
-
-    Parameters
-    ----------
-    *arrays : array
-        Arrays of one namespace.
-
-    Returns
-    -------
-    dtype
-        The common dtype.
-    """
-    dtypes = [a.dtype for a in arrays]
-    return dtypes[0] if len(set(dtypes)) == 1 else namespace(arrays[0]).result_type(*dtypes)
 
 
 def through_numpy(f: Callable[[Any], Any], a: Array) -> Array:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transf
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels.arrays import Array, asarray, namespace, store
+from gramian.kernels.arrays import Array, check_out, namespace, store
 from gramian.kernels.parameters import Parameter, check_bounds, check_number
-from gramian.kernels.points import Points, same_pairs
+from gramian.kernels.points import Points, put, same_pairs
 
 if TYPE_CHECKING:
     from gramian.kernels.maps import Composed, Normalized
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "kernel"]
 
 T = TypeVar("T")
+LOG_RANGE = (-700.0, 700.0)
+"""Logarithms whose exponentials are normal numbers."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -63,11 +65,17 @@ class Kernel:
     buffers: ClassVar[int] = 1
     """Tile-sized arrays alive at once while a tile is made, ``out`` included; for memory budgets."""
     registry: ClassVar[dict[str, type[Kernel]]] = {}
+    __array_ufunc__ = None  # so that an array times a kernel is an error, not an array of kernels
     precedence: ClassVar[int] = 4
     """How tightly ``repr`` binds: 1 a sum, 2 a product, 3 a power, 4 a call."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        known = Kernel.registry.setdefault(cls.__name__, cls)
+        if known.__module__ != cls.__module__:
+            raise TypeError(
+                f"a kernel called {cls.__name__} is already defined in {known.__module__}; name it otherwise."
+            )
         Kernel.registry[cls.__name__] = cls
 
     def __post_init__(self) -> None:
@@ -111,9 +119,7 @@ class Kernel:
             In the dtype and namespace of X.
         """
         A, B = self.prepare(X, Y)
-        if out is not None and tuple(out.shape) != (len(A), len(B)):
-            raise ValueError(f"out must have shape {(len(A), len(B))}, got {tuple(out.shape)}.")
-        return self.tile(A, B, out)
+        return self.tile(A, B, check_out(out, (len(A), len(B))))
 
     def diag(self, X: Any) -> Array:
         """Return k(x, x) for every row.
@@ -200,6 +206,7 @@ class Kernel:
 
     @staticmethod
     def _weights(A: Points, B: Points, W: Array) -> Array:
+        W = W if hasattr(W, "shape") else np.asarray(W)
         if tuple(W.shape) != (len(A), len(B)):
             raise ValueError(f"W must have shape {(len(A), len(B))}, one weight per entry of the tile; got {W.shape}.")
         return namespace(W).astype(W, namespace(W).float64)  # sums over a tile are taken in float64
@@ -242,11 +249,30 @@ class Kernel:
         """
         K = self._tile(A, B, out)
         if not self.compound and (pairs := same_pairs(A, B)) is not None:
-            K = _put(K, *pairs, self.diagonal(A))
+            K = put(K, *pairs, self.diagonal(A))
         return store(K, out)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         raise NotImplementedError(f"{self.name} must define _tile(A, B, out).")
+
+    def rounding(self, A: Points) -> float:
+        """Return what rounding may do to an entry of a tile, relative to the largest k(x, x).
+
+        Parameters
+        ----------
+        A : Points
+            Prepared rows.
+
+        Returns
+        -------
+        float
+            An estimate: the dtype's precision, or more where the rows are such that distances lose digits.
+        """
+        inner = [child.rounding(a) for child, a in zip(self.children, A.children, strict=True)]
+        if inner:
+            return 2.0 * max(inner)
+        some = self.diagonal(A[:1])
+        return float(namespace(some).finfo(some.dtype).eps)
 
     def diagonal(self, A: Points) -> Array:
         """Return k(x, x) for prepared rows.
@@ -259,7 +285,7 @@ class Kernel:
         Returns
         -------
         array of shape (len(A),)
-            The diagonal.
+            The diagonal; the caller's to overwrite.
         """
         raise NotImplementedError(f"{self.name} must define diagonal(A).")
 
@@ -417,7 +443,8 @@ class Kernel:
         start = 0
         for p in self._own_parameters():
             if p.free:
-                values = np.exp(theta[start : start + p.values.size])
+                # Never to zero or infinity, where a parameter would lose its place in theta.
+                values = np.exp(np.clip(theta[start : start + p.values.size], *LOG_RANGE))
                 changes[p.name] = tuple(values.tolist()) if isinstance(p.value, tuple) else float(values[0])
                 start += p.values.size
         for name, child in zip(self.operands, self.children, strict=True):
@@ -432,19 +459,24 @@ class Kernel:
         Parameters
         ----------
         *names : str
-            Names of this kernel's own parameters; none for all of the tree's.
+            Names as ``theta_names`` has them, without an index: ``left.lengthscale``; none for all.
 
         Returns
         -------
         Kernel
             A new kernel.
         """
-        unknown = set(names) - set(self.parameters)
-        if unknown:
-            raise ValueError(f"{self.name} has parameters {self.parameters}, not {sorted(unknown)}.")
-        changes: dict[str, Any] = {f"{name}_bounds": "fixed" for name in names or self.parameters}
-        if not names:
-            changes |= {name: child.fix() for name, child in zip(self.operands, self.children, strict=True)}
+        listed = [p.name for p in self.all_parameters()]
+        if unknown := sorted(set(names) - set(listed)):
+            raise ValueError(f"{self!r} has parameters {listed}, not {unknown}.")
+        return self._fixed(names or tuple(listed))
+
+    def _fixed(self, names: tuple[str, ...]) -> Self:
+        changes: dict[str, Any] = {f"{name}_bounds": "fixed" for name in names if name in self.parameters}
+        for operand, child in zip(self.operands, self.children, strict=True):
+            inside = tuple(name.removeprefix(f"{operand}.") for name in names if name.startswith(f"{operand}."))
+            if inside:
+                changes[operand] = child._fixed(inside)
         return replace(self, **changes)  # type: ignore[type-var]
 
     # ---- algebra ------------------------------------------------------------------------------------------------
@@ -584,23 +616,13 @@ class Kernel:
         return from_dict(data)
 
 
-def _put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
-    if isinstance(K, np.ndarray):
-        K[rows, columns] = values[rows]
-        return K
-    mask = np.zeros(K.shape, dtype=bool)
-    mask[rows, columns] = True
-    full = np.zeros(K.shape)
-    full[rows, columns] = np.asarray(values)[rows]
-    xp = namespace(K)
-    return xp.where(xp.asarray(mask, device=K.device), asarray(full, K), K)
-
-
 def _text(value: Any) -> str:
     if isinstance(value, tuple):
         return f"[{', '.join(_text(v) for v in value)}]"
     if callable(value) and hasattr(value, "__qualname__"):
         return str(value.__qualname__)
+    if isinstance(value, float) and not math.isfinite(value):
+        return f"float('{value}')"
     return repr(value)
 
 

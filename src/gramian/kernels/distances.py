@@ -7,8 +7,8 @@ differences themselves. The choice is made once, when the rows are prepared.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,14 +24,16 @@ __all__ = [
     "cast",
     "centred",
     "lengthscales",
-    "pull",
     "rows_for_distances",
-    "second_moments",
 ]
+
+EPS = {name: float(np.finfo(name).eps) for name in ("float32", "float64")}
 
 # What a squared distance may lose to cancellation, in units of lengthscale², before a slower way is taken. A kernel
 # that is smooth at zero passes that on as it is; a rough one (Matérn below 1) as its square root.
-LOSS = {"smooth": {"float32": 1e-4, "float64": 1e-7}, "rough": {"float32": 1e-9, "float64": 1e-10}}
+LOSS = {"smooth": {"float32": 1e-4, "float64": 1e-11}, "rough": {"float32": 1e-9, "float64": 1e-11}}
+SPARSE_LOSS = 1e-6
+"""Sparse rows have one way only; what they may lose before it is refused."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,14 +48,17 @@ class Expanded:
         What the coordinates were multiplied by: -2w on the left, 1 on the right.
     dtype : dtype
         Of the tiles to be made, which may be narrower than that of the matrix.
+    loss : float
+        What cancellation may cost a squared distance.
     """
 
     matrix: Array
     factor: float
     dtype: Any
+    loss: float
 
     def __getitem__(self, rows: Any) -> Expanded:
-        return Expanded(self.matrix[rows, ...], self.factor, self.dtype)
+        return Expanded(self.matrix[rows, ...], self.factor, self.dtype, self.loss)
 
     @property
     def coordinates(self) -> Array:
@@ -80,6 +85,40 @@ class Expanded:
         """
         return matmul(self.matrix, other.matrix.T, _usable(out, self.matrix.dtype))
 
+    def pull(self, other: Expanded, M: Array) -> Array:
+        """Return Σ_j M_ij (x_i - z_j) by one GEMM.
+
+        Parameters
+        ----------
+        other : Expanded
+            The right side.
+        M : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (n, d)
+            Half the weighted derivative of the squared distance, in scaled coordinates.
+        """
+        return _pull(self.coordinates, other.coordinates, M)
+
+    def second_moments(self, other: Expanded, M: Array) -> np.ndarray[Any, Any]:
+        """Return Σ_ij M_ij (x_ik - z_jk)² for every k by one GEMM.
+
+        Parameters
+        ----------
+        other : Expanded
+            The right side.
+        M : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (d,)
+            In float64.
+        """
+        return _second_moments(self.coordinates, other.coordinates, M)
+
 
 @dataclass(frozen=True, eq=False)
 class Differences:
@@ -95,6 +134,7 @@ class Differences:
 
     coordinates: Array
     dtype: Any
+    loss: ClassVar[float] = 0.0
 
     def __getitem__(self, rows: Any) -> Differences:
         return Differences(self.coordinates[rows, ...], self.dtype)
@@ -119,10 +159,51 @@ class Differences:
         a, b = self.coordinates, other.coordinates
         if isinstance(a, np.ndarray):
             return multiply(cdist(a, b, "sqeuclidean"), weight)
-        total = (a[:, None, 0] - b[None, :, 0]) ** 2
+        total = self._column(other, 0) ** 2
         for k in range(1, a.shape[1]):
-            total = total + (a[:, None, k] - b[None, :, k]) ** 2
+            total = total + self._column(other, k) ** 2
         return total * weight
+
+    def _column(self, other: Differences, k: int) -> Array:
+        return self.coordinates[:, None, k] - other.coordinates[None, :, k]
+
+    def pull(self, other: Differences, M: Array) -> Array:
+        """Return Σ_j M_ij (x_i - z_j), column by column.
+
+        Parameters
+        ----------
+        other : Differences
+            The right side.
+        M : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (n, d)
+            Half the weighted derivative of the squared distance, in scaled coordinates.
+        """
+        xp = namespace(M)
+        columns = [xp.sum(M * self._column(other, k), axis=1)[:, None] for k in range(self.coordinates.shape[1])]
+        return xp.concat(columns, axis=1)
+
+    def second_moments(self, other: Differences, M: Array) -> np.ndarray[Any, Any]:
+        """Return Σ_ij M_ij (x_ik - z_jk)² for every k, column by column.
+
+        Parameters
+        ----------
+        other : Differences
+            The right side.
+        M : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (d,)
+            In float64.
+        """
+        xp = namespace(M)
+        sums = [float(xp.sum(M * self._column(other, k) ** 2)) for k in range(self.coordinates.shape[1])]
+        return np.array(sums)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,14 +218,17 @@ class SparseRows:
         Their squared norms.
     dtype : dtype
         Of the tiles to be made.
+    loss : float
+        What cancellation may cost a squared distance.
     """
 
     coordinates: Any
     norms: Array
     dtype: Any
+    loss: float
 
     def __getitem__(self, rows: Any) -> SparseRows:
-        return SparseRows(self.coordinates[rows], self.norms[rows], self.dtype)
+        return SparseRows(self.coordinates[rows], self.norms[rows], self.dtype, self.loss)
 
     def times_squared(self, other: SparseRows, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair.
@@ -166,6 +250,40 @@ class SparseRows:
         t = multiply(matmul(self.coordinates, other.coordinates.T), -2.0)
         t = add(add(t, self.norms[:, None]), other.norms[None, :])
         return multiply(np.maximum(t, 0.0, out=t), weight)
+
+    def pull(self, other: SparseRows, M: Array) -> Array:
+        """Return Σ_j M_ij (x_i - z_j) by one product.
+
+        Parameters
+        ----------
+        other : SparseRows
+            The right side.
+        M : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (n, d)
+            Half the weighted derivative of the squared distance, in scaled coordinates.
+        """
+        return _pull(self.coordinates, other.coordinates, M)
+
+    def second_moments(self, other: SparseRows, M: Array) -> np.ndarray[Any, Any]:
+        """Return Σ_ij M_ij (x_ik - z_jk)² for every k by one product.
+
+        Parameters
+        ----------
+        other : SparseRows
+            The right side.
+        M : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (d,)
+            In float64.
+        """
+        return _second_moments(self.coordinates, other.coordinates, M)
 
 
 def lengthscales(owner: str, lengthscale: Number, d: int) -> np.ndarray[Any, Any]:
@@ -241,33 +359,48 @@ def rows_for_distances(
     """
     if is_sparse(X) or is_sparse(Y):
         left = _sparse_rows(X, scale)
-        return left, (left if Y is None else _sparse_rows(Y, scale))
+        right = left if Y is None else _sparse_rows(Y, scale)
+        spread = max(float(rows.norms.max(initial=0.0)) for rows in (left, right))
+        if not EPS["float64"] * spread <= SPARSE_LOSS:
+            raise ValueError(
+                f"sparse rows are up to {spread**0.5:.2g} lengthscales from the origin, where their distances lose all "
+                "digits, and centring would fill them; scale the columns, or pass X.toarray()."
+            )
+        return replace(left, loss=EPS["float64"] * spread), replace(right, loss=EPS["float64"] * spread)
     xp = namespace(X)
     left, right = centred(X, Y, scale)
-    spread = max(float(xp.max(xp.sum(z * z, axis=1))) for z in (left, right))
-    loss = LOSS["smooth" if smooth else "rough"]
-    if X.dtype == xp.float32 and np.finfo(np.float32).eps * spread <= loss["float32"]:
-        return _expanded(left, right, weight, xp.float32, X.dtype)
-    if np.finfo(np.float64).eps * spread <= loss["float64"]:
-        return _expanded(left, right, weight, xp.float64, X.dtype)
+    with np.errstate(over="ignore"):
+        spread = max(float(xp.max(xp.sum(z * z, axis=1))) for z in (left, right))
+    if not spread < np.inf:
+        raise ValueError(
+            "the rows are so far apart, in lengthscales, that their squared distances overflow; rescale X."
+        )
+    allowed = LOSS["smooth" if smooth else "rough"]
+    if X.dtype == xp.float32 and EPS["float32"] * spread <= allowed["float32"]:
+        return _expanded(left, right, weight, xp.float32, X.dtype, EPS["float32"] * spread)
+    if EPS["float64"] * spread <= allowed["float64"]:
+        return _expanded(left, right, weight, xp.float64, X.dtype, EPS["float64"] * spread)
     return Differences(left, X.dtype), Differences(right, X.dtype)
 
 
-def _expanded(left: Array, right: Array, weight: float, work: Any, dtype: Any) -> tuple[Expanded, Expanded]:
+def _expanded(
+    left: Array, right: Array, weight: float, work: Any, dtype: Any, loss: float
+) -> tuple[Expanded, Expanded]:
     xp = namespace(left)
     left, right = xp.astype(left, work), xp.astype(right, work)
     q_left, q_right = (xp.astype(xp.sum(xp.astype(z, xp.float64) ** 2, axis=1), work)[:, None] for z in (left, right))
     w = weight * xp.ones_like(q_left)
     return (
-        Expanded(xp.concat([left * (-2.0 * weight), q_left * weight, w], axis=1), -2.0 * weight, dtype),
-        Expanded(xp.concat([right, xp.ones_like(q_right), q_right], axis=1), 1.0, dtype),
+        Expanded(xp.concat([left * (-2.0 * weight), q_left * weight, w], axis=1), -2.0 * weight, dtype, loss),
+        Expanded(xp.concat([right, xp.ones_like(q_right), q_right], axis=1), 1.0, dtype, loss),
     )
 
 
 def _sparse_rows(X: Any, scale: np.ndarray[Any, Any]) -> SparseRows:
     Z = sp.csr_array(X, dtype=np.float64, copy=True)
+    Z.sum_duplicates()
     Z.data /= scale[0] if scale.size == 1 else scale[Z.indices]
-    return SparseRows(Z, np.asarray(Z.multiply(Z).sum(axis=1)).ravel(), X.dtype)
+    return SparseRows(Z, np.asarray(Z.multiply(Z).sum(axis=1)).ravel(), X.dtype, 0.0)
 
 
 def _usable(out: Array | None, dtype: Any) -> Array | None:
@@ -296,42 +429,12 @@ def cast(t: Array, dtype: Any, out: Array | None) -> Array:
     return t if t.dtype == dtype else namespace(t).astype(t, dtype)
 
 
-def pull(A: Any, B: Any, M: Array) -> Array:
-    """Return Σ_j M_ij (x_i - z_j) in scaled coordinates, by one GEMM.
-
-    Parameters
-    ----------
-    A, B : Expanded, Differences or SparseRows
-        Left and right rows.
-    M : array of shape (n, m)
-        Weights.
-
-    Returns
-    -------
-    array of shape (n, d)
-        Half the weighted derivative of the squared distance.
-    """
-    x, z = A.coordinates, B.coordinates
+def _pull(x: Any, z: Any, M: Array) -> Array:
     row_sums = namespace(M).sum(M, axis=1)[:, None]
     return (x.multiply(row_sums).toarray() if is_sparse(x) else row_sums * x) - M @ z
 
 
-def second_moments(A: Any, B: Any, M: Array) -> np.ndarray[Any, Any]:
-    """Return Σ_ij M_ij (x_ik - z_jk)² in scaled coordinates for every k, by one GEMM.
-
-    Parameters
-    ----------
-    A, B : Expanded, Differences or SparseRows
-        Left and right rows.
-    M : array of shape (n, m)
-        Weights.
-
-    Returns
-    -------
-    array of shape (d,)
-        In float64.
-    """
-    x, z = A.coordinates, B.coordinates
+def _second_moments(x: Any, z: Any, M: Array) -> np.ndarray[Any, Any]:
     xp = namespace(M)
     squares = _column_sums(xp.sum(M, axis=1)[:, None], x, x) + _column_sums(xp.sum(M, axis=0)[:, None], z, z)
     return squares - 2.0 * _column_sums(1.0, x, M @ z)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import itertools
 import math
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels.arrays import Array, add, copy, is_sparse, matmul, multiply, namespace, power, tanh
+from gramian.kernels.arrays import Array, add, check_range, copy, is_sparse, matmul, multiply, namespace, power, tanh
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.parameters import FREE, Bounds, natural
 from gramian.kernels.points import Points, identities, pair_of_vectors
@@ -70,6 +71,10 @@ class Dot(Kernel):
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=True)
+        for rows in (X,) if Y is None else (X, Y):
+            with np.errstate(over="ignore"):
+                norms = _squared_norms(rows)
+            check_range(self, self.profile, norms)
         a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
         return Points((X,), a), Points((X if Y is None else Y,), b)
 
@@ -255,6 +260,12 @@ class Sigmoid(Dot):
     offset: float = 1.0
     scale_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("scale",)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.offset, bool) or not isinstance(self.offset, Real) or not math.isfinite(self.offset):
+            raise TypeError(f"Sigmoid: offset must be a finite number, got {self.offset!r}.")
+        object.__setattr__(self, "offset", float(self.offset))
 
     def profile(self, u: Array) -> Array:
         return tanh(add(multiply(u, self.scale), self.offset))

@@ -53,7 +53,7 @@ class AdditiveChi2(Kernel):
     array([[-1.]])
     """
 
-    buffers: ClassVar[int] = 3
+    buffers: ClassVar[int] = 4
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         return _histograms(self, X, Y)
@@ -99,7 +99,7 @@ class Chi2(Kernel):
     gamma: float = 1.0
     gamma_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("gamma",)
-    buffers: ClassVar[int] = 3
+    buffers: ClassVar[int] = 4
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         return _histograms(self, X, Y)

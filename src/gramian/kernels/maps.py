@@ -13,8 +13,9 @@ from gramian.kernels import arrays
 from gramian.kernels.arrays import Array, asarray, is_sparse, namespace
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Points, identities, raw_rows
+from gramian.kernels.pointwise import Exp
 
-__all__ = ["Columns", "Composed", "Function", "Normalized"]
+__all__ = ["Columns", "Composed", "Function", "Normalized", "NormalizedExp"]
 
 
 @kernel
@@ -45,6 +46,10 @@ class Normalized(Kernel):
     def _inverse_norms(self, A: Points) -> Array:
         squares = self.kernel.diagonal(A)
         xp = namespace(squares)
+        if not bool(xp.all(xp.isfinite(squares))):
+            raise ValueError(
+                f"{self.kernel!r} overflows on these rows, so it cannot be normalised; scale the rows down."
+            )
         if bool(xp.any(squares < 0)):
             raise ValueError(f"{self.kernel!r} has k(x, x) < 0 on these rows, so it is no kernel and has no norm.")
         norms = xp.sqrt(squares)
@@ -92,6 +97,70 @@ class Normalized(Kernel):
 
 
 @kernel
+class NormalizedExp(Kernel):
+    """The normalised exponential exp(k(x,z) - (k(x,x) + k(z,z))/2), written ``exp(k).normalized()``.
+
+    Written so, nothing overflows that the quotient would cancel; of ``(1/σ²) * Linear()`` it is the RBF.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The exponent.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Linear, exp
+    >>> exp(Linear()).normalized()([[100.0]], [[101.0]]).round(4)
+    array([[0.6065]])
+    """
+
+    kernel: Kernel
+    operands: ClassVar[tuple[str, ...]] = ("kernel",)
+    compound: ClassVar[bool] = True
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        a, b = self.kernel.prepare(X, Y)
+        left = Points((self.kernel.diagonal(a) / 2.0,), a.ids, (a,))
+        return left, Points(left.parts if Y is None else (self.kernel.diagonal(b) / 2.0,), b.ids, (b,))
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        k = self.kernel.tile(A.children[0], B.children[0], out)
+        return arrays.exp(arrays.add(arrays.add(k, -A.parts[0][:, None]), -B.parts[0][None, :]))
+
+    def diagonal(self, A: Points) -> Array:
+        return namespace(A.parts[0]).ones_like(A.parts[0])
+
+    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
+        a, b = A.children[0], B.children[0]
+        M = self.tile(A, B) * W
+        xp = namespace(M)
+        halves = self.kernel.diagonal_vjp(a, xp.sum(M, axis=1)) + self.kernel.diagonal_vjp(b, xp.sum(M, axis=0))
+        return self.kernel.tile_vjp(a, b, M) - 0.5 * halves
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        return np.zeros(self.theta.size)
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        a, b = A.children[0], B.children[0]
+        M = self.tile(A, B) * W
+        half = self.kernel.diagonal_gradient(a, namespace(M).sum(M, axis=1))
+        return self.kernel.tile_gradient(a, b, M) - 0.5 * half
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return 0.0 * self.kernel.diagonal_gradient(A.children[0], w)
+
+    def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        return Exp(self.kernel).frequencies(d, size, rng)
+
+    @property
+    def amplitude(self) -> float:
+        return 1.0 if self.kernel.amplitude >= 0 else 0.0
+
+    def __repr__(self) -> str:
+        return f"exp({self.kernel!r}).normalized()"
+
+
+@kernel
 class Composed(Kernel):
     """A kernel behind any map φ: k(φ(x), φ(z)), written ``k.compose(phi)``.
 
@@ -115,10 +184,20 @@ class Composed(Kernel):
     operands: ClassVar[tuple[str, ...]] = ("kernel",)
     compound: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.phi):
+            raise TypeError(f"Composed: phi must be a function of rows, got {self.phi!r}.")
+
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        a, b = self.kernel.prepare(self.phi(raw_rows(X)), None if Y is None else self.phi(raw_rows(Y)))
-        left = Points((raw_rows(X),), a.ids, (a,))
-        return left, Points(left.parts if Y is None else (raw_rows(Y),), b.ids, (b,))
+        X, Y = raw_rows(X), None if Y is None else raw_rows(Y)
+        a, b = self.kernel.prepare(self.phi(X), None if Y is None else self.phi(Y))
+        for rows, mapped in ((X, a), (X if Y is None else Y, b)):
+            if len(mapped) != rows.shape[0]:
+                raise ValueError(
+                    f"Composed: phi must keep the rows, {rows.shape[0]} of them; it returned {len(mapped)}."
+                )
+        return Points((X,), a.ids, (a,)), Points((X if Y is None else Y,), b.ids, (b,))
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return self.kernel.tile(A.children[0], B.children[0], out)
@@ -168,7 +247,7 @@ class Columns:
 
     def __post_init__(self) -> None:
         columns = tuple(int(c) for c in self.columns)
-        if not columns or min(columns) < 0:
+        if columns != tuple(self.columns) or not columns or min(columns) < 0:
             raise ValueError(f"columns must be positions >= 0, at least one; got {self.columns!r}.")
         object.__setattr__(self, "columns", columns)
 
@@ -234,6 +313,13 @@ class Function(Kernel):
 
     f: Callable[[Any], Any]
     gradient: Callable[[Any], Any] | None = None
+    buffers: ClassVar[int] = 2
+
+    def __post_init__(self) -> None:
+        if not callable(self.f) or not (self.gradient is None or callable(self.gradient)):
+            raise TypeError(
+                f"Function: f and gradient must be functions of rows, got {self.f!r} and {self.gradient!r}."
+            )
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._parts(X)
@@ -245,11 +331,14 @@ class Function(Kernel):
         rows = raw_rows(X)
         values = self.f(rows)
         values = values if hasattr(values, "shape") else np.asarray(values, dtype=np.float64)
+        xp = namespace(values)
+        single = getattr(rows, "dtype", None) == xp.float32
+        values = xp.astype(values, xp.float32 if single else xp.float64)
         if tuple(values.shape) != (rows.shape[0],):
             raise ValueError(
                 f"Function: f must return one number per row, shape {(rows.shape[0],)}; got {tuple(values.shape)}."
             )
-        if not bool(namespace(values).all(namespace(values).isfinite(values))):
+        if not bool(xp.all(xp.isfinite(values))):
             raise ValueError("Function: f returned NaN or infinity; a kernel needs finite values.")
         return values, rows
 

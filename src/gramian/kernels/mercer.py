@@ -69,7 +69,7 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
     X : array-like or sequence, optional
         The objects; needed for a kernel.
     tol : float or None, default=None
-        What rounding may explain; by default n · eps times the largest eigenvalue, with eps that of K's dtype.
+        What rounding may explain; by default n times the precision of an eigenvalue and of an entry of K.
 
     Returns
     -------
@@ -87,23 +87,25 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
     if isinstance(kernel_or_matrix, Kernel):
         if X is None:
             raise ValueError("is_kernel needs X to test a kernel on; pass some objects.")
-        K = _asymmetric_gram(kernel_or_matrix, X)
+        A, B = kernel_or_matrix.prepare(X)
+        K, rounding = np.asarray(kernel_or_matrix.tile(A, B)), kernel_or_matrix.rounding(A)
+    elif X is not None or isinstance(kernel_or_matrix, str) or callable(kernel_or_matrix):
+        raise TypeError(
+            "is_kernel takes a Kernel and X, or a matrix alone; gramian.kernels.resolve makes kernels of names."
+        )
     else:
-        K = np.asarray(Precomputed()(kernel_or_matrix))
+        K, rounding = np.asarray(Precomputed()(kernel_or_matrix)), 0.0
     eps = float(np.finfo(K.dtype).eps)
     K = K.astype(np.float64)
     eigenvalues = scipy.linalg.eigvalsh((K + K.T) / 2.0)
+    noise = eps * float(np.abs(eigenvalues).max()) + rounding * float(np.abs(K.diagonal()).max())
     return MercerReport(
         n=K.shape[0],
         asymmetry=float(np.abs(K - K.T).max()),
         smallest_eigenvalue=float(eigenvalues[0]),
         largest_eigenvalue=float(eigenvalues[-1]),
-        tolerance=tol if tol is not None else K.shape[0] * eps * max(float(np.abs(eigenvalues).max()), 1e-300),
+        tolerance=tol if tol is not None else K.shape[0] * max(noise, 1e-300),
     )
-
-
-def _asymmetric_gram(k: Kernel, X: Any) -> NDArray[Any]:
-    return np.array(k(X))
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,13 +132,13 @@ class MercerBasis:
     eigenvalues: NDArray[np.float64]
     vectors: NDArray[np.float64]
 
-    def __call__(self, Z: Any) -> NDArray[np.float64]:
+    def __call__(self, Z: Any = None) -> NDArray[np.float64]:
         """Evaluate the eigenfunctions anywhere.
 
         Parameters
         ----------
-        Z : array-like of shape (m, d)
-            New objects.
+        Z : array-like of shape (m, d) or None, default=None
+            New objects; ``None`` for the objects themselves, which matters to a kernel with ``White`` in it.
 
         Returns
         -------
@@ -144,6 +146,8 @@ class MercerBasis:
             The values φ_j(z_i).
         """
         n = self.vectors.shape[0]
+        if Z is None:
+            return self.vectors * np.sqrt(n)
         return np.asarray(self.kernel(Z, self.X) @ (self.vectors / (self.eigenvalues * np.sqrt(n))))
 
     def coefficients(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -203,10 +207,11 @@ def mercer(kernel: Kernel, X: Any, k: int | None = None) -> MercerBasis:
     array([0.582, 0.292])
     """
     X = raw_rows(X)
+    X = X.astype(np.float64) if X.dtype == np.float32 else X
     K = np.asarray(kernel(X), dtype=np.float64)
     n = K.shape[0]
     k = n if k is None else k
-    if not 1 <= k <= n:
+    if isinstance(k, bool) or int(k) != k or not 1 <= k <= n:
         raise ValueError(f"k must be between 1 and the number of objects, {n}; got {k}.")
     values, vectors = scipy.linalg.eigh(K, subset_by_index=[n - k, n - 1])
     values, vectors = values[::-1], vectors[:, ::-1]

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramian.kernels.arrays import Array, asarray, is_foreign, is_sparse, matmul, namespace, store
+from gramian.kernels.arrays import Array, asarray, copy, is_foreign, is_sparse, matmul, namespace, store
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.parameters import natural
 from gramian.kernels.points import Points, identities, objects, vectors
@@ -113,6 +113,10 @@ class WordCount(Counts):
 
     lowercase: bool = True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.lowercase, bool):
+            raise TypeError(f"WordCount: lowercase must be True or False, got {self.lowercase!r}.")
+
     def pieces(self, text: str) -> list[str]:
         return re.findall(r"\w+", text.lower() if self.lowercase else text)
 
@@ -163,7 +167,7 @@ class Precomputed(Kernel):
     def diagonal(self, A: Points) -> Array:
         if A.parts[1] is None:
             raise ValueError("k(x, x) is not known: a precomputed k(new, train) does not hold it; pass k(new, new).")
-        return A.parts[1]
+        return copy(A.parts[1])
 
 
 def _diagonal(K: Any) -> Array | None:
@@ -195,7 +199,11 @@ class Callable(Kernel):
 
     f: Fn[[Any, Any], Any]
     vectorized: bool = False
-    operands: ClassVar[tuple[str, ...]] = ()
+    buffers: ClassVar[int] = 4  # a list of Python floats
+
+    def __post_init__(self) -> None:
+        if not callable(self.f):
+            raise TypeError(f"Callable: f must be a function of two objects, got {self.f!r}.")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._rows(X, "X")
@@ -204,7 +212,7 @@ class Callable(Kernel):
         return Points((left,), a), Points((right,), b)
 
     def _rows(self, X: Any, name: str) -> Any:
-        if is_sparse(X) or getattr(X, "ndim", 1) == 2 or self.vectorized:
+        if len(np.shape(X) if isinstance(X, list | tuple) else getattr(X, "shape", ())) == 2 or self.vectorized:
             return vectors(X, kernel=self.name, name=name, sparse=True)
         return objects(X, kernel=self.name, name=name)
 

@@ -68,6 +68,8 @@ def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vecto
         The checked value.
     """
     try:
+        if isinstance(value, str | bytes):
+            raise TypeError
         numbers = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
         raise TypeError(f"{owner}: {name} must be a number, got {value!r}.") from None
@@ -124,5 +126,5 @@ def natural(what: str, value: Any) -> int:
         At least one.
     """
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value).is_integer() or float(value) < 1:
-        raise ValueError(f"{what} must be a natural number, got {value!r}; otherwise it is not a kernel.")
+        raise ValueError(f"{what} must be a natural number, got {value!r}.")
     return int(float(value))

@@ -18,6 +18,7 @@ __all__ = [
     "identities",
     "objects",
     "pair_of_vectors",
+    "put",
     "raw_rows",
     "same_pairs",
     "vectors",
@@ -124,6 +125,34 @@ def _matches(a: NDArray[np.intp], b: NDArray[np.intp]) -> tuple[NDArray[np.intp]
     return rows, order[np.repeat(first, counts) + within]
 
 
+def put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
+    """Write values, one per row of a tile, at some of its entries; in place on a NumPy array.
+
+    Parameters
+    ----------
+    K : array of shape (n, m)
+        The tile.
+    rows, columns : array of int
+        Where.
+    values : array of shape (n,)
+        What belongs to each row.
+
+    Returns
+    -------
+    array of shape (n, m)
+        The tile.
+    """
+    if isinstance(K, np.ndarray):
+        K[rows, columns] = values[rows]
+        return K
+    mask = np.zeros(K.shape, dtype=bool)
+    mask[rows, columns] = True
+    full = np.zeros(K.shape)
+    full[rows, columns] = np.asarray(values)[rows]
+    xp = namespace(K)
+    return xp.where(xp.asarray(mask, device=K.device), asarray(full, K), K)
+
+
 def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Array:
     """Check rows of numbers.
 
@@ -178,8 +207,10 @@ def _foreign(X: Array, kernel: str, name: str) -> Array:
 
 
 def _holds_text(X: Any) -> bool:
-    values = np.asarray(X, dtype=object) if not is_sparse(X) else np.empty(0)
-    return any(isinstance(value, str | bytes) for value in values.ravel()[:1000])
+    if is_sparse(X) or getattr(getattr(X, "dtype", None), "kind", "O") in "fiubc":
+        return False
+    head = X[:100] if hasattr(X, "__getitem__") and hasattr(X, "__len__") else X
+    return any(isinstance(value, str | bytes) for value in np.asarray(head, dtype=object).ravel())
 
 
 def pair_of_vectors(X: Any, Y: Any, *, kernel: str, sparse: bool = False) -> tuple[Array, Array | None]:
@@ -238,7 +269,7 @@ def objects(X: Any, *, kernel: str, name: str = "X", kind: type | None = None) -
     """
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
         raise TypeError(f"{kernel} expects a sequence of objects, got {name} of type {type(X).__name__}; pass a list.")
-    if getattr(X, "ndim", 1) == 2:
+    if len(getattr(X, "shape", ())) == 2:
         X = np.asarray(X)
         if X.shape[1] != 1:
             raise ValueError(f"{kernel} expects one object a row, got {name} with {X.shape[1]} columns; pass one.")
@@ -278,9 +309,16 @@ def anything(X: Any, Y: Any, *, kernel: str) -> tuple[Points, Points]:
     if _is_table(X):
         X, Y = pair_of_vectors(X, Y, kernel=kernel, sparse=True)
     else:
-        X, Y = objects(X, kernel=kernel), None if Y is None else objects(Y, kernel=kernel, name="Y")
+        X, Y = _mixed(X, kernel, "X"), None if Y is None else _mixed(Y, kernel, "Y")
     a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
     return Points((X,), a), Points((X if Y is None else Y,), b)
+
+
+def _mixed(X: Any, kernel: str, name: str) -> NDArray[Any]:
+    """Rows that are no numbers, or not only: objects, or a table of mixed columns."""
+    if len(getattr(X, "shape", ())) == 2:
+        return np.asarray(X, dtype=object)
+    return objects(X, kernel=kernel, name=name)
 
 
 def _is_table(X: Any) -> bool:

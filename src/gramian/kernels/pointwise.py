@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,9 @@ from gramian.kernels.arrays import Array, namespace
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.parameters import FREE, Bounds, natural
 from gramian.kernels.points import Points
+
+if TYPE_CHECKING:
+    from gramian.kernels.maps import NormalizedExp
 
 __all__ = ["Exp", "Pointwise", "PolynomialOf", "Power", "Scaled"]
 
@@ -69,6 +72,19 @@ class Pointwise(Kernel):
             Arrays of the shape of k.
         """
         return {}
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        A, B = super().prepare(X, Y)
+        for side in {id(A.children[0]): A, id(B.children[0]): B}.values():
+            self._check_range(side)
+        return A, B
+
+    def _check_range(self, A: Points) -> None:
+        try:
+            inside = self.kernel.diagonal(A.children[0])
+        except ValueError:  # k(new, train) of a precomputed kernel has no diagonal
+            return
+        arrays.check_range(self, self.apply, inside)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return self.apply(self.kernel.tile(A.children[0], B.children[0], out))
@@ -231,6 +247,18 @@ class Exp(Pointwise):
     @property
     def amplitude(self) -> float:
         return math.exp(self.kernel.amplitude)
+
+    def normalized(self) -> NormalizedExp:  # type: ignore[override]
+        """Return exp(k(x,z) - (k(x,x) + k(z,z))/2), which does not overflow where the exponential would.
+
+        Returns
+        -------
+        Kernel
+            A kernel whose diagonal is one.
+        """
+        from gramian.kernels.maps import NormalizedExp
+
+        return NormalizedExp(self.kernel)
 
     def __repr__(self) -> str:
         return f"exp({self.kernel!r})"

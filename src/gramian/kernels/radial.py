@@ -13,21 +13,23 @@ from gramian.kernels.arrays import (
     Array,
     add,
     asarray,
-    copy,
     exp,
+    log1p,
     maximum,
     multiply,
     namespace,
-    power,
     sqrt,
     through_numpy,
 )
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.distances import cast, lengthscales, pull, rows_for_distances, second_moments
+from gramian.kernels.distances import cast, lengthscales, rows_for_distances
 from gramian.kernels.parameters import FREE, Bounds
-from gramian.kernels.points import Points, identities, pair_of_vectors
+from gramian.kernels.points import Points, identities, pair_of_vectors, put, same_pairs
 
 __all__ = ["RBF", "Matern", "Periodic", "Radial", "RationalQuadratic"]
+
+LARGE_NU = 50.0
+"""From here on Bessel functions overflow, and Debye's expansion is good to 1e-8."""
 
 
 class Radial(Kernel):
@@ -91,19 +93,30 @@ class Radial(Kernel):
     def _weighted(self, A: Points, B: Points, out: Array | None = None) -> Array:
         return A.parts[0].times_squared(B.parts[0], self.weight, out)
 
+    def _settled(self, A: Points, B: Points) -> Array:
+        """The weighted distances for a derivative: an object is at distance zero of itself, and no root shows less."""
+        t = self._weighted(A, B)
+        if not self.smooth and (pairs := same_pairs(A, B)) is not None:
+            t = put(t, *pairs, asarray(np.zeros(len(A)), t))
+        return t
+
+    def rounding(self, A: Points) -> float:
+        loss: float = A.parts[0].loss
+        return max(super().rounding(A), loss if self.smooth else loss**0.5)
+
     def diagonal(self, A: Points) -> Array:
         rows = A.parts[0]
         return asarray(np.ones(len(A)), rows.coordinates, rows.dtype)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        t = self._weighted(A, B)
+        t = self._settled(A, B)
         if isinstance(self.lengthscale, tuple):
-            return {"lengthscale": -2.0 * second_moments(A.parts[0], B.parts[0], self.slope(t) * W)}
+            return {"lengthscale": -2.0 * A.parts[0].second_moments(B.parts[0], self.slope(t) * W)}
         s = t / self.weight
         return {"lengthscale": -2.0 * float(namespace(W).sum(self.slope(t) * W * s))}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        G = pull(A.parts[0], B.parts[0], self.slope(self._weighted(A, B)) * W)
+        G = A.parts[0].pull(B.parts[0], self.slope(self._settled(A, B)) * W)
         scale = asarray(lengthscales(self.name, self.lengthscale, G.shape[1]), G)
         return namespace(G).astype(G * 2.0 / scale, A.parts[0].dtype)
 
@@ -202,7 +215,7 @@ class Matern(Radial):
             return multiply(e, add(u, 1.0))
         if self.nu == 2.5:
             e = exp(-u)
-            return multiply(e, add(multiply(add(copy(u) / 3.0, 1.0), u), 1.0))
+            return multiply(e, add(multiply(add(u / 3.0, 1.0), u), 1.0))
         return through_numpy(lambda v: _matern(v, self.nu), u)
 
     def slope(self, t: Array) -> Array:
@@ -225,21 +238,39 @@ class Matern(Radial):
 
 def _matern(u: NDArray[Any], nu: float) -> NDArray[Any]:
     v = np.asarray(u, dtype=np.float64)
+    if nu >= LARGE_NU:
+        return _matern_expanded(v, nu).astype(u.dtype, copy=False)
+    log_c = (1.0 - nu) * math.log(2.0) - special.gammaln(nu)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        k = np.exp((1.0 - nu) * math.log(2.0) - special.gammaln(nu) + nu * np.log(v) - v) * special.kve(nu, v)
-    # u^ν K_ν(u) loses its limit 2^(ν-1) Γ(ν) to 0 · ∞ near zero.
+        k = np.exp(log_c + nu * np.log(v) - v) * special.kve(nu, v)
+    # u^ν K_ν(u) loses its limit 2^(ν-1) Γ(ν) to 0 · ∞ near zero, long after it is 1 to all digits.
     k[~np.isfinite(k) | (v < 1e-150)] = 1.0
     return np.minimum(k, 1.0, out=k).astype(u.dtype, copy=False)
 
 
+def _matern_expanded(u: NDArray[np.float64], nu: float) -> NDArray[np.float64]:
+    """Debye's expansion of K_ν for large ν, with Stirling's of Γ(ν): what overflows in either cancels on paper."""
+    z2 = (u / nu) ** 2
+    root = np.sqrt(1.0 + z2)
+    over = z2 / (1.0 + root)
+    t = 1.0 / root
+    u1 = (3 * t - 5 * t**3) / 24
+    u2 = (81 * t**2 - 462 * t**4 + 385 * t**6) / 1152
+    u3 = (30375 * t**3 - 369603 * t**5 + 765765 * t**7 - 425425 * t**9) / 414720
+    series = 1.0 - u1 / nu + u2 / nu**2 - u3 / nu**3
+    stirling = -1.0 / (12.0 * nu) + 1.0 / (360.0 * nu**3)
+    return np.minimum(np.exp(nu * (np.log1p(over / 2.0) - over) + stirling) * np.sqrt(t) * series, 1.0)
+
+
 def _matern_slope(u: NDArray[Any], nu: float) -> NDArray[Any]:
+    if nu > 1.0:
+        return _matern(u, nu - 1.0) * (-nu / (2.0 * (nu - 1.0)))
+    # dk/ds = -ν c u^(ν-1) K_(ν-1)(u), c = 2^(1-ν)/Γ(ν): infinite at zero, a kink that counts as flat.
     v = np.asarray(u, dtype=np.float64)
-    # dk/ds = -ν c u^(ν-1) K_(ν-1)(u), c = 2^(1-ν)/Γ(ν); for ν ≤ 1 it is infinite at zero, a kink that counts as flat.
     log_c = (1.0 - nu) * math.log(2.0) - special.gammaln(nu) + math.log(nu)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         slope = -np.exp(log_c + (nu - 1.0) * np.log(v) - v) * special.kve(nu - 1.0, v)
-    limit = -nu / (2.0 * (nu - 1.0)) if nu > 1.0 else 0.0
-    slope[~np.isfinite(slope) | (v == 0.0)] = limit
+    slope[~np.isfinite(slope)] = 0.0
     return slope.astype(u.dtype, copy=False)
 
 
@@ -270,15 +301,20 @@ class RationalQuadratic(Radial):
     parameters: ClassVar[tuple[str, ...]] = ("lengthscale", "alpha")
 
     def profile(self, t: Array) -> Array:
-        return power(add(multiply(maximum(t, 0.0), 0.5 / self.alpha), 1.0), -self.alpha)
+        return exp(multiply(self._logarithm(t), -self.alpha))
 
     def slope(self, t: Array) -> Array:
-        return multiply(power(add(multiply(maximum(t, 0.0), 0.5 / self.alpha), 1.0), -self.alpha - 1.0), -0.5)
+        return multiply(exp(multiply(self._logarithm(t), -self.alpha - 1.0)), -0.5)
+
+    def _logarithm(self, t: Array) -> Array:
+        """log(1 + s/(2α)), which keeps its digits as α grows."""
+        return log1p(multiply(maximum(t, 0.0), 0.5 / self.alpha))
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         xp = namespace(W)
-        b = add(multiply(maximum(self._weighted(A, B), 0.0), 0.5 / self.alpha), 1.0)
-        by_alpha = (1.0 - 1.0 / b - xp.log(b)) * b ** (-self.alpha) * self.alpha
+        x = multiply(maximum(self._weighted(A, B), 0.0), 0.5 / self.alpha)
+        log = xp.log1p(x)
+        by_alpha = (x / (1.0 + x) - log) * xp.exp(-self.alpha * log) * self.alpha
         return super()._derivatives(A, B, W) | {"alpha": float(xp.sum(by_alpha * W))}
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -319,9 +355,12 @@ class Periodic(Radial):
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         X, Y = pair_of_vectors(X, Y, kernel=self.name)
         scale = lengthscales(self.name, self.lengthscale, X.shape[1])
-        # Rows on the circle are never far apart, so a plain mean is centre enough.
-        turns = [None if Z is None else namespace(Z).astype(Z, namespace(Z).float64) / self.period for Z in (X, Y)]
-        circles = [None if t is None else namespace(t).astype(_circle(t), X.dtype) for t in turns]
+        xp = namespace(X)
+        turns = [None if Z is None else xp.astype(Z, xp.float64) / self.period for Z in (X, Y)]
+        # Whole turns change nothing, and many of them would cost the derivative in the period its digits.
+        whole = xp.round(xp.mean(turns[0] if Y is None else turns[1], axis=0))
+        turns = [None if t is None else t - whole for t in turns]
+        circles = [None if t is None else xp.astype(_circle(t), X.dtype) for t in turns]
         both = np.tile(scale, 2) if scale.size > 1 else scale
         left, right = rows_for_distances(circles[0], circles[1], both, self.weight, True)
         a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
@@ -339,7 +378,7 @@ class Periodic(Radial):
         M = self.slope(t) * W
         xp = namespace(M)
         if isinstance(self.lengthscale, tuple):
-            halves = -2.0 * second_moments(A.parts[0], B.parts[0], M)
+            halves = -2.0 * A.parts[0].second_moments(B.parts[0], M)
             by_scale: Any = halves[: len(self.lengthscale)] + halves[len(self.lengthscale) :]
         else:
             by_scale = -2.0 * float(xp.sum(M * s))
@@ -353,7 +392,7 @@ class Periodic(Radial):
     def _turning(self, A: Points, B: Points, M: Array) -> Array:
         """Σ_j M_ij ∂s_ij/∂(turns of x_i): the pull on the circle, along its tangent."""
         xp = namespace(M)
-        G = 2.0 * pull(A.parts[0], B.parts[0], M)
+        G = 2.0 * A.parts[0].pull(B.parts[0], M)
         d = A.parts[1].shape[1]
         scale = asarray(lengthscales(self.name, self.lengthscale, d), G)
         circle = xp.astype(_circle(A.parts[1]), G.dtype)

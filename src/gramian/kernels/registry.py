@@ -11,6 +11,7 @@ from gramian.kernels.maps import Columns
 
 __all__ = ["from_dict", "known_kernels", "nearest"]
 
+MAX_DEPTH = 100
 _NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 
@@ -63,6 +64,21 @@ def from_dict(data: Any) -> Kernel:
     >>> from_dict((2.0 * RBF(0.5)).to_dict())
     2.0 * RBF(0.5)
     """
+    if _depth(data) > MAX_DEPTH:
+        raise ValueError(f"a kernel expression nests more than {MAX_DEPTH} levels deep; the data are damaged.")
+    return _from_dict(data)
+
+
+def _depth(data: Any) -> int:
+    """Nesting of dictionaries, without recursion, as far as it matters."""
+    level, depth = [data], 0
+    while level and depth <= MAX_DEPTH:
+        level = [v for d in level if isinstance(d, dict) for v in d.values() if isinstance(v, dict)]
+        depth += 1
+    return depth
+
+
+def _from_dict(data: Any) -> Kernel:
     if not isinstance(data, dict) or not isinstance(data.get("kernel"), str):
         raise ValueError(f"expected a dictionary with the name of a kernel under 'kernel', got {data!r:.80}.")
     known = known_kernels()
@@ -78,14 +94,17 @@ def from_dict(data: Any) -> Kernel:
     required = {n for n, f in declared.items() if f.default is MISSING and f.default_factory is MISSING}
     if missing := sorted(required - set(given)):
         raise ValueError(f"{data['kernel']} needs {missing}, which the data do not hold.")
-    return cls(**given)
+    try:
+        return cls(**given)
+    except TypeError as error:
+        raise ValueError(f"the data do not describe a kernel: {error}") from error
 
 
 def _value(value: Any) -> Any:
     if isinstance(value, dict):
-        if value.get("map") == "Columns":
+        if value.get("map") == "Columns" and isinstance(value.get("columns"), list):
             return Columns(tuple(value["columns"]))
-        return from_dict(value)
+        return _from_dict(value)
     if isinstance(value, list):
         return tuple(value)
     return _NUMBERS.get(value, value) if isinstance(value, str) else value

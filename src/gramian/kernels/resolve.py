@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable as Fn
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,8 @@ def resolve(
     >>> resolve("rbf", gamma=2.0)
     RBF(0.5)
     """
+    if params and not callable(kernel):
+        raise ValueError(f"kernel_params are arguments of a callable kernel, and kernel is {kernel!r}; leave them out.")
     if isinstance(kernel, Kernel):
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
@@ -127,7 +130,8 @@ def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = Non
 
 def _variance(X: Any) -> float:
     if is_sparse(X):
-        return float(X.multiply(X).mean() - X.mean() ** 2)
+        values = X.astype(np.float64)
+        return float(values.multiply(values).mean() - values.mean() ** 2)
     return float(np.var(np.asarray(X), dtype=np.float64))
 
 
@@ -172,16 +176,15 @@ _NAMED: dict[str, Fn[[Fn[..., float], float, float], Kernel]] = {
 
 
 def _with_params(f: Fn[..., Any], params: dict[str, Any]) -> Fn[[Any, Any], Any]:
-    if not params:
-        return f
-    return lambda x, z: f(x, z, **params)
+    return partial(f, **params) if params else f
 
 
 # ---- scikit-learn's kernel objects --------------------------------------------------------------------------------
 
 
 def _is_sklearn(kernel: Any) -> bool:
-    return type(kernel).__module__ == "sklearn.gaussian_process.kernels" and hasattr(kernel, "theta")
+    """Whether it is one of theirs or inherits from one, without importing their module, which is slow."""
+    return any(cls.__module__ == "sklearn.gaussian_process.kernels" for cls in type(kernel).__mro__)
 
 
 def from_sklearn(kernel: Any, d: int | None = None) -> Kernel:
@@ -225,7 +228,9 @@ def _dot_product(kernel: Any, d: int | None) -> Kernel:
 
 
 def _exp_sine_squared(kernel: Any, d: int | None) -> Kernel:
-    if d is not None and d > 1:
+    if d is None:
+        raise ValueError("ExpSineSquared is a kernel for one input only; pass X, so that this can be checked.")
+    if d > 1:
         raise ValueError(
             f"ExpSineSquared of the Euclidean distance is no kernel for {d} inputs; "
             "use gramian's Periodic, which multiplies one periodic kernel per input."
@@ -236,6 +241,8 @@ def _exp_sine_squared(kernel: Any, d: int | None) -> Kernel:
 
 def _pairwise(kernel: Any, d: int | None) -> Kernel:
     params = dict(kernel.pairwise_kernels_kwargs or {})
+    if callable(kernel.metric):
+        return resolve(kernel.metric, params={"gamma": kernel.gamma, **params})
     known = {name: params.pop(name) for name in ("degree", "coef0") if name in params}
     ours = resolve(kernel.metric, gamma=kernel.gamma, params=params, **known)
     # Only gamma is learned there; here it may be called something else, and run the other way.

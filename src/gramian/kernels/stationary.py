@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 
 from gramian.kernels.arrays import Array, asarray, exp, multiply, namespace, store
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.distances import cast, centred, lengthscales
+from gramian.kernels.distances import Differences, cast, centred, lengthscales
 from gramian.kernels.parameters import FREE, Bounds
 from gramian.kernels.points import Points, anything, full, identities, pair_of_vectors, same_pairs
 
@@ -47,17 +47,17 @@ class Laplace(Kernel):
         X, Y = pair_of_vectors(X, Y, kernel=self.name)
         left, right = centred(X, Y, lengthscales(self.name, self.lengthscale, X.shape[1]))
         a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-        xp = namespace(X)
-        return Points((xp.astype(left, X.dtype),), a), Points((xp.astype(right, X.dtype),), b)
+        return Points((Differences(left, X.dtype),), a), Points((Differences(right, X.dtype),), b)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return exp(multiply(_city_blocks(A.parts[0], B.parts[0], out), -1.0))
+        rows = A.parts[0]
+        return cast(exp(multiply(_city_blocks(rows.coordinates, B.parts[0].coordinates, out), -1.0)), rows.dtype, out)
 
     def diagonal(self, A: Points) -> Array:
-        return asarray(np.ones(len(A)), A.parts[0])
+        return asarray(np.ones(len(A)), A.parts[0].coordinates, A.parts[0].dtype)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        x, z = A.parts[0], B.parts[0]
+        x, z = A.parts[0].coordinates, B.parts[0].coordinates
         xp = namespace(x)
         if isinstance(self.lengthscale, tuple):
             M = self._tile(A, B, None) * W
@@ -67,15 +67,16 @@ class Laplace(Kernel):
         return {"lengthscale": float(xp.sum(xp.exp(-r) * r * W))}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        x, z = A.parts[0], B.parts[0]
+        x, z = A.parts[0].coordinates, B.parts[0].coordinates
         xp = namespace(x)
         M = self._tile(A, B, None) * W
         columns = [xp.sum(M * xp.sign(z[None, :, k] - x[:, None, k]), axis=1)[:, None] for k in range(x.shape[1])]
         G = xp.concat(columns, axis=1)
-        return xp.astype(G / asarray(lengthscales(self.name, self.lengthscale, x.shape[1]), G), x.dtype)
+        return xp.astype(G / asarray(lengthscales(self.name, self.lengthscale, x.shape[1]), G), A.parts[0].dtype)
 
     def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return asarray(np.zeros(A.parts[0].shape), A.parts[0])
+        x = A.parts[0].coordinates
+        return asarray(np.zeros(x.shape), x, A.parts[0].dtype)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.standard_cauchy((size, d)) / lengthscales(self.name, self.lengthscale, d)
@@ -94,7 +95,7 @@ def _city_blocks(x: Array, z: Array, out: Array | None) -> Array:
         return total
     if out is not None and out.dtype == np.float64 and out.flags.c_contiguous:
         return cdist(x, z, "cityblock", out=out)
-    return cast(cdist(x, z, "cityblock"), x.dtype, out)
+    return cdist(x, z, "cityblock")
 
 
 @kernel

@@ -96,8 +96,10 @@ def by_cholesky(
     diagonal = np.diagonal(A).copy()
     x, errors = np.empty(Y.shape), np.empty(Y.shape) if loo else None
     worst: Certificate | None = None
+    factor: Factor | None = None
     for value in np.unique(ridge):
         columns = ridge == value
+        A = A if factor is None else factor.give_back()
         np.fill_diagonal(A, diagonal + value)
         try:
             solution, factor = solve(A, scale * Y[:, columns], tol=tol, clock=clock, tick=tick)
@@ -110,7 +112,6 @@ def by_cholesky(
             errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
         if worst is None or solution.certificate.violation > worst.violation:
             worst = solution.certificate
-        A = factor.give_back()
     if worst is None:
         raise ValueError("Y must have at least one column.")
     return LeastSquares(x, worst, ridge, errors)
@@ -150,7 +151,7 @@ def by_eigenvectors(
     Parameters
     ----------
     gram : Gram
-        K of X with itself, in float64; it and its eigenvectors must fit the memory.
+        K of X with itself, in float64; it, its eigenvectors and LAPACK's workspace take four times its size.
     Y : array of shape (n, k)
         Targets.
     grid : array of shape (g,) or None
@@ -223,7 +224,7 @@ def by_features(
     """
     clock = clock or Clock()
     scale = np.sqrt(weights)[:, None]
-    F, B = scale * F, scale * Y
+    F, B = (F if np.all(weights == 1.0) else scale * F), scale * Y
     path = errors = None
     if ridge is None or loo:
         basis = Eigenbasis.of_features(F)

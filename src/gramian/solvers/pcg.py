@@ -162,7 +162,7 @@ def _checked(gram: Gram, B: Any, ridge: Any, weights: Any) -> tuple[Array, Array
     if B.ndim != 2 or B.shape[0] != n:
         raise ValueError(f"B must have shape ({n}, k), got {B.shape}.")
     ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), B.shape[1:])
-    weights = np.ones(1) if weights is None else np.asarray(weights, dtype=np.float64)
+    weights = np.ones(1) if weights is None or np.all(weights == 1.0) else np.asarray(weights, dtype=np.float64)
     if not np.all(ridge > 0) or not np.all(weights > 0):
         raise ValueError("conjugate gradients need ridge > 0 and weights > 0; leave out rows of weight zero.")
     return B, ridge, np.sqrt(weights)[:, None]
