@@ -150,9 +150,11 @@ class System:
         if not self.rows.size:
             return r / self.mu
         h = self._back(Kr)
-        if h.size <= DIRECT_SIZE and 4 * 8 * h.size**2 <= SHARE * self.space.memory:
+        thin = self.space.low_rank and not self.coupled
+        affordable = h.size <= DIRECT_SIZE and 4 * 8 * h.size**2 <= SHARE * self.space.memory
+        if affordable and not (thin and 2 * self.space.factor.shape[1] <= h.size):
             a = self._direct(h)
-        elif self.space.low_rank and not self.coupled:
+        elif thin:
             a = self._bordered(Woodbury(self._factor(), self.S[self.rows, 0], self.mu).solve, h)
         else:
             a = self._iterate(h, np.sqrt(max(float(np.sum(r * Kr)), 0.0)), clock)
