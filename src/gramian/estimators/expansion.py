@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, validate_data
@@ -22,7 +22,7 @@ from gramian.kernels.points import objects
 from gramian.rkhs import Function
 from gramian.solvers.singular import check_symmetric
 
-__all__ = ["KERNEL", "KernelExpansion", "as_array", "as_before_unless_done", "rows_of", "wide"]
+__all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_array", "as_before_unless_done", "rows_of", "wide"]
 
 KERNEL: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
@@ -36,16 +36,30 @@ KERNEL: dict[str, list[Any]] = {
 }
 """Constraints on the parameters of an estimator with a kernel and a linear system."""
 
+KERNEL_PARAMETERS = ("gamma", "degree", "coef0", "kernel_params")
 DTYPES = [np.float64, np.float32]
 
 
-class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """A regressor that predicts ``Σ_i dual_coef_i k(X_fit_i, x)``."""
+class Expansion:
+    """What a regressor and a classifier share whose values are ``Σ_i dual_coef_i k(X_fit_i, x)``."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    # Parameters, set by the estimator's own constructor, and what a fit leaves behind.
+    kernel: Any
+    gamma: float | None
+    degree: float
+    coef0: float
+    kernel_params: dict[str, Any] | None
+    approximation: Any
+    memory: int | str | None
+    n_jobs: int | None
+    n_features_in_: int
+    kernel_: Kernel
+    X_fit_: Any
+    dual_coef_: NDArray[np.float64]
+    _landmarks: NDArray[np.intp] | None
 
     def __sklearn_tags__(self) -> Any:
-        return kernel_tags(super().__sklearn_tags__(), self.kernel)
+        return kernel_tags(super().__sklearn_tags__(), self.kernel)  # type: ignore[misc]
 
     # ---- what came in -------------------------------------------------------------------------------------------
 
@@ -86,11 +100,37 @@ class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
         check_symmetric(gram)
         return gram
 
+    def _map(self, kernel: Kernel) -> Any:
+        """The approximation, made to approximate this estimator's kernel with this estimator's means."""
+        features = clone(self.approximation)
+        default = type(features)().get_params()
+        given = features.get_params()
+        own = [name for name in ("kernel", *KERNEL_PARAMETERS) if given[name] != default[name]]
+        if own:
+            raise ValueError(
+                f"the kernel is set on {type(self).__name__}; leave {', '.join(own)} of {type(features).__name__} "
+                "at the default."
+            )
+        shared = {name: getattr(self, name) for name in ("memory", "n_jobs", "random_state") if given[name] is None}
+        return features.set_params(kernel=kernel, **shared)
+
     # ---- what goes out ------------------------------------------------------------------------------------------
 
     def _functions(self, kernel: Kernel, X: Any, dual: NDArray[np.float64]) -> list[Function]:
         """One function per target."""
         return [Function(kernel, X, alpha, memory=self.memory, n_jobs=self.n_jobs) for alpha in dual.T]
+
+    def _evaluate(self, X: Any) -> NDArray[Any]:
+        if isinstance(self.kernel_, Precomputed) and hasattr(self, "approximation_"):
+            X = X[:, self._landmarks]
+        K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(K @ self.dual_coef_).astype(K.dtype, copy=False)
+
+
+class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A regressor that predicts ``Σ_i dual_coef_i k(X_fit_i, x)``."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict targets, by tiles of at most ``memory`` bytes.
@@ -107,10 +147,6 @@ class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self._evaluate(self._validated_rows(X))
-
-    def _evaluate(self, X: Any) -> NDArray[Any]:
-        K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
-        return np.asarray(K @ self.dual_coef_).astype(K.dtype, copy=False)
 
 
 def wide(X: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context, clone
+from sklearn.base import _fit_context
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
@@ -16,7 +16,7 @@ from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, as_before_unless_done, rows_of, wide
 from gramian.gram import Gram
 from gramian.gram.tiles import readable
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
 from gramian.progress import Clock, progress
 from gramian.rkhs import Function
 from gramian.solvers import pcg
@@ -25,7 +25,6 @@ from gramian.solvers.least_squares import LeastSquares, by_cholesky, by_eigenvec
 
 __all__ = ["KernelRidge"]
 
-KERNEL_PARAMETERS = ("gamma", "degree", "coef0", "kernel_params")
 EIGEN_MATRICES = 4
 """K, its eigenvectors, and twice as much workspace in LAPACK's divide and conquer."""
 OPTIONAL = ("loo_residuals_", "alphas_", "loo_path_", "approximation_", "_landmarks")
@@ -335,19 +334,6 @@ class KernelRidge(KernelExpansion):
         X, dual = rows_of(p.kernel, p.X, landmarks), features.expansion(found.x)
         return _Fit(found, choice, X, dual, self._functions(p.kernel, X, dual), features, landmarks)
 
-    def _map(self, kernel: Kernel) -> Any:
-        """The approximation, made to approximate this estimator's kernel with this estimator's means."""
-        features = clone(self.approximation)
-        default = type(features)().get_params()
-        given = features.get_params()
-        own = [name for name in ("kernel", *KERNEL_PARAMETERS) if given[name] != default[name]]
-        if own:
-            raise ValueError(
-                f"the kernel is set on KernelRidge; leave {', '.join(own)} of {type(features).__name__} at the default."
-            )
-        shared = {name: getattr(self, name) for name in ("memory", "n_jobs", "random_state") if given[name] is None}
-        return features.set_params(kernel=kernel, **shared)
-
     def _keep(self, ravel: bool, p: _Problem, fit: _Fit) -> None:
         for name in OPTIONAL:
             self.__dict__.pop(name, None)
@@ -364,11 +350,6 @@ class KernelRidge(KernelExpansion):
             self.alphas_, self.loo_path_ = found.grid, found.path.ravel() if ravel else found.path
         if fit.features is not None:
             self.approximation_, self._landmarks = fit.features, fit.landmarks
-
-    def _evaluate(self, X: Any) -> NDArray[Any]:
-        if isinstance(self.kernel_, Precomputed) and hasattr(self, "approximation_"):
-            X = X[:, self._landmarks]
-        return super()._evaluate(X)
 
 
 def _spread(values: NDArray[np.float64], p: _Problem, fill: float) -> NDArray[np.float64]:
