@@ -9,8 +9,11 @@ if TYPE_CHECKING:
     from gramian.estimators.gp import GaussianProcessRegressor
     from gramian.estimators.gpc import GaussianProcessClassifier
     from gramian.estimators.interpolator import KernelInterpolator
+    from gramian.estimators.machine_classifier import KernelMachineClassifier
+    from gramian.estimators.machine_regressor import KernelMachineRegressor
     from gramian.estimators.mixture import GaussianMixture
     from gramian.estimators.mixture_selection import select_components
+    from gramian.estimators.pegasos import PegasosClassifier
     from gramian.estimators.ridge import KernelRidge
     from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
     from gramian.features.nystrom import Nystroem
@@ -24,11 +27,14 @@ __all__ = [
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "KernelInterpolator",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
     "KernelRidge",
     "NuSVC",
     "NuSVR",
     "Nystroem",
     "OneClassSVM",
+    "PegasosClassifier",
     "select_components",
     "svm_path",
 ]
@@ -37,8 +43,11 @@ _PLACES = {
     "estimators.gp": ["GaussianProcessRegressor"],
     "estimators.gpc": ["GaussianProcessClassifier"],
     "estimators.interpolator": ["KernelInterpolator"],
+    "estimators.machine_classifier": ["KernelMachineClassifier"],
+    "estimators.machine_regressor": ["KernelMachineRegressor"],
     "estimators.mixture": ["GaussianMixture"],
     "estimators.mixture_selection": ["select_components"],
+    "estimators.pegasos": ["PegasosClassifier"],
     "estimators.ridge": ["KernelRidge"],
     "estimators.svm": ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "svm_path"],
     "features.nystrom": ["Nystroem"],

@@ -195,7 +195,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.warm_start = warm_start
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the functions.
 
@@ -301,7 +301,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         best = (f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
-    @available_if(_likelihood)  # type: ignore[untyped-decorator]
+    @available_if(_likelihood)
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of every class; only where the loss is a likelihood.
 
@@ -320,7 +320,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         p = self.loss_.probability(f[:, 0] if f.shape[1] == 1 else f)
         return np.asarray(p).astype(f.dtype, copy=False)
 
-    @available_if(_likelihood)  # type: ignore[untyped-decorator]
+    @available_if(_likelihood)
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Return the logarithms of the probabilities.
 

@@ -180,7 +180,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         tags.target_tags.positive_only = self.loss == "poisson" or bool(getattr(self.loss, "positive", False))
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Fit the function.
 

@@ -140,7 +140,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any) -> Self:
         """Fit the functions.
 
@@ -210,7 +210,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         diagonal = np.maximum(gram.diagonal(), np.finfo(np.float64).tiny)
         return {"clock": clock, "max_support": self.max_support, "diagonal": diagonal, "block": block}
 
-    @_fit_context(prefer_skip_nested_validation=True)  # type: ignore[untyped-decorator]
+    @_fit_context(prefer_skip_nested_validation=True)
     def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
         """Take one step for every row of a batch, going on from the batches before.
 
