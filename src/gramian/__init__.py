@@ -1,3 +1,66 @@
 """Kernel machines: one algebra, any loss, every fit with a certificate."""
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gramian.estimators.gp import GaussianProcessRegressor
+    from gramian.estimators.gpc import GaussianProcessClassifier
+    from gramian.estimators.interpolator import KernelInterpolator
+    from gramian.estimators.machine_classifier import KernelMachineClassifier
+    from gramian.estimators.machine_regressor import KernelMachineRegressor
+    from gramian.estimators.mixture import GaussianMixture
+    from gramian.estimators.mixture_selection import select_components
+    from gramian.estimators.pegasos import PegasosClassifier
+    from gramian.estimators.ridge import KernelRidge
+    from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
+    from gramian.features.nystrom import Nystroem
+
 __version__ = "0.1.0"
+
+__all__ = [
+    "SVC",
+    "SVR",
+    "GaussianMixture",
+    "GaussianProcessClassifier",
+    "GaussianProcessRegressor",
+    "KernelInterpolator",
+    "KernelMachineClassifier",
+    "KernelMachineRegressor",
+    "KernelRidge",
+    "NuSVC",
+    "NuSVR",
+    "Nystroem",
+    "OneClassSVM",
+    "PegasosClassifier",
+    "select_components",
+    "svm_path",
+]
+
+_PLACES = {
+    "estimators.gp": ["GaussianProcessRegressor"],
+    "estimators.gpc": ["GaussianProcessClassifier"],
+    "estimators.interpolator": ["KernelInterpolator"],
+    "estimators.machine_classifier": ["KernelMachineClassifier"],
+    "estimators.machine_regressor": ["KernelMachineRegressor"],
+    "estimators.mixture": ["GaussianMixture"],
+    "estimators.mixture_selection": ["select_components"],
+    "estimators.pegasos": ["PegasosClassifier"],
+    "estimators.ridge": ["KernelRidge"],
+    "estimators.svm": ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "svm_path"],
+    "features.nystrom": ["Nystroem"],
+}
+"""Where the public names live; each is imported when it is first asked for, so that none costs those who do not."""
+
+
+def __getattr__(name: str) -> Any:
+    for place, names in _PLACES.items():
+        if name in names:
+            return getattr(import_module(f"gramian.{place}"), name)
+    raise AttributeError(f"module 'gramian' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

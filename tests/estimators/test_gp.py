@@ -18,10 +18,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_info
 
 import reference_gp as reference
 from gramian.estimators.gp import GaussianProcessRegressor
 from gramian.kernels import RBF, Linear, Matern, Precomputed, Sigmoid, Spectrum, White
+from gramian.solvers.posterior import exact_posterior
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning", "ignore::UserWarning")
@@ -326,6 +328,19 @@ def test_training_rows_are_copied_unless_told_otherwise():
     before = kept.predict(Z)
     X[:] = 0.0
     np.testing.assert_array_equal(kept.predict(Z), before)
+
+
+def test_n_jobs_holds_lapack_too(monkeypatch):
+    seen = []
+
+    def watched(*args, **kwargs):
+        seen.append({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+        return exact_posterior(*args, **kwargs)
+
+    monkeypatch.setattr("gramian.estimators.gp.exact_posterior", watched)
+    X, y, _ = data()
+    GaussianProcessRegressor(RBF(1.0), alpha=0.1, optimizer=None, n_jobs=1).fit(X, y)
+    assert seen == [{1}]
 
 
 def test_one_sample():

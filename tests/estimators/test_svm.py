@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
-from gramian.kernels import RBF, Linear, Spectrum
+from gramian.kernels import RBF, Linear, Spectrum, resolve
 from reference_svm import fast_svc_gap, svr_gap
 
 X, y = load_iris(return_X_y=True)
@@ -332,3 +332,21 @@ def test_grid_search_pipeline_and_verbose(capsys):
     assert search.best_score_ > 0.9
     SVC(verbose=True).fit(X, y)
     SVC(kernel=Linear()).fit(X, y)
+
+
+def test_the_functions_behind_the_decision_values():
+    X, y = load_iris(return_X_y=True)
+    three = SVC(decision_function_shape="ovo").fit(X, y)
+    values = np.column_stack([f(X) for f in three.function_]) + three.intercept_
+    np.testing.assert_allclose(values, three.decision_function(X), atol=1e-9)
+    two = SVC().fit(X[:100], y[:100])
+    np.testing.assert_allclose(two.function_(X) + two.intercept_[0], two.decision_function(X), atol=1e-9)
+    alpha = two.dual_coef_[0]
+    K = resolve("rbf", X, gamma=1 / (4 * X[:100].var()))(two.support_vectors_)
+    assert two.function_.norm() == pytest.approx(np.sqrt(alpha @ K @ alpha))
+    for machine in (SVR(), OneClassSVM()):
+        f = machine.fit(X, y).function_
+        direct = machine.predict(X) - machine.intercept_ if isinstance(machine, SVR) else machine.score_samples(X)
+        np.testing.assert_allclose(f(X), direct, atol=1e-9)
+    with pytest.raises(AttributeError, match="function_ needs the support vectors"):
+        _ = SVC(kernel="precomputed").fit(X @ X.T, y).function_

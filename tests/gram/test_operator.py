@@ -192,8 +192,6 @@ def test_every_kernel_keeps_within_the_budget(case, dtype):
     assert peak_of(lambda: G.vjp(W)) <= budget + few
     whole = Gram(case.kernel, X, memory=n * n * 8, n_jobs=1)
     assert peak_of(whole.dense) <= whole.memory * 17 / 16 + few
-    with pytest.raises(MemoryError, match="300 x 300 entries take"):
-        G.rows(slice(None))
 
 
 def test_sparse_rows_keep_within_the_budget(rng):

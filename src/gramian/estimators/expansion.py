@@ -22,7 +22,7 @@ from gramian.kernels.points import objects
 from gramian.rkhs import Function
 from gramian.solvers.singular import check_symmetric
 
-__all__ = ["KERNEL", "KernelExpansion", "as_array", "as_before_unless_done", "rows_of", "wide"]
+__all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_array", "as_before_unless_done", "rows_of", "wide"]
 
 KERNEL: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
@@ -39,13 +39,26 @@ KERNEL: dict[str, list[Any]] = {
 DTYPES = [np.float64, np.float32]
 
 
-class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
-    """A regressor that predicts ``Σ_i dual_coef_i k(X_fit_i, x)``."""
+class Expansion:
+    """What a regressor and a classifier share whose values are ``Σ_i dual_coef_i k(X_fit_i, x)``."""
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+    # Parameters, set by the estimator's own constructor, and what a fit leaves behind.
+    kernel: Any
+    gamma: float | None
+    degree: float
+    coef0: float
+    kernel_params: dict[str, Any] | None
+    approximation: Any
+    memory: int | str | None
+    n_jobs: int | None
+    n_features_in_: int
+    kernel_: Kernel
+    X_fit_: Any
+    dual_coef_: NDArray[np.float64]
+    _landmarks: NDArray[np.intp] | None
 
     def __sklearn_tags__(self) -> Any:
-        return kernel_tags(super().__sklearn_tags__(), self.kernel)
+        return kernel_tags(super().__sklearn_tags__(), self.kernel)  # type: ignore[misc]
 
     # ---- what came in -------------------------------------------------------------------------------------------
 
@@ -91,6 +104,18 @@ class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """One function per target."""
         return [Function(kernel, X, alpha, memory=self.memory, n_jobs=self.n_jobs) for alpha in dual.T]
 
+    def _evaluate(self, X: Any) -> NDArray[Any]:
+        if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
+            X = X[:, self._landmarks]
+        K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(K @ self.dual_coef_).astype(K.dtype, copy=False)
+
+
+class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A regressor that predicts ``Σ_i dual_coef_i k(X_fit_i, x)``."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict targets, by tiles of at most ``memory`` bytes.
 
@@ -106,10 +131,6 @@ class KernelExpansion(MultiOutputMixin, RegressorMixin, BaseEstimator):
         """
         check_is_fitted(self)
         return self._evaluate(self._validated_rows(X))
-
-    def _evaluate(self, X: Any) -> NDArray[Any]:
-        K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
-        return np.asarray(K @ self.dual_coef_).astype(K.dtype, copy=False)
 
 
 def wide(X: Any) -> Any:

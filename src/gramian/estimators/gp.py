@@ -21,7 +21,7 @@ from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_un
 from gramian.estimators.expansion import as_before_unless_done, wide
 from gramian.estimators.gp_maps import approximate, kernel_of
 from gramian.estimators.prior import SCREEN, Part, Prior, checked_rows, learn, location, merged, prior_kernel
-from gramian.gram.tiles import memory_budget, readable, worker_count
+from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
 from gramian.progress import Clock, Tick, progress
 from gramian.rkhs import Function
@@ -229,7 +229,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         GaussianProcessRegressor
             Itself.
         """
-        with as_before_unless_done(self):
+        with as_before_unless_done(self), blas_threads(self.n_jobs):
             return self._fit(X, y, Clock(self.max_time))
 
     def _fit(self, X: Any, y: Any, clock: Clock) -> Self:
@@ -446,7 +446,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
                 "pass the rows and their kernel instead."
             )
         dtype = X.dtype if X.dtype == np.float32 else np.float64
-        outputs = self._predictions(wide(X), return_std, return_cov, return_interval)
+        with blas_threads(self.n_jobs):
+            outputs = self._predictions(wide(X), return_std, return_cov, return_interval)
         outputs = tuple(out.astype(dtype, copy=False) for out in outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
@@ -542,7 +543,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if isinstance(self.posterior_, LandmarkPosterior):
             evidence = partial(CollapsedBound, landmarks=self.posterior_.X)
         evidence = evidence(wide(self.X_train_), Y, noise, memory=self.memory, n_jobs=self.n_jobs)
-        at = evidence(kernel, gradient=eval_gradient)
+        with blas_threads(self.n_jobs):
+            at = evidence(kernel, gradient=eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel
         return (at.value, at.gradient) if eval_gradient else at.value

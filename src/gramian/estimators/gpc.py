@@ -19,6 +19,7 @@ from gramian.estimators.base import COMMON, kernel_tags, warn_unless_converged
 from gramian.estimators.binary_laplace import BinaryLaplaceClassifier
 from gramian.estimators.expansion import as_before_unless_done
 from gramian.estimators.prior import checked_rows
+from gramian.gram.tiles import blas_threads
 
 __all__ = ["GaussianProcessClassifier"]
 
@@ -156,7 +157,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         GaussianProcessClassifier
             Itself.
         """
-        with as_before_unless_done(self):
+        with as_before_unless_done(self), blas_threads(self.n_jobs):
             return self._fit(X, y)
 
     def _fit(self, X: Any, y: Any) -> Self:
@@ -235,7 +236,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
                 "Use one_vs_rest mode instead."
             )
         X = checked_rows(self, X, reset=False)
-        return self._as(X, self.base_estimator_.predict_proba(X))
+        with blas_threads(self.n_jobs):
+            return self._as(X, self.base_estimator_.predict_proba(X))
 
     def latent_mean_and_variance(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return mean and variance of the latent function of two classes.
@@ -257,7 +259,8 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
                 f"classification, received {self.n_classes_} classes."
             )
         X = checked_rows(self, X, reset=False)
-        mean, variance = self.base_estimator_.latent_mean_and_variance(X)
+        with blas_threads(self.n_jobs):
+            mean, variance = self.base_estimator_.latent_mean_and_variance(X)
         return self._as(X, mean), self._as(X, variance)
 
     @staticmethod
@@ -295,7 +298,10 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
                 f"Shape of theta must be either {size} or {size * len(parts)}. Obtained theta with shape {theta.shape}."
             )
         each = np.broadcast_to(theta.reshape(-1, size), (len(parts), size))
-        found = [b.log_marginal_likelihood(t, eval_gradient, clone_kernel) for b, t in zip(parts, each, strict=True)]
+        with blas_threads(self.n_jobs):
+            found = [
+                b.log_marginal_likelihood(t, eval_gradient, clone_kernel) for b, t in zip(parts, each, strict=True)
+            ]
         if not eval_gradient:
             return float(np.mean(found))
         slopes = np.array([slope for _, slope in found]) / len(parts)

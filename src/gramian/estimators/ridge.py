@@ -439,8 +439,6 @@ class KernelRidge(KernelExpansion):
             height = max(memory_budget(self.memory) // (16 * self.coef_.shape[0]), 1)
             parts = [self.approximation_.transform(X[rows]) @ self.coef_ for rows in spans(X.shape[0], height)]
             return np.concatenate(parts).astype(X.dtype, copy=False)
-        if isinstance(self.kernel_, Precomputed) and hasattr(self, "approximation_"):
-            X = X[:, self._landmarks]
         return super()._evaluate(X)
 
 

@@ -126,6 +126,8 @@ class Gram(LinearOperator):
     def rows(self, index: Index, columns: Index | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return some rows of the matrix.
 
+        They are made within ``memory``; that they fit somewhere themselves is for the caller to see to.
+
         Parameters
         ----------
         index : array-like of int or bool, or slice
@@ -160,12 +162,6 @@ class Gram(LinearOperator):
         shape = (len(A), len(B))
         check_out(out, shape)
         if out is None:
-            size = shape[0] * shape[1] * self.dtype.itemsize
-            if size > self.memory:
-                raise MemoryError(
-                    f"{shape[0]:,} x {shape[1]:,} entries take {readable(size)} and memory is {readable(self.memory)}; "
-                    "take fewer rows at a time, raise memory=, or pass out=."
-                )
             out = np.empty(shape, self.dtype)
         workers = self._workers(*shape)
         height = self._panel_height(shape, workers, free=self.memory - out.nbytes)

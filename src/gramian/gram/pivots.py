@@ -172,7 +172,7 @@ def _accept(
 
 def _columns(gram: Gram, index: NDArray[np.intp]) -> NDArray[np.float64]:
     """K[:, index] in float64, as rows of the symmetric K."""
-    return gram.rows(index).astype(np.float64).T
+    return gram.rows(index, out=np.empty((index.size, gram.shape[1]))).T
 
 
 def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0) -> Pivots:

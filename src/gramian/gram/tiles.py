@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -19,6 +19,7 @@ from threadpoolctl import ThreadpoolController
 
 __all__ = [
     "available_memory",
+    "blas_threads",
     "memory_budget",
     "one_blas_thread",
     "readable",
@@ -228,6 +229,22 @@ def one_blas_thread() -> AbstractContextManager[None]:
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+@contextmanager
+def blas_threads(n_jobs: int | None) -> Iterator[None]:
+    """Hold BLAS and LAPACK to as many threads as the user allows, for the length of the block.
+
+    Parameters
+    ----------
+    n_jobs : int or None
+        As in ``worker_count``; ``None`` leaves them as they are.
+    """
+    if n_jobs is None:
+        yield
+        return
+    with _blas().limit(limits=worker_count(n_jobs), user_api="blas"):
+        yield
 
 
 def run(

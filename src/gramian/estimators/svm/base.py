@@ -24,6 +24,7 @@ from gramian.gram import Gram
 from gramian.kernels import Dot, Kernel, Radial, resolve
 from gramian.kernels.arrays import is_sparse
 from gramian.progress import Clock, progress
+from gramian.rkhs import Function
 from gramian.solvers.rowcache import KernelRows, RowCache
 from gramian.solvers.smo import Solution
 
@@ -251,6 +252,29 @@ class SupportVectorMachine(BaseEstimator):
 
     def _linear_weights(self) -> Any:
         return self.dual_coef_ @ self.support_vectors_
+
+    @property
+    def function_(self) -> Any:
+        """The expansion before the bias, as a function in the kernel's space; one for every pair of classes.
+
+        Not there for a precomputed kernel, whose points are not known.
+        """
+        check_is_fitted(self)
+        if is_precomputed(self.kernel):
+            raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not show them")
+        found = [
+            Function(self._kernel, self.support_vectors_, row, memory=self.memory, n_jobs=self.n_jobs)
+            for row in self._expansions()
+        ]
+        if len(found) == 1:
+            return found[0]
+        functions = np.empty(len(found), dtype=object)
+        functions[:] = found
+        return functions
+
+    def _expansions(self) -> NDArray[Any]:
+        """Coefficients of the support vectors, one row per decision value."""
+        return dense(self.dual_coef_)
 
     @property
     def n_support_(self) -> NDArray[np.int32]:

@@ -170,11 +170,25 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         dual = dense(self.dual_coef_)
         if k == 2:
             return np.asarray(self._expand(X, dual[0]) + self.intercept_[0])
-        edges = np.cumsum([0, *self._n_support])
-        parts = [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        parts = self._parts()
         sums = [self._expand(X, dual[:, part].T, part) for part in parts]
         pairs = combinations(range(k), 2)
         return np.column_stack([sums[i][:, j - 1] + sums[j][:, i] for i, j in pairs]) + self.intercept_
+
+    def _parts(self) -> list[slice]:
+        """Where the support vectors of each class stand."""
+        return [slice(int(a), int(b)) for a, b in pairwise(np.cumsum([0, *self._n_support]))]
+
+    def _expansions(self) -> NDArray[Any]:
+        dual = super()._expansions()
+        if len(self.classes_) == 2:
+            return dual
+        parts, rows = self._parts(), []
+        for i, j in combinations(range(len(parts)), 2):
+            row = np.zeros(dual.shape[1])
+            row[parts[i]], row[parts[j]] = dual[j - 1, parts[i]], dual[i, parts[j]]
+            rows.append(row)
+        return np.array(rows)
 
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the decision values.

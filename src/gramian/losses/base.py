@@ -1,0 +1,298 @@
+"""``Loss``: what a machine must know of ℓ(f, y) to minimise it, and what follows from the gradient alone."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Loss", "check_gradient", "missing", "names", "offers", "prox", "resolve"]
+
+Array = NDArray[np.float64]
+
+BISECTIONS = 60
+"""Halvings of a bracket: to rounding, wherever it began."""
+CHECK_POINTS = 64
+"""Points at which a gradient is compared with differences of the value."""
+
+
+class Loss:
+    """A loss ℓ(f, y) of a value f and a target y, convex in f unless ``convex`` says otherwise.
+
+    Methods take arrays of one shape and work entry by entry. A loss may also offer ``curvature(f, y)``, and is then
+    minimised by Newton's method; ``conjugate(u, y)``, and its fits then carry a duality gap; ``prox(v, y, step)``,
+    which is else found from the gradient where the proximal method needs it; ``probability(f)``.
+
+    Attributes
+    ----------
+    convex : bool
+        Whether ℓ is convex in f.
+    coupled : bool
+        Whether f holds one column per class, and ℓ takes a row at a time.
+    task : {"regression", "classification"}
+        What the targets are; margins take labels -1 and +1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.losses import Loss
+    >>> class Fair(Loss):
+    ...     def value(self, f, y):
+    ...         return abs(f - y) - np.log1p(abs(f - y))
+    ...
+    ...     def gradient(self, f, y):
+    ...         return (f - y) / (1 + abs(f - y))
+    >>> Fair().gradient(np.array([1.0]), np.array([0.0]))
+    array([0.5])
+    """
+
+    convex: ClassVar[bool] = True
+    coupled: ClassVar[bool] = False
+    task: ClassVar[str] = "regression"
+
+    def value(self, f: Array, y: Array) -> Array:
+        """Return ℓ(f, y).
+
+        Parameters
+        ----------
+        f : array
+            Values.
+        y : array
+            Targets.
+
+        Returns
+        -------
+        array
+            Of the same shape.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define value(f, y).")
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        """Return ∂ℓ/∂f, or one subgradient at a kink.
+
+        Parameters
+        ----------
+        f : array
+            Values.
+        y : array
+            Targets.
+
+        Returns
+        -------
+        array
+            Of the same shape.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define gradient(f, y).")
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        """Return the interval of the u at which the conjugate is finite.
+
+        Parameters
+        ----------
+        y : array
+            Targets.
+
+        Returns
+        -------
+        tuple of array
+            Lower and upper ends; all real numbers unless a loss knows better.
+        """
+        return np.full(np.shape(y), -np.inf), np.full(np.shape(y), np.inf)
+
+    def inverse_link(self, f: Array) -> Array:
+        """Return the prediction that a fitted value stands for.
+
+        Parameters
+        ----------
+        f : array
+            Fitted values.
+
+        Returns
+        -------
+        array
+            f itself for most losses.
+        """
+        return f
+
+    def check_targets(self, y: Array) -> None:
+        """Raise ``ValueError`` where a target is none of this loss.
+
+        Parameters
+        ----------
+        y : array
+            Targets.
+        """
+
+
+def prox(loss: Any, v: Array, y: Array, step: Array | float) -> Array:
+    """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``, for a convex ℓ.
+
+    The loss's own ``prox`` where it offers one. Else the root of ``z - v + step ℓ'(z)``, which grows with z and lies
+    between v and ``v - step ℓ'(v)``, by bisection.
+
+    Parameters
+    ----------
+    loss : object
+        With ``prox``, or with ``gradient``.
+    v : array
+        Where from.
+    y : array
+        Targets.
+    step : float or array
+        How far.
+
+    Returns
+    -------
+    array
+        Of the shape of v.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.losses import Absolute, prox
+    >>> prox(Absolute(), np.array([2.0]), np.array([0.0]), 0.5)
+    array([1.5])
+    """
+    if offers(loss, "prox"):
+        return np.asarray(loss.prox(v, y, step))
+    other = v - step * loss.gradient(v, y)
+    low, high = np.minimum(v, other), np.maximum(v, other)
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        above = middle - v + step * loss.gradient(middle, y) > 0
+        low, high = np.where(above, low, middle), np.where(above, middle, high)
+    return np.asarray(0.5 * (low + high))
+
+
+# ---- by name, and by what it offers -----------------------------------------------------------------------------
+
+
+def _classes(parent: type[Loss]) -> Iterable[type[Loss]]:
+    for child in parent.__subclasses__():
+        if child.__module__.startswith("gramian.") and not child.__name__.startswith("_"):
+            yield child
+        yield from _classes(child)
+
+
+def names() -> dict[str, type[Loss]]:
+    """Return the losses that have a name.
+
+    Returns
+    -------
+    dict
+        Names such as ``"squared_hinge"``, and the classes.
+
+    Examples
+    --------
+    >>> from gramian.losses import names
+    >>> names()["squared_hinge"].__name__
+    'SquaredHinge'
+    """
+    return {re.sub(r"(?<!^)(?=[A-Z])", "_", c.__name__).lower(): c for c in _classes(Loss)}
+
+
+def resolve(loss: Any) -> Any:
+    """Return a loss from its name, or the object itself where it has a value and a gradient.
+
+    Parameters
+    ----------
+    loss : str or object
+        What the user passed.
+
+    Returns
+    -------
+    object
+        A loss.
+
+    Examples
+    --------
+    >>> from gramian.losses import resolve
+    >>> resolve("huber")
+    Huber(delta=1.0)
+    """
+    if isinstance(loss, str):
+        known = names()
+        if loss not in known:
+            near = difflib.get_close_matches(loss, known, n=1, cutoff=0.4)
+            hint = f"did you mean {near[0]!r}? " if near else ""
+            raise ValueError(f"loss={loss!r} is not known; {hint}There are: {', '.join(sorted(known))}.")
+        return known[loss]()
+    lacking = missing(loss, ("value", "gradient"))
+    if isinstance(loss, type) or lacking:
+        what = f"the class {loss.__name__}: pass an instance" if isinstance(loss, type) else repr(loss)
+        need = "" if isinstance(loss, type) else f", which lacks {' and '.join(lacking)}"
+        raise TypeError(f"loss must be a name or an object with value(f, y) and gradient(f, y); got {what}{need}.")
+    return loss
+
+
+def offers(loss: Any, piece: str) -> bool:
+    """Tell whether a loss has a method.
+
+    Parameters
+    ----------
+    loss : object
+        The loss.
+    piece : str
+        Name of the method.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    return callable(getattr(loss, piece, None))
+
+
+def missing(loss: Any, pieces: Iterable[str]) -> list[str]:
+    """Return what a loss lacks of what is needed.
+
+    Parameters
+    ----------
+    loss : object
+        The loss.
+    pieces : iterable of str
+        Names of methods.
+
+    Returns
+    -------
+    list of str
+        Those that it has not.
+    """
+    return [piece for piece in pieces if not offers(loss, piece)]
+
+
+def check_gradient(loss: Any, y: Array) -> None:
+    """Raise ``ValueError`` where a loss's gradient is not the slope of its value.
+
+    Parameters
+    ----------
+    loss : object
+        Entry by entry, with ``value`` and ``gradient``.
+    y : array of shape (n,)
+        Targets.
+    """
+    rng = np.random.RandomState(0)
+    y = y[rng.randint(y.size, size=CHECK_POINTS)].astype(np.float64)
+    scale = max(float(np.abs(y).max()), 1.0)
+    f = np.clip(y + scale * rng.standard_normal(y.shape), -5.0 * scale, 5.0 * scale)
+    step = 1e-5 * scale
+    slope = (np.asarray(loss.value(f + step, y)) - loss.value(f - step, y)) / (2 * step)
+    given = np.asarray(loss.gradient(f, y), dtype=np.float64)
+    if given.shape != f.shape or slope.shape != f.shape:
+        raise ValueError(
+            f"{type(loss).__name__}: value and gradient must work entry by entry; for f of shape {f.shape} they "
+            f"returned shapes {slope.shape} and {given.shape}."
+        )
+    wrong = ~(np.abs(slope - given) <= 1e-3 * (1.0 + np.abs(slope) + np.abs(given)))
+    # A kink lies between f - step and f + step now and then; an error is everywhere.
+    if wrong.mean() > 0.1:
+        i = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"{type(loss).__name__}: gradient disagrees with value at {wrong.sum()} of {f.size} points; at "
+            f"f={f[i]:.4g}, y={y[i]:.4g} gradient returns {given[i]:.4g}, differences of value give {slope[i]:.4g}. "
+            "Correct one of them."
+        )

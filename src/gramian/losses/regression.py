@@ -1,0 +1,409 @@
+"""Losses of real targets: squared, absolute, Huber, quantile, ε-insensitive, and Poisson counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import xlogy
+
+from gramian.losses.base import Loss
+
+__all__ = ["Absolute", "EpsilonInsensitive", "Huber", "Poisson", "Quantile", "Squared"]
+
+Array = NDArray[np.float64]
+
+
+def _inside(u: Array, low: Array | float, high: Array | float, value: Array) -> Array:
+    """A conjugate: its value within the domain, infinity outside; rounding at the ends is forgiven."""
+    slack = 1e-9 * (1.0 + np.abs(u))
+    return np.where((u >= low - slack) & (u <= high + slack), value, np.inf)
+
+
+@dataclass(frozen=True)
+class Squared(Loss):
+    """``(f - y)² / 2``: the mean.
+
+    Examples
+    --------
+    >>> from gramian.losses import Squared
+    >>> Squared().value(3.0, 1.0)
+    2.0
+    """
+
+    def value(self, f: Array, y: Array) -> Array:
+        return 0.5 * (f - y) ** 2
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return f - y
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        """Return ∂²ℓ/∂f², which is one.
+
+        Parameters
+        ----------
+        f, y : array
+            Values and targets.
+
+        Returns
+        -------
+        array
+            Ones.
+        """
+        return np.ones(np.shape(f))
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``sup_f u f - ℓ(f, y) = u y + u² / 2``.
+
+        Parameters
+        ----------
+        u, y : array
+            Slopes and targets.
+
+        Returns
+        -------
+        array
+            The values.
+        """
+        return u * y + 0.5 * u**2
+
+
+@dataclass(frozen=True)
+class Absolute(Loss):
+    """``|f - y|``: the median.
+
+    Examples
+    --------
+    >>> from gramian.losses import Absolute
+    >>> float(Absolute().value(3.0, 1.0))
+    2.0
+    """
+
+    def value(self, f: Array, y: Array) -> Array:
+        return np.abs(f - y)
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return np.sign(f - y)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return -np.ones(np.shape(y)), np.ones(np.shape(y))
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``u y`` on [-1, 1], infinity elsewhere.
+
+        Parameters
+        ----------
+        u, y : array
+            Slopes and targets.
+
+        Returns
+        -------
+        array
+            The values.
+        """
+        return _inside(u, -1.0, 1.0, u * y)
+
+    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
+        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
+
+        Parameters
+        ----------
+        v : array
+            Where from.
+        y : array
+            Targets.
+        step : float or array
+            How far.
+
+        Returns
+        -------
+        array
+            Of the shape of v.
+        """
+        r = v - y
+        return y + np.sign(r) * np.maximum(np.abs(r) - step, 0.0)
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """``r² / 2`` for |r| <= delta, ``delta |r| - delta² / 2`` beyond; r = f - y.
+
+    Parameters
+    ----------
+    delta : float, default=1.0
+        Residual beyond which a target counts as an outlier, > 0; in units of y.
+
+    Examples
+    --------
+    >>> from gramian.losses import Huber
+    >>> float(Huber(delta=1.0).value(3.0, 0.0))
+    2.5
+    """
+
+    delta: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.delta) and self.delta > 0):
+            raise ValueError(f"delta must be a number > 0, got {self.delta!r}.")
+
+    def value(self, f: Array, y: Array) -> Array:
+        r = np.abs(f - y)
+        return np.where(r <= self.delta, 0.5 * r**2, self.delta * (r - 0.5 * self.delta))
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return np.clip(f - y, -self.delta, self.delta)
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        """Return one where |f - y| <= delta, zero beyond.
+
+        Parameters
+        ----------
+        f, y : array
+            Values and targets.
+
+        Returns
+        -------
+        array
+            Zeros and ones.
+        """
+        return (np.abs(f - y) <= self.delta).astype(np.float64)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return np.full(np.shape(y), -self.delta), np.full(np.shape(y), self.delta)
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``u y + u² / 2`` on [-delta, delta], infinity elsewhere.
+
+        Parameters
+        ----------
+        u, y : array
+            Slopes and targets.
+
+        Returns
+        -------
+        array
+            The values.
+        """
+        return _inside(u, -self.delta, self.delta, u * y + 0.5 * u**2)
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """``q (y - f)`` where f < y, ``(1 - q) (f - y)`` where f > y: the q-quantile.
+
+    Parameters
+    ----------
+    q : float or sequence of float, default=0.5
+        Between 0 and 1. Several are fitted together, one column of predictions each.
+    non_crossing : bool, default=False
+        Whether the predictions of several quantiles are put in order at every point, which never raises the loss
+        (Chernozhukov, Fernández-Val and Galichon, 2010).
+
+    Examples
+    --------
+    >>> from gramian.losses import Quantile
+    >>> float(Quantile(0.9).value(0.0, 1.0))
+    0.9
+    """
+
+    q: Any = 0.5
+    non_crossing: bool = False
+
+    def __post_init__(self) -> None:
+        q = np.asarray(self.q, dtype=np.float64)
+        if q.ndim > 1 or q.size == 0 or not np.all((q > 0) & (q < 1)):
+            raise ValueError(f"q must be a number between 0 and 1, or a list of such, got {self.q!r}.")
+        if q.ndim == 1 and np.any(np.diff(q) <= 0):
+            raise ValueError(f"quantiles must increase, got q={self.q!r}.")
+        object.__setattr__(self, "q", float(q) if q.ndim == 0 else tuple(q.tolist()))
+
+    @property
+    def parts(self) -> tuple[Loss, ...]:
+        """One loss per quantile."""
+        return tuple(Quantile(q) for q in self.q) if isinstance(self.q, tuple) else (self,)
+
+    def value(self, f: Array, y: Array) -> Array:
+        r = y - f
+        return np.maximum(self._q * r, (self._q - 1.0) * r)
+
+    @property
+    def _q(self) -> Any:
+        return np.asarray(self.q)
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return np.where(f < y, -self._q, 1.0 - self._q) * (f != y)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return np.zeros(np.shape(y)) - self._q, np.zeros(np.shape(y)) + 1.0 - self._q
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``u y`` on [-q, 1 - q], infinity elsewhere.
+
+        Parameters
+        ----------
+        u, y : array
+            Slopes and targets.
+
+        Returns
+        -------
+        array
+            The values.
+        """
+        return _inside(u, -self._q, 1.0 - self._q, u * y)
+
+    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
+        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
+
+        Parameters
+        ----------
+        v : array
+            Where from.
+        y : array
+            Targets.
+        step : float or array
+            How far.
+
+        Returns
+        -------
+        array
+            Of the shape of v.
+        """
+        return y + np.maximum(v - y - step * (1.0 - self._q), 0.0) + np.minimum(v - y + step * self._q, 0.0)
+
+    def inverse_link(self, f: Array) -> Array:
+        return np.sort(f, axis=-1) if self.non_crossing and isinstance(self.q, tuple) else f
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Loss):
+    """``max(0, |f - y| - epsilon)``: support vector regression.
+
+    Parameters
+    ----------
+    epsilon : float, default=0.1
+        Half the width of the tube within which nothing is lost, >= 0; in units of y.
+
+    Examples
+    --------
+    >>> from gramian.losses import EpsilonInsensitive
+    >>> float(EpsilonInsensitive(0.5).value(2.0, 0.0))
+    1.5
+    """
+
+    epsilon: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
+            raise ValueError(f"epsilon must be a number >= 0, got {self.epsilon!r}.")
+
+    def value(self, f: Array, y: Array) -> Array:
+        return np.maximum(np.abs(f - y) - self.epsilon, 0.0)
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return np.sign(f - y) * (np.abs(f - y) > self.epsilon)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return -np.ones(np.shape(y)), np.ones(np.shape(y))
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``u y + epsilon |u|`` on [-1, 1], infinity elsewhere.
+
+        Parameters
+        ----------
+        u, y : array
+            Slopes and targets.
+
+        Returns
+        -------
+        array
+            The values.
+        """
+        return _inside(u, -1.0, 1.0, u * y + self.epsilon * np.abs(u))
+
+    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
+        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
+
+        Parameters
+        ----------
+        v : array
+            Where from.
+        y : array
+            Targets.
+        step : float or array
+            How far.
+
+        Returns
+        -------
+        array
+            Of the shape of v.
+        """
+        r = v - y
+        excess = np.clip(np.abs(r) - self.epsilon, 0.0, step)
+        return v - np.sign(r) * excess
+
+
+@dataclass(frozen=True)
+class Poisson(Loss):
+    """``exp(f) - y f + y log y - y``: half the deviance of counts y with mean exp(f).
+
+    Examples
+    --------
+    >>> from gramian.losses import Poisson
+    >>> round(float(Poisson().value(0.0, 1.0)), 12)
+    0.0
+    """
+
+    positive: ClassVar[bool] = True
+
+    def value(self, f: Array, y: Array) -> Array:
+        return np.exp(np.minimum(f, 700.0)) - y * f + xlogy(y, y) - y
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        return np.exp(np.minimum(f, 700.0)) - y
+
+    def curvature(self, f: Array, y: Array) -> Array:
+        """Return exp(f).
+
+        Parameters
+        ----------
+        f, y : array
+            Values and targets.
+
+        Returns
+        -------
+        array
+            The second derivatives.
+        """
+        return np.exp(np.minimum(f, 700.0))
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return -np.asarray(y, dtype=np.float64), np.full(np.shape(y), np.inf)
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``s log s - s - (y log y - y)`` with s = u + y >= 0, infinity elsewhere.
+
+        Parameters
+        ----------
+        u, y : array
+            Slopes and targets.
+
+        Returns
+        -------
+        array
+            The values.
+        """
+        s = np.maximum(u + y, 0.0)
+        return _inside(u, -y, np.inf, xlogy(s, s) - s - xlogy(y, y) + y)
+
+    def inverse_link(self, f: Array) -> Array:
+        return np.exp(np.minimum(f, 700.0))
+
+    def check_targets(self, y: Array) -> None:
+        if np.any(y < 0):
+            raise ValueError(
+                f"Poisson takes counts >= 0, got {float(np.min(y)):.4g}; remove such rows or use another loss."
+            )
+        if not np.any(y > 0):
+            raise ValueError("Poisson needs at least one count > 0: the mean of zeros has no logarithm.")

@@ -1,0 +1,32 @@
+"""KernelMachineRegressor and KernelMachineClassifier under scikit-learn's checks, none expected to fail."""
+
+from __future__ import annotations
+
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramian.estimators.machine_classifier import KernelMachineClassifier
+from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.estimators.pegasos import PegasosClassifier
+from gramian.features.nystrom import Nystroem
+
+
+@pytest.mark.filterwarnings("ignore:n_components = 100 is more than")
+@parametrize_with_checks(
+    [
+        KernelMachineRegressor(),
+        KernelMachineRegressor("absolute"),
+        KernelMachineRegressor("squared", penalty="norm", approximation=Nystroem(selection="uniform")),
+        KernelMachineClassifier(),
+        KernelMachineClassifier("hinge"),
+        KernelMachineClassifier("squared_hinge", kernel="precomputed", lam=1.0),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.filterwarnings("ignore:.*NOT converged:sklearn.exceptions.ConvergenceWarning")
+@parametrize_with_checks([PegasosClassifier(), PegasosClassifier(max_support=40, n_iter=10_000)])
+def test_scikit_learn_contract_of_pegasos(estimator, check):
+    check(estimator)

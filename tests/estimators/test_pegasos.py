@@ -1,0 +1,85 @@
+"""PegasosClassifier: the item's plain loop, the objective of the SVM without a constant, budgets, streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
+
+from gramian.estimators.pegasos import PegasosClassifier
+from gramian.kernels import RBF
+from gramian.solvers.pegasos import Counts, descend
+from reference_machine import hinge_dual, hinge_objective
+
+
+@pytest.fixture(scope="module")
+def moons():
+    X, y = make_moons(150, noise=0.2, random_state=0)
+    return X, 2.0 * y - 1.0
+
+
+def test_the_compiled_loop_is_the_plain_one(rng, moons):
+    X, y = moons
+    K, lam, order = RBF(0.5)(X), 1e-2, rng.integers(0, 150, 700)
+    beta, total = np.zeros(150), np.zeros(150)
+    for t, i in enumerate(order, start=1):
+        alpha = beta / (lam * (t - 1)) if t > 1 else beta
+        if y[i] * (K[i] @ alpha) < 1:
+            beta[i] += y[i]
+        total += t * beta / (lam * t)
+    counts = descend(K.__getitem__, y, np.zeros(150), Counts(np.zeros(150), np.zeros(150)), order, lam, block=64)
+    np.testing.assert_array_equal(counts.beta, beta)
+    np.testing.assert_allclose(counts.average(lam), total / (700 * 701 / 2))
+
+
+def test_converges_to_the_svm_without_a_constant(moons, monkeypatch):
+    X, y = moons
+    K, lam = RBF(0.5)(X), 1e-2
+    least = hinge_objective(K, y, hinge_dual(K, y, lam), lam)
+    model = PegasosClassifier(RBF(0.5), lam=lam, tol=1e-3, random_state=0).fit(X, y)
+    certificate = model.certificate_
+    assert certificate.dual <= least <= certificate.primal
+    assert certificate.gap <= 1e-3
+    assert certificate.primal == pytest.approx(least, rel=1e-3)
+    monkeypatch.setattr("gramian.gram.Gram.fits", False)
+    by_blocks = PegasosClassifier(RBF(0.5), lam=lam, tol=1e-3, random_state=0).fit(X, y)
+    np.testing.assert_allclose(by_blocks.decision_function(X), model.decision_function(X))
+
+
+def test_a_budget_is_kept_and_its_price_reported(moons):
+    X, y = moons
+    with pytest.warns(ConvergenceWarning, match="tol=1e-02 not met"):
+        model = PegasosClassifier(gamma=2.0, lam=1e-2, max_support=15, n_iter=20_000, random_state=0).fit(X, y)
+    assert model.X_fit_.shape[0] <= 15
+    assert model.score(X, y) > 0.9
+
+
+def test_a_stream(moons):
+    X, y = moons
+    model = PegasosClassifier(gamma=2.0, lam=1e-2, max_support=60, random_state=0)
+    for _ in range(20):
+        for part in np.array_split(np.arange(150), 5):
+            model.partial_fit(X[part], y[part], classes=[-1.0, 1.0])
+    assert model.n_iter_ == 20 * 150
+    assert model.X_fit_.shape[0] <= 60
+    assert model.score(X, y) > 0.9
+    assert model.certificate_.kind == "stationary"
+    with pytest.raises(ValueError, match="not in classes"):
+        model.partial_fit(X[:2], [3.0, 1.0])
+    with pytest.raises(ValueError, match="needs rows, not a Gram matrix"):
+        PegasosClassifier("precomputed").partial_fit(np.eye(2), [0, 1], classes=[0, 1])
+
+
+def test_several_classes_and_sparse_streams():
+    X, y = load_iris(return_X_y=True)
+    model = PegasosClassifier(lam=1e-2, tol=5e-2, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.decision_function(X).shape == (150, 3)
+    stream = PegasosClassifier(lam=1e-2, random_state=0)
+    for _ in range(10):
+        stream.partial_fit(sp.csr_array(X), y, classes=[0, 1, 2])
+    assert stream.score(sp.csr_array(X), y) > 0.8
+    with pytest.raises(ValueError, match="at least two classes"):
+        model.fit(X, np.zeros(150))
