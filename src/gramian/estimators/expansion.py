@@ -121,7 +121,7 @@ class Expansion:
         return [Function(kernel, X, alpha, memory=self.memory, n_jobs=self.n_jobs) for alpha in dual.T]
 
     def _evaluate(self, X: Any) -> NDArray[Any]:
-        if isinstance(self.kernel_, Precomputed) and hasattr(self, "approximation_"):
+        if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
             X = X[:, self._landmarks]
         K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
         return np.asarray(K @ self.dual_coef_).astype(K.dtype, copy=False)
