@@ -13,28 +13,35 @@ if TYPE_CHECKING:
     from gramian.estimators.machine_regressor import KernelMachineRegressor
     from gramian.estimators.mixture import GaussianMixture
     from gramian.estimators.mixture_selection import select_components
+    from gramian.estimators.pca import KernelPCA
     from gramian.estimators.pegasos import PegasosClassifier
     from gramian.estimators.ridge import KernelRidge
     from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
+    from gramian.features.fourier import FourierFeatures, RBFSampler
     from gramian.features.nystrom import Nystroem
+    from gramian.features.polynomial import PolynomialMap
 
 __version__ = "0.1.0"
 
 __all__ = [
     "SVC",
     "SVR",
+    "FourierFeatures",
     "GaussianMixture",
     "GaussianProcessClassifier",
     "GaussianProcessRegressor",
     "KernelInterpolator",
     "KernelMachineClassifier",
     "KernelMachineRegressor",
+    "KernelPCA",
     "KernelRidge",
     "NuSVC",
     "NuSVR",
     "Nystroem",
     "OneClassSVM",
     "PegasosClassifier",
+    "PolynomialMap",
+    "RBFSampler",
     "select_components",
     "svm_path",
 ]
@@ -47,10 +54,13 @@ _PLACES = {
     "estimators.machine_regressor": ["KernelMachineRegressor"],
     "estimators.mixture": ["GaussianMixture"],
     "estimators.mixture_selection": ["select_components"],
+    "estimators.pca": ["KernelPCA"],
     "estimators.pegasos": ["PegasosClassifier"],
     "estimators.ridge": ["KernelRidge"],
     "estimators.svm": ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "svm_path"],
+    "features.fourier": ["FourierFeatures", "RBFSampler"],
     "features.nystrom": ["Nystroem"],
+    "features.polynomial": ["PolynomialMap"],
 }
 """Where the public names live; each is imported when it is first asked for, so that none costs those who do not."""
 

@@ -255,10 +255,7 @@ class SupportVectorMachine(BaseEstimator):
 
     @property
     def function_(self) -> Any:
-        """The expansion before the bias, as a function in the kernel's space; one for every pair of classes.
-
-        Not there for a precomputed kernel, whose points are not known.
-        """
+        """The expansion before the bias, as a function in the kernel's space; one for every pair of classes."""
         check_is_fitted(self)
         if is_precomputed(self.kernel):
             raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not show them")
