@@ -131,8 +131,15 @@ def test_rows_whose_distances_overflow_are_refused():
     for k in (gk.RBF(1.0), gk.Matern(1.0, nu=0.8)):
         with pytest.raises(ValueError, match="squared distances overflow"):
             k([[0.0]], [[1e160]])
-    with pytest.raises(ValueError, match="sparse rows are up to 1e"):
-        gk.RBF(1.0)(sp.csr_array([[1e8], [1e8 + 0.5]]))
+    wide = sp.csr_array(([1e8, 1e8 + 0.5], ([0, 1], [0, 0])), shape=(2, 10_000))
+    with pytest.raises(ValueError, match=r"sparse rows are up to 1e.*scale the columns"):
+        gk.RBF(1.0)(wide)
+
+
+def test_sparse_rows_far_from_the_origin_keep_their_digits():
+    X = np.column_stack([1e8 + 0.5 * np.arange(6), np.arange(6) % 2])
+    for k in (gk.RBF(1.0), gk.Matern(1.0, nu=0.5)):
+        np.testing.assert_allclose(k(sp.csr_array(X)), k(X), atol=1e-12)
 
 
 def test_the_normalised_exponential_does_not_overflow(rng):

@@ -32,8 +32,10 @@ EPS = {name: float(np.finfo(name).eps) for name in ("float32", "float64")}
 # What a squared distance may lose to cancellation, in units of lengthscale², before a slower way is taken. A kernel
 # that is smooth at zero passes that on as it is; a rough one (Matérn below 1) as its square root.
 LOSS = {"smooth": {"float32": 1e-4, "float64": 1e-11}, "rough": {"float32": 1e-9, "float64": 1e-11}}
-SPARSE_LOSS = 1e-6
-"""Sparse rows have one way only; what they may lose before it is refused."""
+SPARSE_LOSS = 1e-8
+"""What sparse rows may lose before the rows of a tile are filled and their differences taken."""
+SPARSE_COLUMNS = 4096
+"""Columns up to which the rows of a tile may be filled."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,6 +212,8 @@ class Differences:
 class SparseRows:
     """CSR rows with their squared norms, always in float64: centring would fill them.
 
+    Where the spread of the data would cost digits, the rows of a tile are filled and their differences taken.
+
     Parameters
     ----------
     coordinates : CSR of shape (n, d)
@@ -247,6 +251,9 @@ class SparseRows:
         array of shape (n, m)
             The weighted squared distances.
         """
+        if self.loss > SPARSE_LOSS:
+            filled = cdist(self.coordinates.toarray(), other.coordinates.toarray(), "sqeuclidean")
+            return multiply(filled, weight)
         t = multiply(matmul(self.coordinates, other.coordinates.T), -2.0)
         t = add(add(t, self.norms[:, None]), other.norms[None, :])
         return multiply(np.maximum(t, 0.0, out=t), weight)
@@ -361,10 +368,10 @@ def rows_for_distances(
         left = _sparse_rows(X, scale)
         right = left if Y is None else _sparse_rows(Y, scale)
         spread = max(float(rows.norms.max(initial=0.0)) for rows in (left, right))
-        if not EPS["float64"] * spread <= SPARSE_LOSS:
+        if not EPS["float64"] * spread <= SPARSE_LOSS and X.shape[1] > SPARSE_COLUMNS:
             raise ValueError(
-                f"sparse rows are up to {spread**0.5:.2g} lengthscales from the origin, where their distances lose all "
-                "digits, and centring would fill them; scale the columns, or pass X.toarray()."
+                f"sparse rows are up to {spread**0.5:.2g} lengthscales from the origin, where their distances lose "
+                f"digits, and with {X.shape[1]} columns they cannot be filled; scale the columns."
             )
         return replace(left, loss=EPS["float64"] * spread), replace(right, loss=EPS["float64"] * spread)
     xp = namespace(X)
