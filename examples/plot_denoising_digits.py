@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.datasets import load_digits
 
-from gramian.estimators.pca import KernelPCA
+from gramian import KernelPCA
 from gramian.kernels import RBF
 
 images = load_digits().data / 16.0

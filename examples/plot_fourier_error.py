@@ -9,7 +9,7 @@ less than independent ones at the same cost, and those from Hadamard matrices (S
 import matplotlib.pyplot as plt
 import numpy as np
 
-from gramian.features.fourier import FourierFeatures
+from gramian import FourierFeatures
 from gramian.kernels import RBF
 
 X = np.random.default_rng(0).standard_normal((300, 16))

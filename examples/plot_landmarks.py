@@ -9,7 +9,7 @@ random pivots (RPCholesky) do neither, and leave the least of the kernel's trace
 import matplotlib.pyplot as plt
 import numpy as np
 
-from gramian.features.nystrom import Nystroem
+from gramian import Nystroem
 from gramian.kernels import RBF
 
 rng = np.random.default_rng(0)

@@ -10,7 +10,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from sklearn.svm import SVC
 
-from gramian.features.polynomial import PolynomialMap
+from gramian import PolynomialMap
 
 sets = {
     "five points": (np.array([-2.0, -1.0, 1.0, 2.0, 3.0]), np.array([-1, -1, 1, 1, -1])),

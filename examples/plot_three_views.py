@@ -14,9 +14,7 @@ the worst error that the ridge can make on any function of norm one.
 import matplotlib.pyplot as plt
 import numpy as np
 
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.interpolator import KernelInterpolator
-from gramian.estimators.ridge import KernelRidge
+from gramian import GaussianProcessRegressor, KernelInterpolator, KernelRidge
 from gramian.kernels import Matern
 
 rng = np.random.default_rng(1)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from numbers import Integral, Number, Real
 from typing import Any, ClassVar
 
@@ -22,7 +20,7 @@ from gramian.kernels.points import objects
 from gramian.rkhs import Function
 from gramian.solvers.singular import check_symmetric
 
-__all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_array", "as_before_unless_done", "rows_of", "wide"]
+__all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_array", "rows_of", "wide"]
 
 KERNEL: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
@@ -169,24 +167,6 @@ def rows_of(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:
     if np.array_equal(rows, np.arange(_num_samples(X))):
         return X
     return X[rows][:, rows] if is_precomputed(kernel) else X[rows]
-
-
-@contextmanager
-def as_before_unless_done(estimator: BaseEstimator) -> Iterator[None]:
-    """Undo what a fit has set so far where it is interrupted or fails.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose attributes.
-    """
-    before = dict(estimator.__dict__)
-    try:
-        yield
-    except BaseException:
-        estimator.__dict__.clear()
-        estimator.__dict__.update(before)
-        raise
 
 
 def as_array(functions: list[Function], single: bool) -> Any:

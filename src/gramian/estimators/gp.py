@@ -18,9 +18,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.approximation import APPROXIMATION
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
-from gramian.estimators.expansion import as_before_unless_done, wide
+from gramian.estimators.expansion import wide
 from gramian.estimators.gp_maps import approximate, kernel_of
 from gramian.estimators.prior import SCREEN, Part, Prior, checked_rows, learn, location, merged, prior_kernel
+from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
 from gramian.progress import Clock, Tick, progress
@@ -229,7 +230,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         GaussianProcessRegressor
             Itself.
         """
-        with as_before_unless_done(self), blas_threads(self.n_jobs):
+        with restored_on_failure(self), blas_threads(self.n_jobs):
             return self._fit(X, y, Clock(self.max_time))
 
     def _fit(self, X: Any, y: Any, clock: Clock) -> Self:

@@ -17,8 +17,8 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, kernel_tags, warn_unless_converged
 from gramian.estimators.binary_laplace import BinaryLaplaceClassifier
-from gramian.estimators.expansion import as_before_unless_done
 from gramian.estimators.prior import checked_rows
+from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import blas_threads
 
 __all__ = ["GaussianProcessClassifier"]
@@ -157,7 +157,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         GaussianProcessClassifier
             Itself.
         """
-        with as_before_unless_done(self), blas_threads(self.n_jobs):
+        with restored_on_failure(self), blas_threads(self.n_jobs):
             return self._fit(X, y)
 
     def _fit(self, X: Any, y: Any) -> Self:

@@ -14,7 +14,8 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, as_before_unless_done
+from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array
+from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.least_squares import LeastSquares, by_cholesky
@@ -138,7 +139,7 @@ class KernelInterpolator(KernelExpansion):
             The fitted estimator.
         """
         clock = Clock(self.max_time)
-        with as_before_unless_done(self):
+        with restored_on_failure(self):
             X, y = self._validated(X, y)
             kernel = self._resolved(X)
             with progress(self.verbose, "KernelInterpolator", 1.0) as tick:

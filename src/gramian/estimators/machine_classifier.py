@@ -14,8 +14,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import DTYPES, as_array, as_before_unless_done
+from gramian.estimators.expansion import DTYPES, as_array
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
+from gramian.estimators.restore import restored_on_failure
 from gramian.kernels.points import objects
 from gramian.losses import offers, resolve
 
@@ -218,7 +219,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{type(loss).__name__} is a loss of numbers; use KernelMachineRegressor, or a loss of labels."
             )
-        with as_before_unless_done(self):
+        with restored_on_failure(self):
             X, y = self._validated_labels(X, y)
             weights = self._weights(sample_weight, X, y)
             if self.class_weight is not None:

@@ -10,8 +10,9 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import as_array, as_before_unless_done
+from gramian.estimators.expansion import as_array
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
+from gramian.estimators.restore import restored_on_failure
 from gramian.losses import resolve
 
 __all__ = ["KernelMachineRegressor"]
@@ -203,7 +204,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
             raise ValueError(
                 f"{type(loss).__name__} is a loss of labels; use KernelMachineClassifier, or a loss of numbers."
             )
-        with as_before_unless_done(self):
+        with restored_on_failure(self):
             X, y = self._validated(X, y)
             weights = self._weights(sample_weight, X, y)
             tasks = self._tasks(loss, y, weights)

@@ -17,7 +17,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.estimators.approximation import APPROXIMATION, adapted
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.components import Request, Spectrum, by_features, by_gram
-from gramian.estimators.expansion import as_before_unless_done, wide
+from gramian.estimators.expansion import wide
+from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
@@ -235,7 +236,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             The fitted estimator.
         """
         clock = Clock(self.max_time)
-        with as_before_unless_done(self):
+        with restored_on_failure(self):
             if self.fit_inverse_transform and is_precomputed(self.kernel):
                 raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
             # Pre-images are dense, so rows that are not are refused where pre-images are wanted.

@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, as_before_unless_done, wide
+from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, wide
 from gramian.estimators.machine import together
+from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
@@ -157,7 +158,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             The fitted estimator.
         """
         clock = Clock(self.max_time)
-        with as_before_unless_done(self):
+        with restored_on_failure(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C")
             check_classification_targets(y)
             self.classes_ = np.unique(y)
@@ -229,7 +230,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             The estimator. Rows without a coefficient are forgotten.
         """
         clock = Clock(self.max_time)
-        with as_before_unless_done(self):
+        with restored_on_failure(self):
             first = _check_partial_fit_first_call(self, classes)
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", reset=first)
             self._check_batch(y)

@@ -15,7 +15,8 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.estimators.approximation import APPROXIMATION, adapted, has_landmarks
 from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, as_before_unless_done, rows_of, wide
+from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, rows_of, wide
+from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, Precomputed
@@ -236,7 +237,7 @@ class KernelRidge(KernelExpansion):
             The fitted estimator.
         """
         clock = Clock(self.max_time)
-        with as_before_unless_done(self):
+        with restored_on_failure(self):
             X, y = self._validated(X, y)
             problem = self._problem(X, y, sample_weight)
             solve = self._solve if self.approximation is None else self._solve_in_features
@@ -389,7 +390,7 @@ class KernelRidge(KernelExpansion):
             The fitted estimator.
         """
         clock = Clock(self.max_time)
-        with as_before_unless_done(self):
+        with restored_on_failure(self):
             past = getattr(self, "_moments", None)
             X, y = self._validated(X, y, reset=past is None)
             p = self._problem(X, y, sample_weight)

@@ -38,8 +38,48 @@ SPARSE_COLUMNS = 4096
 """Columns up to which the rows of a tile may be filled."""
 
 
+class ByProduct:
+    """Rows whose weighted sums of differences come from one product of matrices."""
+
+    coordinates: Any
+
+    def pull(self, other: ByProduct, M: Array) -> Array:
+        """Return Σ_j M_ij (x_i - z_j) by one product.
+
+        Parameters
+        ----------
+        other : ByProduct
+            The right side.
+        M : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (n, d)
+            Half the weighted derivative of the squared distance, in scaled coordinates.
+        """
+        return _pull(self.coordinates, other.coordinates, M)
+
+    def second_moments(self, other: ByProduct, M: Array) -> np.ndarray[Any, Any]:
+        """Return Σ_ij M_ij (x_ik - z_jk)² for every k by one product.
+
+        Parameters
+        ----------
+        other : ByProduct
+            The right side.
+        M : array of shape (n, m)
+            Weights.
+
+        Returns
+        -------
+        array of shape (d,)
+            In float64.
+        """
+        return _second_moments(self.coordinates, other.coordinates, M)
+
+
 @dataclass(frozen=True, eq=False)
-class Expanded:
+class Expanded(ByProduct):
     """Rows whose squared distances come from one GEMM of ``[-2wz, w‖z‖², w] · [z, 1, ‖z‖²]``.
 
     Parameters
@@ -86,40 +126,6 @@ class Expanded:
             Up to rounding; a distance of zero may come out slightly on the wrong side.
         """
         return matmul(self.matrix, other.matrix.T, _usable(out, self.matrix.dtype))
-
-    def pull(self, other: Expanded, M: Array) -> Array:
-        """Return Σ_j M_ij (x_i - z_j) by one GEMM.
-
-        Parameters
-        ----------
-        other : Expanded
-            The right side.
-        M : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (n, d)
-            Half the weighted derivative of the squared distance, in scaled coordinates.
-        """
-        return _pull(self.coordinates, other.coordinates, M)
-
-    def second_moments(self, other: Expanded, M: Array) -> np.ndarray[Any, Any]:
-        """Return Σ_ij M_ij (x_ik - z_jk)² for every k by one GEMM.
-
-        Parameters
-        ----------
-        other : Expanded
-            The right side.
-        M : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (d,)
-            In float64.
-        """
-        return _second_moments(self.coordinates, other.coordinates, M)
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,7 +215,7 @@ class Differences:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows:
+class SparseRows(ByProduct):
     """CSR rows with their squared norms, always in float64: centring would fill them.
 
     Where the spread of the data would cost digits, the rows of a tile are filled and their differences taken.
@@ -257,40 +263,6 @@ class SparseRows:
         t = multiply(matmul(self.coordinates, other.coordinates.T), -2.0)
         t = add(add(t, self.norms[:, None]), other.norms[None, :])
         return multiply(np.maximum(t, 0.0, out=t), weight)
-
-    def pull(self, other: SparseRows, M: Array) -> Array:
-        """Return Σ_j M_ij (x_i - z_j) by one product.
-
-        Parameters
-        ----------
-        other : SparseRows
-            The right side.
-        M : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (n, d)
-            Half the weighted derivative of the squared distance, in scaled coordinates.
-        """
-        return _pull(self.coordinates, other.coordinates, M)
-
-    def second_moments(self, other: SparseRows, M: Array) -> np.ndarray[Any, Any]:
-        """Return Σ_ij M_ij (x_ik - z_jk)² for every k by one product.
-
-        Parameters
-        ----------
-        other : SparseRows
-            The right side.
-        M : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (d,)
-            In float64.
-        """
-        return _second_moments(self.coordinates, other.coordinates, M)
 
 
 def lengthscales(owner: str, lengthscale: Number, d: int) -> np.ndarray[Any, Any]:

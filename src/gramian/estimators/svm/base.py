@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from typing import Any
@@ -126,16 +124,6 @@ class SupportVectorMachine(BaseEstimator):
         return kernel_tags(super().__sklearn_tags__(), self.kernel)
 
     # ---- fit ------------------------------------------------------------------------------------------------------
-
-    @contextmanager
-    def _as_before_on_error(self) -> Iterator[None]:
-        """Leave the estimator as it was where a fit ends by an error or by Ctrl-C."""
-        before = dict(vars(self))
-        try:
-            yield
-        except BaseException:
-            self.__dict__ = before
-            raise
 
     def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """Check X, and y where there is one; objects that are no rows of numbers go to the kernel as they are."""

@@ -17,6 +17,7 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_consistent_length
 
 from gramian.estimators.base import COMMON
+from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
 from gramian.estimators.svm.probability import calibrate, couple, sigmoid
@@ -71,7 +72,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         self
             The fitted estimator.
         """
-        with self._as_before_on_error():
+        with restored_on_failure(self):
             X, pairs = self._set_up(X, y, sample_weight)
             self._learn(X, pairs)
         return self

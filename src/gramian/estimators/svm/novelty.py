@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 
+from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, dense, kinds, like
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
@@ -136,7 +137,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         self
             The fitted estimator.
         """
-        with self._as_before_on_error():
+        with restored_on_failure(self):
             X = self._validated(X)
             trained = self._prepare(X, sample_weight)
             task = svm_tasks.novelty(trained.weight, self.nu)

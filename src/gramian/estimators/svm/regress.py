@@ -12,6 +12,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_consistent_length
 
+from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
@@ -42,7 +43,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         self
             The fitted estimator.
         """
-        with self._as_before_on_error():
+        with restored_on_failure(self):
             X, y = self._validated(X, y, y_numeric=True)
             y = column_or_1d(y, warn=True).astype(np.float64)
             check_consistent_length(X, y)
