@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar, dataclass_transform
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, fields
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramian.kernels.arrays import Array, check_out, namespace, store
-from gramian.kernels.parameters import Parameter, check_bounds, check_number
 from gramian.kernels.points import Points, put, same_pairs
+from gramian.kernels.tunable import Tunable
 
 if TYPE_CHECKING:
     from gramian.kernels.maps import Composed, Normalized
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 __all__ = ["Kernel", "kernel"]
 
 T = TypeVar("T")
-LOG_RANGE = (-700.0, 700.0)
-"""Logarithms whose exponentials are normal numbers."""
 
 
 @dataclass_transform(frozen_default=True)
@@ -41,7 +39,7 @@ def kernel(cls: type[T]) -> type[T]:
     return dataclass(frozen=True, repr=False)(cls)
 
 
-class Kernel:
+class Kernel(Tunable):
     """A similarity k(x, z): symmetric, positive semi-definite, a frozen value that holds parameters and never data.
 
     Kernels are built by algebra: ``k1 + k2``, ``k1 * k2``, ``2.0 * k``, ``k ** 3``, ``exp(k)``,
@@ -52,14 +50,6 @@ class Kernel:
     :class:`~gramian.kernels.Dot` (a function of the inner product), or this class; ``CONTRIBUTING.md`` shows how.
     """
 
-    parameters: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that are positive numbers, learned unless fixed; ``<name>_bounds`` stands beside each."""
-    may_be_zero: ClassVar[tuple[str, ...]] = ()
-    """Those of them that may be zero."""
-    per_input: ClassVar[tuple[str, ...]] = ()
-    """Those of them that may hold one number per input."""
-    operands: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that are kernels."""
     compound: ClassVar[bool] = False
     """Whether tiles are made from the operands' tiles, which then know the same objects already."""
     buffers: ClassVar[int] = 1
@@ -77,27 +67,6 @@ class Kernel:
                 f"a kernel called {cls.__name__} is already defined in {known.__module__}; name it otherwise."
             )
         Kernel.registry[cls.__name__] = cls
-
-    def __post_init__(self) -> None:
-        for name, child in zip(self.operands, self.children, strict=True):
-            if not isinstance(child, Kernel):
-                raise TypeError(f"{self.name}: {name} must be a kernel, got {child!r}.")
-        for name in self.parameters:
-            value = check_number(
-                self.name,
-                name,
-                getattr(self, name),
-                zero=name in self.may_be_zero,
-                vector=name in self.per_input,
-            )
-            object.__setattr__(self, name, value)
-            bounds = check_bounds(self.name, name, getattr(self, f"{name}_bounds"))
-            object.__setattr__(self, f"{name}_bounds", bounds)
-
-    @property
-    def name(self) -> str:
-        """The kernel's name, as messages spell it."""
-        return type(self).__name__
 
     # ---- values -----------------------------------------------------------------------------------------------
 
@@ -369,115 +338,10 @@ class Kernel:
         values = [np.atleast_1d(np.asarray(derivatives[name], dtype=np.float64)) for name in self._own_free]
         return np.concatenate(values) if values else np.zeros(0)
 
-    # ---- parameters ---------------------------------------------------------------------------------------------
-
     @property
     def tile_buffers(self) -> int:
         """Tile-sized arrays alive at once while a tile of the whole tree is made."""
         return self.buffers - 1 + max((child.tile_buffers for child in self.children), default=1)
-
-    @property
-    def children(self) -> tuple[Kernel, ...]:
-        """The kernels this one is made of."""
-        return tuple(getattr(self, name) for name in self.operands)
-
-    @property
-    def _own_free(self) -> list[str]:
-        return [p.name for p in self._own_parameters() if p.free]
-
-    def _own_parameters(self) -> Iterator[Parameter]:
-        for name in self.parameters:
-            yield Parameter(name, getattr(self, name), getattr(self, f"{name}_bounds"))
-
-    def all_parameters(self) -> list[Parameter]:
-        """List the parameters of the whole tree, in the order of ``theta``.
-
-        Returns
-        -------
-        list of Parameter
-            Fixed ones included.
-        """
-        listed = list(self._own_parameters())
-        for name, child in zip(self.operands, self.children, strict=True):
-            listed += [replace(p, name=f"{name}.{p.name}") for p in child.all_parameters()]
-        return listed
-
-    @property
-    def theta(self) -> NDArray[np.float64]:
-        """Natural logarithms of the free parameters."""
-        return np.concatenate([np.zeros(0), *(np.log(p.values) for p in self.all_parameters() if p.free)])
-
-    @property
-    def bounds(self) -> NDArray[np.float64]:
-        """Bounds of ``theta``, shape (p, 2)."""
-        rows = [np.log(p.bounds) for p in self.all_parameters() if p.free for _ in p.values]
-        return np.array(rows).reshape(-1, 2)
-
-    @property
-    def theta_names(self) -> list[str]:
-        """What each entry of ``theta`` is: ``left.lengthscale[2]``."""
-        names = []
-        for p in self.all_parameters():
-            if p.free:
-                several = isinstance(p.value, tuple)
-                names += [f"{p.name}[{i}]" if several else p.name for i in range(p.values.size)]
-        return names
-
-    def with_theta(self, theta: Sequence[float] | NDArray[np.float64]) -> Self:
-        """Return the same expression with other values for its free parameters.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,)
-            Natural logarithms.
-
-        Returns
-        -------
-        Kernel
-            A new kernel.
-        """
-        theta = np.asarray(theta, dtype=np.float64)
-        if theta.shape != self.theta.shape:
-            raise ValueError(f"theta must have shape {self.theta.shape} for {self!r}, got {theta.shape}.")
-        changes: dict[str, Any] = {}
-        start = 0
-        for p in self._own_parameters():
-            if p.free:
-                # Never to zero or infinity, where a parameter would lose its place in theta.
-                values = np.exp(np.clip(theta[start : start + p.values.size], *LOG_RANGE))
-                changes[p.name] = tuple(values.tolist()) if isinstance(p.value, tuple) else float(values[0])
-                start += p.values.size
-        for name, child in zip(self.operands, self.children, strict=True):
-            size = child.theta.size
-            changes[name] = child.with_theta(theta[start : start + size])
-            start += size
-        return replace(self, **changes)  # type: ignore[type-var]
-
-    def fix(self, *names: str) -> Self:
-        """Return the kernel with parameters kept out of ``theta``.
-
-        Parameters
-        ----------
-        *names : str
-            Names as ``theta_names`` has them, without an index: ``left.lengthscale``; none for all.
-
-        Returns
-        -------
-        Kernel
-            A new kernel.
-        """
-        listed = [p.name for p in self.all_parameters()]
-        if unknown := sorted(set(names) - set(listed)):
-            raise ValueError(f"{self!r} has parameters {listed}, not {unknown}.")
-        return self._fixed(names or tuple(listed))
-
-    def _fixed(self, names: tuple[str, ...]) -> Self:
-        changes: dict[str, Any] = {f"{name}_bounds": "fixed" for name in names if name in self.parameters}
-        for operand, child in zip(self.operands, self.children, strict=True):
-            inside = tuple(name.removeprefix(f"{operand}.") for name in names if name.startswith(f"{operand}."))
-            if inside:
-                changes[operand] = child._fixed(inside)
-        return replace(self, **changes)  # type: ignore[type-var]
 
     # ---- algebra ------------------------------------------------------------------------------------------------
 
