@@ -1,6 +1,8 @@
 """Sphinx configuration; see https://www.sphinx-doc.org/en/master/usage/configuration.html."""
 
+import re
 from pathlib import Path
+from typing import Any
 
 import gramian
 
@@ -37,3 +39,16 @@ if any(examples.glob("*.py")):
         "filename_pattern": r"\.py$",
         "download_all_examples": False,
     }
+
+
+def plain_names(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Keep ``coef_`` from reading as a link, and scikit-learn's inherited links from pointing nowhere."""
+    for i, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            line = re.sub(r"(?<![`\w.\\])([A-Za-z]\w*)_(?=[\s,):*]|$)", r"\1\\_", line)
+            lines[i] = re.sub(r":ref:`([^`<]+?)\s*<[^`>]+>`", r"\1", line)
+
+
+def setup(app: Any) -> None:
+    """Run after numpydoc, which has made reStructuredText of the docstrings."""
+    app.connect("autodoc-process-docstring", plain_names, priority=900)

@@ -128,7 +128,7 @@ class Absolute(Loss):
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """``r² / 2`` for |r| <= delta, ``delta |r| - delta² / 2`` beyond; r = f - y.
+    """``r² / 2`` for ``|r|`` <= delta, ``delta |r| - delta² / 2`` beyond; r = f - y.
 
     Parameters
     ----------
@@ -156,7 +156,7 @@ class Huber(Loss):
         return np.clip(f - y, -self.delta, self.delta)
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return one where |f - y| <= delta, zero beyond.
+        """Return one where ``|f - y| <= delta``, zero beyond.
 
         Parameters
         ----------
