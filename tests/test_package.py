@@ -50,6 +50,17 @@ def test_every_public_name_is_documented(name, value):
                 assert inspect.getdoc(method), f"{name}.{member} has no docstring"
 
 
+@pytest.mark.parametrize(
+    "module", ["gramian", "gramian.kernels", "gramian.gram", "gramian.rkhs", "gramian.certificates"]
+)
+def test_every_name_that_people_import_has_an_example(module):
+    names = importlib.import_module(module)
+    for name in names.__all__:
+        value = getattr(names, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert ">>> " in inspect.getdoc(value), f"{module}.{name} has no example"
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_every_module_says_what_it_holds(name):
     assert importlib.import_module(name).__doc__, f"{name} has no docstring"

@@ -39,6 +39,15 @@ class Pivots:
         Diagonal of ``K - F Fᵀ``, never negative.
     trace_error : float
         ``tr(K - F Fᵀ) / tr K``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, greedy
+    >>> from gramian.kernels import Linear
+    >>> p = greedy(Gram(Linear(), np.eye(3)[:, :2]), 3)
+    >>> p.rank, p.trace_error
+    (2, 0.0)
     """
 
     indices: NDArray[np.intp]
@@ -195,6 +204,15 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
     -------
     Pivots
         Landmarks, factor and trace error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, greedy
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> greedy(Gram(RBF(0.3), X), 10).trace_error < 1e-4
+    True
     """
     diagonal = _checked(gram, rank)
     tol = _checked_tol(tol)
@@ -229,6 +247,15 @@ def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     -------
     Pivots
         Landmarks, factor and trace error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, uniform
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> uniform(Gram(RBF(0.3), X), 10, random_state=0).rank <= 10
+    True
     """
     diagonal = _checked(gram, rank)
     return factorise(gram, check_random_state(random_state).choice(gram.shape[0], rank, replace=False), diagonal)
@@ -295,6 +322,15 @@ def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     -------
     Pivots
         Landmarks, factor and trace error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, leverage
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> leverage(Gram(RBF(0.3), X), 10, random_state=0).trace_error < 0.1
+    True
     """
     diagonal = _checked(gram, rank)
     rng = check_random_state(random_state)
@@ -343,6 +379,15 @@ def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -
     -------
     Pivots
         Landmarks, factor and trace error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, kmeans
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> kmeans(Gram(RBF(0.3), X), 5, random_state=0, X=X).trace_error < 0.1
+    True
     """
     from sklearn.cluster import MiniBatchKMeans
     from sklearn.metrics import pairwise_distances_argmin
@@ -385,6 +430,15 @@ def select(rule: str, gram: Gram, rank: int, random_state: Seed = None, *, X: An
     -------
     Pivots
         Landmarks, factor and trace error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, select
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 100)[:, None]
+    >>> select("rpcholesky", Gram(RBF(0.3), X), 10, random_state=0).rank <= 10
+    True
     """
     if rule not in RULES:
         raise ValueError(f"selection must be one of {sorted(RULES)}, got {rule!r}.")

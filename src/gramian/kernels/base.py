@@ -35,6 +35,19 @@ def kernel(cls: type[T]) -> type[T]:
     -------
     type
         The same class, now a dataclass.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Dot, kernel
+    >>> @kernel
+    ... class Cubic(Dot):
+    ...     def profile(self, u):
+    ...         return u**3
+    ...
+    ...     def slope(self, u):
+    ...         return 3.0 * u**2
+    >>> Cubic()([[2.0]], [[1.0]])
+    array([[8.]])
     """
     return dataclass(frozen=True, repr=False)(cls)
 
@@ -48,6 +61,17 @@ class Kernel(Tunable):
 
     To write one, subclass :class:`~gramian.kernels.Radial` (a function of the distance),
     :class:`~gramian.kernels.Dot` (a function of the inner product), or this class; ``CONTRIBUTING.md`` shows how.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF, Linear, White
+    >>> k = 2.0 * RBF(0.5) + Linear().on(0) + White(0.1)
+    >>> k.theta_names
+    ['left.left.factor', 'left.left.kernel.lengthscale', 'right.noise']
+    >>> k.fix("right.noise").with_theta([0.0, 0.0])
+    1.0 * RBF(1.0) + Linear().compose(Columns((0,))) + White(0.1, noise_bounds='fixed')
+    >>> k == eval(repr(k), {"RBF": RBF, "Linear": Linear, "White": White, "Columns": Linear().on(0).phi.__class__})
+    True
     """
 
     compound: ClassVar[bool] = False

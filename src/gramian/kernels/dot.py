@@ -22,6 +22,12 @@ class Dot(Kernel):
     """A function of the inner product u = <x, z>.
 
     A subclass gives ``profile`` and ``slope``; sparse rows, diagonals and input gradients follow.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Dot, Linear
+    >>> isinstance(Linear(), Dot)
+    True
     """
 
     def profile(self, u: Array) -> Array:

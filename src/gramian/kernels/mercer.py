@@ -30,6 +30,13 @@ class MercerReport:
         Of the symmetric part.
     tolerance : float
         What rounding may explain, for both.
+
+    Examples
+    --------
+    >>> from gramian.kernels import is_kernel
+    >>> report = is_kernel([[2.0, 1.0], [1.0, 2.0]])
+    >>> bool(report), report.smallest_eigenvalue
+    (True, 1.0)
     """
 
     n: int
@@ -125,6 +132,16 @@ class MercerBasis:
         Largest first.
     vectors : array of shape (n, k)
         Orthonormal eigenvectors of K.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import Matern, mercer
+    >>> X = np.linspace(0, 1, 20)[:, None]
+    >>> basis = mercer(Matern(0.5), X)
+    >>> alpha = np.ones(20)
+    >>> bool(np.isclose(basis.norm(basis.coefficients(alpha)) ** 2, alpha @ Matern(0.5)(X) @ alpha))
+    True
     """
 
     kernel: Kernel

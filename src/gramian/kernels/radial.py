@@ -37,6 +37,22 @@ class Radial(Kernel):
 
     A subclass gives ``profile`` and ``slope``; everything else (sparse rows, float32, gradients, lengthscales per
     input) follows.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Radial, kernel
+    >>> @kernel
+    ... class Inverse(Radial):
+    ...     lengthscale: float = 1.0
+    ...     lengthscale_bounds: tuple = (1e-5, 1e5)
+    ...
+    ...     def profile(self, s):
+    ...         return 1.0 / (1.0 + s)
+    ...
+    ...     def slope(self, s):
+    ...         return -1.0 / (1.0 + s) ** 2
+    >>> Inverse(2.0)([[0.0]], [[2.0]])
+    array([[0.5]])
     """
 
     parameters: ClassVar[tuple[str, ...]] = ("lengthscale",)
