@@ -37,6 +37,8 @@ NARROW_LOSS = 1e-6
 """What float32 may change in a kernel value, relative to the largest."""
 DIRECT_INPUTS = 64
 """Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
+DIRECT_CACHE = 256e6
+"""Bytes of cache for such a kernel: to touch fresh memory costs more than to compute a row again."""
 PROBES = 8
 MEGABYTE = 2**20
 
@@ -74,13 +76,14 @@ class Trained:
         blocks : list of slice
             Columns of each cache.
         budget : float
-            Bytes for all of them.
+            Bytes for all of them, at most.
 
         Returns
         -------
         list of RowCache
             The caches.
         """
+        budget = min(budget, DIRECT_CACHE) if self.direct else budget
         total = sum(b.stop - b.start for b in blocks)
         shares = [int(budget * (b.stop - b.start) / total) for b in blocks]
         columns = [np.arange(b.start, b.stop) for b in blocks]
