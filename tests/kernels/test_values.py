@@ -316,6 +316,14 @@ def test_frequencies_are_draws_from_the_spectral_measure(k, rng):
     np.testing.assert_allclose(estimate, k(x, Z)[0], atol=5 * k.amplitude / math.sqrt(size))
 
 
+def test_frequencies_of_very_wiggly_periodic_kernels():
+    for scale in (1e-5, 5e-3, 2e-2):
+        omega = gk.Periodic(scale, period=2.0).frequencies(1, 20_000, np.random.default_rng(0))
+        turns = omega * 2.0 / (2 * np.pi)
+        np.testing.assert_allclose(turns, np.rint(turns), rtol=1e-9, atol=1e-6)
+        assert turns.std() == pytest.approx(1 / scale, rel=0.05)
+
+
 @pytest.mark.parametrize("k", [gk.Linear(), gk.White(1.0), gk.Polynomial(2) + gk.RBF(1.0), gk.Sobolev()], ids=repr)
 def test_kernels_without_a_spectral_measure_say_so(k):
     with pytest.raises(TypeError, match=r"spectral measure|not stationary"):

@@ -421,6 +421,9 @@ class Periodic(Radial):
         # A Fourier series on the circle: frequency 2πj/p has weight I_|j|(1/ℓ²) exp(-1/ℓ²).
         draws = np.empty((size, d))
         for k, scale in enumerate(np.broadcast_to(lengthscales(self.name, self.lengthscale, d), (d,))):
+            if scale < 1e-2:  # so many harmonics that their weights are those of a normal law, to 1e-5
+                draws[:, k] = np.rint(rng.standard_normal(size) / scale)
+                continue
             top = int(10 + 10 / scale)
             j = np.arange(-top, top + 1)
             weights = special.ive(np.abs(j), scale**-2.0)
