@@ -20,7 +20,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
-from gramian.kernels import RBF, Callable, Matern, Precomputed, Spectrum
+from gramian.kernels import RBF, Callable, Laplace, Matern, Precomputed, Spectrum
 from reference_least_squares import leave_one_out, ridge_dual
 
 TIGHT = {"tol": 1e-10, "random_state": 0}
@@ -415,3 +415,14 @@ def test_no_kernel_is_told(data):
     X, Y, _, _ = data
     with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite on these rows.*eigenvalue -"):
         KernelRidge(1e-3, kernel="sigmoid", coef0=-1.0).fit(X, Y)
+
+
+def test_kernels_without_a_sparse_form_are_tagged_so():
+    from sklearn.utils.estimator_checks import check_estimator_sparse_array, check_estimator_sparse_tag
+
+    for kernel in ("laplacian", Laplace(1.0)):
+        model = KernelRidge(kernel=kernel)
+        assert not model.__sklearn_tags__().input_tags.sparse
+        check_estimator_sparse_tag("KernelRidge", model)
+        check_estimator_sparse_array("KernelRidge", model)
+    assert KernelRidge(kernel="rbf").__sklearn_tags__().input_tags.sparse

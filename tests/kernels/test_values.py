@@ -266,6 +266,7 @@ def test_sparse_rows_equal_dense_rows(k, make, dtype, rng):
     # Equal rows of a rough kernel: the root of what cancellation leaves of a zero distance.
     exact = 1e-7 if isinstance(k, gk.Matern) else 1e-12
     tol = {"rtol": 1e-10, "atol": exact} if dtype == np.float64 else {"rtol": 1e-4, "atol": 1e-5}
+    assert k.takes_sparse
     assert k(make(X)).dtype == dtype
     np.testing.assert_allclose(k(make(X)), k(X), **tol)
     np.testing.assert_allclose(k(make(X), make(Y)), k(X, Y), **tol)
@@ -282,6 +283,8 @@ def test_sparse_rows_equal_dense_rows(k, make, dtype, rng):
 
 @pytest.mark.parametrize("k", [gk.Laplace(1.0), gk.Sobolev(), gk.Periodic(1.0), gk.Chi2(1.0)], ids=repr)
 def test_kernels_without_a_sparse_form_say_so(k):
+    assert not k.takes_sparse
+    assert not (gk.RBF() + k).takes_sparse
     with pytest.raises(TypeError, match="dense X, got a sparse matrix"):
         k(sp.csr_array(np.ones((3, 1))))
 

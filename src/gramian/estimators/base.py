@@ -25,6 +25,10 @@ COMMON: dict[str, list[Any]] = {
 """Constraints on the parameters that mean the same everywhere; an estimator takes those that it has."""
 
 
+DENSE_NAMES = ("laplacian", "chi2", "additive_chi2")
+"""scikit-learn's names of kernels that have no sparse form here."""
+
+
 def is_precomputed(kernel: Any) -> bool:
     """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it.
 
@@ -58,7 +62,7 @@ def kernel_tags(tags: Any, kernel: Any) -> Any:
     sklearn.utils.Tags
         The same object.
     """
-    tags.input_tags.sparse = True
+    tags.input_tags.sparse = kernel.takes_sparse if isinstance(kernel, Kernel) else kernel not in DENSE_NAMES
     tags.input_tags.pairwise = is_precomputed(kernel)
     return tags
 

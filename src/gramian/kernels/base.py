@@ -76,6 +76,8 @@ class Kernel(Tunable):
 
     compound: ClassVar[bool] = False
     """Whether tiles are made from the operands' tiles, which then know the same objects already."""
+    sparse: ClassVar[bool] = False
+    """Whether the rows may be CSR; of a compound kernel, its operands say."""
     buffers: ClassVar[int] = 1
     """Tile-sized arrays alive at once while a tile is made, ``out`` included; for memory budgets."""
     registry: ClassVar[dict[str, type[Kernel]]] = {}
@@ -361,6 +363,11 @@ class Kernel(Tunable):
     def _pick(self, derivatives: dict[str, Any]) -> NDArray[np.float64]:
         values = [np.atleast_1d(np.asarray(derivatives[name], dtype=np.float64)) for name in self._own_free]
         return np.concatenate(values) if values else np.zeros(0)
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the rows of the whole tree may be CSR."""
+        return all(child.takes_sparse for child in self.children) if self.children else self.sparse
 
     @property
     def tile_buffers(self) -> int:

@@ -30,6 +30,8 @@ class Dot(Kernel):
     True
     """
 
+    sparse: ClassVar[bool] = True
+
     def profile(self, u: Array) -> Array:
         """Return k as a function of the inner product; may overwrite it.
 
@@ -76,7 +78,7 @@ class Dot(Kernel):
         return {}
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=True)
+        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
         for rows in (X,) if Y is None else (X, Y):
             with np.errstate(over="ignore"):
                 norms = _squared_norms(rows)

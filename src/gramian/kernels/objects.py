@@ -136,6 +136,8 @@ class Precomputed(Kernel):
            [1., 2.]])
     """
 
+    sparse: ClassVar[bool] = True
+
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         X = vectors(X, kernel=self.name, sparse=True)
         if Y is None:
@@ -199,6 +201,7 @@ class Callable(Kernel):
 
     f: Fn[[Any, Any], Any]
     vectorized: bool = False
+    sparse: ClassVar[bool] = True
     buffers: ClassVar[int] = 4  # a list of Python floats
 
     def __post_init__(self) -> None:

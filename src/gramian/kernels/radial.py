@@ -57,6 +57,7 @@ class Radial(Kernel):
 
     parameters: ClassVar[tuple[str, ...]] = ("lengthscale",)
     per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
+    sparse: ClassVar[bool] = True
     weight: ClassVar[float] = 1.0
     """What ``profile`` and ``slope`` want s multiplied by; the GEMM does it for nothing."""
     lengthscale: Any
@@ -97,7 +98,7 @@ class Radial(Kernel):
         raise NotImplementedError(f"{self.name} must define slope(t).")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=True)
+        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
         scale = lengthscales(self.name, self.lengthscale, X.shape[1])
         left, right = rows_for_distances(X, Y, scale, self.weight, self.smooth)
         a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
@@ -366,10 +367,11 @@ class Periodic(Radial):
     lengthscale_bounds: Bounds = FREE
     period_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("lengthscale", "period")
+    sparse: ClassVar[bool] = False
     weight: ClassVar[float] = -0.5
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = pair_of_vectors(X, Y, kernel=self.name)
+        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
         scale = lengthscales(self.name, self.lengthscale, X.shape[1])
         xp = namespace(X)
         turns = [None if Z is None else xp.astype(Z, xp.float64) / self.period for Z in (X, Y)]

@@ -123,6 +123,7 @@ class White(Kernel):
     noise_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("noise",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("noise",)
+    sparse: ClassVar[bool] = True
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         return anything(X, Y, kernel=self.name)
@@ -170,6 +171,7 @@ class Constant(Kernel):
     value_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("value",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("value",)
+    sparse: ClassVar[bool] = True
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         return anything(X, Y, kernel=self.name)

@@ -181,7 +181,7 @@ class Posterior:
         array of shape (r, m)
             What the data explain of each new point.
         """
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} must define whiten(K).")
 
 
 class ExactPosterior(Posterior):

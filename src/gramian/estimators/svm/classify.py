@@ -49,7 +49,7 @@ class SVC(Classifier):
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes for kernel rows.
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` gives every class the same total.
     verbose : bool, default=False
@@ -196,7 +196,7 @@ class NuSVC(Classifier):
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes for kernel rows.
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
     class_weight : dict, "balanced" or None, default=None
         Factors, by class, on the C that ν stands for; ``"balanced"`` gives every class the same total.
     verbose : bool, default=False

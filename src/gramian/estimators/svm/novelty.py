@@ -41,7 +41,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
     shrinking : bool, default=True
         Whether settled variables may rest for a while when the kernel rows do not fit the cache.
     cache_size : float, default=200
-        Megabytes for kernel rows.
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1

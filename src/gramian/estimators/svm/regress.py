@@ -112,7 +112,7 @@ class SVR(_Regressor):
     shrinking : bool, default=True
         Whether settled variables may rest for a while when the kernel rows do not fit the cache.
     cache_size : float, default=200
-        Megabytes for kernel rows.
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
@@ -220,7 +220,7 @@ class NuSVR(_Regressor):
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes for kernel rows.
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
