@@ -21,8 +21,8 @@ __all__ = ["Plan", "Rates", "measure", "plan"]
 
 Array = NDArray[np.float64]
 
-PROBE = 1024
-"""Rows and columns of the matrices that are timed."""
+PROBE, FACTOR = 1024, 2048
+"""Rows and columns of the matrices that are timed: tiles of a kernel, and a factorisation."""
 ITERATIONS = 60
 """Of conjugate gradients, with the ridge that the refit allows at least."""
 CHECKS = 4
@@ -98,9 +98,9 @@ def measure(kernel: Kernel, Z: Array, targets: int, n_jobs: int | None) -> Rates
     entries = Gram(kernel, some, Z[: 4 * PROBE].copy(), n_jobs=n_jobs)
     values = _seconds(entries.dense) / (entries.shape[0] * entries.shape[1])
     # The matrices are made here, so that few rows are no obstacle.
-    A = np.eye(PROBE) + 0.5 / PROBE
+    A = np.eye(FACTOR) + 0.5 / FACTOR
     with blas_threads(n_jobs):
-        factor = _seconds(lambda: cholesky(A, lower=True, check_finite=False)) / (PROBE**3 / 3)
+        factor = _seconds(lambda: cholesky(A, lower=True, check_finite=False)) / (FACTOR**3 / 3)
     K, V = np.ones((PROBE, PROBE), np.float32), np.ones((PROBE, targets), np.float32)
     product = _seconds(lambda: K @ V) / PROBE**2 / worker_count(n_jobs)
     return Rates(values, factor, product)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,10 +29,12 @@ Array = NDArray[np.float64]
 
 NOISE = (0.1, (1e-6, 10.0))
 """Where the variance of the noise begins and may go, in units of the targets' own."""
-EVIDENCE_TOL = 1e-5
+EVIDENCE_TOL = 1e-4
 """Relative gain of a step that ends the search for hyperparameters."""
 STEPS = 60
 """Steps of that search."""
+ONE_THREAD = 1000
+"""Rows up to which threads cost more than they save."""
 RIDGE_ROWS = 1500
 """Rows from which a ridge by leave-one-out goes through as many landmarks, not through all eigenvectors."""
 COSTS = (1.0, 10.0, 100.0)
@@ -130,6 +132,7 @@ def fit(candidate: Candidate, task: Task, Z: Array, rows: NDArray[np.intp], give
     list of Fitted
         One for each setting, in an order that does not depend on the rows.
     """
+    means = replace(means, n_jobs=1) if rows.size <= ONE_THREAD else means
     with quiet():
         return FITS[candidate.machine](candidate, task, Z[rows], rows, given, means)
 
@@ -155,8 +158,18 @@ def outputs(candidate_machine: str, model: Any, task: Task, Z: Array) -> Array:
     """
     if candidate_machine in ("gp", "ridge"):
         return np.asarray(task.from_least_squares(model.predict(Z)))
-    decide = model.decision_function if isinstance(task, Classes) else model.predict
-    return np.asarray(task.from_decisions(decide(Z)))
+    if not isinstance(task, Classes):
+        return np.asarray(task.from_decisions(model.predict(Z)))
+    return _for_all_classes(task.from_decisions(model.decision_function(Z), model.classes_.size), model, task)
+
+
+def _for_all_classes(scores: Array, model: Any, task: Classes) -> Array:
+    """Columns for classes that the model's rows did not hold, too: they never win."""
+    if model.classes_.size == task.count:
+        return scores
+    out = np.repeat(scores.min(axis=1, keepdims=True) - 1.0, task.count, axis=1)
+    out[:, model.classes_] = scores
+    return out
 
 
 def unit(kernel: Kernel) -> tuple[Kernel, float, float]:

@@ -181,7 +181,7 @@ class Leaderboard(Sequence[Trial]):
         return [trial.to_dict() for trial in self]
 
 
-def _place(trial: Trial) -> tuple[bool, int, float, float]:
+def _place(trial: Trial) -> tuple[bool, bool, int, float, float]:
     """More rows first, then the smaller score, then the smaller log-loss where scores are equal."""
     tie = trial.figures.get("log_loss", 0.0)
-    return (not trial.ok, -trial.rows, trial.score if trial.ok else 0.0, tie)
+    return (not trial.ok, trial.status == DROPPED, -trial.rows, trial.score if trial.ok else 0.0, tie)

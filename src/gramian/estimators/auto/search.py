@@ -33,8 +33,10 @@ HELD_OUT = 4000
 """Rows to judge by at most, where a part is held out."""
 STEP = 1.25
 """A step of the ladder is taken where there are this many times its rows."""
-SURVIVORS = (4, 2)
+SURVIVORS = (5, 2)
 """How many candidates reach the second and the third step."""
+SCREEN_ROWS = 150
+"""Rows from which two of the folds decide who is judged on all of them."""
 LEADERS = 1
 """Processes whose kernels other machines take over."""
 GROWTH = 2.6
@@ -64,6 +66,21 @@ class Rung:
         """Rows that a fit learns from."""
         return int(self.splits[0][0].size)
 
+    def first(self, count: int) -> Rung:
+        """Return a cheaper step: the first of its splits.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        Rung
+            As many parts.
+        """
+        return Rung(self.splits[:count], self.parts[:count], self.rows)
+
     @property
     def held_out(self) -> Rows:
         """All held-out rows, in the order of the splits."""
@@ -89,13 +106,12 @@ def rungs(task: Task, n: int, cv: int, seed: int) -> list[Rung]:
     list of Rung
         At least one.
     """
+    if n <= FOLDS_ROWS:
+        folds = _folds(task, n, cv, seed)
+        return [folds.first(2), folds] if n >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
     order = _order(task, n, seed)
-    small = n <= FOLDS_ROWS
-    sizes = [s for s in LADDER if s * STEP <= (n / STEP if small else n)]
-    steps = [_held_out(order, size, cv) for size in sizes]
-    if small:
-        steps.append(_folds(task, n, cv, seed))
-    elif not steps or steps[-1].learning < LADDER[-1]:
+    steps = [_held_out(order, size, cv) for size in LADDER if size * STEP <= n]
+    if steps[-1].learning < LADDER[-1]:
         steps.append(_held_out(order, int(0.8 * n), cv))
     return steps
 
@@ -318,9 +334,12 @@ class Search:
         if candidate.source:
             kernels = self.found[candidate.source].kernels
             return kernels[min(split, len(kernels) - 1)]
+        if candidate.machine != "gp":
+            return None
         if fits:
-            return fits[0][0].kernel if candidate.machine == "gp" else None
-        return None
+            return fits[0][0].kernel
+        before = self.found.get(candidate.name)
+        return before.kernels[0] if before is not None and before.kernels else None
 
     def _means(self) -> Means:
         """Never less than a moment, so that the first trial can end."""

@@ -83,7 +83,9 @@ class Numbers:
         """Return outputs, of shape (n, 1), from predictions of ``Y``."""
         return F.reshape(-1, 1)
 
-    from_decisions = from_least_squares
+    def from_decisions(self, f: Array) -> Array:
+        """Return outputs, of shape (n, 1), from predictions of ``labels``."""
+        return f.reshape(-1, 1)
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
         """Score outputs for some rows.
@@ -171,10 +173,11 @@ class Classes:
         """Return outputs, of shape (n, c), from predictions of ``Y``."""
         return self.from_decisions(self.centre + self.scale * F.reshape(F.shape[0], -1))
 
-    def from_decisions(self, f: Array) -> Array:
-        """Return outputs, of shape (n, c): for two classes, of which one value is given, half of it each way."""
+    def from_decisions(self, f: Array, present: int | None = None) -> Array:
+        """Return outputs, of shape (n, c): where one value is given for two classes, half of it each way."""
         f = f.reshape(f.shape[0], -1)
-        return 0.5 * np.hstack([-f, f]) if self.count == 2 and f.shape[1] == 1 else f
+        two = (self.count if present is None else present) == 2
+        return 0.5 * np.hstack([-f, f]) if two and f.shape[1] == 1 else f
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
         """Score outputs for some rows; probabilities are their softmax, at the best temperature.
