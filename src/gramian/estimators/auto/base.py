@@ -114,7 +114,9 @@ class AutoKernel(BaseEstimator):
             n = table[0].values.shape[0]
             check_consistent_length(table[0].values, y)
             if n < 2:
-                raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required: nothing to hold out.")
+                raise ValueError(
+                    f"Found array with {n} sample(s) while a minimum of 2 is required: nothing to hold out."
+                )
             encoding = encode(table)
             if encoding.width == 0:
                 raise ValueError(f"no column of X can be learned from: {'; '.join(map(str, encoding.columns))}.")
@@ -148,7 +150,7 @@ class AutoKernel(BaseEstimator):
             return None
         reserve = RESERVE[0] * self.time_limit
         if Z.shape[0] > LEARN_ROWS:
-            targets = task.Y.shape[1]
+            targets = task.targets.shape[1]
             rates = measure(Matern(math.sqrt(Z.shape[1])), Z, targets, self.n_jobs)
             needed = refit_seconds(Z.shape[0], targets, rates, RESERVE[1] * self.time_limit, means.memory)
             reserve = float(np.clip(CAUTION * needed, reserve, RESERVE[1] * self.time_limit))

@@ -13,7 +13,7 @@ from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern
 __all__ = ["MACHINES", "Candidate", "candidates", "checked_machines", "derived"]
 
 MACHINES = ("gp", "ridge", "svm", "machine")
-"""Gaussian process (least squares on codes, for classes); ridge by leave-one-out; support vectors; Huber or logistic."""
+"""Gaussian process (least squares on codes, for classes), ridge, support vectors, Huber or logistic loss."""
 ARD_INPUTS = 64
 """Inputs up to which each may have a lengthscale of its own."""
 SMALL, MEDIUM = 150, 400

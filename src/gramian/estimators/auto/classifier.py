@@ -24,8 +24,8 @@ Array = NDArray[np.float64]
 class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     """Classification by the kernel machine that a search finds best, with calibrated probabilities.
 
-    Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked), brought
-    to one scale in two ways, and Gaussian processes on one-hot codes with several kernels, one lengthscale for all
+    Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked) and
+    brought to one scale in two ways; Gaussian processes on one-hot codes with several kernels, one lengthscale for all
     columns or one each, kernel ridge, support vectors and kernel logistic regression are judged by cross-validation: on
     few rows first, the better part on more. The winner is fitted to all rows: exactly where ``time_limit`` and
     ``memory`` allow, else by conjugate gradients, else through landmarks (``refit_`` says which, and why).

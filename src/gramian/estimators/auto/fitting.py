@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +19,7 @@ from gramian.estimators.gp import GaussianProcessRegressor
 from gramian.estimators.machine_classifier import KernelMachineClassifier
 from gramian.estimators.machine_regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
-from gramian.estimators.svm import SVC, SVR, svm_path
+from gramian.estimators.svm import SVR, svm_path
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import Kernel, Scaled, White
 from gramian.solvers.evidence import signal_and_noise
@@ -41,6 +42,8 @@ COSTS = (1.0, 10.0, 100.0)
 """C of a support vector machine, for k(x, x) = 1."""
 STRENGTHS = (1e-3, 1e-4, 1e-5)
 """lam of a kernel machine, for k(x, x) = 1."""
+SOME = 200
+"""Rows that the size of k(x, x) is taken from."""
 TUBE = 0.5
 """Half width of the tube of SVR, in deviations of the noise."""
 SVM_TOL, MACHINE_TOL = 1e-2, 1e-3
@@ -172,13 +175,15 @@ def _for_all_classes(scores: Array, model: Any, task: Classes) -> Array:
     return out
 
 
-def unit(kernel: Kernel) -> tuple[Kernel, float, float]:
+def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:
     """Split a process's kernel into one with k(x, x) about one, its variance, and that of the noise.
 
     Parameters
     ----------
     kernel : Kernel
         What a process learned.
+    Z : array of shape (n, d)
+        Rows.
 
     Returns
     -------
@@ -186,9 +191,10 @@ def unit(kernel: Kernel) -> tuple[Kernel, float, float]:
         The product of the first two and the noise make the kernel again.
     """
     signal, noise = signal_and_noise(kernel)
-    if isinstance(signal, Scaled):
-        return signal.kernel, float(signal.factor), noise
-    return signal, 1.0, noise
+    inner = signal.kernel if isinstance(signal, Scaled) else signal
+    size = float(np.mean(inner.diag(Z[:SOME]))) or 1.0
+    variance = float(signal.factor) * size if isinstance(signal, Scaled) else size
+    return inner if math.isclose(size, 1.0) else (1.0 / size) * inner, variance, noise
 
 
 def _process(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
@@ -203,7 +209,7 @@ def _process(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None
         max_iter=STEPS,
         random_state=means.seed,
         **means.common(),
-    ).fit(Z, task.Y[rows])
+    ).fit(Z, task.targets[rows])
     return [Fitted(model, model.kernel_, {"noise": float(model.noise_)}, model.certificate_)]
 
 
@@ -212,7 +218,7 @@ def _ridge(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, 
     landmarks = None if rows.size <= RIDGE_ROWS else Nystroem(n_components=RIDGE_ROWS, selection="uniform")
     models = [
         KernelRidge("loo", kernel=k, approximation=landmarks, random_state=means.seed, **means.common()).fit(
-            Z, task.Y[rows]
+            Z, task.targets[rows]
         )
         for k in c.kernels
     ]
@@ -221,18 +227,18 @@ def _ridge(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, 
     return [Fitted(best, best.kernel_, {"alpha": alpha}, best.certificate_)]
 
 
-def _kernels(c: Candidate, given: Kernel | None) -> list[tuple[Kernel, float]]:
+def _kernels(c: Candidate, given: Kernel | None, Z: Array) -> list[tuple[Kernel, float]]:
     """Kernels to choose from, each with the variance of the noise where it is known."""
     if given is None:
         return [(kernel, NOISE[0]) for kernel in c.kernels]
-    kernel, variance, noise = unit(given)
+    kernel, variance, noise = unit(given, Z)
     return [(kernel, noise / variance if variance > 0 else noise)]
 
 
 def _support_vectors(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
     common = {"memory": means.memory, "n_jobs": means.n_jobs, "max_time": means.max_time, "tol": SVM_TOL}
     found = []
-    for kernel, noise in _kernels(c, given):
+    for kernel, noise in _kernels(c, given, Z):
         if isinstance(task, Classes):
             models = svm_path(Z, task.codes[rows], COSTS, kernel=kernel, **common)
             grid = [{"C": C} for C in COSTS]
@@ -247,7 +253,7 @@ def _support_vectors(c: Candidate, task: Task, Z: Array, rows: Any, given: Kerne
 def _any_loss(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
     make: Any = KernelMachineClassifier if isinstance(task, Classes) else KernelMachineRegressor
     found = []
-    for kernel, _ in _kernels(c, given):
+    for kernel, _ in _kernels(c, given, Z):
         for lam in STRENGTHS:
             model = make(lam=lam, kernel=kernel, tol=MACHINE_TOL, random_state=means.seed, **means.common())
             model.fit(Z, task.labels[rows])

@@ -52,8 +52,18 @@ class Trial:
     Examples
     --------
     >>> from gramian.estimators.auto import Trial
-    >>> trial = Trial(name="mean", machine="baseline", kernel="", settings={}, score=2.0, spread=0.1,
-    ...               fit_seconds=0.0, predict_seconds=0.0, rows=100, baseline=True)
+    >>> trial = Trial(
+    ...     name="mean",
+    ...     machine="baseline",
+    ...     kernel="",
+    ...     settings={},
+    ...     score=2.0,
+    ...     spread=0.1,
+    ...     fit_seconds=0.0,
+    ...     predict_seconds=0.0,
+    ...     rows=100,
+    ...     baseline=True,
+    ... )
     >>> trial.ok, trial.to_dict()["score"]
     (True, 2.0)
     """
@@ -108,8 +118,13 @@ class Leaderboard(Sequence[Trial]):
     --------
     >>> from gramian.estimators.auto import Leaderboard, Trial
     >>> common = dict(kernel="", settings={}, spread=0.1, fit_seconds=0.0, predict_seconds=0.0, rows=100)
-    >>> board = Leaderboard([Trial(name="mean", machine="baseline", score=2.0, baseline=True, **common),
-    ...                      Trial(name="ridge", machine="ridge", score=0.5, **common)], "rmse")
+    >>> board = Leaderboard(
+    ...     [
+    ...         Trial(name="mean", machine="baseline", score=2.0, baseline=True, **common),
+    ...         Trial(name="ridge", machine="ridge", score=0.5, **common),
+    ...     ],
+    ...     "rmse",
+    ... )
     >>> board.best.name, board.baseline.name, len(board)
     ('ridge', 'mean', 2)
     """

@@ -23,6 +23,7 @@ from gramian.features.nystrom import Nystroem
 from gramian.gram.tiles import spans
 from gramian.kernels import Kernel
 from gramian.progress import Clock
+from gramian.solvers.evidence import signal_and_noise
 
 __all__ = ["Refit", "refit", "refit_seconds"]
 
@@ -44,6 +45,12 @@ PART = 20_000
 """Rows that are added at a time."""
 GROWTH = 2.2
 """The power of the rows that support vectors and kernel machines take time by."""
+
+
+SHARE_OF_ITERATION = 0.7
+"""Of the time left, so that landmarks can still stand in."""
+MACHINE_LANDMARKS = 1000
+"""Of a kernel machine on more rows than it can take."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,19 +152,22 @@ def _relearned(found: Found, sources: dict[str, Found], task: Task, Z: Array, me
 
 def _least_squares(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, left: float) -> Refit:
     process = found.candidate.machine == "gp"
-    kernel, variance, noise = unit(learned)
-    kernel = variance * kernel if process else kernel
+    _, size, noise = unit(learned, Z)
+    kernel = signal_and_noise(learned)[0]
     ridge = noise if process else float(found.settings["alpha"])
-    size = variance if process else float(np.mean(kernel.diag(Z[:100])))
-    rates = measure(kernel, Z, task.Y.shape[1], means.n_jobs)
+    rates = measure(kernel, Z, task.targets.shape[1], means.n_jobs)
     deviations = process and isinstance(task, Numbers)
-    how = plan(Z.shape[0], task.Y.shape[1], rates, left, means.memory, loo=not deviations)
+    how = plan(Z.shape[0], task.targets.shape[1], rates, left, means.memory, loo=not deviations)
     if how.way == "exact" and deviations:
-        model = GaussianProcessRegressor(learned, optimizer=None, solver="cholesky", **means.common()).fit(Z, task.Y)
+        model = GaussianProcessRegressor(learned, optimizer=None, solver="cholesky", **means.common()).fit(
+            Z, task.targets
+        )
         return Refit(model, "gp", model.certificate_, how.reason)
     if how.way == "exact":
-        model = KernelRidge(ridge, kernel=kernel, solver="cholesky", store_loo=True, **means.common()).fit(Z, task.Y)
-        held = task.from_least_squares(task.Y - model.loo_residuals_)
+        model = KernelRidge(ridge, kernel=kernel, solver="cholesky", store_loo=True, **means.common()).fit(
+            Z, task.targets
+        )
+        held = task.from_least_squares(task.targets - model.loo_residuals_)
         return Refit(model, "ridge", model.certificate_, how.reason, held, np.arange(Z.shape[0]))
     if how.way == "pcg":
         iterated = _by_iteration(kernel, max(ridge, FLOOR * size), task, Z, means, left, how)
@@ -175,7 +185,7 @@ def _by_iteration(
     clock = Clock()
     model = KernelRidge(
         ridge, kernel=kernel, solver="pcg", tol=PCG_TOL, random_state=means.seed, **limited.common()
-    ).fit(Z, task.Y)
+    ).fit(Z, task.targets)
     if model.certificate_.violation > USELESS:
         return None
     held, rows = None, None
@@ -185,17 +195,13 @@ def _by_iteration(
     return Refit(model, "ridge", model.certificate_, how.reason, held, rows)
 
 
-SHARE_OF_ITERATION = 0.7
-"""Of the time left, so that landmarks can still stand in."""
-
-
 def _without(model: KernelRidge, rows: NDArray[np.intp], task: Task, Z: Array) -> Array:
     """Outputs for some rows of the fit that has not seen them, from where the full fit ended."""
     other = KernelRidge(**{**model.get_params(), "warm_start": True})
     other.dual_coef_ = model.dual_coef_.copy()
     weights = np.ones(Z.shape[0])
     weights[rows] = 0.0
-    other.fit(Z, task.Y, weights)
+    other.fit(Z, task.targets, weights)
     return outputs("ridge", other, task, Z[rows])
 
 
@@ -208,12 +214,12 @@ def _by_landmarks(kernel: Kernel, ridge: float, task: Task, Z: Array, means: Mea
     landmarks = Nystroem(n_components=how.landmarks, selection="uniform")
     common = {"memory": means.memory, "n_jobs": means.n_jobs, "random_state": means.seed}
     model = KernelRidge(ridge, kernel=kernel, approximation=landmarks, **common)
-    model.partial_fit(Z[rest[:first]], task.Y[rest[:first]])
+    model.partial_fit(Z[rest[:first]], task.targets[rest[:first]])
     for part in spans(rest.size - first, PART):
         at = rest[first:][part]
-        model.partial_fit(Z[at], task.Y[at])
+        model.partial_fit(Z[at], task.targets[at])
     held = outputs("ridge", model, task, Z[last])
-    model.partial_fit(Z[last], task.Y[last])
+    model.partial_fit(Z[last], task.targets[last])
     return Refit(model, "ridge", model.certificate_, how.reason, held, last)
 
 
@@ -222,7 +228,7 @@ def _by_landmarks(kernel: Kernel, ridge: float, task: Task, Z: Array, means: Mea
 
 def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, left: float) -> Refit:
     process = bool(found.candidate.source)
-    kernel = unit(learned)[0] if process else learned
+    kernel = unit(learned, Z)[0] if process else learned
     means = replace(means, max_time=None if left == math.inf else left)
     n, classes = Z.shape[0], isinstance(task, Classes)
     note, options = f"{n:,} rows, exactly", {}
@@ -237,10 +243,6 @@ def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, le
             note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for the {left:.0f} s that are left"
     model = make(kernel=kernel, **found.settings, **options, **means.common()).fit(Z, task.labels)
     return Refit(model, found.candidate.machine, model.certificate_, note)
-
-
-MACHINE_LANDMARKS = 1000
-"""Of a kernel machine on more rows than it can take."""
 
 
 def seconds_on_all(found: Found, n: int) -> float:

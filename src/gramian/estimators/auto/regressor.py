@@ -22,8 +22,8 @@ Array = NDArray[np.float64]
 class AutoKernelRegressor(RegressorMixin, AutoKernel):
     """Regression by the kernel machine that a search finds best.
 
-    Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked), brought
-    to one scale in two ways, and Gaussian processes with several kernels, one lengthscale for all columns or one each,
+    Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked) and
+    brought to one scale in two ways; Gaussian processes with several kernels, one lengthscale for all columns or one each,
     kernel ridge, support vectors and Huber's loss are judged by cross-validation: on few rows first, the better part
     on more. The winner is fitted to all rows: exactly where ``time_limit`` and ``memory`` allow, else by conjugate
     gradients, else through landmarks (``refit_`` says which, and why).
@@ -113,7 +113,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
 
     def _calibrate(self, task: Numbers, held: Array, rows: NDArray[np.intp]) -> None:
         self._centre, self._scale = task.centre, task.scale
-        self.residuals_ = task.scale * (task.Y[rows, 0] - held[:, 0])
+        self.residuals_ = task.scale * (task.targets[rows, 0] - held[:, 0])
 
     def predict(self, X: Any, return_std: bool = False, return_interval: float | None = None) -> Any:
         """Predict, and say how sure the prediction is.

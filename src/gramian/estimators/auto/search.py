@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -144,7 +145,7 @@ def _folds(task: Task, n: int, cv: int, seed: int) -> Rung:
             made = list(folds.split(np.zeros(n), task.strata))
     splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
     ends = np.cumsum([0, *(test.size for _, test in splits)])
-    return Rung(splits, [np.arange(a, b) for a, b in zip(ends[:-1], ends[1:], strict=True)], n)
+    return Rung(splits, [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -383,7 +384,7 @@ class Search:
             out = np.full((test.size, self.task.count), math.log(0.5 / train.size))
             out[:, present] = model.predict_log_proba(Z[test])
             return np.maximum(out, -700.0)
-        model = RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.task.Y[train, 0])
+        model = RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.task.targets[train, 0])
         return np.asarray(model.predict(Z[test])).reshape(-1, 1)
 
     def _nothing(self) -> Exception:

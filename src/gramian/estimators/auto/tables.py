@@ -233,6 +233,6 @@ def _arrow_column(name: str, column: Any) -> Column:
         return Column(name, np.array(values, dtype=object), "category")
     if kind.startswith(("int", "uint", "float", "double", "halffloat")):
         return Column(name, np.asarray(column.to_numpy(), dtype=np.float64), "number")
-    if kind.startswith("timestamp") or kind.startswith("date"):
+    if kind.startswith(("timestamp", "date")):
         return Column(name, _days(np.asarray(column.to_numpy()).astype("datetime64[us]")), "date")
     return _objects(name, np.array(column.to_pylist(), dtype=object))

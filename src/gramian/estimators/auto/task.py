@@ -65,14 +65,14 @@ class Numbers:
         return deviation if deviation > 1e-14 * max(abs(self.centre), 1e-300) else 1.0
 
     @cached_property
-    def Y(self) -> Array:
+    def targets(self) -> Array:
         """Targets of least squares, of shape (n, 1)."""
         return ((self.y - self.centre) / self.scale)[:, None]
 
     @property
     def labels(self) -> Array:
         """Targets of the other machines."""
-        return self.Y[:, 0]
+        return self.targets[:, 0]
 
     @property
     def strata(self) -> None:
@@ -80,7 +80,7 @@ class Numbers:
         return None
 
     def from_least_squares(self, F: Array) -> Array:
-        """Return outputs, of shape (n, 1), from predictions of ``Y``."""
+        """Return outputs, of shape (n, 1), from predictions of ``targets``."""
         return F.reshape(-1, 1)
 
     def from_decisions(self, f: Array) -> Array:
@@ -93,7 +93,7 @@ class Numbers:
         Parameters
         ----------
         outputs : array of shape (m, 1)
-            In units of ``Y``.
+            In units of ``targets``.
         rows : array of shape (m,)
             Which rows they are for.
         parts : sequence of array
@@ -104,7 +104,7 @@ class Numbers:
         Judgement
             In the units of y.
         """
-        e = self.scale * (outputs[:, 0] - self.Y[rows, 0])
+        e = self.scale * (outputs[:, 0] - self.targets[rows, 0])
         each = [_mean_error(e[part], self.metric) for part in parts]
         variation = float(np.mean((self.y[rows] - self.y[rows].mean()) ** 2))
         r2 = 1.0 - float(np.mean(e**2)) / variation if variation > 0 else np.nan
@@ -113,7 +113,7 @@ class Numbers:
 
     def baseline(self, train: Rows) -> Array:
         """Return what the simplest rule says, learned from some rows: their mean."""
-        return np.array([self.Y[train, 0].mean()])
+        return np.array([self.targets[train, 0].mean()])
 
 
 def _mean_error(e: Array, metric: str) -> float:
@@ -155,7 +155,7 @@ class Classes:
         return float(np.sqrt(np.mean((self._one_hot - self.centre) ** 2))) or 1.0
 
     @cached_property
-    def Y(self) -> Array:
+    def targets(self) -> Array:
         """Targets of least squares, of shape (n, c), or (n, 1) for two classes."""
         return np.asarray((self._one_hot - self.centre) / self.scale)
 
@@ -170,7 +170,7 @@ class Classes:
         return self.codes
 
     def from_least_squares(self, F: Array) -> Array:
-        """Return outputs, of shape (n, c), from predictions of ``Y``."""
+        """Return outputs, of shape (n, c), from predictions of ``targets``."""
         return self.from_decisions(self.centre + self.scale * F.reshape(F.shape[0], -1))
 
     def from_decisions(self, f: Array, present: int | None = None) -> Array:
