@@ -110,9 +110,9 @@ class AutoKernel(BaseEstimator):
                     f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
                 )
             table = read_table(self, X, reset=True)
-            task = self._task(y)
             n = table[0].values.shape[0]
             check_consistent_length(table[0].values, y)
+            task = self._task(y)
             if n < 2:
                 raise ValueError(
                     f"Found array with {n} sample(s) while a minimum of 2 is required: nothing to hold out."
