@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gramian.estimators.auto.columns import Encoding, Text
+from gramian.estimators.auto.columns import Encoding, NumberColumn, Text
 from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern
 
 __all__ = ["MACHINES", "Candidate", "candidates", "checked_machines", "derived"]
@@ -144,7 +144,7 @@ def _given(machine: str, kernel: Kernel) -> list[Candidate]:
 
 def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding) -> Iterable[Candidate]:
     seen = set()
-    scalable = bool(_numeric(encoding))
+    scalable = bool(encoding.places(NumberColumn))
     for smoothness, each, scaling, linear in order:
         each = each and len(_dense_places(encoding)) <= ARD_INPUTS
         scaling = scaling if scalable else "standard"
@@ -186,12 +186,6 @@ def derived(machines: Sequence[str], leaders: Sequence[Candidate]) -> list[Candi
 
 
 # ---- kernels ----------------------------------------------------------------------------------------------------
-
-
-def _numeric(encoding: Encoding) -> list[int]:
-    from gramian.estimators.auto.columns import NumberColumn
-
-    return encoding.places(NumberColumn)
 
 
 def _dense_places(encoding: Encoding) -> list[int]:
