@@ -22,7 +22,7 @@ from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
 from gramian.estimators.auto.costs import measure
 from gramian.estimators.auto.fitting import Means, outputs
 from gramian.estimators.auto.leaderboard import WINNER, Leaderboard, Trial
-from gramian.estimators.auto.refit import LEARN_ROWS, Refit, refit, refit_seconds
+from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, refit, refit_seconds
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Found, Search, rungs
 from gramian.estimators.auto.tables import read_table
@@ -161,7 +161,9 @@ class AutoKernel(BaseEstimator):
         with self._watched() as observer:
             until = self._search_time(scaled["standard"], task, means, clock)
             search = Search(task, scaled, machines, means, Clock(until, clock.start), clock.max_time, observer)
-            winner = search.run(first, steps)
+            ranked = search.run(first, steps)
+            left = math.inf if self.time_limit is None else self.time_limit - clock.seconds
+            winner = next((found for found in ranked if affordable(found, Z.shape[0], left)), ranked[0])
             done = refit(winner, search.found, task, scaled[winner.candidate.scaling], means, clock)
         self._keep(task, encoding, scalings[winner.candidate.scaling], search, winner, done)
 

@@ -75,6 +75,8 @@ class Candidate:
         To learn from or to choose from; none where the kernel is learned by ``source``.
     source : str, default=""
         The name of the process whose kernel is taken.
+    each : bool, default=False
+        Whether every column has a lengthscale of its own.
     """
 
     name: str
@@ -82,6 +84,7 @@ class Candidate:
     scaling: str
     kernels: tuple[Kernel, ...] = ()
     source: str = ""
+    each: bool = False
 
 
 def checked_machines(machines: Any) -> tuple[str, ...]:
@@ -151,7 +154,7 @@ def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding)
         name = f"gp, {smoothness} {'per column' if each else 'shared'}{' + linear' if linear else ''}, {scaling}"
         if name not in seen:
             seen.add(name)
-            yield Candidate(name, "gp", scaling, (_prior(smoothness, each, linear, encoding),))
+            yield Candidate(name, "gp", scaling, (_prior(smoothness, each, linear, encoding),), each=each)
 
 
 def _plain(machine: str, encoding: Encoding) -> Iterable[Candidate]:

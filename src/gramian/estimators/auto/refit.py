@@ -25,7 +25,7 @@ from gramian.kernels import Kernel
 from gramian.progress import Clock
 from gramian.solvers.evidence import signal_and_noise
 
-__all__ = ["Refit", "refit", "refit_seconds"]
+__all__ = ["LEARN_ROWS", "Refit", "affordable", "refit", "refit_seconds"]
 
 Array = NDArray[np.float64]
 
@@ -190,7 +190,8 @@ def _by_iteration(
         return None
     held, rows = None, None
     if clock.seconds * 1.5 < left - clock.seconds:
-        rows = np.random.default_rng(means.seed).permutation(Z.shape[0])[:WITNESSES]
+        rows = np.random.default_rng(means.seed).permutation(Z.shape[0])
+        rows = rows[: min(WITNESSES, rows.size // 5)]
         held = _without(model, rows, task, Z)
     return Refit(model, "ridge", model.certificate_, how.reason, held, rows)
 
@@ -237,7 +238,7 @@ def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, le
     else:
         make = KernelMachineClassifier if classes else KernelMachineRegressor
         options["random_state"] = means.seed
-        if found.rung is not None and seconds_on_all(found, n) > 0.5 * left:
+        if found.rung is not None and _seconds_on_all(found, n) > 0.5 * left:
             m = int(max(min(MACHINE_LANDMARKS, means.memory // (6 * 8 * n)), 10))
             options["approximation"] = Nystroem(n_components=m, selection="uniform", random_state=means.seed)
             note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for the {left:.0f} s that are left"
@@ -245,22 +246,29 @@ def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, le
     return Refit(model, found.candidate.machine, model.certificate_, note)
 
 
-def seconds_on_all(found: Found, n: int) -> float:
-    """Return what one fit to all rows should take, by what the trial took.
+def affordable(found: Found, n: int, left: float) -> bool:
+    """Tell whether a candidate can be fitted to all rows in the time that is left.
 
     Parameters
     ----------
     found : Found
-        A support vector or kernel machine.
+        The candidate.
     n : int
         All rows.
+    left : float
+        Seconds.
 
     Returns
     -------
-    float
-        Seconds.
+    bool
+        True but for support vectors of too many rows: other machines have a cheaper way.
     """
+    return found.candidate.machine != "svm" or _seconds_on_all(found, n) <= left
+
+
+def _seconds_on_all(found: Found, n: int) -> float:
+    """What one fit to all rows should take, by what the trial took."""
     if found.rung is None:
         return 0.0
-    one = found.trial.fit_seconds / (3 * len(found.rung.splits))
-    return float(one * (n / found.rung.learning) ** GROWTH)
+    fits = found.fits
+    return float(found.trial.fit_seconds / fits * (n / found.rung.learning) ** GROWTH)
