@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from gramian.certificates import Certificate
 from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
-from gramian.estimators.auto.costs import measure
+from gramian.estimators.auto.costs import RESERVE, measure, reserve
 from gramian.estimators.auto.fitting import Means, outputs
 from gramian.estimators.auto.leaderboard import WINNER, Leaderboard, Trial
-from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, refit, refit_seconds
+from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, refit
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Found, Search, rungs
 from gramian.estimators.auto.tables import read_table
@@ -38,11 +38,6 @@ __all__ = ["AutoKernel", "Observer"]
 Array = NDArray[np.float64]
 Observer = Callable[[Leaderboard], None]
 """Called with the leaderboard after every trial."""
-
-RESERVE = (0.1, 0.55)
-"""The least and the most of the time that is kept for the last fit."""
-CAUTION = 2.0
-"""How many times its estimate the last fit is given."""
 
 
 class AutoKernel(BaseEstimator):
@@ -171,13 +166,12 @@ class AutoKernel(BaseEstimator):
         """Seconds from the start at which the search ends, so that the winner can still be fitted to everything."""
         if self.time_limit is None:
             return None
-        reserve = RESERVE[0] * self.time_limit
-        if Z.shape[0] > LEARN_ROWS:
-            targets = task.targets.shape[1]
-            rates = measure(Matern(math.sqrt(Z.shape[1])), Z, targets, self.n_jobs)
-            needed = refit_seconds(Z.shape[0], targets, rates, RESERVE[1] * self.time_limit, means.memory)
-            reserve = float(np.clip(CAUTION * needed, reserve, RESERVE[1] * self.time_limit))
-        return self.time_limit - reserve
+        n, targets = Z.shape[0], task.targets.shape[1]
+        if n <= LEARN_ROWS:
+            return (1.0 - RESERVE[0]) * self.time_limit
+        rates = measure(Matern(math.sqrt(Z.shape[1])), Z, targets, self.n_jobs)
+        loo = isinstance(task, Classes)
+        return self.time_limit - reserve(n, targets, rates, self.time_limit, means.memory, loo=loo)
 
     @contextmanager
     def _watched(self) -> Iterator[Observer | None]:

@@ -38,6 +38,8 @@ SURVIVORS = (5, 2)
 """How many candidates reach the second and the third step."""
 SCREEN_ROWS = 150
 """Rows from which two of the folds decide who is judged on all of them."""
+OTHERS = 2
+"""And how many of the other kind of lengthscale, where none are among them."""
 LEADERS = 1
 """Processes whose kernels other machines take over."""
 GROWTH = 2.6
@@ -408,11 +410,11 @@ class Search:
 
 
 def _varied(ranked: list[Found], count: int) -> list[Found]:
-    """The first few, and the best process of the other kind: many lengthscales need more rows than one does."""
+    """The first few, and the best of the other kind of process: many lengthscales need more rows than one does."""
     first = ranked[:count]
     kinds = {found.candidate.each for found in first if found.candidate.machine == "gp"}
     others = [f for f in ranked[count:] if f.candidate.machine == "gp" and f.candidate.each not in kinds]
-    return first + others[:1] if count > 2 else first
+    return first + others[:OTHERS] if count > OTHERS else first
 
 
 def _failed(candidate: Candidate, step: Rung, error: Exception) -> Trial:
