@@ -17,10 +17,13 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.gram.tiles import spans
+from gramian.gram.tiles import one_blas_thread, run, spans
 from gramian.kernels.parameters import natural
 
 __all__ = ["RULES", "Pivots", "greedy", "kmeans", "leverage", "rpcholesky", "select", "uniform"]
+
+STRIP = 1024
+"""Rows of F that a thread makes at a time: few enough to stay in its cache."""
 
 Seed = int | np.random.RandomState | None
 
@@ -91,7 +94,7 @@ def _done(
     trace = float(diagonal.sum())
     residual = np.maximum(residual, 0.0)
     error = float(residual.sum()) / trace if trace > 0 else 0.0
-    return Pivots(indices, np.ascontiguousarray(factor[:, : indices.size]), residual, error)
+    return Pivots(indices, factor, residual, error)
 
 
 def rpcholesky(
@@ -134,23 +137,44 @@ def rpcholesky(
     rng = check_random_state(random_state)
     block = min(max(10, -(-rank // 10)), 200) if block is None else natural("block", block)
     tol = _checked_tol(tol)
-    factor = np.zeros((gram.shape[0], rank))
+    store = np.empty((rank, gram.shape[0]))  # Fᵀ: new columns of F are rows of K, made in place
     residual = diagonal.copy()
     floor = _floor(gram, diagonal)
     chosen: list[int] = []
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         proposals = rng.choice(gram.shape[0], size=block, p=residual / residual.sum())
-        accepted, lower = _accept(gram, proposals, residual, factor[:, : len(chosen)], rng.random_sample(block), floor)
-        accepted, r = accepted[: rank - len(chosen)], len(chosen)
-        k = len(accepted)
-        columns = _columns(gram, accepted) - factor[:, :r] @ factor[accepted, :r].T
-        new = scipy.linalg.solve_triangular(lower[:k, :k], columns.T, lower=True, overwrite_b=True).T
-        factor[:, r : r + k] = new
-        residual -= np.einsum("ij,ij->i", new, new)
-        np.maximum(residual, 0.0, out=residual)
+        found = store[: len(chosen)]
+        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads work
+            accepted, lower = _accept(gram, proposals, residual, found[:, proposals].T, rng.random_sample(block), floor)
+            accepted = accepted[: rank - len(chosen)]
+            _grow(gram, store, len(chosen), accepted, lower[: accepted.size, : accepted.size], residual)
         chosen += accepted.tolist()
         residual[chosen] = 0.0
-    return _done(chosen, factor, diagonal, residual)
+    store = store if len(chosen) == rank else store[: len(chosen)].copy()
+    return _done(chosen, store.T, diagonal, residual)
+
+
+def _grow(
+    gram: Gram,
+    store: NDArray[np.float64],
+    rank: int,
+    index: NDArray[np.intp],
+    lower: NDArray[np.float64],
+    residual: NDArray[np.float64],
+) -> None:
+    """Append L⁻¹ (K[index] - F[index] Fᵀ) to the ``rank`` rows of Fᵀ, and take it off the residual."""
+    found, new = store[:rank], store[rank : rank + index.size]
+    known = found[:, index].T.copy()
+
+    def strip(columns: slice) -> None:
+        rows = gram.rows(index, columns).astype(np.float64, copy=False)
+        rows -= known @ found[:, columns]
+        rows = scipy.linalg.solve_triangular(lower, rows, lower=True, overwrite_b=True, check_finite=False)
+        new[:, columns] = rows
+        left = residual[columns]
+        np.maximum(left - np.einsum("ij,ij->j", rows, rows), 0.0, out=left)
+
+    run(strip, spans(gram.shape[0], STRIP), gram.workers)
 
 
 def _accept(
@@ -163,11 +187,13 @@ def _accept(
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Go through the proposals one by one, eliminating each that is accepted from those behind it.
 
+    ``factor`` has their rows of F.
+
     A proposal was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
     the law of drawing by the residual now.
     """
     H = gram.rows(proposals, proposals).astype(np.float64)
-    H -= factor[proposals] @ factor[proposals].T
+    H -= factor @ factor.T
     kept: list[int] = []
     lower = np.zeros_like(H)
     for i, row in enumerate(proposals):
@@ -228,7 +254,7 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
         residual = np.maximum(residual - column**2, 0.0)
         chosen.append(i)
         residual[chosen] = 0.0
-    return _done(chosen, factor, diagonal, residual)
+    return _done(chosen, factor[:, : len(chosen)].copy(), diagonal, residual)
 
 
 def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
