@@ -73,15 +73,17 @@ class LowRank:
         return np.broadcast_to(np.asarray(self.diagonal, dtype=np.float64), self.shape[:1])
 
     @cached_property
-    def core(self) -> NDArray[np.float64]:
-        """Lower Cholesky factor of I + Fᵀ D⁻¹ F, whose eigenvalues are all at least one; made on first use."""
+    def _core(self) -> NDArray[np.float64]:
+        """Lower Cholesky factor of I + Fᵀ D⁻¹ F, whose eigenvalues are all at least one."""
         core, part = np.eye(self.rank), np.empty((self.rank, self.rank))
         level = bool(np.all(self._d == self._d[:1]))
         # By strips: Ctrl-C is answered in between, and no scaled copy of the whole factor is made.
         for rows in spans(self.shape[0], STRIP):
             scaled = self.factor[rows] if level else self.factor[rows] / np.sqrt(self._d[rows])[:, None]
             np.matmul(scaled.T, scaled, out=part)
-            core += part / self._d[0] if level else part
+            if level:
+                part /= self._d[0]
+            core += part
         return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[Any]:
@@ -105,7 +107,7 @@ class LowRank:
         scaled = B / _rows(self._d, B)
         if self.rank == 0:
             return scaled
-        inner = scipy.linalg.cho_solve((self.core, True), self.factor.T @ scaled, check_finite=False)
+        inner = scipy.linalg.cho_solve((self._core, True), self.factor.T @ scaled, check_finite=False)
         return np.asarray(scaled - (self.factor @ inner) / _rows(self._d, B))
 
     def _checked(self, V: NDArray[Any]) -> NDArray[np.float64]:
@@ -122,7 +124,7 @@ class LowRank:
         float
             ``log det(F Fᵀ + D)``.
         """
-        return float(np.log(self._d).sum() + 2.0 * np.log(np.diagonal(self.core)).sum())
+        return float(np.log(self._d).sum() + 2.0 * np.log(np.diagonal(self._core)).sum())
 
     def dense(self) -> NDArray[Any]:
         """Return the matrix itself, for small n.

@@ -18,7 +18,7 @@ from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers.preconditioner import Preconditioner
+from gramian.solvers.preconditioner import Preconditioner, narrow_enough
 from gramian.solvers.solution import Solution, relative_residuals
 
 __all__ = ["default_rank", "solve"]
@@ -166,8 +166,10 @@ def _systems(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: An
     trace = float(gram.diagonal().sum(dtype=np.float64))
     # What F Fᵀ misses is at most its trace: below the ridge, no further landmark shortens the iteration.
     enough = float(ridge.min(initial=np.inf)) / (trace * float(scale.max()) ** 2) if trace > 0 else 0.0
-    factor = rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0)).factor
-    factor *= scale
+    dtype = np.float32 if narrow_enough(gram, scale, float(ridge.min(initial=np.inf))) else np.float64
+    factor = rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0), dtype=dtype).factor
+    if np.any(scale != 1.0):
+        factor *= scale.astype(dtype)
     landmarks = Preconditioner(factor, ridge, gram.workers)
     del factor  # before blocks of K take the memory
     left = max(gram.memory - landmarks.nbytes, 0)

@@ -8,18 +8,18 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramian.gram import LowRank
+from gramian.gram import Gram
 from gramian.gram.tiles import run, spans
 
-__all__ = ["Preconditioner"]
+__all__ = ["Preconditioner", "narrow_enough"]
 
 STRIP = 1024
 """Rows of F that a thread multiplies at a time; fixed, so that sums do not depend on the number of threads."""
 HARMLESS = 0.1
-"""Share of the smallest eigenvalue that rounding F to single precision may move."""
+"""How far rounding to single precision may move an eigenvalue, relative to μ."""
 
-POWER_STEPS = 5
-"""Enough to know an eigenvalue to its order of magnitude."""
+SAMPLE = 500
+"""Rows that tell the order of magnitude of the greatest eigenvalue."""
 
 Array = NDArray[np.float64]
 
@@ -27,12 +27,12 @@ Array = NDArray[np.float64]
 class Preconditioner:
     """Solve with ``F Fᵀ + μI`` for several μ, by Woodbury.
 
-    F is kept in single precision, which halves what is read, unless that would hide μ.
+    Every application reads F twice, so F is best in single precision where that does not hide μ (``narrow_enough``).
 
     Parameters
     ----------
     factor : array of shape (n, m)
-        F, in float64; not kept where single precision will do.
+        F, in float32 or float64.
     ridges : array of shape (k,)
         The values of μ, > 0.
     workers : int, default=1
@@ -46,15 +46,9 @@ class Preconditioner:
     array([[0.8, 0.8, 0.8]])
     """
 
-    def __init__(self, factor: Array, ridges: Array, workers: int = 1) -> None:
-        self._cores = {float(ridge): LowRank(factor, float(ridge)).core for ridge in np.unique(ridges)}
-        self.factor = factor.astype(np.float32) if self._narrow_is_safe() else factor
-        self.workers = workers
-
-    def _narrow_is_safe(self) -> bool:
-        eps = float(np.finfo(np.float32).eps)
-        # L Lᵀ = I + FᵀF/μ has eigenvalues from one upwards; rounding F moves them by about eps times the greatest.
-        return all(eps * _greatest(core) <= HARMLESS for core in self._cores.values())
+    def __init__(self, factor: NDArray[Any], ridges: Array, workers: int = 1) -> None:
+        self._cores = {float(ridge): _core(factor, float(ridge)) for ridge in np.unique(ridges)}
+        self.factor, self.workers = factor, workers
 
     @property
     def rank(self) -> int:
@@ -112,11 +106,37 @@ class Preconditioner:
         return spans(self.factor.shape[0], STRIP)
 
 
-def _greatest(core: Array) -> float:
-    """The greatest eigenvalue of L Lᵀ, by a few steps of the power method."""
-    v = np.ones(core.shape[0])
-    value = 1.0
-    for _ in range(POWER_STEPS if v.size else 0):
-        v = core @ (core.T @ (v / np.linalg.norm(v)))
-        value = float(np.linalg.norm(v))
-    return value
+def narrow_enough(gram: Gram, scale: Array, ridge: float) -> bool:
+    """Say whether ``S K S + ridge · I`` survives that K is rounded to single precision.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    scale : array of shape (n, 1) or (1, 1)
+        The diagonal of S.
+    ridge : float
+        The smallest of them.
+
+    Returns
+    -------
+    bool
+        Whether rounding moves no eigenvalue by more than a tenth of the ridge, judged by a sample of the rows.
+    """
+    n = gram.shape[0]
+    sample = np.unique(np.linspace(0, n - 1, SAMPLE).astype(np.intp))
+    K = gram.rows(sample, sample).astype(np.float64)
+    greatest = float(np.abs(K).sum(axis=1).max()) * n / sample.size * float(scale.max()) ** 2
+    return float(np.finfo(np.float32).eps) * greatest <= HARMLESS * ridge
+
+
+def _core(factor: NDArray[Any], ridge: float) -> Array:
+    """Lower Cholesky factor of I + FᵀF/μ, summed in float64 whatever the type of F."""
+    core = np.eye(factor.shape[1])
+    part = np.empty_like(core)
+    for rows in spans(factor.shape[0], STRIP):
+        wide = factor[rows].astype(np.float64, copy=False)
+        np.matmul(wide.T, wide, out=part)
+        part /= ridge
+        core += part
+    return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
