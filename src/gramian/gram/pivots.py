@@ -22,8 +22,10 @@ from gramian.kernels.parameters import natural
 
 __all__ = ["RULES", "Pivots", "greedy", "kmeans", "leverage", "rpcholesky", "select", "uniform"]
 
-STRIP = 1024
-"""Rows of F that a thread makes at a time: few enough to stay in its cache."""
+STRIP = 4096
+"""Rows of F that a thread makes at a time, at most: few enough to stay in its cache."""
+STRIPS = 8
+"""Strips at least, so that threads share them evenly, unless rows are few."""
 
 Seed = int | np.random.RandomState | None
 
@@ -170,17 +172,20 @@ def _grow(
 ) -> None:
     """Append L⁻¹ (K[index] - F[index] Fᵀ) to the ``rank`` rows of Fᵀ, and take it off the residual."""
     found, new = store[:rank], store[rank : rank + index.size]
-    known, lower = found[:, index].T.copy(), lower.astype(store.dtype)
+    known, lower = found[:, index].T.copy(), np.asfortranarray(lower, store.dtype)
+    (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (lower,))
 
     def strip(columns: slice) -> None:
         rows = gram.rows(index, columns, np.empty((index.size, columns.stop - columns.start), store.dtype))
         rows -= known @ found[:, columns]
-        rows = scipy.linalg.solve_triangular(lower, rows, lower=True, overwrite_b=True, check_finite=False)
+        # As columns: what BLAS overwrites must be in the order of Fortran.
+        rows = trsm(1.0, lower, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
         new[:, columns] = rows
         left = residual[columns]
         np.maximum(left - np.einsum("ij,ij->j", rows, rows, dtype=np.float64), 0.0, out=left)
 
-    run(strip, spans(gram.shape[0], STRIP), gram.workers)
+    height = min(max(gram.shape[0] // STRIPS, STRIP // STRIPS), STRIP)
+    run(strip, spans(gram.shape[0], height), gram.workers)
 
 
 def _accept(
