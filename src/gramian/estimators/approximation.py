@@ -9,14 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
 from gramian.kernels import Kernel
 
-__all__ = ["APPROXIMATION", "adapted", "has_landmarks"]
+__all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks"]
 
-APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "error"]), None]
+APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None]
 """The constraint on ``approximation=``."""
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
@@ -84,3 +86,26 @@ def has_landmarks(features: Any) -> bool:
         The answer.
     """
     return hasattr(features, "expansion")
+
+
+def features_of(features: Any, X: Any) -> NDArray[np.float64]:
+    """Fit a map to some rows and return their features.
+
+    Parameters
+    ----------
+    features : ExplicitMap
+        The map, fitted in place.
+    X : array or CSR of shape (n, d)
+        Rows of numbers.
+
+    Returns
+    -------
+    array of shape (n, m)
+        In float64, and dense: solvers multiply by it again and again.
+    """
+    if getattr(X, "dtype", None) is None or X.dtype == object:
+        raise ValueError(
+            f"approximation={type(features).__name__}() needs rows of numbers, got objects; leave approximation=None."
+        )
+    F = features.fit_transform(X.astype(np.float64, copy=False))
+    return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)
