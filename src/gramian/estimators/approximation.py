@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
+from gramian.gram.tiles import memory_budget, readable
 from gramian.kernels import Kernel
 
 __all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks"]
@@ -88,7 +89,7 @@ def has_landmarks(features: Any) -> bool:
     return hasattr(features, "expansion")
 
 
-def features_of(features: Any, X: Any) -> NDArray[np.float64]:
+def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArray[np.float64]:
     """Fit a map to some rows and return their features.
 
     Parameters
@@ -97,6 +98,8 @@ def features_of(features: Any, X: Any) -> NDArray[np.float64]:
         The map, fitted in place.
     X : array or CSR of shape (n, d)
         Rows of numbers.
+    memory : int, str or None, default=None
+        Bytes that the features may take.
 
     Returns
     -------
@@ -107,5 +110,16 @@ def features_of(features: Any, X: Any) -> NDArray[np.float64]:
         raise ValueError(
             f"approximation={type(features).__name__}() needs rows of numbers, got objects; leave approximation=None."
         )
-    F = features.fit_transform(X.astype(np.float64, copy=False))
+    X = X.astype(np.float64, copy=False)
+    if has_landmarks(features):
+        # It looks at its memory by itself, and has the features of these rows when it is fitted.
+        return np.asarray(features.fit_transform(X))
+    F = features.fit(X).transform(X[:1])
+    needed, budget = 8 * X.shape[0] * F.shape[1], memory_budget(memory)
+    if needed > budget:
+        raise MemoryError(
+            f"{F.shape[1]:,} features of {X.shape[0]:,} rows take {readable(needed)} and memory is "
+            f"{readable(budget)}; use fewer features or raise memory=."
+        )
+    F = features.transform(X)
     return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)

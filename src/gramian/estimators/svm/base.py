@@ -108,7 +108,8 @@ class SupportVectorMachine(BaseEstimator):
         """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
         rows = np.sort(kept)
         features = adapted(self, kernel)
-        F = features_of(features, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else _rows_of(X, rows))
+        points = X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else _rows_of(X, rows)
+        F = features_of(features, points, self.memory)
         F = F if np.array_equal(rows, kept) else F[np.searchsorted(rows, kept)]
         return Mapped(kept, features.kernel_, F, features, rows, worker_count(self.n_jobs), weight)
 
