@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import SVR, svm_path
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import Kernel, Scaled, White
+from gramian.progress import Clock
 from gramian.solvers.evidence import signal_and_noise
 
 __all__ = ["Fitted", "Means", "fit", "outputs", "quiet", "unit"]
@@ -44,6 +45,8 @@ COSTS = (1.0, 10.0, 100.0)
 """C of a support vector machine, for k(x, x) = 1."""
 STRENGTHS = (1e-3, 1e-5)
 """lam of a kernel machine, for k(x, x) = 1."""
+MOMENT = 0.1
+"""Seconds that a fit has at least."""
 SOME = 200
 """Rows that the size of k(x, x) is taken from."""
 TUBE = 0.5
@@ -64,24 +67,26 @@ class Means:
         Threads.
     seed : int
         Of everything random.
-    max_time : float or None
-        Seconds.
+    clock : Clock, default=Clock()
+        When to be done.
     """
 
     memory: int
     n_jobs: int | None
     seed: int
-    max_time: float | None = None
+    clock: Clock = field(default_factory=Clock)
 
     def common(self) -> dict[str, Any]:
-        """Return what every machine takes.
+        """Return what every machine takes; the next fit has the time that the last one left.
 
         Returns
         -------
         dict
             Keyword arguments.
         """
-        return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": self.max_time}
+        limit = self.clock.max_time
+        left = None if limit is None else max(limit - self.clock.seconds, MOMENT)
+        return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left}
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,16 +247,16 @@ def _kernels(c: Candidate, given: Kernel | None, Z: Array) -> list[tuple[Kernel,
 
 
 def _support_vectors(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    common = {**means.common(), "tol": SVM_TOL}
     found = []
     for kernel, noise in _kernels(c, given, Z):
         if isinstance(task, Classes):
-            models = svm_path(Z, task.codes[rows], COSTS, kernel=kernel, **common)
+            models = svm_path(Z, task.codes[rows], COSTS, kernel=kernel, tol=SVM_TOL, **means.common())
             grid: list[dict[str, Any]] = [{"C": C} for C in COSTS]
         else:
             epsilon = float(min(TUBE * np.sqrt(noise), 0.1))
             grid = [{"C": C, "epsilon": epsilon} for C in COSTS]
-            models = [SVR(kernel=kernel, **each, **common).fit(Z, task.labels[rows]) for each in grid]
+            labels = task.labels[rows]
+            models = [SVR(kernel=kernel, tol=SVM_TOL, **each, **means.common()).fit(Z, labels) for each in grid]
         found += [Fitted(m, kernel, s, m.certificate_) for m, s in zip(models, grid, strict=True)]
     return found
 

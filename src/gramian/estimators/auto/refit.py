@@ -49,8 +49,8 @@ MACHINE_TOL = 1e-4
 """The duality gap asked of a kernel machine: its probabilities change by less than they are uncertain."""
 
 
-SHARE_OF_ITERATION, SPARE = 0.7, 0.2
-"""Of the time left, for an iteration and for landmarks that may have to stand in."""
+SHARE_OF_LEARNING, SHARE_OF_ITERATION, SPARE = 0.3, 0.7, 0.2
+"""Of the time left: for learning again, for an iteration, and for landmarks that may have to stand in for it."""
 OTHER_LANDMARKS = 1000
 """Of support vectors and kernel machines on more rows than they can take."""
 OTHERS: dict[tuple[str, bool], tuple[Any, dict[str, Any]]] = {
@@ -104,7 +104,7 @@ def refit(found: Found, sources: dict[str, Found], task: Task, Z: Array, means: 
     Z : array of shape (n, d)
         All rows, scaled as the winner wants.
     means : Means
-        What may be used; its ``max_time`` is not looked at.
+        What may be used; its clock is not looked at.
     clock : Clock
         With all the seconds there are.
 
@@ -127,9 +127,13 @@ def _relearned(found: Found, sources: dict[str, Found], task: Task, Z: Array, me
     kernel = source.kernels[0]
     if source.candidate.machine != "gp" or Z.shape[0] > LEARN_ROWS:
         return kernel
-    limited = replace(means, max_time=None if left == math.inf else 0.3 * left)
+    limited = replace(means, clock=_within(SHARE_OF_LEARNING * left))
     again: Kernel = fit(source.candidate, task, Z, np.arange(Z.shape[0]), kernel, limited)[0].kernel
     return again
+
+
+def _within(seconds: float) -> Clock:
+    return Clock(None if seconds == math.inf else seconds)
 
 
 # ---- least squares ----------------------------------------------------------------------------------------------
@@ -174,8 +178,8 @@ def _by_iteration(
     kernel: Kernel, ridge: float, task: Task, Z: Array, means: Means, left: float, how: Plan
 ) -> Refit | None:
     """Conjugate gradients; None where they came nowhere."""
-    limited = replace(means, max_time=None if left == math.inf else SHARE_OF_ITERATION * left)
-    clock = Clock()
+    limited = replace(means, clock=_within(SHARE_OF_ITERATION * left))
+    clock = limited.clock
     model = KernelRidge(
         ridge, kernel=kernel, solver="pcg", tol=PCG_TOL, random_state=means.seed, **limited.common()
     ).fit(Z, task.targets)
@@ -228,7 +232,7 @@ def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, le
         m = int(max(min(OTHER_LANDMARKS, n // 2, means.memory // (6 * 8 * n)), 1))
         approximation = Nystroem(n_components=m, selection="uniform", random_state=means.seed)
         note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for the {left:.0f} s that are left"
-    limited = replace(means, max_time=None if left == math.inf else left)
+    limited = replace(means, clock=_within(left))
     model = make(
         kernel=unit(learned, Z)[0] if found.candidate.source else learned,
         approximation=approximation,

@@ -212,7 +212,8 @@ class Search:
         limit: float | None = None,
         observer: Callable[[Leaderboard], None] | None = None,
     ) -> None:
-        self.task, self.scaled, self.machines, self.means, self.clock = task, scaled, machines, means, clock
+        self.task, self.scaled, self.machines, self.clock = task, scaled, machines, clock
+        self.means = replace(means, clock=clock)
         self.limit, self.observer = limit, observer
         self.found: dict[str, Found] = {}
 
@@ -277,11 +278,16 @@ class Search:
         return math.inf if self.clock.max_time is None else self.clock.max_time - self.clock.seconds
 
     def _estimate(self, candidate: Candidate, step: Rung) -> float:
-        before = self.found.get(candidate.name)
+        before = self.found.get(candidate.name) or self._alike(candidate)
         if before is None or before.rung is None:
             return 0.0
         ratio = (step.learning / before.rung.learning) ** GROWTH * len(step.splits) / len(before.rung.splits)
         return before.trial.fit_seconds * ratio
+
+    def _alike(self, candidate: Candidate) -> Found | None:
+        """The same machine with the kernel of another process, where this one has not been timed."""
+        others = [f for f in self.found.values() if f.candidate.source and f.candidate.machine == candidate.machine]
+        return others[-1] if others and candidate.source else None
 
     def _affordable(self, group: list[Candidate], step: Rung) -> bool:
         """Whether the first of a group can be judged on the next step in the time that is left."""
@@ -332,7 +338,7 @@ class Search:
         fitting = predicting = 0.0
         for split, (train, test) in enumerate(step.splits):
             begun = time.perf_counter()
-            models = fit(candidate, self.task, Z, train, self._given(candidate, split, fits), self._means())
+            models = fit(candidate, self.task, Z, train, self._given(candidate, split, fits), self.means)
             between = time.perf_counter()
             held.append([outputs(candidate.machine, m.model, self.task, Z[test]) for m in models])
             fits.append([replace(m, model=None) for m in models])
@@ -356,10 +362,6 @@ class Search:
             return fits[0][0].kernel
         before = self.found.get(candidate.name)
         return before.kernels[0] if before is not None and before.kernels else None
-
-    def _means(self) -> Means:
-        """Never less than a moment, so that the first trial can end."""
-        return replace(self.means, max_time=None if self._left == math.inf else max(self._left, 0.1))
 
     # ---- baselines ----------------------------------------------------------------------------------------------
 
