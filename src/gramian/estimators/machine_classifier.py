@@ -69,8 +69,9 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
         ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
     solver : {"auto", "newton", "proximal", "ccp"}, default="auto"
-        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks, ``"ccp"`` for differences of
-        convex ones. ``"auto"`` decides by what the loss offers; see ``solver_``.
+        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks (after pair steps on the dual, where
+        that is a quadratic program on a box), ``"ccp"`` for differences of convex ones. ``"auto"`` decides by what
+        the loss offers; see ``solver_``.
     lams : array-like of shape (g,) or None, default=None
         The grid of ``lam="cv"``; by default 13 values over six decades.
     cv : int, splitter or iterable, default=None
@@ -118,7 +119,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         The duality gap; of several functions, the worst. Without a conjugate, or where the loss is not convex, of kind
         "stationary".
     n_iter_ : int
-        Newton steps.
+        Newton steps; pair steps where they alone solved the dual of a loss with kinks.
     solver_ : Choice
         Which solver was used, and why.
     kernel_ : Kernel
