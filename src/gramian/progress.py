@@ -36,6 +36,8 @@ class Clock:
     ----------
     max_time : float or None
         Seconds allowed; ``None`` for no limit.
+    start : float
+        When it began, by ``time.perf_counter``; by default now.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.base import holds_objects, warn_unless_converged
 from gramian.estimators.expansion import DTYPES
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.restore import restored_on_failure
@@ -241,7 +241,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         return self
 
     def _validated_labels(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        if self._holds_objects(X):
+        if holds_objects(self.kernel, X):
             X, y = objects(X, kernel=type(self.kernel).__name__), column_or_1d(y, warn=True)
             self.n_features_in_ = 1
         else:
