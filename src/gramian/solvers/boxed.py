@@ -4,6 +4,8 @@ With ``ℓ*(u) = u y + ε |u|`` on [low, high], the coefficients ``α = -u/μ`` 
 
     min ½ αᵀKα - yᵀα + ε Σ|α|   subject to   -w high / μ ≤ α ≤ -w low / μ,   Σα = 0.
 
+Without the constant b there is no equality; an object at the origin takes it up (``anchored``).
+
 Pair steps are quick where most α end at a bound or at zero, and slow where few do; so they get a budget, and
 ``proximal`` goes on from where they end.
 """
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from gramian.losses import offers
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers import smo
+from gramian.solvers.anchored import AnchoredRows
 from gramian.solvers.datafit import DataFit, best_constant
 from gramian.solvers.newton import Iterate, Newton
 
@@ -37,17 +40,21 @@ def suits(fit: Any, intercept: bool) -> bool:
     fit : DataFit
         The data term.
     intercept : bool
-        Whether a constant is free, from which the one equality comes.
+        Whether a constant is free; the object that stands in for it has no tube.
 
     Returns
     -------
     bool
         The answer.
     """
-    return intercept and type(fit) is DataFit and fit.y.shape[1] == 1 and offers(fit.loss, "tube")
+    if type(fit) is not DataFit or fit.y.shape[1] > 1 or not offers(fit.loss, "tube"):
+        return False
+    return intercept or fit.loss.tube() == 0.0
 
 
-def minimise(space: Any, fit: DataFit, mu: float, *, goal: float, clock: Clock, tick: Tick = silent) -> Newton:
+def minimise(
+    space: Any, fit: DataFit, mu: float, *, intercept: bool, goal: float, clock: Clock, tick: Tick = silent
+) -> Newton:
     """Minimise ``D(f + b) + (μ/2) ‖f‖²`` as far as a budget of pair steps goes.
 
     Parameters
@@ -58,6 +65,8 @@ def minimise(space: Any, fit: DataFit, mu: float, *, goal: float, clock: Clock, 
         D, one that ``suits``.
     mu : float
         μ, > 0.
+    intercept : bool
+        Whether b is free.
     goal : float
         Gap, relative to the objective, at which to stop.
     clock : Clock
@@ -70,22 +79,26 @@ def minimise(space: Any, fit: DataFit, mu: float, *, goal: float, clock: Clock, 
     Newton
         Where it came to, with its gap and the pair steps taken.
     """
-    low, high = (fit.w * end for end in fit.loss.domain(fit.y))
     n = fit.y.shape[0]
-    task = smo.Task(
-        linear=-fit.y[:, 0],
-        lower=-high[:, 0] / mu,
-        upper=-low[:, 0] / mu,
-        start=np.zeros(n),
-        objects=np.arange(n),
-        split=n,
-        kink=float(fit.loss.tube()),
-    )
+    low, high = (fit.w * end for end in fit.loss.domain(fit.y))
+    rows = space.rows() if intercept else AnchoredRows(space.rows())
+    task = _task(fit, -high[:, 0] / mu, -low[:, 0] / mu, anchored=not intercept)
     budget = STEPS_PER_ROW * n
-    found = smo.solve(task, space.rows(), tol=max(goal, 1e-12), max_iter=budget, clock=clock, tick=tick)
-    alpha, values = found.beta[:, None], found.values[:, None]
-    at = Iterate(alpha, values, best_constant(fit, values, np.array([found.bias]), middle=True))
+    found = smo.solve(task, rows, tol=max(goal, 1e-12), max_iter=budget, clock=clock, tick=tick)
+    alpha, values = found.beta[:n, None], found.values[:n, None]
+    b = best_constant(fit, values, np.array([found.bias]), middle=True) if intercept else np.zeros(1)
+    at = Iterate(alpha, values, b)
     u = np.clip(-mu * alpha, low, high)
     dual = -fit.conjugate(u) - 0.5 * mu * at.norm2
     gap = fit.value(at.f) + 0.5 * mu * at.norm2 - dual
     return Newton(at, u, -mu * values, max(gap, 0.0), found.certificate.iterations)
+
+
+def _task(fit: DataFit, lower: Array, upper: Array, *, anchored: bool) -> smo.Task:
+    linear, kink = -fit.y[:, 0], float(fit.loss.tube())
+    if anchored:
+        # Room for all that the others can sum to.
+        room = float(np.sum(upper - lower))
+        linear, lower, upper = np.append(linear, 0.0), np.append(lower, -room), np.append(upper, room)
+    m = linear.size
+    return smo.Task(linear, lower, upper, np.zeros(m), np.arange(m), m, kink=kink)

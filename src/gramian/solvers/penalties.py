@@ -42,7 +42,7 @@ def _squared(p: Problem, lam: float, start: Iterate) -> Newton:
     options: Any = {"intercept": p.intercept, "max_iter": p.max_iter, "clock": p.clock, "tick": p.tick}
     if p.solver == "proximal":
         if goal > 0 and boxed.suits(p.fit, p.intercept):
-            found = boxed.minimise(p.space, p.fit, mu, goal=goal, clock=p.clock, tick=p.tick)
+            found = boxed.minimise(p.space, p.fit, mu, intercept=p.intercept, goal=goal, clock=p.clock, tick=p.tick)
             start = found.at
             if found.gap <= goal * abs(p.fit.value(start.f) + 0.5 * mu * start.norm2):
                 return found

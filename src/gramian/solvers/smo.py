@@ -24,6 +24,7 @@ import numpy as np
 from gramian.certificates import Certificate
 from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
+from gramian.solvers.anchored import AnchoredRows
 from gramian.solvers.feature_rows import FeatureRows
 from gramian.solvers.polish import polish
 from gramian.solvers.rowcache import Index, KernelRows
@@ -31,7 +32,7 @@ from gramian.solvers.smo_state import State, Task, Vector
 
 __all__ = ["Rows", "Solution", "Task", "solve"]
 
-Rows = KernelRows | FeatureRows
+Rows = KernelRows | FeatureRows | AnchoredRows
 WORKING_SET = 1024
 COSTLY_SET = 256
 """Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
@@ -110,7 +111,7 @@ def solve(
     ----------
     task : Task
         The program.
-    rows : KernelRows or FeatureRows
+    rows : KernelRows, FeatureRows or AnchoredRows
         Where kernel rows come from.
     tol : float
         Tolerance on the worst KKT violation and on the relative duality gap.
