@@ -1,6 +1,7 @@
 """Sphinx configuration; see https://www.sphinx-doc.org/en/master/usage/configuration.html."""
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,24 +12,32 @@ author = "gramian developers"
 copyright = "2026, gramian developers"
 version = release = gramian.__version__
 
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
+
 extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "numpydoc",
     "myst_parser",
+    "mathml",
 ]
 exclude_patterns = ["_build"]
+html_math_renderer = "mathml"  # nothing to fetch: the pages can be read offline
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
 html_title = f"gramian {version}"
 
+# Where capital letters do not tell files apart, Exp and exp need different names.
+autosummary_filename_map = {
+    f"gramian.kernels.{name}": f"gramian.kernels.{name}-function" for name in ("exp", "kernel", "polynomial")
+}
 autodoc_typehints = "none"  # the docstrings give types, with shapes
 autodoc_member_order = "bysource"
 numpydoc_show_class_members = False  # autodoc lists them
 myst_enable_extensions = ["dollarmath"]
-myst_heading_anchors = 2
+myst_heading_anchors = 3
+myst_update_mathjax = False
 
 examples = Path(__file__).parent.parent / "examples"
 if any(examples.glob("*.py")):
@@ -49,6 +58,12 @@ def plain_names(app: Any, what: str, name: str, obj: Any, options: Any, lines: l
             lines[i] = re.sub(r":ref:`([^`<]+?)\s*<[^`>]+>`", r"\1", line)
 
 
+def not_ours(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Leave out what scikit-learn's base classes bring; its own pages say it better."""
+    return True if (getattr(obj, "__module__", None) or "").startswith("sklearn") else None
+
+
 def setup(app: Any) -> None:
     """Run after numpydoc, which has made reStructuredText of the docstrings."""
     app.connect("autodoc-process-docstring", plain_names, priority=900)
+    app.connect("autodoc-skip-member", not_ours)
