@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import gramian
+from gramian.kernels import Dot, Kernel, Radial
+from gramian.losses import Loss
 
 project = "gramian"
 author = "gramian developers"
@@ -21,16 +23,24 @@ extensions = [
     "numpydoc",
     "myst_parser",
     "mathml",
+    "offline",
 ]
 exclude_patterns = ["_build"]
 html_math_renderer = "mathml"  # nothing to fetch: the pages can be read offline
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
+html_static_path = ["_static"]
+html_css_files = ["manual.css"]
 html_title = f"gramian {version}"
 
 # Where capital letters do not tell files apart, Exp and exp need different names.
 autosummary_filename_map = {
     f"gramian.kernels.{name}": f"gramian.kernels.{name}-function" for name in ("exp", "kernel", "polynomial")
+}
+# What every kernel or loss has stands on the page of its base class only.
+autosummary_context = {
+    "bases": ["Kernel", "Radial", "Dot", "Loss"],
+    "shared": sorted({*dir(Kernel), *dir(Radial), *dir(Dot), *dir(Loss), "curvature", "conjugate", "prox"}),
 }
 autodoc_typehints = "none"  # the docstrings give types, with shapes
 autodoc_member_order = "bysource"
@@ -47,6 +57,8 @@ if any(examples.glob("*.py")):
         "gallery_dirs": "gallery",
         "filename_pattern": r"\.py$",
         "download_all_examples": False,
+        "write_computation_times": False,  # a page that would fetch scripts from elsewhere
+        "show_signature": False,
     }
 
 

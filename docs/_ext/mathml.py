@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from html import escape
 from typing import Any
 
@@ -16,10 +17,12 @@ logger = logging.getLogger(__name__)
 def rendered(node: nodes.Element, *, as_block: bool) -> str:
     """Return a formula as MathML, or as it was written, with a warning, where it cannot be read."""
     try:
-        return tex2mathml(node.astext(), as_block=as_block)
+        mathml = tex2mathml(node.astext(), as_block=as_block)
     except MathError as error:
         logger.warning("formula %r: %s", node.astext(), error, location=node)
         return f"<code>{escape(node.astext())}</code>"
+    # The bars of a norm are letters here: a stretched one slips below its line where it carries an exponent.
+    return re.sub(r"<mo>([‖|])</mo>", r'<mo stretchy="false">\1</mo>', mathml)
 
 
 def inline(writer: Any, node: nodes.Element) -> None:
@@ -30,7 +33,7 @@ def inline(writer: Any, node: nodes.Element) -> None:
 
 def block(writer: Any, node: nodes.Element) -> None:
     """Write a formula on a line of its own, which scrolls where the page is narrow."""
-    writer.body.append(f'<div class="formula" style="overflow-x: auto">{rendered(node, as_block=True)}</div>\n')
+    writer.body.append(f'<div class="formula">{rendered(node, as_block=True)}</div>\n')
     raise nodes.SkipNode
 
 
