@@ -29,6 +29,8 @@ exclude_patterns = ["_build"]
 html_math_renderer = "mathml"  # nothing to fetch: the pages can be read offline
 templates_path = ["_templates"]
 html_theme = "pydata_sphinx_theme"
+# The pages of the first level have no section to navigate in, except the reference.
+html_sidebars = {"*": [], "api": ["sidebar-nav-bs"]}
 html_static_path = ["_static"]
 html_css_files = ["manual.css"]
 html_title = f"gramian {version}"
