@@ -37,12 +37,15 @@ html_title = f"gramian {version}"
 
 # Where capital letters do not tell files apart, Exp and exp need different names.
 autosummary_filename_map = {
-    f"gramian.kernels.{name}": f"gramian.kernels.{name}-function" for name in ("exp", "kernel", "polynomial")
+    f"gramian.kernels.{name}": f"gramian.kernels.{name}-function"
+    for name in ("exp", "kernel", "polynomial")
 }
 # What every kernel or loss has stands on the page of its base class only.
 autosummary_context = {
     "bases": ["Kernel", "Radial", "Dot", "Loss"],
-    "shared": sorted({*dir(Kernel), *dir(Radial), *dir(Dot), *dir(Loss), "curvature", "conjugate", "prox"}),
+    "shared": sorted(
+        {*dir(Kernel), *dir(Radial), *dir(Dot), *dir(Loss), "curvature", "conjugate", "prox"}
+    ),
 }
 autodoc_typehints = "none"  # the docstrings give types, with shapes
 autodoc_member_order = "bysource"
@@ -64,7 +67,9 @@ if any(examples.glob("*.py")):
     }
 
 
-def plain_names(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+def plain_names(
+    app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]
+) -> None:
     """Keep ``coef_`` from reading as a link, and scikit-learn's inherited links from pointing nowhere."""
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):

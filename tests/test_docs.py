@@ -23,11 +23,23 @@ def name_of(page):
     return str(page.relative_to(ROOT))
 
 
-def blocks(text, language):
+def is_examples(fence):
+    return fence[2].strip() in ("pycon", "python") and fence[3].lstrip().startswith(">>>")
+
+
+def is_script(fence):
+    return fence[2].strip() == "python" and not is_examples(fence)
+
+
+def blocks(text, wanted):
     """Pairs of the line a fenced block begins on and its code."""
     for fence in FENCE.finditer(text):
-        if fence[2].strip() == language:
+        if wanted(fence):
             yield text[: fence.start(3)].count("\n"), fence[3]
+
+
+def with_blocks(pages, wanted):
+    return [page for page in pages if any(blocks(page.read_text(), wanted))]
 
 
 def examples(page):
@@ -35,14 +47,14 @@ def examples(page):
     text = page.read_text()
     parser = doctest.DocTestParser()
     found = []
-    for line, code in blocks(text, "pycon"):
+    for line, code in blocks(text, is_examples):
         for example in parser.get_examples(code, name_of(page)):
             example.lineno += line
             found.append(example)
     return doctest.DocTest(found, {"__name__": "__main__"}, name_of(page), str(page), 0, text)
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "```pycon" in page.read_text()], ids=name_of)
+@pytest.mark.parametrize("page", with_blocks(PAGES, is_examples), ids=name_of)
 def test_the_examples_of_a_page_give_what_they_show(page):
     report = []
     runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
@@ -52,16 +64,14 @@ def test_the_examples_of_a_page_give_what_they_show(page):
 
 @pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=name_of)
 def test_prompts_stand_where_they_are_run(page):
-    rest = FENCE.sub(lambda fence: "" if fence[2].strip() == "pycon" else fence[3], page.read_text())
+    rest = FENCE.sub(lambda fence: "" if is_examples(fence) else fence[3], page.read_text())
     assert ">>>" not in rest, "examples with prompts belong in ```pycon blocks"
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in [*PAGES, ROOT / "README.md"] if "```python\n" in page.read_text()], ids=name_of
-)
+@pytest.mark.parametrize("page", with_blocks([*PAGES, ROOT / "README.md"], is_script), ids=name_of)
 def test_the_scripts_of_a_page_run(page):
     namespace = {"__name__": "page"}
-    for line, code in blocks(page.read_text(), "python"):
+    for line, code in blocks(page.read_text(), is_script):
         code = "from __future__ import annotations\n" + "\n" * (line - 1) + code
         exec(compile(code, str(page), "exec"), namespace)
 
@@ -121,7 +131,9 @@ def test_every_page_is_in_a_table_of_contents():
     for page in PAGES:
         for fence in FENCE.finditer(page.read_text()):
             if fence[2].strip() == "{toctree}":
-                listed |= {page.parent / f"{entry}.md" for entry in re.findall(r"^([^:\s]\S*)$", fence[3], re.MULTILINE)}
+                listed |= {
+                    page.parent / f"{entry}.md" for entry in re.findall(r"^([^:\s]\S*)$", fence[3], re.MULTILINE)
+                }
     assert set(PAGES) <= listed, set(PAGES) - listed
 
 

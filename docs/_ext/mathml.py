@@ -22,7 +22,9 @@ def rendered(node: nodes.Element, *, as_block: bool) -> str:
         logger.warning("formula %r: %s", node.astext(), error, location=node)
         return f"<code>{escape(node.astext())}</code>"
     # Bars of norms as letters: taken for operators they get space around them, and slip where they have an exponent.
-    return re.sub(r"<mo[^>]*>([‖|])</mo>", r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', mathml)
+    return re.sub(
+        r"<mo[^>]*>([‖|])</mo>", r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', mathml
+    )
 
 
 def inline(writer: Any, node: nodes.Element) -> None:

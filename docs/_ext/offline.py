@@ -10,7 +10,9 @@ from sphinx.util import logging
 
 logger = logging.getLogger(__name__)
 
-FETCHED = re.compile(r"<(?:script|link|img|iframe|source)\b[^>]*(?:src|href)=\"((?:https?:)?//[^\"]*)\"")
+FETCHED = re.compile(
+    r"<(?:script|link|img|iframe|source)\b[^>]*(?:src|href)=\"((?:https?:)?//[^\"]*)\""
+)
 
 
 def check(app: Any, error: Exception | None) -> None:
