@@ -8,7 +8,7 @@ the two bounds close in on each other, and the test accuracy is settled long bef
 """
 
 # %%
-# The same problem, stopped after 10, 30, 100, … steps. Each fit that stops short warns; here that is the point.
+# The same problem, stopped after 10, 20, 40, … steps. Each fit that stops short warns; here that is the point.
 
 import warnings
 

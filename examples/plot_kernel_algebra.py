@@ -2,9 +2,9 @@
 Kernels closed under algebra
 ============================
 
-Sums, products, polynomials, exponentials, maps and normalisations of kernels are kernels. A kernel is what its random
-functions look like: one draw from a Gaussian process for each, and below it the smallest eigenvalue of its Gram matrix,
-which is never below zero by more than rounding. A difference of kernels need not be one, and here is one that is not.
+Sums, products, polynomials, exponentials, maps and normalisations of kernels are kernels: the smallest eigenvalue of the
+Gram matrix is never below zero by more than rounding. A difference of kernels need not be one, and here is one that is
+not. What a kernel means is best seen in random functions that have it for a covariance, so two are drawn for each.
 """
 
 # %%
@@ -52,8 +52,8 @@ print("a difference:", difference)
 assert not difference
 
 # %%
-# One random function of each
-# ---------------------------
+# Random functions
+# ----------------
 # Those of ``RBF of |x|`` are mirror images about zero; those of a product with a wide RBF are waves that change slowly.
 
 figure, axes = plt.subplots(3, 3, figsize=(10, 6.5), sharex=True)
