@@ -2,9 +2,9 @@
 Kernels closed under algebra
 ============================
 
-Sums, products, polynomials, exponentials, maps and normalisations of kernels are kernels: the smallest eigenvalue of the
-Gram matrix is never below zero by more than rounding. A difference of kernels need not be one, and here is one that is
-not. What a kernel means is best seen in random functions that have it for a covariance, so two are drawn for each.
+Sums, products, polynomials, exponentials, maps and normalisations of kernels are kernels: the smallest eigenvalue of
+the Gram matrix is never below zero by more than rounding. A difference of kernels need not be one, and here is one that
+is not. What a kernel means is best seen in random functions that have it for a covariance, so two are drawn for each.
 """
 
 # %%
