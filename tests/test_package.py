@@ -51,7 +51,7 @@ def test_every_public_name_is_documented(name, value):
 
 
 @pytest.mark.parametrize(
-    "module", ["gramian", "gramian.kernels", "gramian.gram", "gramian.rkhs", "gramian.certificates"]
+    "module", ["gramian", "gramian.kernels", "gramian.gram", "gramian.losses", "gramian.rkhs", "gramian.certificates"]
 )
 def test_every_name_that_people_import_has_an_example(module):
     names = importlib.import_module(module)
