@@ -1,0 +1,63 @@
+"""What a model knows of the data it was fitted on, to tell one set from another."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["digest", "fingerprint"]
+
+KEPT = ("X_fit_", "X_train_", "support_vectors_", "components_", "means_")
+"""Attributes that hold rows, or what was made of them; the first that is there counts."""
+
+
+def fingerprint(model: Any) -> dict[str, Any]:
+    """Return what is known of the data behind a model, in plain values.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted.
+
+    Returns
+    -------
+    dict
+        Number and names of the inputs; and of the rows that the model keeps, how many and their digest.
+    """
+    names = getattr(model, "feature_names_in_", None)
+    known = {
+        "inputs": getattr(model, "n_features_in_", None),
+        "names": None if names is None else [str(name) for name in names],
+    }
+    attribute = next((a for a in KEPT if hasattr(model, a)), None)
+    if attribute is None:
+        return known
+    rows = getattr(model, attribute)
+    return known | {"kept": attribute, "rows": int(rows.shape[0]), "sha256": digest(rows)}
+
+
+def digest(rows: Any) -> str:
+    """Return a digest of an array's values, shape and dtype.
+
+    Parameters
+    ----------
+    rows : array, sparse matrix, or array of objects
+        What to digest.
+
+    Returns
+    -------
+    str
+        SHA-256 in hexadecimal digits.
+    """
+    found = hashlib.sha256(f"{rows.shape} {rows.dtype}".encode())
+    parts = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
+    for part in parts:
+        if part.dtype == object:
+            for item in part.ravel():
+                found.update(repr(item).encode("utf-8", "surrogatepass") + b"\0")
+        elif part.size:
+            found.update(memoryview(np.ascontiguousarray(part).reshape(-1).view(np.uint8)))
+    return found.hexdigest()
