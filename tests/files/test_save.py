@@ -181,6 +181,11 @@ def test_notes_about_the_data_are_kept(tmp_path: Path) -> None:
     assert contents.to_dict()["model"] == "KernelRidge"
 
 
+def test_notes_are_plain_values(tmp_path: Path) -> None:
+    with pytest.raises(TypeError, match="data must hold plain values"):
+        gramian.save(KernelRidge().fit(X, y), tmp_path / "model", data={"rows": X})
+
+
 def test_the_arrays_are_safetensors_that_others_can_read(tmp_path: Path) -> None:
     safetensors = pytest.importorskip("safetensors.numpy")
     model = KernelRidge(kernel="rbf").fit(X, y)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from gramian.files.errors import ModelFileError
 from gramian.files.tensors import DTYPES
+from gramian.kernels.arrays import is_sparse
 
 __all__ = ["Packed", "Unpacked"]
 
@@ -82,7 +83,7 @@ class Packed:
         return {**self.add(base, f"{name}:matrix"), "column": j}
 
     def _store(self, a: Any, name: str) -> dict[str, Any]:
-        if sp.issparse(a):
+        if is_sparse(a):
             return self._store_sparse(a, name)
         a = np.asarray(a)
         if a.dtype.kind == "O":
@@ -111,7 +112,7 @@ class Packed:
 
 def _memory(a: Any) -> Any:
     """What tells two arrays apart that are equal in every way: where they lie, and how they are read."""
-    if sp.issparse(a):
+    if is_sparse(a):
         return type(a).__name__, a.shape, *(_memory(getattr(a, part, None)) for part in ("data", "indices", "indptr"))
     if not isinstance(a, np.ndarray):
         return id(a)

@@ -156,7 +156,7 @@ def shown(value: Any) -> str:
     if "kernel" in value:
         return repr(from_dict(value["kernel"]))
     if "object" in value:
-        held = value.get("parameters", value.get("fields", {}))
+        held: dict[str, Any] = value["parameters"] if "parameters" in value else value["fields"]
         return f"{value['object']}({', '.join(f'{name}={shown(v)}' for name, v in held.items())})"
     if "tuple" in value:
         return f"({', '.join(map(shown, value['tuple']))})"

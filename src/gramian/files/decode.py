@@ -151,15 +151,16 @@ class Decoder:
         return _filled(made, learned)
 
     def _object(self, value: dict[str, Any], depth: int) -> Any:
-        cls = class_named(value["object"])
+        cls: Any = class_named(value["object"])
         given = self._named(value["fields"], depth)
         if hasattr(cls, "get_params"):
             raise ModelFileError(f"{cls.__name__} has parameters, and no fields.")
-        if not is_dataclass(cls):
+        declared = {f.name: f.type for f in fields(cls)} if is_dataclass(cls) else None
+        if declared is None:
             return _filled(cls.__new__(cls), given)
-        for f in fields(cls):
-            if f.type in _FIELDS and f.name in given:
-                _of(_FIELDS[str(f.type)], given[f.name], f"{cls.__name__}.{f.name}")
+        for name, what in given.items():
+            if declared.get(name) in _FIELDS:
+                _of(_FIELDS[str(declared[name])], what, f"{value['object']}.{name}")
         return cls(**given)  # which checks the values that it knows how to check
 
     def _named(self, values: Any, depth: int) -> dict[str, Any]:
@@ -201,7 +202,7 @@ def _filled(made: Any, state: dict[str, Any]) -> Any:
     """Give an object its attributes, none of which may take the place of a method."""
     for name in state:
         in_class = getattr(type(made), name, None)
-        if name.startswith("__") or callable(in_class) or hasattr(type(in_class), "__get__"):
+        if not name.isidentifier() or name.startswith("__") or callable(in_class) or hasattr(type(in_class), "__get__"):
             raise ModelFileError(f"{type(made).__name__} cannot hold an attribute called {name!r:.80}.")
     vars(made).update(state)
     return made

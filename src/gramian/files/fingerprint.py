@@ -6,7 +6,8 @@ import hashlib
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
+
+from gramian.kernels.arrays import is_sparse
 
 __all__ = ["digest", "fingerprint"]
 
@@ -53,11 +54,11 @@ def digest(rows: Any) -> str:
         SHA-256 in hexadecimal digits.
     """
     found = hashlib.sha256(f"{rows.shape} {rows.dtype}".encode())
-    parts = (rows.data, rows.indices, rows.indptr) if sp.issparse(rows) else (rows,)
+    parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
     for part in parts:
         if part.dtype == object:
             for item in part.ravel():
                 found.update(repr(item).encode("utf-8", "surrogatepass") + b"\0")
         elif part.size:
-            found.update(memoryview(np.ascontiguousarray(part).reshape(-1).view(np.uint8)))
+            found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
     return found.hexdigest()

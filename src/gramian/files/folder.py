@@ -6,8 +6,9 @@ import hashlib
 import os
 import re
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -112,7 +113,7 @@ def open_folder(path: str | os.PathLike[str]) -> Folder:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}.") from error
 
 
-def _open(path: Path) -> tuple[BinaryIO, int]:
+def _open(path: Path) -> tuple[BufferedReader, int]:
     """Open a plain file, never a link, a pipe or a device."""
     try:
         handle = os.open(
@@ -163,7 +164,7 @@ def _check_version(document: Any) -> None:
         )
 
 
-def _open_arrays(folder: Path, files: dict[str, Any]) -> tuple[BinaryIO, int]:
+def _open_arrays(folder: Path, files: dict[str, Any]) -> tuple[BufferedReader, int]:
     """Open the file of arrays, once its size and checksum are found right."""
     if len(files) != 1:
         raise ModelFileError(f"{MANIFEST} should name one file of arrays, and names {len(files)}.")

@@ -7,7 +7,8 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, BinaryIO, Protocol
+from io import BufferedReader
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,10 +100,10 @@ def write(sink: Sink, arrays: Mapping[str, NDArray[Any]]) -> None:
     sink.write(text)
     for a in arrays.values():
         if a.size:
-            sink.write(memoryview(a.astype(a.dtype.newbyteorder("<"), copy=False).reshape(-1)).cast("B"))
+            sink.write(a.astype(a.dtype.newbyteorder("<"), copy=False).reshape(-1).view(np.uint8).data)
 
 
-def read_header(file: BinaryIO, size: int) -> dict[str, Tensor]:
+def read_header(file: BufferedReader, size: int) -> dict[str, Tensor]:
     """Read the header and check that it describes exactly the bytes that follow.
 
     Parameters
@@ -156,7 +157,7 @@ def _naturals(values: Any) -> bool:
     return isinstance(values, list) and all(type(v) is int and v >= 0 for v in values)
 
 
-def read(file: BinaryIO, tensor: Tensor) -> NDArray[Any]:
+def read(file: BufferedReader, tensor: Tensor) -> NDArray[Any]:
     """Read one array into memory of its own.
 
     Parameters
@@ -175,7 +176,7 @@ def read(file: BinaryIO, tensor: Tensor) -> NDArray[Any]:
     out = np.empty(tensor.shape, dtype=dtype.newbyteorder("<"))
     if out.size:
         file.seek(tensor.start)
-        if file.readinto(memoryview(out.reshape(-1)).cast("B")) != out.nbytes:  # type: ignore[attr-defined]
+        if file.readinto(out.reshape(-1).view(np.uint8).data) != out.nbytes:
             raise ModelFileError("the file of arrays ended while it was read.")
     if tensor.dtype == "bool" and out.size and out.view(np.uint8).max() > 1:
         raise ModelFileError("an array of booleans holds other bytes than 0 and 1.")

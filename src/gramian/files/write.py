@@ -100,11 +100,19 @@ def _document(model: Any, data: Mapping[str, Any] | None) -> tuple[dict[str, Any
             "scikit-learn": sklearn.__version__,
         },
         "seed": state["parameters"].get("random_state"),
-        "data": fingerprint(model) | {"notes": encoder.encode(dict(data or {}), "data")},
+        "data": fingerprint(model) | {"notes": _notes(data)},
         "model": state,
         "arrays": encoder.arrays.entries,
     }
     return document, encoder.arrays.tensors
+
+
+def _notes(data: Mapping[str, Any] | None) -> dict[str, Any]:
+    encoder = Encoder()
+    notes: dict[str, Any] = encoder.encode(dict(data or {}), "data")
+    if encoder.arrays.tensors:
+        raise TypeError(f"data must hold plain values, and {min(encoder.arrays.tensors)} is an array.")
+    return notes
 
 
 def _rehearse(encoder: Encoder, state: dict[str, Any]) -> None:
