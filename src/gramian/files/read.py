@@ -32,6 +32,16 @@ def load(path: str | os.PathLike[str]) -> Any:
     ------
     ModelFileError
         Where the folder is missing, damaged, edited, or of a newer format; the message says which.
+
+    Examples
+    --------
+    >>> import tempfile, gramian
+    >>> from gramian import SVC
+    >>> model = SVC().fit([[0.0], [1.0]], ["no", "yes"])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gramian.save(model, f"{folder}/model")
+    ...     gramian.load(f"{folder}/model").predict([[0.9]])
+    array(['yes'], dtype='<U3')
     """
     with open_folder(path) as folder:
         try:

@@ -41,7 +41,8 @@ def nearest(name: str, names: Any) -> str:
     str
         ``did you mean 'RBF'?`` or the list of all names.
     """
-    close = difflib.get_close_matches(str(name), list(names), n=1)
+    names = list(names)
+    close = [n for n in names if n.lower() == str(name).lower()] or difflib.get_close_matches(str(name), names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(names))}."
 
 
