@@ -172,7 +172,7 @@ def test_notes_about_the_data_are_kept(tmp_path: Path) -> None:
         KernelRidge(random_state=7).fit(rows, targets), tmp_path / "model", data={"source": "x.csv", "rows": 20}
     )
     contents = inspect(tmp_path / "model")
-    assert contents.data["notes"] == {"source": "'x.csv'", "rows": "20"}
+    assert contents.data["notes"] == {"source": "x.csv", "rows": 20}
     assert contents.data["rows"] == 20
     assert contents.seed == "7"
     assert contents.kernel == "Linear()"

@@ -55,7 +55,7 @@ def test_expressions(text: str, kernel: Kernel) -> None:
         ("2", "is 2, not a kernel"),
         ("", "no kernel expression"),
         ("RBF(", "no kernel expression"),
-        ("RBF() +", "at character"),
+        ("RBF() Linear()", "at character"),
         ("RBF() - Linear()", "kernels, numbers"),
         ("RBF() / 2", "only numbers can be divided"),
         ("1/0 * RBF()", "division by zero"),

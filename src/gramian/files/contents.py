@@ -119,7 +119,6 @@ def _contents(folder: Folder) -> Contents:
     fitted = model["fitted"]
     kernel = fitted.get("kernel_") or fitted.get("_kernel")
     certificate = fitted.get("certificate_")
-    notes = {shown(key).strip("'"): shown(value) for key, value in document["data"].get("notes", {}).get("dict", [])}
     return Contents(
         path=str(folder.path),
         model=str(model["object"]),
@@ -127,7 +126,7 @@ def _contents(folder: Folder) -> Contents:
         kernel=shown(kernel) if kernel else None,
         seed=None if document.get("seed") is None else shown(document["seed"]),
         certificate={n: _plain(v) for n, v in certificate["fields"].items()} if certificate else None,
-        data={**document["data"], "notes": notes},
+        data=document["data"],
         arrays={n: {"dtype": t.dtype, "shape": list(t.shape), "bytes": t.nbytes} for n, t in folder.tensors.items()},
         nbytes=folder.nbytes,
         format=document["version"],

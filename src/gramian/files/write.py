@@ -108,11 +108,10 @@ def _document(model: Any, data: Mapping[str, Any] | None) -> tuple[dict[str, Any
 
 
 def _notes(data: Mapping[str, Any] | None) -> dict[str, Any]:
-    encoder = Encoder()
-    notes: dict[str, Any] = encoder.encode(dict(data or {}), "data")
-    if encoder.arrays.tensors:
-        raise TypeError(f"data must hold plain values, and {min(encoder.arrays.tensors)} is an array.")
-    return notes
+    try:
+        return dict(json.loads(json.dumps(dict(data or {}), allow_nan=False)))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"data must hold plain values, such as JSON can hold: {error}") from error
 
 
 def _rehearse(encoder: Encoder, state: dict[str, Any]) -> None:
