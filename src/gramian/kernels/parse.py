@@ -77,7 +77,7 @@ class _Reader:
 
     def of(self, node: ast.AST) -> str:
         """The text of a node, for errors."""
-        segment = ast.get_source_segment(self.text, node) or type(node).__name__  # type: ignore[arg-type]
+        segment = ast.get_source_segment(self.text, node) or type(node).__name__
         return segment if len(segment) <= 60 else f"{segment[:57]}..."
 
     def constant(self, node: ast.Constant, depth: int) -> Any:
