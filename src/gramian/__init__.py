@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gramian.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
     from gramian.estimators.gp import GaussianProcessRegressor
     from gramian.estimators.gpc import GaussianProcessClassifier
     from gramian.estimators.interpolator import KernelInterpolator
@@ -27,6 +28,8 @@ __version__ = "0.1.0"
 __all__ = [
     "SVC",
     "SVR",
+    "AutoKernelClassifier",
+    "AutoKernelRegressor",
     "FourierFeatures",
     "GaussianMixture",
     "GaussianProcessClassifier",
@@ -50,6 +53,7 @@ __all__ = [
 ]
 
 _PLACES = {
+    "estimators.auto": ["AutoKernelClassifier", "AutoKernelRegressor"],
     "estimators.gp": ["GaussianProcessRegressor"],
     "estimators.gpc": ["GaussianProcessClassifier"],
     "estimators.interpolator": ["KernelInterpolator"],
