@@ -117,7 +117,8 @@ def inspect(path: str | os.PathLike[str]) -> Contents:
 def _contents(folder: Folder) -> Contents:
     document, model = folder.document, folder.document["model"]
     fitted = model["fitted"]
-    kernel = fitted.get("kernel_") or fitted.get("_kernel")
+    inner = fitted.get("best_", {}).get("fitted", {})  # of an automatic estimator, the winner
+    kernel = next((held[k] for held in (fitted, inner) for k in ("kernel_", "_kernel") if k in held), None)
     certificate = fitted.get("certificate_")
     return Contents(
         path=str(folder.path),

@@ -15,6 +15,9 @@ __all__ = ["class_named", "name_of"]
 
 _HERE = {
     "certificates": ["Certificate"],
+    "estimators.auto.classifier": ["AutoKernelClassifier"],
+    "estimators.auto.leaderboard": ["Leaderboard", "Trial"],
+    "estimators.auto.regressor": ["AutoKernelRegressor"],
     "estimators.binary_laplace": ["BinaryLaplaceClassifier"],
     "estimators.gp": ["GaussianProcessRegressor"],
     "estimators.gpc": ["GaussianProcessClassifier"],
@@ -42,6 +45,11 @@ _HERE = {
     "solvers.pegasos": ["Counts"],
     "solvers.posterior": ["ExactPosterior", "ProjectedPosterior"],
 }
+_AUTO = {
+    "columns": ["Category", "Dropped", "Encoding", "NumberColumn", "Text"],
+    "scaling": ["Normal", "Standard"],
+}
+"""How automatic estimators read tables, written as ``auto.<name>``."""
 _SKLEARN = {
     "gaussian_process.kernels": [
         "ConstantKernel",
@@ -61,8 +69,15 @@ _SKLEARN = {
 }
 """Parts of scikit-learn that fitted models hold, written as ``sklearn.<name>``."""
 
-_PLACES = {name: (f"gramian.{place}", name) for place, names in _HERE.items() for name in names} | {
-    f"sklearn.{name}": (f"sklearn.{place}", name) for place, names in _SKLEARN.items() for name in names
+_PLACES = {
+    f"{prefix}{name}": (f"{package}.{place}", name)
+    for prefix, package, places in (
+        ("", "gramian", _HERE),
+        ("auto.", "gramian.estimators.auto", _AUTO),
+        ("sklearn.", "sklearn", _SKLEARN),
+    )
+    for place, names in places.items()
+    for name in names
 }
 _NAMES = {place: name for name, place in _PLACES.items()}
 

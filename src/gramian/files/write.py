@@ -29,7 +29,7 @@ from gramian.files.encode import Encoder
 from gramian.files.fingerprint import fingerprint
 from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION
 
-__all__ = ["save"]
+__all__ = ["check_folder", "save"]
 
 
 def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | None = None) -> None:
@@ -58,15 +58,12 @@ def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | 
     ...     gramian.load(f"{folder}/model").predict([[0.5]]) == model.predict([[0.5]])
     array([ True])
     """
-    document, arrays = _document(model, data)
     folder = Path(path)
+    check_folder(folder)
+    document, arrays = _document(model, data)
     if folder.exists():
-        if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).is_file()):
-            raise FileExistsError(f"{folder} is there and is no model of gramian's; choose another path.")
         _remove_others(folder, _write(folder, document, arrays))
         return
-    if not folder.absolute().parent.is_dir():
-        raise FileNotFoundError(f"{folder.absolute().parent} is no folder; make it first.")
     unfinished = folder.absolute().parent / f".{folder.name}.{secrets.token_hex(4)}.tmp"
     unfinished.mkdir()
     try:
@@ -76,6 +73,25 @@ def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | 
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
     _sync_folder(folder.absolute().parent)
+
+
+def check_folder(folder: Path) -> None:
+    """Raise where a model could not be saved, before anything is computed or written.
+
+    Parameters
+    ----------
+    folder : Path
+        Where it would be.
+    """
+    parent = folder.absolute().parent
+    if folder.exists():
+        if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).is_file()):
+            raise FileExistsError(f"{folder} is there and is no model of gramian's; choose another path.")
+        parent = folder
+    elif not parent.is_dir():
+        raise FileNotFoundError(f"{parent} is no folder; make it first.")
+    if not os.access(parent, os.W_OK):
+        raise PermissionError(f"{parent} cannot be written to; choose another path.")
 
 
 def _document(model: Any, data: Mapping[str, Any] | None) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
