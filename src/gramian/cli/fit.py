@@ -16,6 +16,8 @@ __all__ = ["add", "run"]
 
 FEW = 10
 """Different whole numbers up to which a target is taken for classes."""
+WIDE = 300
+"""Characters of a kernel that are shown."""
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -116,7 +118,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     if kernel is not None and kernel not in names():
         kernel = parse(kernel)
     return {
-        "time_limit": options.time_limit,
+        "time_limit": int(options.time_limit) if options.time_limit.is_integer() else options.time_limit,
         "memory": options.memory,
         "cv": options.cv,
         "machines": "auto" if options.model == "auto" else [options.model],
@@ -223,7 +225,8 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
 
 def _rounded(expression: str) -> str:
     """An expression with four digits of each number, for reading."""
-    return re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", expression)
+    text = re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", expression)
+    return text if len(text) <= WIDE else f"{text[:WIDE]}... (gramian inspect shows all)"
 
 
 def _against(best: Any, baseline: Any) -> str:

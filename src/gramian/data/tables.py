@@ -332,7 +332,11 @@ def _open_json(path: Path) -> Source:
 
 def _open_numpy(path: Path) -> Source:
     stored = np.load(path, mmap_mode="r", allow_pickle=False)
-    parts = {"x": stored} if isinstance(stored, np.ndarray) else {name: stored[name] for name in stored.files}
+    if isinstance(stored, np.ndarray):
+        parts = {"x": stored}
+    else:
+        with stored:
+            parts = dict(stored)
     columns = {}
     for name, a in parts.items():
         if a.ndim not in (1, 2) or a.dtype.kind not in "biufMU":
