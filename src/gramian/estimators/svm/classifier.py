@@ -152,10 +152,11 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             kind[blocks[i]] = np.maximum(kind[blocks[i]], found[:split])
             kind[blocks[j]] = np.maximum(kind[blocks[j]], found[split:])
         used = np.flatnonzero(dual.any(axis=0))
-        self._keep(X, trained, trained.kept[used])
+        self._keep(X, trained, used)
         self._n_support = np.array([np.sum((used >= b.start) & (used < b.stop)) for b in blocks], dtype=np.int32)
         sign = -1.0 if k == 2 else 1.0
         self.dual_coef_ = like(sign * dual[:, used], X)
+        self._keep_map(trained, used)
         self.intercept_ = np.array([sign * machine.bias for machine in machines])
         self.n_iter_ = np.array([m.solution.certificate.iterations for m in machines], dtype=np.int32)
         margins = np.array([machine.margin for machine in machines])
@@ -168,9 +169,11 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _pairwise(self, X: Any) -> Vector:
         """The decision values of all pairs for validated X, (m,) for two classes; positive for the first of a pair."""
         k = len(self.classes_)
-        dual = dense(self.dual_coef_)
         if k == 2:
-            return np.asarray(self._expand(X, dual[0]) + self.intercept_[0])
+            return self._single(X) + float(self.intercept_[0])
+        if hasattr(self, "approximation_"):
+            return self._mapped_values(X) + self.intercept_
+        dual = dense(self.dual_coef_)
         parts = self._parts()
         sums = [self._expand(X, dual[:, part].T, part) for part in parts]
         pairs = combinations(range(k), 2)

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.estimators.svm.base import Trained
-from gramian.solvers.rowcache import KernelRows
-from gramian.solvers.smo import Solution, Task, solve
+from gramian.estimators.svm.trained import Mapped, Trained
+from gramian.solvers.smo import Rows, Solution, Task, solve
 
 __all__ = ["Pair", "Pairs", "fit_pair"]
 
@@ -78,7 +77,7 @@ class Pairs:
 
     Parameters
     ----------
-    trained : Trained
+    trained : Trained or Mapped
         Rows ordered by class.
     sizes : sequence of int
         Rows of each class.
@@ -88,17 +87,17 @@ class Pairs:
         Sample weight times class weight.
     """
 
-    def __init__(self, trained: Trained, sizes: Any, budget: float, weight: Vector) -> None:
+    def __init__(self, trained: Trained | Mapped, sizes: Any, budget: float, weight: Vector) -> None:
         self.trained = trained
         self.weight = weight
         edges = np.cumsum([0, *sizes])
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         whole = [slice(0, int(edges[-1]))]
         # Two classes need no sharing, and one cache of all columns can shrink.
-        self.caches = trained.caches(whole if len(sizes) == 2 else self.blocks, budget)
+        self.caches: list[Any] = trained.caches(whole if len(sizes) == 2 else self.blocks, budget)
         self.indices = list(combinations(range(len(sizes)), 2))
 
-    def rows(self, first: int, second: int) -> KernelRows:
+    def rows(self, first: int, second: int) -> Rows:
         """Return the kernel rows of one pair.
 
         Parameters
@@ -108,7 +107,7 @@ class Pairs:
 
         Returns
         -------
-        KernelRows
+        KernelRows or FeatureRows
             Objects of the first class, then of the second.
         """
         caches = self.caches if len(self.caches) == 1 else [self.caches[first], self.caches[second]]
