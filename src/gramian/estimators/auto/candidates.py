@@ -18,7 +18,7 @@ ARD_INPUTS = 64
 """Inputs up to which each may have a lengthscale of its own."""
 SMALL, MEDIUM = 150, 400
 """Rows below which only the first few candidates are tried: more would be told apart by chance."""
-FEW, SOME = 3, 7
+FEW, SOME = 2, 5
 
 # Smoothness, whether every input has its own lengthscale, scaling, whether a linear part is added.
 NUMBERS_ORDER = (

@@ -10,6 +10,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted
 
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.calibration import fit_temperature
@@ -25,7 +26,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     """Classification by the kernel machine that a search finds best, with calibrated probabilities.
 
     Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked) and
-    brought to one scale in two ways; Gaussian processes on one-hot codes with several kernels, one lengthscale for all
+    brought to one scale in two ways. Gaussian processes on one-hot codes with several kernels, one lengthscale for all
     columns or one each, kernel ridge, support vectors and kernel logistic regression are judged by cross-validation: on
     few rows first, the better part on more. The winner is fitted to all rows: exactly where ``time_limit`` and
     ``memory`` allow, else by conjugate gradients, else through landmarks (``refit_`` says which, and why).
@@ -187,6 +188,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         return np.asarray(log_softmax(self._scores(X) / self.temperature_, axis=1))
 
     def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
         task = _Codes(int(self.classes_.size), self._centre, self._scale)
         return self._outputs(X, task)
 

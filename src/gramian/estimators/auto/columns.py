@@ -14,7 +14,7 @@ import datetime
 import math
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,21 +40,6 @@ ONE_HOT = math.sqrt(0.5)
 """Two different levels are then at distance one."""
 PROBE = 2000
 """Values that are looked at to tell texts from numbers and dates written out."""
-
-
-class Encoder(Protocol):
-    """One column of the table, as it is read."""
-
-    name: str
-
-    @property
-    def width(self) -> int:
-        """Columns that it makes."""
-
-    def transform(self, column: Column) -> Array:
-        """Return the numbers of some rows, of shape (n, width)."""
-
-    def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -129,8 +114,6 @@ class Category:
         Of the column.
     levels : tuple of str
         Those with a column of their own; all others share one, and the missing have one.
-    numeric : bool, default=False
-        Whether the values come as numbers.
     """
 
     name: str
@@ -289,12 +272,9 @@ class Encoding:
         list of int
             Positions, ascending.
         """
-        found, start = [], 0
-        for column in self.columns:
-            if isinstance(column, kinds):
-                found += list(range(start, start + column.width))
-            start += column.width
-        return found
+        ends = np.cumsum([column.width for column in self.columns])
+        owners = zip(self.columns, ends, strict=True)
+        return [place for c, end in owners if isinstance(c, kinds) for place in range(end - c.width, end)]
 
     def transform(self, table: list[Column]) -> Array:
         """Return the table as numbers, not yet scaled.

@@ -40,7 +40,7 @@ RIDGE_ROWS = 1500
 """Rows from which a ridge by leave-one-out goes through as many landmarks, not through all eigenvectors."""
 COSTS = (1.0, 10.0, 100.0)
 """C of a support vector machine, for k(x, x) = 1."""
-STRENGTHS = (1e-3, 1e-4, 1e-5)
+STRENGTHS = (1e-3, 1e-5)
 """lam of a kernel machine, for k(x, x) = 1."""
 SOME = 200
 """Rows that the size of k(x, x) is taken from."""
@@ -236,12 +236,12 @@ def _kernels(c: Candidate, given: Kernel | None, Z: Array) -> list[tuple[Kernel,
 
 
 def _support_vectors(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    common = {"memory": means.memory, "n_jobs": means.n_jobs, "max_time": means.max_time, "tol": SVM_TOL}
+    common = {**means.common(), "tol": SVM_TOL}
     found = []
     for kernel, noise in _kernels(c, given, Z):
         if isinstance(task, Classes):
             models = svm_path(Z, task.codes[rows], COSTS, kernel=kernel, **common)
-            grid = [{"C": C} for C in COSTS]
+            grid: list[dict[str, Any]] = [{"C": C} for C in COSTS]
         else:
             epsilon = float(min(TUBE * np.sqrt(noise), 0.1))
             grid = [{"C": C, "epsilon": epsilon} for C in COSTS]

@@ -212,7 +212,7 @@ def _by_landmarks(kernel: Kernel, ridge: float, task: Task, Z: Array, means: Mea
     rest, last = order[: Z.shape[0] - witnesses], order[Z.shape[0] - witnesses :]
     first = max(min(FIRST_ROWS, rest.size, means.memory // (4 * 8 * how.landmarks)), how.landmarks)
     landmarks = Nystroem(n_components=how.landmarks, selection="uniform")
-    common = {"memory": means.memory, "n_jobs": means.n_jobs, "random_state": means.seed}
+    common: Any = {"memory": means.memory, "n_jobs": means.n_jobs, "random_state": means.seed}
     model = KernelRidge(ridge, kernel=kernel, approximation=landmarks, **common)
     model.partial_fit(Z[rest[:first]], task.targets[rest[:first]])
     for part in spans(rest.size - first, PART):

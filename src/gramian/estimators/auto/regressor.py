@@ -23,9 +23,9 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     """Regression by the kernel machine that a search finds best.
 
     Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked) and
-    brought to one scale in two ways; Gaussian processes with several kernels, one lengthscale for all columns or one each,
-    kernel ridge, support vectors and Huber's loss are judged by cross-validation: on few rows first, the better part
-    on more. The winner is fitted to all rows: exactly where ``time_limit`` and ``memory`` allow, else by conjugate
+    brought to one scale in two ways. Gaussian processes with several kernels, one lengthscale for all columns or one
+    each, kernel ridge, support vectors and Huber's loss are judged by cross-validation: on few rows first, the better
+    part on more. The winner is fitted to all rows: exactly where ``time_limit`` and ``memory`` allow, else by conjugate
     gradients, else through landmarks (``refit_`` says which, and why).
 
     Parameters

@@ -191,6 +191,8 @@ class Search:
         What a fit may use.
     clock : Clock
         With the seconds that the search may take.
+    limit : float or None
+        Seconds within which the first trial must end.
     observer : callable or None
         Called with the leaderboard after every trial.
     """
@@ -202,10 +204,11 @@ class Search:
         machines: Sequence[str],
         means: Means,
         clock: Clock,
+        limit: float | None = None,
         observer: Callable[[Leaderboard], None] | None = None,
     ) -> None:
         self.task, self.scaled, self.machines, self.means, self.clock = task, scaled, machines, means, clock
-        self.observer = observer
+        self.limit, self.observer = limit, observer
         self.found: dict[str, Found] = {}
 
     @property
@@ -248,10 +251,16 @@ class Search:
         """Try a group while there is time; the first of the first step in any case."""
         tried: list[Candidate] = []
         for candidate in group:
-            if not (must and not tried) and (self.clock.expired or not self._fits(candidate, step)):
+            first = must and not tried
+            if not first and (self.clock.expired or not self._fits(candidate, step)):
                 continue
             self._try(candidate, step)
             tried.append(candidate)
+            if first and self.limit is not None and self.clock.seconds > self.limit:
+                raise TimeoutError(
+                    f"time_limit={self.limit:g} s is too short for one trial, which took {self.clock.seconds:.3g} s; "
+                    f"allow at least {math.ceil(3 * self.clock.seconds):g} s."
+                )
         return tried
 
     def _fits(self, candidate: Candidate, step: Rung) -> bool:

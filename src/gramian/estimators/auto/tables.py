@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -95,14 +94,9 @@ def _check_finite(column: Column) -> None:
 
 def _array(X: Any) -> Any:
     """A list with texts in it as an array of objects: NumPy would turn its numbers into texts."""
-    if isinstance(X, list | tuple) and X and isinstance(X[0], list | tuple):
-        if any(isinstance(value, str) or value is None for row in X for value in _cells(row)):
-            return np.array(X, dtype=object)
-    return X
-
-
-def _cells(row: Any) -> Sequence[Any]:
-    return row if isinstance(row, list | tuple) else (row,)
+    if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
+        return X
+    return np.array(X, dtype=object) if any(v is None or isinstance(v, str) for row in X for v in row) else X
 
 
 def _array_columns(X: Values) -> list[Column]:
