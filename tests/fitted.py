@@ -16,6 +16,7 @@ import gramian
 from gramian import (
     SVC,
     SVR,
+    AutoKernelRegressor,
     FourierFeatures,
     GaussianMixture,
     GaussianProcessClassifier,
@@ -44,6 +45,8 @@ THREE = np.array(["ash", "birch", "čížek"])[np.digitize(X[:, 0], [-0.5, 0.5])
 SPARSE = sp.csr_matrix(np.where(np.abs(X) > 0.5, X, 0.0))
 TEXTS = ["aab", "abc", "bca", "caa", "bbb", "ćab"]
 FRAME = pd.DataFrame(X, columns=["a", "b", "c"])
+MIXED = FRAME.assign(tree=THREE, day=pd.Timestamp("2026-01-01"), note=[f"a {t} of {i}" for i, t in enumerate(THREE)])
+MIXED.loc[3:5, ["a", "tree"]] = None
 METHODS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
 
 
@@ -114,6 +117,18 @@ VARIANTS: dict[str, Callable[[], tuple[Any, Any]]] = {
     ),
     "their classes": lambda: (GaussianProcessClassifier(1.0 * RBF(1.0), multi_class="one_vs_one").fit(X, THREE), NEW),
     "gp of two": lambda: (GaussianProcessClassifier(1.0 * RBF(1.0)).fit(X, TWO), NEW),
+    "svc landmarks": lambda: (SVC(approximation=Nystroem(n_components=8)).fit(X, THREE), NEW),
+    "svc waves": lambda: (
+        SVC(probability=True, random_state=0, approximation=FourierFeatures(n_components=20)).fit(X, THREE),
+        NEW,
+    ),
+    "svr waves": lambda: (SVR(approximation=FourierFeatures(n_components=20)).fit(X, y), NEW),
+    "novelty landmarks": lambda: (OneClassSVM(approximation=Nystroem(n_components=8)).fit(X), NEW),
+    "machine waves": lambda: (
+        KernelMachineClassifier(approximation=FourierFeatures(n_components=20)).fit(X, THREE),
+        NEW,
+    ),
+    "automatic": lambda: (AutoKernelRegressor(machines=["ridge"], cv=2, random_state=0).fit(MIXED, y), MIXED[:5]),
     "probabilities": lambda: (SVC(probability=True, random_state=0).fit(X, THREE), NEW),
     "class weights": lambda: (SVC(class_weight={"ash": 2.0, "birch": 1.0, "čížek": 0.5}).fit(X, THREE), NEW),
     "object labels": lambda: (NuSVC(nu=0.2).fit(X, THREE.astype(object)), NEW),
