@@ -89,6 +89,7 @@ VARIANTS: dict[str, Callable[[], tuple[Any, Any]]] = {
     "left out": lambda: (KernelRidge(alpha="loo", kernel="rbf", alphas=range(1, 4)).fit(X, Y), NEW),
     "zero weights": lambda: (KernelRidge(kernel="rbf").fit(X, y, np.arange(30) % 3), NEW),
     "tree": lambda: (KernelRidge(kernel=TREE).fit(X, y), NEW),
+    "many terms": lambda: (KernelRidge(kernel=sum(RBF(1.0 + j).on(j % 3) for j in range(150))).fit(X, y), NEW),
     "polynomial of kernel": lambda: (KernelRidge(kernel=polynomial(RBF(1.0), [1.0, 2.0]) ** 2).fit(X, y), NEW),
     "landmarks": lambda: (KernelRidge(kernel="rbf", approximation=Nystroem(n_components=8)).fit(X, Y), NEW),
     "waves": lambda: (KernelRidge(kernel="rbf", approximation=FourierFeatures(n_components=20)).fit(X, Y), NEW),

@@ -77,6 +77,7 @@ WRONG = {
     "no rows to predict": ("predict named header.csv -o p.csv", "no column 'Income'"),
     "output ending": ("predict named t.csv -o p.xlsx", "the name should end in .csv"),
     "output folder": ("predict named t.csv -o none/p.csv", "make it first"),
+    "two outputs": ("predict named t.csv --json", "--json needs -o FILE"),
     "no intervals": ("predict named t.csv --interval 0.9 -o p.csv", "knows its errors"),
     "no probabilities": ("predict named t.csv --proba -o p.csv", "--proba needs a classifier"),
     "no predictions": ("predict pca t.csv -o p.csv", "does not predict"),

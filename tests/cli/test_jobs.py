@@ -151,7 +151,7 @@ def test_other_models_than_those_of_fit_predict_too(folder: Path, tmp_path: Path
 def test_inspect_says_what_is_there(folder: Path, capsys: Any) -> None:
     assert main(["inspect", str(folder / "numbers")]) == 0
     out = capsys.readouterr().out
-    for part in ("AutoKernelRegressor", "random_state = 0", "kernel: ", "certificate: converged", "'target': 'price'"):
+    for part in ("AutoKernelRegressor", "random_state = 0", "kernel: ", "certificate: converged", "data: target price"):
         assert part in out
     assert main(["inspect", str(folder / "numbers"), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["data"]["notes"]["rows"] == N

@@ -29,7 +29,7 @@ MODELS = [
     "many targets",
     "steps",
 ]
-FLIPS, CUTS, EDITS, HEADERS, BYTES = 60, 30, 220, 60, 20
+FLIPS, CUTS, EDITS, HEADERS, BYTES = 60, 30, 150, 50, 20
 """Per model; nine models, two readers."""
 ABSURD = [
     None, True, -1, 0, 1.5, 10**30, 1e300, "", "RBF", "../../etc/passwd", "__class__", [], {}, [[]],

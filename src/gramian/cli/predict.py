@@ -58,6 +58,8 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
     from gramian.files import inspect, load
 
     target = None if options.out in (None, "-") else Path(options.out)
+    if target is None and screen.json:
+        raise ValueError("--json needs -o FILE: without it the predictions themselves go to the output.")
     if target is not None:
         check_output(target)
     notes = inspect(options.model).data["notes"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -240,7 +241,10 @@ def _csv_options(path: Path, columns: Sequence[str] | None, types: Mapping[str, 
     import pyarrow
     import pyarrow.csv
 
-    known = {name: pyarrow.type_for_alias(kind) for name, kind in types.items()}
+    known = {}
+    for name, kind in types.items():
+        with suppress(ValueError):  # a type that has no short name is left to be found out
+            known[name] = pyarrow.type_for_alias(kind)
     convert = pyarrow.csv.ConvertOptions(include_columns=list(columns or ()), column_types=known)
     parse = pyarrow.csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True)
     return {"convert_options": convert, "parse_options": parse}
@@ -274,9 +278,11 @@ def _open_csv(path: Path) -> Source:
 
 
 def _wider(kind: str) -> str:
+    """A type that holds whatever may follow in a column of that type."""
+    kind = kind.removeprefix("dictionary<values=").partition(",")[0]
     if kind == "null":
         return "string"
-    return "double" if kind.startswith(("int", "uint", "float")) else kind
+    return "double" if kind.startswith(("int", "uint", "float", "halffloat", "decimal")) else kind
 
 
 def _open_parquet(path: Path) -> Source:

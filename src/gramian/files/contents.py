@@ -76,8 +76,10 @@ class Contents:
         for title, value in (("kernel", self.kernel), ("certificate", _certificate_line(self.certificate))):
             if value:
                 lines.append(f"{title}: {value}")
-        known = {k: v for k, v in self.data.items() if v not in (None, {}, [])}
-        lines += [f"data: {name} {value}" for name, value in known.items()]
+        known = {**self.data, **self.data.get("notes", {})}
+        lines += [
+            f"data: {name} {_words(v)}" for name, v in known.items() if v not in (None, {}, []) and name != "notes"
+        ]
         lines += [f"array: {n}, {a['dtype']} {tuple(a['shape'])}, {a['bytes']:,} bytes" for n, a in self.arrays.items()]
         return "\n".join(lines)
 
@@ -168,6 +170,12 @@ def shown(value: Any) -> str:
         return f"<array {value['array']}>"
     (word,) = list(value)[:1]
     return f"<{word}>" if word != "float" else str(value["float"])
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {v}" for name, v in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _plain(value: Any) -> Any:

@@ -33,11 +33,12 @@ def fingerprint(model: Any) -> dict[str, Any]:
         "inputs": getattr(model, "n_features_in_", None),
         "names": None if names is None else [str(name) for name in names],
     }
-    attribute = next((a for a in KEPT if hasattr(model, a)), None)
-    if attribute is None:
+    held = vars(model) | {f"best_.{name}": value for name, value in vars(getattr(model, "best_", object)).items()}
+    places = [place for name in KEPT for place in (name, f"best_.{name}") if place in held]
+    if not places:
         return known
-    rows = getattr(model, attribute)
-    return known | {"kept": attribute, "rows": int(rows.shape[0]), "sha256": digest(rows)}
+    rows = held[places[0]]
+    return known | {"kept": places[0], "rows": int(rows.shape[0]), "sha256": digest(rows)}
 
 
 def digest(rows: Any) -> str:

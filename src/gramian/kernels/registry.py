@@ -11,7 +11,8 @@ from gramian.kernels.maps import Columns
 
 __all__ = ["from_dict", "known_kernels", "nearest"]
 
-MAX_DEPTH = 100
+MAX_DEPTH = 200
+"""Operators within each other: a sum of so many terms; Python's own recursion ends at some multiple of it."""
 _NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 
