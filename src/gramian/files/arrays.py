@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -257,6 +258,6 @@ def _texts(text: NDArray[Any], ends: NDArray[Any], name: str) -> NDArray[Any]:
         raise ModelFileError(f"the text {name!r:.80} does not end where it says.")
     data = text.tobytes()
     out = np.empty(flat.size, dtype=object)
-    for i, (start, end) in enumerate(zip([0, *flat[:-1]], flat, strict=True)):
+    for i, (start, end) in enumerate(pairwise([0, *flat.tolist()])):
         out[i] = data[start:end].decode("utf-8", "surrogatepass")
     return out.reshape(ends.shape)
