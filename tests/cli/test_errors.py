@@ -23,7 +23,17 @@ X = np.random.default_rng(0).standard_normal((40, 2))
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    table = pd.DataFrame({"age": X[:, 0], "Income": X[:, 1], "y": X[:, 0] ** 2, "one": 1, "text": "a", "none": np.nan})
+    table = pd.DataFrame(
+        {
+            "age": X[:, 0],
+            "Income": X[:, 1],
+            "y": X[:, 0] ** 2,
+            "one": 1,
+            "text": "a",
+            "kind": ["a", "b"] * 20,
+            "none": np.nan,
+        }
+    )
     table.to_csv(tmp_path / "t.csv", index=False)
     table.to_parquet(tmp_path / "t.parquet")
     (tmp_path / "binary.csv").write_bytes((tmp_path / "t.parquet").read_bytes())
@@ -32,6 +42,8 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "header.csv").write_text("age,y\n")
     (tmp_path / "ragged.csv").write_text("age,y\n1,2\n3\n")
     (tmp_path / "short.csv").write_text("age\n1\n2\n")
+    (tmp_path / "nothing.csv").write_text("age,Income\n")
+    (tmp_path / "folder.csv").mkdir()
     (tmp_path / "words.csv").write_text("age,Income\nx,1\n")
     (tmp_path / "notes.docx").write_text("a,b\n")
     (tmp_path / "thesis").mkdir()
@@ -62,7 +74,7 @@ WRONG = {
     "memory": (f"{FIT} --memory lots", "memory must be"),
     "kernel": (f"{FIT} --kernel RFB()", "did you mean 'RBF'?"),
     "kernel code": (f"{FIT} --kernel __import__('os')", "no such kernel"),
-    "text as numbers": ("fit t.csv --target text --task regression --out new", "one value only|holds no numbers"),
+    "text as numbers": ("fit t.csv --target kind --task regression --out new", "holds no numbers"),
     "fractions as classes": (f"{FIT} --task classification", "holds fractions"),
     "no parent": ("fit t.csv --target y --out no/such/model", "is no folder; make it first"),
     "not ours to replace": ("fit t.csv --target y --out thesis", "is no model of gramian's"),
@@ -74,7 +86,8 @@ WRONG = {
     "missing input": ("predict named short.csv -o p.csv", "has no column 'Income'"),
     "too few inputs": ("predict ridge short.csv -o p.csv", "takes 2 columns"),
     "text for numbers": ("predict named words.csv -o p.csv", "column 'age' holds string"),
-    "no rows to predict": ("predict named header.csv -o p.csv", "no column 'Income'"),
+    "no rows to predict": ("predict named nothing.csv -o p.csv", "holds no rows"),
+    "a folder as output": ("predict named t.csv -o folder.csv", "this is a folder; name a file"),
     "output ending": ("predict named t.csv -o p.xlsx", "the name should end in .csv"),
     "output folder": ("predict named t.csv -o none/p.csv", "make it first"),
     "two outputs": ("predict named t.csv --json", "--json needs -o FILE"),

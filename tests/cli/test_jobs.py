@@ -74,7 +74,7 @@ def test_fit_tells_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str
 
 def test_the_python_that_fit_prints_makes_the_same_model(folder: Path, tmp_path: Path, capsys: Any) -> None:
     arguments = ["fit", str(folder / "t.csv"), "--target", "price", "--model", "ridge", "--cv", "3", "--json"]
-    assert main([*arguments, "--kernel", "RBF(3.0)", "--out", str(tmp_path / "m")]) == 0
+    assert main([*arguments, "--kernel", "RBF(3.0)", "--task", "regression", "--out", str(tmp_path / "m")]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["task"] == "regression"
     assert found["best"]["score"] < min(b["score"] for b in found["baselines"])
@@ -176,6 +176,7 @@ def test_tasks_are_told_apart(tmp_path: Path, capsys: Any) -> None:
     X = rng.standard_normal((60, 2))
     kinds = {"real": X[:, 0], "flag": X[:, 0] > 0, "grade": np.digitize(X[:, 0], [-0.5, 0.5]), "whole": np.arange(60)}
     expected = {"real": "regression", "flag": "classification", "grade": "classification", "whole": "regression"}
+    kinds["gaps"], expected["gaps"] = np.where(X[:, 1] > 0, X[:, 0], np.nan), "regression"
     for name, y in kinds.items():
         np.savez(tmp_path / "t.npz", X=X, y=y)
         call = ["fit", str(tmp_path / "t.npz"), "--target", "y", "--model", "ridge", "--cv", "2", "--json"]

@@ -6,6 +6,9 @@ import os
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from gramian.certificates import Certificate
+from gramian.files.arrays import Unpacked
+from gramian.files.decode import Decoder
 from gramian.files.errors import ModelFileError
 from gramian.files.folder import Folder, open_folder
 from gramian.kernels import from_dict
@@ -29,7 +32,7 @@ class Contents:
         The fitted kernel, as an expression.
     seed : str or None
         ``random_state``.
-    certificate : dict or None
+    certificate : Certificate or None
         What the fit proved about itself.
     data : dict
         What is known of the data: inputs, names, rows kept, their digest, and notes.
@@ -50,7 +53,7 @@ class Contents:
     parameters: dict[str, str]
     kernel: str | None
     seed: str | None
-    certificate: dict[str, Any] | None
+    certificate: Certificate | None
     data: dict[str, Any]
     arrays: dict[str, dict[str, Any]]
     nbytes: int
@@ -73,7 +76,7 @@ class Contents:
             f"{self.model}, written by gramian {self.library} (format {self.format}), {self.nbytes:,} bytes of arrays"
         ]
         lines += [f"  {name} = {value}" for name, value in self.parameters.items()]
-        for title, value in (("kernel", self.kernel), ("certificate", _certificate_line(self.certificate))):
+        for title, value in (("kernel", self.kernel), ("certificate", self.certificate)):
             if value:
                 lines.append(f"{title}: {value}")
         known = {**self.data, **self.data.get("notes", {})}
@@ -121,14 +124,14 @@ def _contents(folder: Folder) -> Contents:
     fitted = model["fitted"]
     inner = fitted.get("best_", {}).get("fitted", {})  # of an automatic estimator, the winner
     kernel = next((held[k] for held in (fitted, inner) for k in ("kernel_", "_kernel") if k in held), None)
-    certificate = fitted.get("certificate_")
+    certificate = Decoder(Unpacked(folder.entries, folder.fetch)).decode(fitted.get("certificate_"))
     return Contents(
         path=str(folder.path),
         model=str(model["object"]),
         parameters={name: shown(value) for name, value in model["parameters"].items()},
         kernel=shown(kernel) if kernel else None,
         seed=None if document.get("seed") is None else shown(document["seed"]),
-        certificate={n: _plain(v) for n, v in certificate["fields"].items()} if certificate else None,
+        certificate=certificate if isinstance(certificate, Certificate) else None,
         data=document["data"],
         arrays={n: {"dtype": t.dtype, "shape": list(t.shape), "bytes": t.nbytes} for n, t in folder.tensors.items()},
         nbytes=folder.nbytes,
@@ -176,18 +179,3 @@ def _words(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {v}" for name, v in value.items())
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _plain(value: Any) -> Any:
-    return value["float"] if isinstance(value, dict) and "float" in value else value
-
-
-def _certificate_line(fields: dict[str, Any] | None) -> str | None:
-    if fields is None:
-        return None
-    verdict = "converged" if fields.get("converged") else "NOT converged"
-    return (
-        f"{verdict}: {fields.get('kind')} after {fields.get('iterations')} iterations; {fields.get('message')}".rstrip(
-            "; "
-        )
-    )

@@ -106,8 +106,8 @@ class Encoder:
         return {"kernel": tree}
 
     def _random(self, value: Any, path: str, depth: int) -> Any:
-        bits = value._bit_generator if isinstance(value, np.random.RandomState) else value.bit_generator
-        state = value.get_state(legacy=False) if isinstance(value, np.random.RandomState) else bits.state
+        old = isinstance(value, np.random.RandomState)
+        state = value.get_state(legacy=False) if old else value.bit_generator.state
         return {"random": type(value).__name__, "state": self.encode(state, path, depth)}
 
     def _object(self, value: Any, path: str, depth: int) -> Any:
