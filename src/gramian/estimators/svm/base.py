@@ -24,7 +24,7 @@ from gramian.gram import Gram
 from gramian.gram.tiles import worker_count
 from gramian.kernels import Dot, Kernel, Radial, resolve
 from gramian.kernels.arrays import is_sparse
-from gramian.progress import Clock, progress
+from gramian.progress import progress
 from gramian.rkhs import Function
 from gramian.solvers.smo import Solution
 
@@ -134,8 +134,8 @@ class SupportVectorMachine(BaseEstimator):
         lost = np.abs(gram.rows(probes) - exact).max()
         return gram if lost <= NARROW_LOSS * np.abs(exact).max() else wide
 
-    def _solver_options(self, clock: Clock) -> dict[str, Any]:
-        return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking, "clock": clock}
+    def _solver_options(self) -> dict[str, Any]:
+        return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking}
 
     def _progress(self) -> Any:
         return progress(self.verbose, type(self).__name__)

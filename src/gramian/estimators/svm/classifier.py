@@ -20,7 +20,7 @@ from gramian.estimators.base import COMMON
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
-from gramian.estimators.svm.probability import calibrate, couple, sigmoid
+from gramian.estimators.svm.probability import calibrate, couple, sigmoid, stratified_folds
 from gramian.kernels.arrays import is_sparse
 from gramian.progress import Clock
 from gramian.solvers.smo import Task
@@ -111,15 +111,17 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _learn(self, X: Any, pairs: Pairs, starts: list[Vector] | None = None) -> list[Pair]:
         """Solve every pair, then keep what there is to keep."""
         self._check_feasible(pairs)
-        options = self._solver_options(Clock(self.max_time))
-        machines = []
+        options, limit = self._solver_options(), Clock(self.max_time)
+
+        def solve(p: int, first: int, second: int, clock: Clock) -> Pair:
+            start = None if starts is None else starts[p]
+            machine = self._fit_pair(pairs, first, second, start=start, tick=tick, clock=clock, **options)
+            self._check_margin(machine, pairs)
+            return machine
+
         with self._progress() as tick:
-            for p, (first, second) in enumerate(pairs.indices):
-                start = None if starts is None else starts[p]
-                machine = self._fit_pair(pairs, first, second, start=start, tick=tick, **options)
-                self._check_margin(machine, pairs)
-                machines.append(machine)
-            platt = self._calibrated(pairs, options)
+            machines: list[Pair] = pairs.each(solve, limit)
+            platt = self._calibrated(pairs, limit, options)
         self._keep_machines(X, pairs, machines)
         self.probA_, self.probB_ = platt
         self._report([machine.solution for machine in machines])
@@ -131,12 +133,17 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
         """Refuse an answer of norm zero."""
 
-    def _calibrated(self, pairs: Pairs, options: dict[str, Any]) -> tuple[Vector, Vector]:
+    def _calibrated(self, pairs: Pairs, limit: Clock, options: dict[str, Any]) -> tuple[Vector, Vector]:
         if self.probability in (False, "deprecated"):
             return np.empty(0), np.empty(0)
         rng = check_random_state(self.random_state)
-        fits = [calibrate(self._fit_pair, pairs, *pair, rng, options) for pair in pairs.indices]
-        slopes, offsets = np.array(fits).T
+        # Drawn beforehand, so that it does not matter which pair comes first.
+        folds = [stratified_folds(pairs.labels(*pair)[0], rng) for pair in pairs.indices]
+
+        def platt(p: int, first: int, second: int, clock: Clock) -> tuple[float, float]:
+            return calibrate(self._fit_pair, pairs, first, second, folds[p], {**options, "clock": clock})
+
+        slopes, offsets = np.array(pairs.each(platt, limit)).T
         return slopes, offsets
 
     def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:

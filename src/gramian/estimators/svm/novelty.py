@@ -152,7 +152,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
             task = svm_tasks.novelty(trained.weight, self.nu)
             rows = trained.all_rows(self.cache_size * MEGABYTE)
             with self._progress() as tick:
-                solution = solve(task, rows, tick=tick, **self._solver_options(Clock(self.max_time)))
+                solution = solve(task, rows, tick=tick, clock=Clock(self.max_time), **self._solver_options())
             (used,) = np.nonzero(solution.beta)
             self._keep(X, trained, used)
             self.dual_coef_ = like(solution.beta[used][None, :], X)

@@ -51,7 +51,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
             task = self._task(y[trained.kept], trained.weight)
             rows = trained.all_rows(self.cache_size * MEGABYTE)
             with self._progress() as tick:
-                solution = solve(task, rows, tick=tick, **self._solver_options(Clock(self.max_time)))
+                solution = solve(task, rows, tick=tick, clock=Clock(self.max_time), **self._solver_options())
             self._learned(X, trained, task, solution)
         return self
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -44,6 +44,27 @@ class Trained:
     wide: Gram
     direct: bool
     weight: Vector
+
+    @property
+    def workers(self) -> int:
+        """Threads that make kernel rows."""
+        return self.gram.workers
+
+    def on(self, workers: int) -> Trained:
+        """Return the same rows, their kernel made by another number of threads.
+
+        Parameters
+        ----------
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        Trained
+            The same otherwise.
+        """
+        gram = self.gram.on(workers)
+        return replace(self, gram=gram, wide=gram if self.wide is self.gram else self.wide.on(workers))
 
     def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
         """Return one row cache for each block of columns, sharing the budget by width.
@@ -126,6 +147,21 @@ class Mapped:
     rows: NDArray[np.intp]
     workers: int
     weight: Vector
+
+    def on(self, workers: int) -> Mapped:
+        """Return the same rows, for another number of threads.
+
+        Parameters
+        ----------
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        Mapped
+            The same otherwise.
+        """
+        return replace(self, workers=workers)
 
     def caches(self, blocks: list[slice], budget: float) -> list[Vector]:
         """Return the features of each block: there are no kernel rows to keep.
