@@ -19,10 +19,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from gramian.certificates import Certificate
 from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
-from gramian.estimators.auto.costs import measure
+from gramian.estimators.auto.costs import RESERVE, measure, reserve
 from gramian.estimators.auto.fitting import Means, outputs
 from gramian.estimators.auto.leaderboard import WINNER, Leaderboard, Trial
-from gramian.estimators.auto.refit import LEARN_ROWS, Refit, refit, refit_seconds
+from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, refit
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Found, Search, rungs
 from gramian.estimators.auto.tables import read_table
@@ -39,14 +39,31 @@ Array = NDArray[np.float64]
 Observer = Callable[[Leaderboard], None]
 """Called with the leaderboard after every trial."""
 
-RESERVE = (0.1, 0.55)
-"""The least and the most of the time that is kept for the last fit."""
-CAUTION = 2.0
-"""How many times its estimate the last fit is given."""
-
 
 class AutoKernel(BaseEstimator):
-    """Parameters, the search and the refit; a subclass knows its targets."""
+    """Parameters, the search and the refit; a subclass knows its targets.
+
+    Parameters
+    ----------
+    time_limit : float or None
+        Seconds for the whole fit.
+    memory : int, str or None
+        Bytes to hold at most.
+    cv : int
+        Folds.
+    machines : "auto" or list of str
+        What may be tried.
+    kernel : Kernel, str or None
+        The only kernel to be tried.
+    scoring : str or None
+        What to judge by.
+    random_state : int, RandomState or None
+        Seed.
+    n_jobs : int or None
+        Threads.
+    verbose : int
+        Whether to show progress.
+    """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
@@ -110,9 +127,9 @@ class AutoKernel(BaseEstimator):
                     f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
                 )
             table = read_table(self, X, reset=True)
-            task = self._task(y)
             n = table[0].values.shape[0]
             check_consistent_length(table[0].values, y)
+            task = self._task(y)
             if n < 2:
                 raise ValueError(
                     f"Found array with {n} sample(s) while a minimum of 2 is required: nothing to hold out."
@@ -139,7 +156,9 @@ class AutoKernel(BaseEstimator):
         with self._watched() as observer:
             until = self._search_time(scaled["standard"], task, means, clock)
             search = Search(task, scaled, machines, means, Clock(until, clock.start), clock.max_time, observer)
-            winner = search.run(first, steps)
+            ranked = search.run(first, steps)
+            left = math.inf if self.time_limit is None else self.time_limit - clock.seconds
+            winner = next((found for found in ranked if affordable(found, Z.shape[0], left)), ranked[0])
             done = refit(winner, search.found, task, scaled[winner.candidate.scaling], means, clock)
         self._keep(task, encoding, scalings[winner.candidate.scaling], search, winner, done)
 
@@ -147,13 +166,12 @@ class AutoKernel(BaseEstimator):
         """Seconds from the start at which the search ends, so that the winner can still be fitted to everything."""
         if self.time_limit is None:
             return None
-        reserve = RESERVE[0] * self.time_limit
-        if Z.shape[0] > LEARN_ROWS:
-            targets = task.targets.shape[1]
-            rates = measure(Matern(math.sqrt(Z.shape[1])), Z, targets, self.n_jobs)
-            needed = refit_seconds(Z.shape[0], targets, rates, RESERVE[1] * self.time_limit, means.memory)
-            reserve = float(np.clip(CAUTION * needed, reserve, RESERVE[1] * self.time_limit))
-        return self.time_limit - reserve
+        n, targets = Z.shape[0], task.targets.shape[1]
+        if n <= LEARN_ROWS:
+            return (1.0 - RESERVE[0]) * self.time_limit
+        rates = measure(Matern(math.sqrt(Z.shape[1])), Z, targets, self.n_jobs)
+        loo = isinstance(task, Classes)
+        return self.time_limit - reserve(n, targets, rates, self.time_limit, means.memory, loo=loo)
 
     @contextmanager
     def _watched(self) -> Iterator[Observer | None]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gramian.estimators.auto.columns import Encoding, Text
+from gramian.estimators.auto.columns import Encoding, NumberColumn, Text
 from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern
 
 __all__ = ["MACHINES", "Candidate", "candidates", "checked_machines", "derived"]
@@ -52,8 +52,11 @@ CLASSES_ORDER = (
 )
 PLAIN_ORDER = (("RBF", "standard"), ("Laplace", "standard"), ("Matern-3/2", "normal"))
 """For machines that do not learn lengthscales, where there is no process to take them from."""
-MULTIPLES = (0.5, 1.0, 2.0)
-"""Of the typical distance √(2d): lengthscales that such a machine chooses from."""
+NU = {"Matern-1/2": 0.5, "Matern-3/2": 1.5, "Matern-5/2": 2.5}
+REACH, OWN = 30.0, (0.05, 1e3)
+"""How far a shared lengthscale may go from the typical distance, and where a column's own may be."""
+MULTIPLES = (0.3, 0.6, 1.2)
+"""Of the typical distance √(2d): lengthscales that such a machine chooses from, where its fits are cheap."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +75,8 @@ class Candidate:
         To learn from or to choose from; none where the kernel is learned by ``source``.
     source : str, default=""
         The name of the process whose kernel is taken.
+    each : bool, default=False
+        Whether every column has a lengthscale of its own.
     """
 
     name: str
@@ -79,6 +84,7 @@ class Candidate:
     scaling: str
     kernels: tuple[Kernel, ...] = ()
     source: str = ""
+    each: bool = False
 
 
 def checked_machines(machines: Any) -> tuple[str, ...]:
@@ -141,20 +147,21 @@ def _given(machine: str, kernel: Kernel) -> list[Candidate]:
 
 def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding) -> Iterable[Candidate]:
     seen = set()
-    scalable = bool(_numeric(encoding))
+    scalable = bool(encoding.places(NumberColumn))
     for smoothness, each, scaling, linear in order:
         each = each and len(_dense_places(encoding)) <= ARD_INPUTS
         scaling = scaling if scalable else "standard"
         name = f"gp, {smoothness} {'per column' if each else 'shared'}{' + linear' if linear else ''}, {scaling}"
         if name not in seen:
             seen.add(name)
-            yield Candidate(name, "gp", scaling, (_prior(smoothness, each, linear, encoding),))
+            yield Candidate(name, "gp", scaling, (_prior(smoothness, each, linear, encoding),), each=each)
 
 
 def _plain(machine: str, encoding: Encoding) -> Iterable[Candidate]:
     for smoothness, scaling in PLAIN_ORDER:
         base = _prior(smoothness, False, False, encoding, scaled=False)
-        kernels = tuple(base.with_theta(base.theta + math.log(factor)) for factor in MULTIPLES)
+        factors = (1.0,) if machine == "machine" or not base.theta.size else MULTIPLES
+        kernels = tuple(base.with_theta(base.theta + math.log(factor)) for factor in factors)
         yield Candidate(f"{machine}, {smoothness} shared, {scaling}", machine, scaling, kernels)
 
 
@@ -184,12 +191,6 @@ def derived(machines: Sequence[str], leaders: Sequence[Candidate]) -> list[Candi
 # ---- kernels ----------------------------------------------------------------------------------------------------
 
 
-def _numeric(encoding: Encoding) -> list[int]:
-    from gramian.estimators.auto.columns import NumberColumn
-
-    return encoding.places(NumberColumn)
-
-
 def _dense_places(encoding: Encoding) -> list[int]:
     texts = set(encoding.places(Text))
     return [place for place in range(encoding.width) if place not in texts]
@@ -202,7 +203,12 @@ def _prior(smoothness: str, each: bool, linear: bool, encoding: Encoding, *, sca
     if others:
         d = len(others)
         start = float(d) if smoothness == "Laplace" else math.sqrt(2.0 * d)
-        main = _radial(smoothness, [start] * d if each else start)
+        # Without a floor the search can step to where every row is alone, and the evidence is flat.
+        main = (
+            _radial(smoothness, [start] * d, OWN)
+            if each
+            else _radial(smoothness, start, (start / REACH, start * REACH))
+        )
         terms = [1.0 * main if scaled else main] + ([0.1 * Linear()] if linear else [])
         terms = [term.on(*others) for term in terms] if texts else terms
     if texts:
@@ -213,9 +219,9 @@ def _prior(smoothness: str, each: bool, linear: bool, encoding: Encoding, *, sca
     return total
 
 
-def _radial(smoothness: str, lengthscale: Any) -> Kernel:
+def _radial(smoothness: str, lengthscale: Any, bounds: tuple[float, float]) -> Kernel:
     if smoothness == "RBF":
-        return RBF(lengthscale)
+        return RBF(lengthscale, bounds)
     if smoothness == "Laplace":
-        return Laplace(lengthscale)
-    return Matern(lengthscale, nu={"Matern-1/2": 0.5, "Matern-3/2": 1.5, "Matern-5/2": 2.5}[smoothness])
+        return Laplace(lengthscale, bounds)
+    return Matern(lengthscale, NU[smoothness], bounds)

@@ -10,7 +10,7 @@ from scipy.special import log_softmax, softmax
 from sklearn.base import ClassifierMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _check_y, check_is_fitted
 
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.calibration import fit_temperature
@@ -115,11 +115,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
 
     def _task(self, y: Any) -> Classes:
         metric = self._metric(("error", "log_loss"))
-        y = column_or_1d(_plain(y), warn=True)
+        y = _check_y(column_or_1d(_plain(y), warn=True), estimator=self)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
-            raise ValueError(f"y holds 1 class only, {self.classes_[0]!r}; a classifier needs two or more.")
+            raise ValueError(f"y holds 1 class only, {self.classes_[0]}; a classifier needs two or more.")
         return Classes(codes, int(self.classes_.size), metric)
 
     def _calibrate(self, task: Classes, held: Array, rows: NDArray[np.intp]) -> None:
@@ -155,7 +155,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         array of shape (m,)
             Labels; those of the largest probability.
         """
-        return np.asarray(self.classes_[np.argmax(self._scores(X), axis=1)])
+        winners = np.argmax(self._scores(X), axis=1)
+        return np.asarray(self.classes_[winners])
 
     def predict_proba(self, X: Any) -> Array:
         """Predict calibrated probabilities.
@@ -170,7 +171,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         array of shape (m, c)
             In the order of ``classes_``.
         """
-        return np.asarray(softmax(self._scores(X) / self.temperature_, axis=1))
+        scores = self._scores(X)
+        return np.asarray(softmax(scores / self.temperature_, axis=1))
 
     def predict_log_proba(self, X: Any) -> Array:
         """Predict the logarithms of the probabilities.
@@ -185,7 +187,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         array of shape (m, c)
             In the order of ``classes_``.
         """
-        return np.asarray(log_softmax(self._scores(X) / self.temperature_, axis=1))
+        scores = self._scores(X)
+        return np.asarray(log_softmax(scores / self.temperature_, axis=1))
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -259,7 +259,7 @@ class Encoding:
         """Numbers to a row."""
         return sum(column.width for column in self.columns)
 
-    def places(self, *kinds: type) -> list[int]:
+    def places(self, *kinds: Any) -> list[int]:
         """Return which of the numbers come from columns of some kinds.
 
         Parameters

@@ -17,18 +17,21 @@ from gramian.gram.tiles import blas_threads, worker_count
 from gramian.kernels import Kernel
 from gramian.solvers.pcg import default_rank
 
-__all__ = ["Plan", "Rates", "measure", "plan"]
+__all__ = ["Plan", "Rates", "measure", "plan", "reserve"]
 
 Array = NDArray[np.float64]
 
 PROBE, FACTOR = 1024, 2048
 """Rows and columns of the matrices that are timed: tiles of a kernel, and a factorisation."""
-ITERATIONS = 60
+STORED_ROWS = 16 * PROBE
+ITERATIONS = 40
 """Of conjugate gradients, with the ridge that the refit allows at least."""
 CHECKS = 4
 """Passes over the exact kernel in those: the blocks that are stored, and residuals."""
-SHARE = 0.6
+SHARE = 0.7
 """The part of the time left that a way may take by the estimate; what is left over covers its error."""
+RESERVE = (0.1, 0.6)
+"""The least and the most of the time limit that is kept for the last fit."""
 MOST_LANDMARKS, LEAST_LANDMARKS = 5000, 30
 STORED = 0.8
 """The part of the memory that stored blocks of the Gram matrix may take."""
@@ -101,8 +104,9 @@ def measure(kernel: Kernel, Z: Array, targets: int, n_jobs: int | None) -> Rates
     A = np.eye(FACTOR) + 0.5 / FACTOR
     with blas_threads(n_jobs):
         factor = _seconds(lambda: cholesky(A, lower=True, check_finite=False)) / (FACTOR**3 / 3)
-    K, V = np.ones((PROBE, PROBE), np.float32), np.ones((PROBE, targets), np.float32)
-    product = _seconds(lambda: K @ V) / PROBE**2 / worker_count(n_jobs)
+    # More than the caches hold: an iteration waits for the memory.
+    K, V = np.ones((STORED_ROWS, PROBE), np.float32), np.ones((PROBE, targets), np.float32)
+    product = _seconds(lambda: K @ V) / (STORED_ROWS * PROBE) / worker_count(n_jobs)
     return Rates(values, factor, product)
 
 
@@ -142,7 +146,7 @@ def plan(n: int, targets: int, rates: Rates, left: float, memory: int, *, loo: b
     Examples
     --------
     >>> from gramian.estimators.auto.costs import Rates, plan
-    >>> rates = Rates(entry=1e-8, flop=2e-11, product=1e-9)
+    >>> rates = Rates(entry=5e-9, flop=2e-11, product=3e-10)
     >>> [plan(n, 1, rates, 60.0, 8 * 10**9, loo=False).way for n in (1000, 30_000, 300_000)]
     ['exact', 'pcg', 'nystroem']
     """
@@ -155,6 +159,35 @@ def plan(n: int, targets: int, rates: Rates, left: float, memory: int, *, loo: b
     m = _landmarks(n, rates, left, memory)
     because = f"{n:,} rows are too many for the {left:.0f} s and the memory that are left"
     return Plan("nystroem", _through(n, m, rates), f"Nyström with {m:,} landmarks: {because}", m)
+
+
+def reserve(n: int, targets: int, rates: Rates, limit: float, memory: int, *, loo: bool) -> float:
+    """Return how much of a time limit the last fit should be left with.
+
+    Parameters
+    ----------
+    n : int
+        Rows.
+    targets : int
+        Columns of the targets.
+    rates : Rates
+        What was measured, with a typical kernel.
+    limit : float
+        Seconds for the search and the last fit together.
+    memory : int
+        Bytes.
+    loo : bool
+        Whether a factorisation must give leave-one-out residuals too.
+
+    Returns
+    -------
+    float
+        Seconds: what all rows need, with a margin for the estimate; where they need too much, as much as there may be,
+        since every further landmark helps.
+    """
+    low, high = RESERVE[0] * limit, RESERVE[1] * limit
+    way = plan(n, targets, rates, high, memory, loo=loo)
+    return high if way.way == "nystroem" else float(np.clip(way.seconds / SHARE, low, high))
 
 
 def _iterated(n: int, targets: int, rates: Rates, memory: int) -> float:

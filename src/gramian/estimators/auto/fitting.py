@@ -28,8 +28,10 @@ __all__ = ["Fitted", "Means", "fit", "outputs", "quiet", "unit"]
 
 Array = NDArray[np.float64]
 
-NOISE = (0.1, (1e-6, 10.0))
-"""Where the variance of the noise begins and may go, in units of the targets' own."""
+NOISE, MOST_NOISE = 0.1, 10.0
+"""Where the variance of the noise begins, and how large it may get, in units of the targets' own."""
+LEAST_NOISE, LEAST_NOISE_OF_CODES = 1e-6, 1e-3
+"""How small it may get: numbers can be exact, codes of classes are a manner of speaking."""
 EVIDENCE_TOL = 1e-4
 """Relative gain of a step that ends the search for hyperparameters."""
 STEPS = 60
@@ -198,7 +200,11 @@ def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:
 
 
 def _process(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    prior = c.kernels[0] + White(*NOISE) if given is None else given
+    least = LEAST_NOISE_OF_CODES if isinstance(task, Classes) else LEAST_NOISE
+    # More rows than the kernel was learned from are a surprise to small noise: from there the evidence leads astray.
+    noise = NOISE if given is None else max(signal_and_noise(given)[1], NOISE)
+    signal = c.kernels[0] if given is None else signal_and_noise(given)[0]
+    prior = signal + White(noise, (least, MOST_NOISE))
     start = "data" if given is None else "given"
     model = GaussianProcessRegressor(
         prior,
@@ -230,7 +236,7 @@ def _ridge(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, 
 def _kernels(c: Candidate, given: Kernel | None, Z: Array) -> list[tuple[Kernel, float]]:
     """Kernels to choose from, each with the variance of the noise where it is known."""
     if given is None:
-        return [(kernel, NOISE[0]) for kernel in c.kernels]
+        return [(kernel, NOISE) for kernel in c.kernels]
     kernel, variance, noise = unit(given, Z)
     return [(kernel, noise / variance if variance > 0 else noise)]
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.estimators.auto.costs import Plan, Rates, measure, plan
+from gramian.estimators.auto.costs import Plan, measure, plan
 from gramian.estimators.auto.fitting import Means, fit, outputs, quiet, unit
 from gramian.estimators.auto.search import Found
 from gramian.estimators.auto.task import Classes, Numbers, Task
@@ -25,7 +25,7 @@ from gramian.kernels import Kernel
 from gramian.progress import Clock
 from gramian.solvers.evidence import signal_and_noise
 
-__all__ = ["Refit", "refit", "refit_seconds"]
+__all__ = ["LEARN_ROWS", "Refit", "affordable", "refit"]
 
 Array = NDArray[np.float64]
 
@@ -43,8 +43,10 @@ FIRST_ROWS = 20_000
 """Rows that landmarks are chosen from."""
 PART = 20_000
 """Rows that are added at a time."""
-GROWTH = 2.2
-"""The power of the rows that support vectors and kernel machines take time by."""
+GROWTH, CAUTION = 2.4, 2.0
+"""The power of the rows that support vectors and kernel machines take time by, and how wrong that may be."""
+MACHINE_TOL = 1e-4
+"""The duality gap asked of a kernel machine: its probabilities change by less than they are uncertain."""
 
 
 SHARE_OF_ITERATION = 0.7
@@ -79,30 +81,6 @@ class Refit:
     note: str
     held: Array | None = None
     rows: NDArray[np.intp] | None = None
-
-
-def refit_seconds(n: int, targets: int, rates: Rates, left: float, memory: int) -> float:
-    """Return what the last fit should be given.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    targets : int
-        Columns of the targets.
-    rates : Rates
-        Of a typical kernel.
-    left : float
-        Seconds for search and refit together.
-    memory : int
-        Bytes.
-
-    Returns
-    -------
-    float
-        Seconds.
-    """
-    return plan(n, targets, rates, left, memory, loo=targets > 1).seconds
 
 
 def refit(found: Found, sources: dict[str, Found], task: Task, Z: Array, means: Means, clock: Clock) -> Refit:
@@ -190,7 +168,8 @@ def _by_iteration(
         return None
     held, rows = None, None
     if clock.seconds * 1.5 < left - clock.seconds:
-        rows = np.random.default_rng(means.seed).permutation(Z.shape[0])[:WITNESSES]
+        rows = np.random.default_rng(means.seed).permutation(Z.shape[0])
+        rows = rows[: min(WITNESSES, rows.size // 5)]
         held = _without(model, rows, task, Z)
     return Refit(model, "ridge", model.certificate_, how.reason, held, rows)
 
@@ -231,13 +210,13 @@ def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, le
     kernel = unit(learned, Z)[0] if process else learned
     means = replace(means, max_time=None if left == math.inf else left)
     n, classes = Z.shape[0], isinstance(task, Classes)
-    note, options = f"{n:,} rows, exactly", {}
+    note, options = f"{n:,} rows, exactly", dict[str, Any]()
     if found.candidate.machine == "svm":
         make: Any = SVC if classes else SVR
     else:
         make = KernelMachineClassifier if classes else KernelMachineRegressor
-        options["random_state"] = means.seed
-        if found.rung is not None and seconds_on_all(found, n) > 0.5 * left:
+        options.update(random_state=means.seed, tol=MACHINE_TOL)
+        if CAUTION * _seconds_on_all(found, n) > left:
             m = int(max(min(MACHINE_LANDMARKS, means.memory // (6 * 8 * n)), 10))
             options["approximation"] = Nystroem(n_components=m, selection="uniform", random_state=means.seed)
             note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for the {left:.0f} s that are left"
@@ -245,22 +224,29 @@ def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, le
     return Refit(model, found.candidate.machine, model.certificate_, note)
 
 
-def seconds_on_all(found: Found, n: int) -> float:
-    """Return what one fit to all rows should take, by what the trial took.
+def affordable(found: Found, n: int, left: float) -> bool:
+    """Tell whether a candidate can be fitted to all rows in the time that is left.
 
     Parameters
     ----------
     found : Found
-        A support vector or kernel machine.
+        The candidate.
     n : int
         All rows.
+    left : float
+        Seconds.
 
     Returns
     -------
-    float
-        Seconds.
+    bool
+        Least squares always can; the others where they are not too slow.
     """
+    return found.candidate.machine in ("gp", "ridge") or CAUTION * _seconds_on_all(found, n) <= left
+
+
+def _seconds_on_all(found: Found, n: int) -> float:
+    """What one fit to all rows should take, by what the trial took."""
     if found.rung is None:
         return 0.0
-    one = found.trial.fit_seconds / (3 * len(found.rung.splits))
-    return float(one * (n / found.rung.learning) ** GROWTH)
+    fits = found.fits
+    return float(found.trial.fit_seconds / fits * (n / found.rung.learning) ** GROWTH)

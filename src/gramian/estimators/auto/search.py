@@ -38,6 +38,8 @@ SURVIVORS = (5, 2)
 """How many candidates reach the second and the third step."""
 SCREEN_ROWS = 150
 """Rows from which two of the folds decide who is judged on all of them."""
+OTHERS = 2
+"""And how many of the other kind of lengthscale, where none are among them."""
 LEADERS = 1
 """Processes whose kernels other machines take over."""
 GROWTH = 2.6
@@ -164,8 +166,10 @@ class Found:
         The best of its settings.
     held : array of shape (m, c) or None
         Outputs for the held-out rows.
-    rung : Rung
+    rung : Rung or None
         The step.
+    fits : int
+        How many fits the trial's time was spent on.
     """
 
     candidate: Candidate
@@ -174,6 +178,7 @@ class Found:
     settings: dict[str, Any] = field(default_factory=dict)
     held: Array | None = None
     rung: Rung | None = None
+    fits: int = 1
 
 
 class Search:
@@ -216,7 +221,7 @@ class Search:
         """All trials so far."""
         return Leaderboard([found.trial for found in self.found.values()], self.task.metric)
 
-    def run(self, first: list[Candidate], steps: list[Rung]) -> Found:
+    def run(self, first: list[Candidate], steps: list[Rung]) -> list[Found]:
         """Climb the ladder.
 
         Parameters
@@ -228,8 +233,8 @@ class Search:
 
         Returns
         -------
-        Found
-            The winner.
+        list of Found
+            All that can win, the best first; one at least.
         """
         group = first
         for number, step in enumerate(steps):
@@ -242,10 +247,10 @@ class Search:
                 group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
                 if not self._affordable(group, steps[number + 1]):
                     break
-        best = self.leaderboard.best
-        if best is None:
+        ranked = [self.found[trial.name] for trial in self.leaderboard if trial.ok and not trial.baseline]
+        if not ranked:
             raise self._nothing()
-        return self.found[best.name]
+        return ranked
 
     def _step(self, group: list[Candidate], step: Rung, *, must: bool) -> list[Candidate]:
         """Try a group while there is time; the first of the first step in any case."""
@@ -287,7 +292,7 @@ class Search:
         ranked = [self.found[t.name] for t in self.leaderboard if t.ok and not t.baseline]
         ranked = [found for found in ranked if found.rung is step]
         kept: list[Candidate] = []
-        for found in ranked[:count]:
+        for found in _varied(ranked, count):
             source = self.found[found.candidate.source].candidate if found.candidate.source else None
             kept += [c for c in (source, found.candidate) if c is not None and c not in kept]
         for found in ranked:
@@ -337,7 +342,8 @@ class Search:
         best = min(range(len(judged)), key=lambda i: (judged[i].score, judged[i].figures.get("log_loss", 0.0)))
         chosen = [models[best] for models in fits]
         trial = _trial(candidate, step, chosen[-1], judged[best], fitting, predicting)
-        return Found(candidate, trial, [m.kernel for m in chosen], chosen[-1].settings, pooled[best], step)
+        count = len(step.splits) * len(pooled)
+        return Found(candidate, trial, [m.kernel for m in chosen], chosen[-1].settings, pooled[best], step, count)
 
     def _given(self, candidate: Candidate, split: int, fits: list[list[Fitted]]) -> Kernel | None:
         """For those that follow a process, its kernel; for a process, what it learned before."""
@@ -401,6 +407,14 @@ class Search:
         if failed:
             return ValueError(f"no machine could be fitted; the first: {failed[0].name}, {failed[0].status}.")
         return ValueError("no machine could be tried; allow more in machines=.")
+
+
+def _varied(ranked: list[Found], count: int) -> list[Found]:
+    """The first few, and the best of the other kind of process: many lengthscales need more rows than one does."""
+    first = ranked[:count]
+    kinds = {found.candidate.each for found in first if found.candidate.machine == "gp"}
+    others = [f for f in ranked[count:] if f.candidate.machine == "gp" and f.candidate.each not in kinds]
+    return first + others[:OTHERS] if count > OTHERS else first
 
 
 def _failed(candidate: Candidate, step: Rung, error: Exception) -> Trial:

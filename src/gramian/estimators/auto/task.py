@@ -80,11 +80,33 @@ class Numbers:
         return None
 
     def from_least_squares(self, F: Array) -> Array:
-        """Return outputs, of shape (n, 1), from predictions of ``targets``."""
+        """Return outputs from predictions of ``targets``.
+
+        Parameters
+        ----------
+        F : array of shape (m,) or (m, 1)
+            Predictions.
+
+        Returns
+        -------
+        array of shape (m, 1)
+            Outputs.
+        """
         return F.reshape(-1, 1)
 
     def from_decisions(self, f: Array) -> Array:
-        """Return outputs, of shape (n, 1), from predictions of ``labels``."""
+        """Return outputs from predictions of ``labels``.
+
+        Parameters
+        ----------
+        f : array of shape (m,)
+            Predictions.
+
+        Returns
+        -------
+        array of shape (m, 1)
+            Outputs.
+        """
         return f.reshape(-1, 1)
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
@@ -112,7 +134,18 @@ class Numbers:
         return Judgement(_mean_error(e, self.metric), float(np.std(each)), figures)
 
     def baseline(self, train: Rows) -> Array:
-        """Return what the simplest rule says, learned from some rows: their mean."""
+        """Return what the simplest rule says: the mean.
+
+        Parameters
+        ----------
+        train : array of int
+            Rows to learn it from.
+
+        Returns
+        -------
+        array of shape (1,)
+            The same output for every row.
+        """
         return np.array([self.targets[train, 0].mean()])
 
 
@@ -170,11 +203,35 @@ class Classes:
         return self.codes
 
     def from_least_squares(self, F: Array) -> Array:
-        """Return outputs, of shape (n, c), from predictions of ``targets``."""
+        """Return outputs from predictions of ``targets``.
+
+        Parameters
+        ----------
+        F : array of shape (m,) or (m, c)
+            Predictions.
+
+        Returns
+        -------
+        array of shape (m, c)
+            One value for each class.
+        """
         return self.from_decisions(self.centre + self.scale * F.reshape(F.shape[0], -1))
 
     def from_decisions(self, f: Array, present: int | None = None) -> Array:
-        """Return outputs, of shape (n, c): where one value is given for two classes, half of it each way."""
+        """Return outputs from decision values: where one is given for two classes, half of it each way.
+
+        Parameters
+        ----------
+        f : array of shape (m,) or (m, c)
+            Decision values.
+        present : int or None, default=None
+            How many classes the machine knows; by default all.
+
+        Returns
+        -------
+        array of shape (m, c)
+            One value for each class.
+        """
         f = f.reshape(f.shape[0], -1)
         two = (self.count if present is None else present) == 2
         return 0.5 * np.hstack([-f, f]) if two and f.shape[1] == 1 else f
@@ -208,7 +265,18 @@ class Classes:
         return Judgement(figures[self.metric], float(np.std([by_row[part].mean() for part in parts])), figures)
 
     def baseline(self, train: Rows) -> Array:
-        """Return what the simplest rule says, learned from some rows: how frequent each class is, in logarithms."""
+        """Return what the simplest rule says: how frequent each class is, in logarithms.
+
+        Parameters
+        ----------
+        train : array of int
+            Rows to learn it from.
+
+        Returns
+        -------
+        array of shape (c,)
+            The same outputs for every row.
+        """
         counts = np.bincount(self.codes[train], minlength=self.count)
         return np.asarray(np.log(np.maximum(counts, 0.5) / train.size))
 
