@@ -206,6 +206,16 @@ def test_equal_memory_is_stored_once(tmp_path: Path) -> None:
     assert sum("L" in name for name in names) == 1
 
 
+def test_a_view_does_not_bring_the_whole_table_along(tmp_path: Path) -> None:
+    secret = np.full((len(y), 50), 7.25)
+    secret[:, :3], secret[:, -1] = X, y
+    model = GaussianProcessRegressor(1.0 * RBF(1.0), optimizer=None).fit(secret[:, :3], secret[:, -1])
+    gramian.save(model, tmp_path / "model")
+    assert gramian.load(tmp_path / "model").predict(NEW).tolist() == model.predict(NEW).tolist()
+    (file,) = (tmp_path / "model").glob("*.safetensors")
+    assert np.float64(7.25).tobytes() not in file.read_bytes()
+
+
 def test_a_kernel_of_ones_own_class_loads_where_it_is_defined(tmp_path: Path) -> None:
     from gramian.kernels import Dot, Kernel, kernel
 
@@ -219,3 +229,14 @@ def test_a_kernel_of_ones_own_class_loads_where_it_is_defined(tmp_path: Path) ->
     del Kernel.registry["Cubed"]
     with pytest.raises(ModelFileError, match="unknown kernel 'Cubed'"):
         gramian.load(tmp_path / "model")
+
+
+def test_the_table_is_true() -> None:
+    from gramian.files.table import _PLACES, class_named, name_of
+
+    for name in _PLACES:
+        assert name_of(class_named(name)) == name
+    with pytest.raises(ModelFileError, match="unknown name 'os'"):
+        class_named("os")
+    with pytest.raises(ModelFileError, match="unknown name 3"):
+        class_named(3)

@@ -65,23 +65,26 @@ class Packed:
         """
         key = _memory(a)
         if key not in self._known:
-            if (view := self._column(a, name)) is not None:
+            if (view := self._column(a)) is not None:
                 return view
             self._known[key] = name
             self._alive.append(a)  # so that no other array can come to lie at the same address
             self.entries[name] = self._store(a, name)
         return {"array": self._known[key]}
 
-    def _column(self, a: Any, name: str) -> dict[str, Any] | None:
-        """A column of a matrix, as the coefficients of one target are: the matrix is stored, and its layout kept."""
+    def _column(self, a: Any) -> dict[str, Any] | None:
+        """A column of a matrix that is stored already, as the coefficients of one target are, in the same layout.
+
+        Not of any matrix: targets may be a column of a user's whole table, which is not ours to keep.
+        """
         base = getattr(a, "base", None)
-        if not isinstance(base, np.ndarray) or a.ndim != 1 or a.flags.forc or base.ndim != 2 or not base.flags.forc:
+        if not isinstance(base, np.ndarray) or base.ndim != 2 or a.ndim != 1 or _memory(base) not in self._known:
             return None
         offset = a.__array_interface__["data"][0] - base.__array_interface__["data"][0]
         j = offset // a.itemsize
         if not (base.dtype == a.dtype and 0 <= j < base.shape[1] and _memory(base[:, j]) == _memory(a)):
             return None
-        return {**self.add(base, f"{name}:matrix"), "column": j}
+        return {"array": self._known[_memory(base)], "column": j}
 
     def _store(self, a: Any, name: str) -> dict[str, Any]:
         if is_sparse(a):
@@ -89,11 +92,10 @@ class Packed:
         a = np.asarray(a)
         if a.dtype.kind == "O":
             return self._store_text(a, name)
-        flat, dtype = _numbers(a)
-        fortran = flat is a and flat.flags.f_contiguous and not flat.flags.c_contiguous
-        self.tensors[name] = np.ascontiguousarray(flat.T if fortran else flat).reshape(
-            flat.T.shape if fortran else flat.shape
-        )
+        numbers, dtype = _numbers(a)
+        fortran = numbers is a and a.flags.f_contiguous and not a.flags.c_contiguous
+        numbers = numbers.T if fortran else numbers
+        self.tensors[name] = np.ascontiguousarray(numbers).reshape(numbers.shape)  # which makes 0-d arrays 1-d
         return {"dtype": dtype, "order": "F"} if fortran else {"dtype": dtype}
 
     def _store_sparse(self, a: Any, name: str) -> dict[str, Any]:

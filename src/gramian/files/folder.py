@@ -148,6 +148,8 @@ def _manifest(folder: Path) -> dict[str, Any]:
     for key, kind in expected.items():
         if not isinstance(document.get(key), kind):
             raise ModelFileError(f"{MANIFEST} has no {key!r}, or not of the right kind.")
+    if not isinstance(document["data"].get("notes"), dict):
+        raise ModelFileError(f"{MANIFEST} has no notes about the data, or not of the right kind.")
     return dict(document)
 
 
