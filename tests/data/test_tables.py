@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,18 @@ def test_types_of_a_csv_hold_for_all_blocks(tmp_path: Path, monkeypatch: pytest.
     blocks = list(open_table(tmp_path / "t.csv").iterate(types={"c": "string"}))
     last = pyarrow.concat_tables(blocks).to_pylist()[-1]
     assert last == {"a": 2.5, "b": "late", "c": "x"}
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_the_mark_between_columns_is_found(mark: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"a{mark}b{mark}c\n1{mark}x{mark}2.5\n")
+    assert read_table(tmp_path / "t.csv").to_pylist() == [{"a": 1, "b": "x", "c": 2.5}]
+
+
+def test_without_pyarrow_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "gramian\[data\]"'):
+        read_table(folder / "t.csv")
 
 
 def test_arrays(tmp_path: Path) -> None:

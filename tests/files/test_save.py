@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -164,6 +166,29 @@ def test_an_interrupted_save_leaves_what_was_there(
     if there or folder.exists():
         late = passing >= 5 if there else passing >= 7
         assert gramian.load(folder).alpha == (2.0 if late else 1.0)
+
+
+KILLED = """
+import os, gramian
+from gramian import KernelRidge
+calls = iter(range(10))
+def last_words(*args, original=os.replace):
+    if next(calls) == WHICH:
+        os._exit(9)  # no cleaning up, as after kill -9 or a loss of power
+    return original(*args)
+os.replace = last_words
+gramian.save(KernelRidge(2.0).fit([[0.0], [1.0]], [0.0, 1.0]), "model")
+"""
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_killed_save_leaves_the_old_model(which: int, tmp_path: Path) -> None:
+    gramian.save(KernelRidge(1.0).fit(X, y), tmp_path / "model")
+    done = subprocess.run([sys.executable, "-c", KILLED.replace("WHICH", str(which))], cwd=tmp_path, check=False)
+    assert done.returncode == 9
+    assert gramian.load(tmp_path / "model").alpha == 1.0
+    gramian.save(KernelRidge(3.0).fit(X, y), tmp_path / "model")
+    assert gramian.load(tmp_path / "model").alpha == 3.0
 
 
 def test_notes_about_the_data_are_kept(tmp_path: Path) -> None:

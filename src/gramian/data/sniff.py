@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from gramian.kernels.registry import nearest
 
-__all__ = ["TableError", "as_table_error", "check_file", "check_text", "need_pyarrow"]
+__all__ = ["TableError", "as_table_error", "check_file", "check_text", "delimiter_of", "need_pyarrow"]
 
 MAGIC = {
     b"PAR1": "Parquet",
@@ -82,6 +83,24 @@ def check_text(path: Path) -> None:
     if b"\0" in begin or any(begin.startswith(magic) for magic in MAGIC):
         looks = next((f" (it begins as {name} does)" for magic, name in MAGIC.items() if begin.startswith(magic)), "")
         raise TableError(f"{path}: this is a binary file{looks}, not text; rename it to say what it is.")
+
+
+def delimiter_of(path: Path) -> str:
+    """Return what separates the columns of a CSV file, by its first line.
+
+    Parameters
+    ----------
+    path : Path
+        The file; ``.gz`` is unpacked.
+
+    Returns
+    -------
+    str
+        A comma, unless semicolons, tabs or bars are more frequent.
+    """
+    with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
+        first = file.readline(1 << 20)
+    return max(",;\t|", key=lambda mark: first.count(mark.encode()))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.sniff import TableError, as_table_error, check_file, check_text, need_pyarrow
+from gramian.data.sniff import TableError, as_table_error, check_file, check_text, delimiter_of, need_pyarrow
 from gramian.kernels.registry import nearest
 
 __all__ = ["BLOCK_ROWS", "Source", "TableError", "open_table", "read_table", "split_target"]
@@ -152,8 +152,7 @@ def open_table(path: str | os.PathLike[str]) -> Source:
     kind = FORMATS[ending]
     if kind in ("csv", "json") and not ending.endswith(".gz"):
         check_text(file)
-    if kind != "numpy":
-        need_pyarrow()
+    need_pyarrow()
     with as_table_error(file):
         source = _OPENERS[kind](file)
     if twice := [name for name, count in Counter(source.names).items() if count > 1]:
@@ -187,7 +186,6 @@ def read_table(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
     >>> X.column_names, y
     (['a', 'b'], array([0.5 , 0.25]))
     """
-    need_pyarrow()
     return open_table(path).read(columns)
 
 
@@ -246,7 +244,7 @@ def _csv_options(path: Path, columns: Sequence[str] | None, types: Mapping[str, 
         with suppress(ValueError):  # a type that has no short name is left to be found out
             known[name] = pyarrow.type_for_alias(kind)
     convert = pyarrow.csv.ConvertOptions(include_columns=list(columns or ()), column_types=known)
-    parse = pyarrow.csv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",", newlines_in_values=True)
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter_of(path), newlines_in_values=True)
     return {"convert_options": convert, "parse_options": parse}
 
 
