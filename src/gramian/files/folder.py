@@ -16,7 +16,7 @@ from gramian import __version__
 from gramian.files import tensors
 from gramian.files.errors import ModelFileError
 
-__all__ = ["ARRAYS", "FORMAT", "MANIFEST", "VERSION", "Folder", "open_folder"]
+__all__ = ["ARRAYS", "FORMAT", "MANIFEST", "VERSION", "Folder", "holds_model", "open_folder"]
 
 FORMAT = "gramian model"
 VERSION = 1
@@ -90,6 +90,27 @@ class Folder:
             Empty where the file is whole.
         """
         return set(self.tensors) - self._fetched
+
+
+def holds_model(folder: Path) -> bool:
+    """Tell whether a folder holds a model, whole or damaged, and not another program's manifest.
+
+    Parameters
+    ----------
+    folder : Path
+        Where.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    try:
+        file, _ = _open(folder / MANIFEST)
+    except ModelFileError:
+        return False
+    with file:
+        return _FIRST_LINE.fullmatch(file.readline(100)) is not None
 
 
 def open_folder(path: str | os.PathLike[str]) -> Folder:

@@ -27,7 +27,7 @@ from gramian.files.arrays import Unpacked
 from gramian.files.decode import Decoder
 from gramian.files.encode import Encoder
 from gramian.files.fingerprint import fingerprint
-from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION
+from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION, holds_model
 
 __all__ = ["check_folder", "save"]
 
@@ -85,7 +85,7 @@ def check_folder(folder: Path) -> None:
     """
     parent = folder.absolute().parent
     if folder.exists():
-        if not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).is_file()):
+        if not folder.is_dir() or (any(folder.iterdir()) and not holds_model(folder)):
             raise FileExistsError(f"{folder} is there and is no model of gramian's; choose another path.")
         parent = folder
     elif not parent.is_dir():
