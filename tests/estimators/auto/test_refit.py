@@ -135,3 +135,17 @@ def test_conformal_reach_covers():
     held, new = rng.standard_normal(500), rng.standard_normal(20_000)
     assert np.mean(np.abs(new) <= conformal_reach(held, 0.9)) == pytest.approx(0.9, abs=0.03)
     assert conformal_reach(np.array([1.0, -2.0]), 0.99) == 2.0
+
+
+# ---- support vectors and any loss -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", ["svm", "machine"])
+@pytest.mark.parametrize("make", [AutoKernelRegressor, AutoKernelClassifier])
+def test_other_machines_through_landmarks(monkeypatch, rows, machine, make):
+    X, y = rows
+    monkeypatch.setattr(refit, "affordable", lambda *_: False)
+    y = y > 1.0 if make is AutoKernelClassifier else y
+    model = make(None, machines=[machine], kernel=RBF(1.0), cv=2, random_state=0, n_jobs=1).fit(X[:200], y[:200])
+    assert model.refit_.startswith("Nyström with 100 landmarks: 200 rows are too many")
+    assert model.score(X[400:], y[400:]) > 0.85

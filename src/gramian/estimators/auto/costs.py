@@ -26,10 +26,12 @@ PROBE, FACTOR = 1024, 2048
 STORED_ROWS = 16 * PROBE
 ITERATIONS = 40
 """Of conjugate gradients, with the ridge that the refit allows at least."""
-CHECKS = 4
+CHECKS = 3
 """Passes over the exact kernel in those: the blocks that are stored, and residuals."""
 SHARE = 0.7
 """The part of the time left that a way may take by the estimate; what is left over covers its error."""
+SHARE_OF_ITERATIONS = 0.85
+"""The same for iterations, which can be stopped."""
 RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that is kept for the last fit."""
 MOST_LANDMARKS, LEAST_LANDMARKS = 5000, 30
@@ -154,7 +156,7 @@ def plan(n: int, targets: int, rates: Rates, left: float, memory: int, *, loo: b
     if 8 * n * n <= memory and exact <= SHARE * left:
         return Plan("exact", exact, f"the factor of {n:,} rows takes about {exact:.0f} s")
     iterated = _iterated(n, targets, rates, memory)
-    if 2 * n * n <= STORED * memory and iterated <= SHARE * left:
+    if 2 * n * n <= STORED * memory and iterated <= SHARE_OF_ITERATIONS * left:
         return Plan("pcg", iterated, f"a factor would take about {exact:.0f} s, {ITERATIONS} iterations {iterated:.0f}")
     m = _landmarks(n, rates, left, memory)
     because = f"{n:,} rows are too many for the {left:.0f} s and the memory that are left"
@@ -192,7 +194,7 @@ def reserve(n: int, targets: int, rates: Rates, limit: float, memory: int, *, lo
 
 def _iterated(n: int, targets: int, rates: Rates, memory: int) -> float:
     rank = default_rank(n, memory)
-    setup = 4.0 * n * rank**2 * rates.flop + n * rank * rates.entry
+    setup = 2.0 * n * rank**2 * rates.flop + n * rank * rates.entry
     step = 0.5 * n * n * 2.0 * rates.product + 4.0 * n * rank * targets * rates.flop
     return setup + CHECKS * 0.5 * n * n * rates.entry + ITERATIONS * step
 

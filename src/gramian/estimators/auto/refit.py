@@ -51,8 +51,15 @@ MACHINE_TOL = 1e-4
 
 SHARE_OF_ITERATION = 0.7
 """Of the time left, so that landmarks can still stand in."""
-MACHINE_LANDMARKS = 1000
-"""Of a kernel machine on more rows than it can take."""
+OTHER_LANDMARKS = 1000
+"""Of support vectors and kernel machines on more rows than they can take."""
+OTHERS: dict[tuple[str, bool], tuple[Any, dict[str, Any]]] = {
+    ("svm", False): (SVR, {}),
+    ("svm", True): (SVC, {}),
+    ("machine", False): (KernelMachineRegressor, {"tol": MACHINE_TOL}),
+    ("machine", True): (KernelMachineClassifier, {"tol": MACHINE_TOL}),
+}
+"""By machine, and whether classes are predicted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,22 +213,22 @@ def _by_landmarks(kernel: Kernel, ridge: float, task: Task, Z: Array, means: Mea
 
 
 def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, left: float) -> Refit:
-    process = bool(found.candidate.source)
-    kernel = unit(learned, Z)[0] if process else learned
-    means = replace(means, max_time=None if left == math.inf else left)
-    n, classes = Z.shape[0], isinstance(task, Classes)
-    note, options = f"{n:,} rows, exactly", dict[str, Any]()
-    if found.candidate.machine == "svm":
-        make: Any = SVC if classes else SVR
-    else:
-        make = KernelMachineClassifier if classes else KernelMachineRegressor
-        options.update(random_state=means.seed, tol=MACHINE_TOL)
-        if CAUTION * _seconds_on_all(found, n) > left:
-            m = int(max(min(MACHINE_LANDMARKS, means.memory // (6 * 8 * n)), 10))
-            options["approximation"] = Nystroem(n_components=m, selection="uniform", random_state=means.seed)
-            note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for the {left:.0f} s that are left"
-    model = make(kernel=kernel, **found.settings, **options, **means.common()).fit(Z, task.labels)
-    return Refit(model, found.candidate.machine, model.certificate_, note)
+    n, machine, classes = Z.shape[0], found.candidate.machine, isinstance(task, Classes)
+    make, options = OTHERS[machine, classes]
+    note, approximation = f"{n:,} rows, exactly", None
+    if not affordable(found, n, left):
+        m = int(max(min(OTHER_LANDMARKS, n // 2, means.memory // (6 * 8 * n)), 1))
+        approximation = Nystroem(n_components=m, selection="uniform", random_state=means.seed)
+        note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for the {left:.0f} s that are left"
+    limited = replace(means, max_time=None if left == math.inf else left)
+    model = make(
+        kernel=unit(learned, Z)[0] if found.candidate.source else learned,
+        approximation=approximation,
+        **found.settings,
+        **options,
+        **limited.common(),
+    ).fit(Z, task.labels)
+    return Refit(model, machine, model.certificate_, note)
 
 
 def affordable(found: Found, n: int, left: float) -> bool:
@@ -248,5 +255,4 @@ def _seconds_on_all(found: Found, n: int) -> float:
     """What one fit to all rows should take, by what the trial took."""
     if found.rung is None:
         return 0.0
-    fits = found.fits
-    return float(found.trial.fit_seconds / fits * (n / found.rung.learning) ** GROWTH)
+    return float(found.trial.fit_seconds / found.fits * (n / found.rung.learning) ** GROWTH)
