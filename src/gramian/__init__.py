@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gramian.features.fourier import FourierFeatures, RBFSampler
     from gramian.features.nystrom import Nystroem
     from gramian.features.polynomial import PolynomialMap
+    from gramian.reports import report
 
 __version__ = "0.1.0"
 
@@ -42,6 +43,7 @@ __all__ = [
     "PegasosClassifier",
     "PolynomialMap",
     "RBFSampler",
+    "report",
     "select_components",
     "svm_path",
 ]
@@ -61,6 +63,7 @@ _PLACES = {
     "features.fourier": ["FourierFeatures", "RBFSampler"],
     "features.nystrom": ["Nystroem"],
     "features.polynomial": ["PolynomialMap"],
+    "reports": ["report"],
 }
 """Where the public names live; each is imported when it is first asked for, so that none costs those who do not."""
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from gramian.kernels import RBF
-from gramian.plots.fitted import Array, decision_values, input_names, kernel_of, rows_of, sampled
+from gramian.plots.fitted import Array, decision_values, input_names, kernel_of, rows_of, sampled, unnamed
 from gramian.plots.plane import plane_of
 from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, paper, plain
 
@@ -36,7 +36,8 @@ class DecisionBoundaryDisplay:
     f = ±1. More classes are told apart by what ``predict`` says. Objects well inside their region are small, those on
     the margin have a ring, and violators a cross. Rows of more than two inputs are drawn on the plane of their first
     two kernel principal components, and f is taken at the pre-images of its points: exact there, and a projection of
-    what happens elsewhere.
+    what happens elsewhere. Pre-images lie among the rows, where nothing is novel, so a novelty detector is drawn on
+    the plane of the first two principal directions instead.
 
     Parameters
     ----------
@@ -138,7 +139,8 @@ class DecisionBoundaryDisplay:
         if y is not None and is_classifier(estimator):
             codes = _codes(estimator.classes_, y)
         keep = sampled(len(rows), DRAWN, random_state)
-        plane = plane_of(rows, features, _kernel(estimator, rows), input_names(estimator, X, rows.shape[1]), keep)
+        kernel = _kernel(estimator, rows) if classes else None
+        plane = plane_of(rows, features, kernel, input_names(estimator, X, rows.shape[1]), keep)
         xx0, xx1, inputs = plane.grid(grid_resolution, margin)
         response, method = _response(estimator, inputs, len(classes))
         display = cls(
@@ -225,13 +227,13 @@ class DecisionBoundaryDisplay:
 
     def _draw_kind(self, points: Array, code: int, kind: str) -> None:
         look = KINDS.get(kind, {"alpha": 0.9, "s": 24, "linewidths": 0.4})
-        colour = COLOURS[code % len(COLOURS)] if self.codes is not None else ink()
+        colour = COLOURS[code % len(COLOURS)]
         edge = ink() if kind == "margin" else paper()
         self.scatters_[self._name(code), kind] = self.ax_.scatter(
             *points.T, c=colour, marker=MARKERS[code % len(MARKERS)], edgecolors=edge, zorder=3, **look
         )
         if kind == "violator":
-            self.ax_.scatter(*points.T, c=paper(), marker="x", s=17, linewidths=1.2, zorder=4)
+            self.ax_.scatter(*points.T, c=paper(), marker="x", s=12, linewidths=1.0, zorder=4)
 
     def _name(self, code: int) -> str:
         return self.classes[code] if self.codes is not None else ""
@@ -294,7 +296,8 @@ def _levels(method: str, classes: int) -> tuple[float, ...]:
 def _response(estimator: Any, inputs: Array, classes: int) -> tuple[Array, str]:
     if classes <= 2:
         return decision_values(estimator, inputs)
-    predicted = estimator.predict(inputs)
+    with unnamed():
+        predicted = estimator.predict(inputs)
     return _codes(estimator.classes_, predicted).astype(np.float64), "predict"
 
 
@@ -309,7 +312,5 @@ def _kinds(estimator: Any, rows: Array, y: Any) -> NDArray[Any] | None:
         return np.asarray(known)
     if y is None or len(estimator.classes_) != 2:
         return None
-    signed = np.where(_codes(estimator.classes_, y) == 1, 1.0, -1.0) * estimator.decision_function(rows)
+    signed = np.where(_codes(estimator.classes_, y) == 1, 1.0, -1.0) * decision_values(estimator, rows)[0]
     return np.select([signed > 1 + CLOSE, signed >= 1 - CLOSE], ["peripheral", "margin"], "violator")
-
-

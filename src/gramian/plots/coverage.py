@@ -101,7 +101,9 @@ class CoverageDisplay:
         """
         y, mean, deviation = (np.asarray(a, dtype=np.float64) for a in (y, mean, deviation))
         if not y.shape == mean.shape == deviation.shape:
-            raise ValueError(f"y, mean and deviation must agree, got shapes {y.shape}, {mean.shape}, {deviation.shape}.")
+            raise ValueError(
+                f"y, mean and deviation must agree, got shapes {y.shape}, {mean.shape}, {deviation.shape}."
+            )
         away = np.abs(y - mean)
         # An observation is inside all intervals from this probability on.
         reached = 2.0 * ndtr(np.divide(away, deviation, out=np.where(away > 0, np.inf, 0.0), where=deviation > 0)) - 1.0

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.kernels import Kernel, Precomputed
 
-__all__ = ["decision_values", "input_names", "kernel_of", "rows_of", "sampled", "training_rows"]
+__all__ = ["decision_values", "input_names", "kernel_of", "rows_of", "sampled", "training_rows", "unnamed"]
 
 Array = NDArray[np.float64]
 
@@ -155,6 +158,20 @@ def sampled(n: int, size: int, random_state: int = 0) -> NDArray[np.intp]:
     return np.sort(np.random.default_rng(random_state).permutation(n)[:size])
 
 
+@contextmanager
+def unnamed() -> Iterator[None]:
+    """Let models that were fitted to named columns evaluate plain arrays without a warning.
+
+    Yields
+    ------
+    None
+        For the length of the block.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
+        yield
+
+
 def decision_values(estimator: Any, X: Any) -> tuple[Array, str]:
     """Return what a model says about rows before it rounds to a class.
 
@@ -174,9 +191,9 @@ def decision_values(estimator: Any, X: Any) -> tuple[Array, str]:
     """
     if isinstance(getattr(estimator, "kernel_", None), Precomputed):
         raise ValueError("a precomputed kernel has no inputs to draw; pass the rows and their kernel to the estimator.")
-    if hasattr(estimator, "decision_function"):
-        return np.asarray(estimator.decision_function(X), dtype=np.float64), "decision_function"
-    if hasattr(estimator, "predict_proba"):
-        values = np.asarray(estimator.predict_proba(X), dtype=np.float64)
-        return (values[:, 1] if values.shape[1] == 2 else values), "predict_proba"
-    return np.asarray(estimator.predict(X), dtype=np.float64), "predict"
+    methods = ("decision_function", "predict_proba", "predict")
+    method = next(name for name in methods if hasattr(estimator, name))
+    with unnamed():
+        values = np.asarray(getattr(estimator, method)(X), dtype=np.float64)
+    binary = method == "predict_proba" and values.shape[1] == 2
+    return (values[:, 1] if binary else values), method

@@ -177,12 +177,12 @@ class GramMatrixDisplay:
 
 
 def _similar_together(K: Array) -> tuple[NDArray[np.intp], Any]:
-    """An order of rows by average linkage of their distances in feature space, and the tree behind it."""
+    """An order of rows by Ward's linkage of their distances in feature space, and the tree behind it."""
     if len(K) < 2:
         return np.arange(len(K)), None
     diagonal = np.diagonal(K)
     squared = np.maximum(diagonal[:, None] + diagonal[None, :] - 2.0 * K, 0.0)
     distance = np.sqrt(0.5 * (squared + squared.T))
     np.fill_diagonal(distance, 0.0)
-    tree = hierarchy.linkage(squareform(distance, checks=False), "average")
+    tree = hierarchy.linkage(squareform(distance, checks=False), "ward")
     return hierarchy.leaves_list(tree).astype(np.intp), tree

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.plots.fitted import Array, input_names, rows_of, sampled
+from gramian.plots.fitted import Array, input_names, rows_of, sampled, unnamed
 from gramian.plots.style import COLOURS, LINES, MARKERS, MUTED, axes, ink, paper, plain
 
 __all__ = ["MixtureDisplay"]
@@ -121,7 +121,8 @@ class MixtureDisplay:
         basis, labels = _basis(estimator.weights_, means, stack, features, names)
         rows = np.empty((0, means.shape[1])) if X is None else rows_of(estimator, X, what="a mixture")
         rows = rows[sampled(len(rows), DRAWN, random_state)]
-        codes = estimator.predict(rows) if len(rows) else np.empty(0, dtype=np.int64)
+        with unnamed():
+            codes = estimator.predict(rows) if len(rows) else np.empty(0, dtype=np.int64)
         display = cls(
             np.asarray(estimator.weights_, dtype=np.float64),
             means @ basis,
@@ -218,7 +219,9 @@ class MixtureDisplay:
         spread = np.sqrt(self.covariances[:, 0, 0])
         low, high = (self.means[:, 0] - 4 * spread).min(), (self.means[:, 0] + 4 * spread).max()
         x = np.linspace(low, high, 400)
-        parts = np.exp(-0.5 * ((x[:, None] - self.means[:, 0]) / spread) ** 2) * self.weights / spread / np.sqrt(2 * np.pi)
+        parts = (
+            np.exp(-0.5 * ((x[:, None] - self.means[:, 0]) / spread) ** 2) * self.weights / spread / np.sqrt(2 * np.pi)
+        )
         self.ellipses_ = []
         if len(self.points):
             self.ax_.hist(self.points[:, 0], bins=40, density=True, color=MUTED, alpha=0.35, label="rows")

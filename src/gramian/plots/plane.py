@@ -71,9 +71,9 @@ def plane_of(
     rows : array of shape (n, d)
         All rows.
     features : sequence of int or None
-        Two inputs to draw; ``None`` for both of two, or the first two kernel principal components of more.
-    kernel : Kernel
-        Whose principal components.
+        Two inputs to draw; ``None`` for both of two, or the first two principal components of more.
+    kernel : Kernel or None
+        Whose principal components; ``None`` for the principal directions of the rows themselves.
     names : sequence of str
         Names of the inputs.
     drawn : array of int
@@ -100,7 +100,7 @@ def plane_of(
         return _slice(rows, _checked(features, d), names, drawn)
     if d < 2:
         raise ValueError("a plane needs two inputs, and these rows have one; GaussianProcessDisplay draws curves.")
-    return _principal(rows[drawn], kernel)
+    return _directions(rows, drawn) if kernel is None else _principal(rows[drawn], kernel)
 
 
 def _checked(features: Sequence[int], d: int) -> tuple[int, int]:
@@ -118,6 +118,18 @@ def _slice(rows: Array, features: tuple[int, int], names: Sequence[str], drawn: 
         return out
 
     return Plane(rows[drawn][:, features], (names[features[0]], names[features[1]]), inputs)
+
+
+def _directions(rows: Array, drawn: NDArray[np.intp]) -> Plane:
+    """The plane through the mean along which rows differ most; its points are inputs as they stand."""
+    centre = rows.mean(axis=0)
+    _, _, basis = np.linalg.svd(rows[drawn] - centre, full_matrices=False)
+    basis = basis[:2]
+
+    def inputs(points: Array) -> Array:
+        return np.asarray(centre + points @ basis)
+
+    return Plane((rows[drawn] - centre) @ basis.T, ("principal direction 1", "principal direction 2"), inputs)
 
 
 def _principal(rows: Array, kernel: Any) -> Plane:

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.plots.fitted import Array, input_names, rows_of, sampled
+from gramian.plots.fitted import Array, input_names, rows_of, sampled, unnamed
 from gramian.plots.style import COLOURS, LINES, axes, ink, plain
 
 __all__ = ["GaussianProcessDisplay"]
@@ -128,8 +128,9 @@ class GaussianProcessDisplay:
         if not 0 <= feature < rows.shape[1]:
             raise ValueError(f"feature must be one of the inputs 0 … {rows.shape[1] - 1}, got {feature!r}.")
         x, inputs = _line(rows, feature, n_points, margin)
-        mean, deviation = estimator.predict(inputs, return_std=True)
-        draws = _functions(estimator, inputs, n_samples, random_state)
+        with unnamed():
+            mean, deviation = estimator.predict(inputs, return_std=True)
+            draws = _functions(estimator, inputs, n_samples, random_state)
         keep = sampled(len(rows), DRAWN, random_state) if targets is not None else np.empty(0, dtype=np.intp)
         names = input_names(estimator, X, rows.shape[1])
         seen = np.empty(0) if targets is None else np.asarray(targets, dtype=np.float64)[keep]

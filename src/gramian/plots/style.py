@@ -97,13 +97,20 @@ def log_axis(ax: Any, which: str) -> None:
     which : {"x", "y"}
         Which axis.
     """
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator
 
     ax.set(**{f"{which}scale": "log"})
     axis = getattr(ax, f"{which}axis")
     axis.set_major_locator(LogLocator(numticks=8))
     axis.set_major_formatter(FuncFormatter(_power))
-    axis.set_minor_formatter(NullFormatter())
+
+    def between(value: float, _: object) -> str:
+        """Twos and fives have labels where there are few powers of ten."""
+        low, high = axis.get_view_interval()
+        lead = f"{value:.0e}"[0]
+        return f"{value:g}" if high < 60 * low and lead in "25" and 1e-4 < value < 1e5 else ""
+
+    axis.set_minor_formatter(FuncFormatter(between))
 
 
 def _power(value: float, _: object) -> str:

@@ -216,8 +216,10 @@ class TuningDisplay:
             log_axis(self.ax_, "x")
         if not numbers:
             self.ax_.set_xticks(x, [plain(_text(v)) for v in values])
-        if not self.higher_is_better and np.nanmin(self.scores) > 0 and np.nanmax(self.scores) > 20 * np.nanmin(
-            self.scores
+        if (
+            not self.higher_is_better
+            and np.nanmin(self.scores) > 0
+            and np.nanmax(self.scores) > 20 * np.nanmin(self.scores)
         ):
             log_axis(self.ax_, "y")
         self.ax_.set(xlabel=plain(self.names[0]), ylabel=plain(self.score_name))
@@ -226,7 +228,9 @@ class TuningDisplay:
 
     def _draw_map(self) -> None:
         table = self.scores if self.higher_is_better else -self.scores
-        self.mesh_ = self.ax_.pcolormesh(np.ma.masked_invalid(self.scores.T), cmap="cividis", edgecolors=paper(), lw=0.5)
+        self.mesh_ = self.ax_.pcolormesh(
+            np.ma.masked_invalid(self.scores.T), cmap="cividis", edgecolors=paper(), lw=0.5
+        )
         for axis, name, values in zip((self.ax_.xaxis, self.ax_.yaxis), self.names, self.values, strict=True):
             axis.set_ticks(np.arange(len(values)) + 0.5, [plain(_text(v)) for v in values])
             axis.set_label_text(plain(name))
