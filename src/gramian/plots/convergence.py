@@ -96,8 +96,10 @@ class ConvergenceDisplay:
 
         Returns
         -------
-        seconds, values : list of float
-            When it was reported, and what.
+        seconds : list of float
+            When it was reported.
+        values : list of float
+            What was reported.
         """
         points = [(s, told[name]) for trace in self.traces for s, _, told in trace.ticks if name in told]
         return [s for s, _ in points], [v for _, v in points]

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.kernels import Kernel, Precomputed
+from gramian.kernels.arrays import is_sparse
 
 __all__ = ["decision_values", "input_names", "kernel_of", "rows_of", "sampled", "training_rows", "unnamed"]
 
@@ -97,9 +97,7 @@ def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
     rows = training_rows(estimator) if X is None else X
     if rows is None:
         raise ValueError(f"{what} needs rows, and {type(estimator).__name__} keeps none of its own; pass X.")
-    if sp.issparse(rows):
-        rows = rows.toarray()
-    rows = np.asarray(rows)
+    rows = np.asarray(rows.toarray() if is_sparse(rows) else rows)
     if rows.dtype.kind not in "fiub" and rows.dtype != object:
         raise TypeError(f"{what} needs rows of numbers, got {rows.dtype}.")
     try:

@@ -126,7 +126,7 @@ class SpectrumDisplay:
         gram = Gram(kernel, rows)
         n = gram.shape[0]
         K = np.asarray(gram.dense(), dtype=np.float64)
-        values = eigvalsh(0.5 * (K + K.T) / n)[::-1]
+        values = np.asarray(eigvalsh(0.5 * (K + K.T) / n)[::-1], dtype=np.float64)
         top = max(float(values[0]), np.finfo(float).tiny)
         values = np.where(values > NEGLIGIBLE * top, values, 0.0)
         lambdas = top * np.logspace(0.5, -10, 64)
@@ -243,13 +243,12 @@ def _missed(gram: Gram, random_state: int) -> tuple[Array, Array]:
 def _regularisation(estimator: Any, n: int) -> float | None:
     """λ of mean loss + λ‖f‖², where the model has one number of that kind."""
     lam = getattr(estimator, "lam_", None)
-    if np.isscalar(lam) and lam > 0:
-        return float(lam)
+    if isinstance(lam, float) and lam > 0:
+        return lam
     if not is_regressor(estimator):
         return None
-    noise = getattr(estimator, "noise_", 0.0)
     alpha = getattr(estimator, "alpha_", None) if hasattr(estimator, "dual_coef_") else None
     alpha = getattr(estimator, "alpha", None) if alpha is None else alpha
-    alpha = alpha if np.isscalar(alpha) and not isinstance(alpha, str) else 0.0
-    total = float(noise) + float(alpha)
+    total = float(getattr(estimator, "noise_", 0.0))
+    total += float(alpha) if isinstance(alpha, int | float) else 0.0
     return total / n if total > 0 else None

@@ -46,8 +46,10 @@ def axes(ax: Any = None, *, size: tuple[float, float] = (5.6, 4.2)) -> tuple[Any
 
     Returns
     -------
-    figure, ax : matplotlib figure and axes
-        The axes without a box on top and right.
+    figure : matplotlib figure
+        Whose axes they are.
+    ax : matplotlib axes
+        Without a box on top and right.
     """
     if ax is None:
         _, ax = pyplot().subplots(figsize=size, layout="constrained")

@@ -102,7 +102,7 @@ def board_of(model: Any) -> Board | None:
 def _of_trials(model: Any) -> Board:
     trials, best = list(model.leaderboard_), model.best_
     metric = getattr(model.leaderboard_, "metric", "score")
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for place, t in enumerate(trials[:SHOWN]):
         proof = "" if t.certificate is None else ("converged" if t.certificate.converged else "not converged")
         status = "baseline" if t.baseline and math.isfinite(t.score) else str(t.status)
@@ -132,7 +132,7 @@ def _of_search(search: Any) -> Board:
     order = np.argsort(-np.nan_to_num(means, nan=-np.inf), kind="stable")
     names = [", ".join(f"{k}={v!r}" for k, v in results["params"][i].items()) for i in order]
     fit, predict = results["mean_fit_time"], results["mean_score_time"]
-    lines = [
+    lines: list[tuple[str, ...]] = [
         (str(p + 1), names[p], f"{means[i]:.4g} ± {spreads[i]:.2g}", f"{fit[i]:.2g} s", f"{predict[i]:.2g} s")
         for p, i in enumerate(order[:SHOWN])
     ]

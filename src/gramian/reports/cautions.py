@@ -81,8 +81,10 @@ def _edges(subject: Subject) -> Iterator[str]:
     """Settings at the end of the range that they were chosen from."""
     machine = subject.machine
     for name, grid in (("alpha", "alphas_"), ("lam", "lams_")):
-        used, tried = getattr(machine, f"{name}_", None), getattr(machine, grid, None)
-        if tried is not None and len(tried) > 1 and np.any(np.isin(np.atleast_1d(used), [min(tried), max(tried)])):
+        tried = getattr(machine, grid, None)
+        if tried is None or len(tried) < 2:
+            continue
+        if np.any(np.isin(np.asarray(getattr(machine, f"{name}_")), [min(tried), max(tried)])):
             yield f"{name} is at the edge of the {len(tried)} values tried; widen {grid[:-1]}."
     yield from _kernel_edges(machine)
     results = getattr(subject.model, "cv_results_", None)

@@ -169,7 +169,7 @@ def plane(points: NDArray[np.float64], y: Any, labels: tuple[str, str]) -> Any:
     figure, ax = axes(size=(4.8, 4.2))
     keep = sampled(len(points), DRAWN)
     points, y = points[keep], None if y is None else np.asarray(y)[keep]
-    classes = [] if y is None or y.ndim > 1 else np.unique(y)
+    classes: Any = [] if y is None or y.ndim > 1 else np.unique(y)
     if y is not None and y.ndim == 1 and len(classes) > len(COLOURS) and y.dtype.kind in "fiu":
         shades = ax.scatter(*points.T, c=y, s=14, cmap="cividis", linewidths=0)
         figure.colorbar(shades, ax=ax, label="target").outline.set_visible(False)

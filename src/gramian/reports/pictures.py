@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,10 +65,8 @@ def pictures(subject: Subject, found: Evaluation | None, board: Board | None) ->
     list of Picture
         In the order of the page.
     """
-    from matplotlib import rc_context
-
     made = []
-    with rc_context(SETTINGS):
+    with pyplot().rc_context(SETTINGS):
         for number, plan in enumerate(_plans(subject, found, board)):
             before = set(pyplot().get_fignums())
             try:
@@ -155,11 +154,12 @@ def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[_Plan]
             lambda: drawings.against_truth(found.truth, found.predicted, found.deviation),
             caption,
         )
-        if found.deviation is not None:
+        deviation = found.deviation
+        if deviation is not None:
             caption = f"Below the diagonal the model is too sure; {found.how}."
             yield _Plan(
                 "Do the intervals hold?",
-                lambda: plots.CoverageDisplay.from_predictions(found.truth, found.predicted, found.deviation).plot(),
+                lambda: plots.CoverageDisplay.from_predictions(found.truth, found.predicted, deviation).plot(),
                 caption,
             )
     yield from _sensitivity(subject)
@@ -224,6 +224,10 @@ def _of_settings(subject: Subject) -> Iterator[_Plan]:
                 caption,
             )
             return
+
+
+def _tuning(holder: Any) -> Any:
+    return plots.TuningDisplay.from_estimator(holder).plot()
 
 
 def _of_kernel(subject: Subject) -> Iterator[_Plan]:

@@ -7,12 +7,12 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.estimators.base import is_precomputed
+from gramian.kernels.arrays import is_sparse
 from gramian.plots.fitted import input_names, training_rows
 
 __all__ = ["Subject", "subject_of"]
@@ -75,10 +75,8 @@ class Subject:
         rows = self.rows
         if rows is None or is_precomputed(getattr(self.machine, "kernel", None)):
             return None
-        if sp.issparse(rows):
-            rows = rows.toarray()
         try:
-            table = np.asarray(rows, dtype=np.float64)
+            table = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
         except (TypeError, ValueError):
             return None
         return table if table.ndim == 2 and len(table) and np.isfinite(table).all() else None
@@ -114,7 +112,7 @@ class Subject:
         kept = training_rows(self.machine)
         if self.X is None or kept is None or self.numbers is None:
             return None
-        kept = kept.toarray() if sp.issparse(kept) else np.asarray(kept)
+        kept = np.asarray(kept.toarray() if is_sparse(kept) else kept)
         if kept.ndim != 2 or kept.shape[1] != self.numbers.shape[1]:
             return None
         known = {row.tobytes() for row in np.ascontiguousarray(kept, dtype=kept.dtype)}
