@@ -128,7 +128,7 @@ def input_names(estimator: Any, X: Any, d: int) -> list[str]:
     """
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
-        names = getattr(X, "columns", None)
+        names = getattr(X, "column_names", getattr(X, "columns", None))
     if names is None or len(names) != d:
         names = [f"x{j + 1}" for j in range(d)]
     return [str(name) for name in names]

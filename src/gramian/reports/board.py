@@ -100,8 +100,7 @@ def board_of(model: Any) -> Board | None:
 
 
 def _of_trials(model: Any) -> Board:
-    trials, best = list(model.leaderboard_), model.best_
-    metric = getattr(model.leaderboard_, "metric", "score")
+    trials, best, metric = list(model.leaderboard_), model.best_trial_, model.leaderboard_.metric
     lines: list[tuple[str, ...]] = []
     for place, t in enumerate(trials[:SHOWN]):
         proof = "" if t.certificate is None else ("converged" if t.certificate.converged else "not converged")
@@ -111,7 +110,7 @@ def _of_trials(model: Any) -> Board:
         lines.append((str(place + 1), str(t.name), str(t.kernel), score, f"{t.rows:,}", *times, proof, status))
     ranked = [t for t in trials if math.isfinite(t.score) and t.rows == best.rows and not t.baseline]
     shown = sorted(ranked, key=lambda t: t.score)[:DRAWN]
-    base = getattr(model, "baseline_", None)
+    base = model.leaderboard_.baseline
     return Board(
         METRICS.get(metric, metric),
         metric in METRICS,

@@ -73,7 +73,7 @@ def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
             f"The model does not clearly beat the baseline: {score.name} {score.value:.3g} against "
             f"{score.baseline:.3g} of “{score.baseline_name}”."
         )
-    if found is not None and not found.honest:
+    if found is not None and not found.honest and score is not None and score.how == found.how:
         yield "The score is of rows that the model may have learned from, so it flatters the model."
 
 
@@ -90,10 +90,10 @@ def _edges(subject: Subject) -> Iterator[str]:
     results = getattr(subject.model, "cv_results_", None)
     if results is not None:
         yield from _search_edges(results["params"], subject.model.best_params_)
-    board = getattr(subject.model, "leaderboard_", None)
-    best = getattr(subject.model, "best_", None)
-    if board is not None and best is not None:
-        yield from _search_edges([t.settings for t in board if t.machine == best.machine], best.settings)
+    if subject.automatic:
+        best = subject.model.best_trial_
+        tried = [trial.settings for trial in subject.model.leaderboard_ if trial.machine == best.machine]
+        yield from _search_edges(tried, best.settings)
 
 
 def _kernel_edges(machine: Any) -> Iterator[str]:

@@ -16,7 +16,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import get_tags
 from sklearn.utils.validation import _num_samples
 
-from gramian.plots.fitted import sampled
+from gramian.plots.fitted import sampled, unnamed
 from gramian.reports.subject import Subject
 
 __all__ = ["Evaluation", "evaluate"]
@@ -112,7 +112,8 @@ def evaluate(subject: Subject) -> Evaluation | None:
         return None
     truth = np.asarray(subject.y)
     parts = _parts(truth, subject.task == "classification")
-    if subject.seen is False or parts is None:
+    # To fit an automatic estimator again would be to search again.
+    if subject.seen is False or parts is None or subject.automatic:
         return _as_it_is(subject, truth, parts)
     try:
         return _by_folds(subject, truth)
@@ -182,19 +183,20 @@ def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
 
 
 def _predictions(model: Any, X: Any, truth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    if hasattr(model, "sample_y") and truth.ndim == 1 and not get_tags(model).input_tags.pairwise:
-        mean, deviation = model.predict(X, return_std=True)
-        return mean, deviation
-    return np.asarray(model.predict(X)), None
+    with unnamed():
+        if hasattr(model, "sample_y") and truth.ndim == 1 and not get_tags(model).input_tags.pairwise:
+            mean, deviation = model.predict(X, return_std=True)
+            return mean, deviation
+        return np.asarray(model.predict(X)), None
 
 
 def _take(model: Any, X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
     """Rows of X; of a Gram matrix, also its columns."""
     if hasattr(X, "iloc"):
         return X.iloc[rows]
-    if not hasattr(X, "shape"):
-        return [X[i] for i in rows] if not hasattr(X, "__array__") else np.asarray(X)[rows]
-    X = X.tocsr() if hasattr(X, "tocsr") else X
+    if isinstance(X, list | tuple):
+        return [X[i] for i in rows]
+    X = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "shape") else np.asarray(X)
     return X[rows][:, columns] if get_tags(model).input_tags.pairwise else X[rows]
 
 

@@ -87,7 +87,7 @@ def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
     Score or None
         ``None`` where neither the model nor the data give one.
     """
-    if hasattr(subject.model, "leaderboard_"):
+    if subject.automatic and (found is None or not found.honest):
         return _of_leaderboard(subject.model)
     if found is not None:
         return _of_predictions(subject, found)
@@ -100,7 +100,7 @@ def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
 
 
 def _of_leaderboard(model: Any) -> Score:
-    best, base, metric = model.best_, model.baseline_, getattr(model.leaderboard_, "metric", "score")
+    best, base, metric = model.best_trial_, model.leaderboard_.baseline, model.leaderboard_.metric
     return Score(
         METRICS.get(metric, metric),
         float(best.score),
@@ -109,7 +109,7 @@ def _of_leaderboard(model: Any) -> Score:
         math.nan if base is None else float(base.score),
         "" if base is None else str(base.name),
         metric in METRICS,
-        {str(name): float(value) for name, value in getattr(best, "figures", {}).items()},
+        {METRICS.get(name, name): float(value) for name, value in best.figures.items()},
     )
 
 
@@ -233,7 +233,9 @@ def settings_of(subject: Subject) -> list[tuple[str, str]]:
     solver = getattr(machine, "solver_", None)
     if solver is not None:
         found.append(("solver", _brief(solver if isinstance(solver, str) else f"{solver.name}: {solver.reason}")))
-    if subject.model is not machine:
+    if subject.automatic:
+        found += [("refit", subject.model.refit_), ("scaling", type(subject.model.scaling_).__name__)]
+    elif subject.model is not machine:
         steps = [type(step).__name__ for step in (*subject.before, machine)]
         found.append(("inside", f"{type(subject.model).__name__}: {' → '.join(steps)}"))
     return found
@@ -258,11 +260,7 @@ def certificate_of(subject: Subject) -> Any:
     Certificate or None
         ``None`` where it has none.
     """
-    for holder in (subject.machine, subject.model, getattr(subject.model, "best_", None)):
-        found = getattr(holder, "certificate_", None) or getattr(holder, "certificate", None)
-        if found is not None:
-            return found
-    return None
+    return getattr(subject.model, "certificate_", None) or getattr(subject.machine, "certificate_", None)
 
 
 def seconds_of(subject: Subject) -> float | None:
@@ -278,7 +276,7 @@ def seconds_of(subject: Subject) -> float | None:
     float or None
         Seconds; ``None`` where nobody counted.
     """
-    if hasattr(subject.model, "leaderboard_"):
+    if subject.automatic:
         return float(sum(trial.fit_seconds for trial in subject.model.leaderboard_))
     if hasattr(subject.model, "refit_time_"):
         return float(subject.model.refit_time_)

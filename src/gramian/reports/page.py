@@ -69,6 +69,7 @@ def report(
     *,
     title: str | None = None,
     source: str | None = None,
+    folder: str | os.PathLike[str] = "model",
 ) -> Path:
     """Write a page about a fitted model that can be sent on: one HTML file, without a link to anything outside.
 
@@ -88,7 +89,9 @@ def report(
     title : str or None, default=None
         Its heading; by default the model's name.
     source : str or None, default=None
-        The folder that the model was loaded from, for the lines that tell how to load it.
+        Where the data come from, as the page shall say it.
+    folder : str or path, default="model"
+        Where the model is saved, for the lines that tell how to load it.
 
     Returns
     -------
@@ -115,7 +118,7 @@ def report(
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_part("page.html"))
     with pyplot().ioff():
-        page = template.render(**_content(subject, title, source))
+        page = template.render(**_content(subject, title, source, str(folder)))
     written = Path(path)
     written.write_text(page, encoding="utf-8")
     return written
@@ -125,7 +128,7 @@ def _part(name: str) -> str:
     return resources.files("gramian.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _content(subject: Subject, title: str | None, source: str | None) -> dict[str, Any]:
+def _content(subject: Subject, title: str | None, source: str | None, folder: str) -> dict[str, Any]:
     """Everything the template asks for."""
     found = evaluate(subject)
     score = score_of(subject, found)
@@ -146,7 +149,8 @@ def _content(subject: Subject, title: str | None, source: str | None) -> dict[st
         "left_out": [p for p in shown if not p.svg],
         "board": board,
         "data": _data(subject),
-        "source": source or "model",
+        "source": source,
+        "folder": folder,
         "method": "transform" if subject.task in ("projection", "map") else "predict",
         "version": __version__,
         "versions": f"Python {platform.python_version()}, NumPy {np.__version__}, scikit-learn {sklearn.__version__}",
@@ -165,7 +169,7 @@ def _cards(subject: Subject, found: Evaluation | None, score: Score | None) -> l
         cards.append(("Baseline", f"{score.baseline:.3g}", score.baseline_name))
     seconds = seconds_of(subject)
     if seconds is not None:
-        searched = hasattr(subject.model, "leaderboard_")
+        searched = subject.automatic
         cards.append(
             ("Search" if searched else "Fit", _time(seconds), "all trials together" if searched else "to solve")
         )
@@ -202,7 +206,9 @@ def _time(seconds: float) -> str:
 
 
 def _data(subject: Subject) -> list[tuple[str, str]]:
-    """Name and range of each input, where there is a table."""
+    """Name and range of each input, where there is a table; how it was read, where that was decided."""
+    if subject.automatic:
+        return [(str(column.name), str(column)) for column in subject.model.columns_.columns]
     table = subject.numbers
     if table is None or subject.X is None:
         return []

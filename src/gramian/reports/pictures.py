@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 from sklearn.utils.validation import _num_samples
 
 import gramian.plots as plots
@@ -113,7 +114,9 @@ def _of_classifier(subject: Subject, found: Evaluation | None) -> Iterator[_Plan
 
 def _boundary(subject: Subject) -> Iterator[_Plan]:
     table = subject.numbers
-    if table is None or table.shape[1] < 2 or hasattr(subject.machine, "leaderboard_"):
+    # Inside an automatic classifier, the machine may be a regression on codes.
+    drawable = subject.task == "novelty" or is_classifier(subject.machine)
+    if table is None or table.shape[1] < 2 or not drawable:
         return
     what = "kernel principal components" if subject.task == "classification" else "principal directions"
     where = "" if table.shape[1] == 2 else f" Shown on the plane of the first two {what}."
@@ -132,8 +135,10 @@ def _boundary(subject: Subject) -> Iterator[_Plan]:
 
 
 def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[_Plan]:
-    process, table = hasattr(subject.machine, "posterior_"), subject.numbers
-    one = table is not None and table.shape[1] == 1
+    table = subject.numbers
+    # Inside an automatic regressor, the machine has units of its own.
+    process = hasattr(subject.machine, "posterior_") and not subject.automatic
+    one = table is not None and table.shape[1] == 1 and not subject.automatic
     if process and table is not None and subject.machine.y_train_.ndim == 1:
         along = "" if one else " Along the input that matters most; the others are held at their medians."
 
@@ -218,11 +223,7 @@ def _of_settings(subject: Subject) -> Iterator[_Plan]:
     for holder in (subject.model, subject.machine):
         if any(hasattr(holder, name) for name in ("cv_results_", "loo_path_", "cv_path_")):
             caption = "How the score depends on what was tried, and what was chosen."
-            yield _Plan(
-                "How settings were chosen",
-                lambda holder=holder: plots.TuningDisplay.from_estimator(holder).plot(),
-                caption,
-            )
+            yield _Plan("How settings were chosen", partial(_tuning, holder), caption)
             return
 
 

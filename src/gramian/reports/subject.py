@@ -17,10 +17,10 @@ from gramian.plots.fitted import input_names, training_rows
 
 __all__ = ["Subject", "subject_of"]
 
-LOOKED_AT = 200
-"""Rows that are looked up among the training rows."""
-INSIDE = ("best_estimator_", "best_model_", "model_", "pipeline_", "machine_", "estimator_")
-"""Where a search, or an automatic estimator, keeps the model that it found."""
+COINCIDENCE = 0.05
+"""Share of rows that training and new data may have in common by chance."""
+TELLING = 20
+"""Rows that a model must keep for their absence to tell anything."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +37,8 @@ class Subject:
         The steps of a pipeline that come before the machine.
     X, y : object
         The data as passed; ``None`` where there are none.
+    columns : list of str or None
+        Names of the columns of X, where X itself has lost them.
     """
 
     model: Any
@@ -44,6 +46,7 @@ class Subject:
     before: list[Any]
     X: Any = None
     y: Any = None
+    columns: list[str] | None = None
 
     @cached_property
     def task(self) -> str:
@@ -85,11 +88,11 @@ class Subject:
     def names(self) -> list[str]:
         """Names of the inputs of the machine."""
         d = 0 if self.numbers is None else self.numbers.shape[1]
-        if self.before and hasattr(self.before[-1], "get_feature_names_out"):
-            try:
-                return [str(name) for name in self.before[-1].get_feature_names_out()]
-            except (TypeError, ValueError, AttributeError):
-                return input_names(None, None, d)
+        if self.before:
+            names = _names_out(self.before, self.X)
+            return names if len(names) == d else input_names(None, None, d)
+        if self.columns is not None and len(self.columns) == d:
+            return self.columns
         return input_names(self.machine, self.X, d)
 
     @cached_property
@@ -107,22 +110,59 @@ class Subject:
         return None
 
     @cached_property
+    def automatic(self) -> bool:
+        """Whether the machine was found by an automatic estimator, which encodes its inputs and its targets."""
+        return hasattr(self.model, "leaderboard_")
+
+    @cached_property
     def seen(self) -> bool | None:
-        """Whether the model learned from the rows given; ``None`` where that cannot be known."""
+        """Whether the model learned from the rows given; ``None`` where that cannot be known.
+
+        It is told by the rows that the model keeps: support vectors or landmarks are enough.
+        """
         kept = training_rows(self.machine)
         if self.X is None or kept is None or self.numbers is None:
             return None
         kept = np.asarray(kept.toarray() if is_sparse(kept) else kept)
         if kept.ndim != 2 or kept.shape[1] != self.numbers.shape[1]:
             return None
-        known = {row.tobytes() for row in np.ascontiguousarray(kept, dtype=kept.dtype)}
-        step = max(len(self.numbers) // LOOKED_AT, 1)
-        asked = np.ascontiguousarray(self.numbers[::step].astype(kept.dtype))
-        hits = sum(row.tobytes() in known for row in asked)
-        if hits > 0:
+        known = [row.tobytes() for row in np.ascontiguousarray(kept)]
+        asked = [row.tobytes() for row in np.ascontiguousarray(self.numbers.astype(kept.dtype))]
+        shared = set(known) & set(asked)
+        met = max(np.mean([row in shared for row in rows]) for rows in (known, asked))
+        if met > COINCIDENCE:
             return True
-        # A machine that keeps few of its rows may have seen any.
-        return False if self.n_train == len(kept) else None
+        return False if len(known) >= TELLING or len(known) == self.n_train else None
+
+
+def _names_out(steps: list[Any], X: Any) -> list[str]:
+    """What the inputs are called after some steps; none where a step does not say."""
+    names = getattr(X, "columns", None)
+    try:
+        for step in steps:
+            names = step.get_feature_names_out(*([] if names is None else [names]))
+    except (TypeError, ValueError, AttributeError):
+        return []
+    return [] if names is None else [str(name) for name in names]
+
+
+class _Reader:
+    """The way from a table to what the machine inside an automatic estimator sees."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def transform(self, X: Any) -> Any:
+        """Encode and scale."""
+        return self.model._rows(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> list[str]:
+        """One name for each number."""
+        names = []
+        for column in self.model.columns_.columns:
+            several = [f"{column.name} ({i + 1})" for i in range(column.width)]
+            names += [column.name] if column.width == 1 else several
+        return names
 
 
 def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
@@ -159,14 +199,22 @@ def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
         raise ValueError("y without X has nothing to be compared with; pass both.")
     if y is not None and _num_samples(y) != _num_samples(X):
         raise ValueError(f"X and y must have as many rows, got {_num_samples(X)} and {_num_samples(y)}.")
-    machine, before = model, []
-    while True:
-        steps = getattr(machine, "steps", None)
-        if steps:
-            before += [step for _, step in steps[:-1] if step not in (None, "passthrough")]
-            machine = steps[-1][1]
-            continue
-        inside = next((getattr(machine, name) for name in INSIDE if hasattr(machine, name)), None)
-        if inside is None or not hasattr(inside, "fit"):
-            return Subject(model, machine, before, X, y)
-        machine = inside
+    machine, before = _inside(model)
+    columns = None
+    if hasattr(X, "column_names") and not hasattr(model, "leaderboard_"):
+        # A table of pyarrow, which scikit-learn's checks do not take.
+        columns = [str(name) for name in X.column_names]
+        X = np.column_stack([np.asarray(X.column(name)) for name in X.column_names])
+    return Subject(model, machine, before, X, y, columns)
+
+
+def _inside(model: Any) -> tuple[Any, list[Any]]:
+    """The machine inside a model, and the steps before it."""
+    if hasattr(model, "leaderboard_"):
+        return model.best_, [_Reader(model)]
+    if hasattr(model, "best_estimator_"):
+        return _inside(model.best_estimator_)
+    if hasattr(model, "steps"):
+        machine, before = _inside(model.steps[-1][1])
+        return machine, [step for _, step in model.steps[:-1] if step not in (None, "passthrough")] + before
+    return model, []
