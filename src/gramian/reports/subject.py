@@ -116,10 +116,7 @@ class Subject:
 
     @cached_property
     def seen(self) -> bool | None:
-        """Whether the model learned from the rows given; ``None`` where that cannot be known.
-
-        It is told by the rows that the model keeps: support vectors or landmarks are enough.
-        """
+        """Whether the model learned from the rows given, by those that it keeps; ``None`` where that is not known."""
         kept = training_rows(self.machine)
         if self.X is None or kept is None or self.numbers is None:
             return None
@@ -158,7 +155,7 @@ class _Reader:
 
     def get_feature_names_out(self, input_features: Any = None) -> list[str]:
         """One name for each number."""
-        names = []
+        names: list[str] = []
         for column in self.model.columns_.columns:
             several = [f"{column.name} ({i + 1})" for i in range(column.width)]
             names += [column.name] if column.width == 1 else several
