@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -10,7 +11,7 @@ import numpy as np
 from sklearn.base import clone
 
 from gramian.plots.style import COLOURS, LINES, MARKERS, MUTED, axes, ink, log_axis, plain
-from gramian.progress import Trace, recorded
+from gramian.progress import Clock, Trace, recorded
 
 __all__ = ["ConvergenceDisplay"]
 
@@ -69,9 +70,11 @@ class ConvergenceDisplay:
         ConvergenceDisplay
             Drawn on ``ax`` where that was given.
         """
+        clock = Clock()
         with recorded() as traces:
             fitted = clone(estimator)
             fitted.fit(X) if y is None else fitted.fit(X, y)
+        traces.append(_proof(getattr(fitted, "certificate_", None), clock.seconds, traces))
         tol = estimator.get_params(deep=False).get("tol")
         display = cls(traces, tol if isinstance(tol, float) and tol > 0 else None)
         if not display.names:
@@ -145,3 +148,13 @@ class ConvergenceDisplay:
         self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
         self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="best")
         return self
+
+
+def _proof(certificate: Any, seconds: float, traces: Sequence[Trace]) -> Trace:
+    """The end of the way: what the certificate says, of the figures that the solver reported."""
+    told = {name for trace in traces for _, _, figures in trace.ticks for name in figures}
+    kind = getattr(certificate, "kind", "")
+    known = {"duality gap": ("gap", "violation"), "residual": ("residual",), "eigen-residual": ("residual",)}
+    values = {"residual": "violation"}
+    last = {name: float(getattr(certificate, values.get(name, name))) for name in known.get(kind, ()) if name in told}
+    return Trace("certificate", [(seconds, math.nan, last)] if last else [])

@@ -139,7 +139,7 @@ def _principal(rows: Array, kernel: Any) -> Plane:
     """
     points = KernelPCA(2, kernel=kernel).fit(rows).transform(rows)
     spread = np.maximum(points.std(axis=0), 1e-12)
-    width = len(rows) ** (-1.0 / 6.0)  # Scott's rule for two dimensions
+    width = 0.5 * len(rows) ** (-1.0 / 6.0)  # half of Scott's rule for two dimensions: edges matter more than noise
 
     def inputs(z: Array) -> Array:
         out = np.empty((len(z), rows.shape[1]))

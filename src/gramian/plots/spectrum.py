@@ -58,7 +58,7 @@ class SpectrumDisplay:
     >>> X = np.random.default_rng(0).uniform(size=(200, 1))
     >>> display = SpectrumDisplay.from_kernel(RBF(0.2), X)
     >>> round(display.effective_dimension(1e-3), 1)
-    7.0
+    6.8
     """
 
     eigenvalues: Array

@@ -173,7 +173,8 @@ def _far(subject: Subject) -> Iterator[str]:
     np.fill_diagonal(own, -np.inf)
     alone = _similarity(kernel, new, rows).max(axis=1) < FAR * np.median(own.max(axis=1))
     low, high = rows.min(axis=0), rows.max(axis=0)
-    beyond = np.any((new < 2 * low - high) | (new > 2 * high - low), axis=1)
+    varies = high > low
+    beyond = np.any(((new < 2 * low - high) | (new > 2 * high - low)) & varies, axis=1)
     far = int(np.count_nonzero(alone | beyond))
     if far:
         yield (
