@@ -195,7 +195,7 @@ class DecisionBoundaryDisplay:
             *grid, levels=list(self.levels), colors=ink(), linestyles=styles, linewidths=widths
         )
         texts = {level: f"{level:+g}" if level else "0" for level in self.levels}
-        self.ax_.clabel(self.lines_, fmt=texts, fontsize=8)
+        self.ax_.clabel(self.lines_, fmt=texts, fontsize="small")
 
     def _draw_regions(self) -> None:
         """A tint and a hatch for every class, with a line around each."""
@@ -261,7 +261,7 @@ class DecisionBoundaryDisplay:
             entries += [looks[kind] for kind in KINDS if kind in self.kinds]
             names += [kind for kind in KINDS if kind in self.kinds]
         if entries:
-            self.legend_ = self.ax_.legend(entries, names, fontsize=8, framealpha=0.85, loc="best")
+            self.legend_ = self.ax_.legend(entries, names, fontsize="small", framealpha=0.85, loc="best")
 
 
 def _classes(estimator: Any) -> list[str]:

@@ -146,7 +146,7 @@ class ConvergenceDisplay:
         self.ax_.set(xlabel="seconds", ylabel="relative" if falling else plain(shown[0].replace("_", "-")))
         self.ax_.set_xlim(left=0.0)
         self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="best")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
         return self
 
 

@@ -134,5 +134,5 @@ class CoverageDisplay:
         )
         self.ax_.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         self.ax_.set(xlabel="probability promised", ylabel="share of observations inside")
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="upper left")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="upper left")
         return self

@@ -200,12 +200,14 @@ class FrontierDisplay:
             (self.series_[method],) = self.ax_.plot(*where, ms=size, lw=1.0, label=plain(method), **look)
             for run, x, score in zip(of, *where, strict=True):
                 if run.size:
-                    self.ax_.annotate(f"{run.size}", (x, score), (5, -10), textcoords="offset points", fontsize=7.5)
+                    self.ax_.annotate(
+                        f"{run.size}", (x, score), (5, -10), textcoords="offset points", fontsize="x-small"
+                    )
         log_axis(self.ax_, "x")
         self.ax_.margins(x=0.12, y=0.08)
         self.ax_.set(xlabel=KINDS[kind], ylabel=f"{plain(self.score_name)} on rows held out")
         self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="lower right")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="lower right")
         return self
 
 

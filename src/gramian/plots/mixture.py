@@ -231,7 +231,7 @@ class MixtureDisplay:
         ]
         self.lines_ += self.ax_.plot(x, parts.sum(axis=1), color=ink(), lw=1.8, label="mixture")
         self.ax_.set(xlabel=plain(self.labels[0]), ylabel="density")
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85)
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85)
 
     def _draw_evidence(self) -> None:
         steps = np.arange(1, len(self.evidence) + 1)
@@ -247,7 +247,7 @@ class MixtureDisplay:
         )
         self.ax_.set(xlabel="iteration of EM", ylabel="per row")
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="lower right")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="lower right")
 
     def _draw_criterion(self) -> None:
         best = int(np.argmin(self.curve))
@@ -263,7 +263,7 @@ class MixtureDisplay:
         )
         self.ax_.set(xlabel="components", ylabel=f"{self.criterion.upper()}, lower is better")
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="best")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
 
 
 def _covariances(estimator: Any) -> Array:

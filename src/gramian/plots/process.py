@@ -152,7 +152,7 @@ class GaussianProcessDisplay:
         GaussianProcessDisplay
             Itself.
         """
-        self.figure_, self.ax_ = axes(ax, size=(7.2, 4.0))
+        self.figure_, self.ax_ = axes(ax, size=(6.4, 3.8))
         self.bands_ = []
         for level in sorted(self.levels, reverse=True):
             reach = float(ndtri(0.5 + 0.5 * level)) * self.deviation
@@ -171,7 +171,7 @@ class GaussianProcessDisplay:
             (self.data_,) = self.ax_.plot(self.X, self.y, "o", ms=size, color=ink(), mew=0, alpha=0.75, label="data")
         self.ax_.set_xlim(self.x[0], self.x[-1])
         self.ax_.set(xlabel=plain(self.label), ylabel="observation" if self.noisy else "function value")
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="best")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
         return self
 
 

@@ -115,7 +115,7 @@ class SensitivityDisplay:
             Itself.
         """
         order = np.argsort(-self.importance, kind="stable")[:BARS]
-        self.figure_, self.ax_ = axes(ax, size=(5.6, 0.9 + 0.3 * max(len(order), 3)))
+        self.figure_, self.ax_ = axes(ax, size=(5.0, 0.9 + 0.3 * max(len(order), 3)))
         places = np.arange(len(order))[::-1]
         width = self.importance[order]
         self.bars_ = self.ax_.barh(

@@ -189,7 +189,7 @@ class SpectrumDisplay:
                 (1, self.lam),
                 xytext=(2, 4),
                 textcoords="offset points",
-                fontsize=8,
+                fontsize="small",
             )
         self.ax_.set(xlabel="rank", ylabel=f"eigenvalue of K/n ({self.n_rows:,} rows)")
 
@@ -205,7 +205,7 @@ class SpectrumDisplay:
                 (self.lam, here),
                 xytext=(8, 4),
                 textcoords="offset points",
-                fontsize=8,
+                fontsize="small",
             )
         self.ax_.set(xlabel="λ", ylabel=f"effective dimension d(λ) of {self.n_rows:,} rows")
 
@@ -225,7 +225,7 @@ class SpectrumDisplay:
         log_axis(self.ax_, "x")
         log_axis(self.ax_, "y")
         self.ax_.set(xlabel="rank", ylabel="share of the trace of K that is missed")
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="best")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
 
 
 def _missed(gram: Gram, random_state: int) -> tuple[Array, Array]:

@@ -34,14 +34,14 @@ def pyplot() -> Any:
     return plt
 
 
-def axes(ax: Any = None, *, size: tuple[float, float] = (5.6, 4.2)) -> tuple[Any, Any]:
+def axes(ax: Any = None, *, size: tuple[float, float] = (5.0, 3.9)) -> tuple[Any, Any]:
     """Return the figure and the axes to draw on.
 
     Parameters
     ----------
     ax : matplotlib axes or None, default=None
         Where to draw; ``None`` for a figure of its own.
-    size : tuple of float, default=(5.6, 4.2)
+    size : tuple of float, default=(5.0, 3.9)
         Of that figure, in inches.
 
     Returns

@@ -224,7 +224,7 @@ class TuningDisplay:
             log_axis(self.ax_, "y")
         self.ax_.set(xlabel=plain(self.names[0]), ylabel=plain(self.score_name))
         self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
-        self.legend_ = self.ax_.legend(fontsize=8, framealpha=0.85, loc="best")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
 
     def _draw_map(self) -> None:
         table = self.scores if self.higher_is_better else -self.scores
@@ -244,7 +244,7 @@ class TuningDisplay:
         )
         self.colorbar_ = self.figure_.colorbar(self.mesh_, ax=self.ax_, label=plain(self.score_name))
         self.colorbar_.outline.set_visible(False)
-        self.legend_ = self.ax_.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
+        self.legend_ = self.ax_.legend(fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
     def _write(self, table: NDArray[np.float64]) -> None:
         low, high = np.nanmin(self.scores), np.nanmax(self.scores)
@@ -252,7 +252,9 @@ class TuningDisplay:
             if np.isfinite(score):
                 dark = high > low and (score - low) / (high - low) < 0.55
                 colour = "white" if dark else "black"
-                self.ax_.text(i + 0.5, j + 0.45, f"{score:.3g}", ha="center", va="center", fontsize=7.5, color=colour)
+                self.ax_.text(
+                    i + 0.5, j + 0.45, f"{score:.3g}", ha="center", va="center", fontsize="x-small", color=colour
+                )
 
 
 def _varied(trials: Sequence[tuple[Mapping[str, Any], float, float]]) -> list[str]:

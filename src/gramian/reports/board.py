@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from gramian.reports import drawings
+from gramian.reports.facts import brief
 
 __all__ = ["Board", "board_of"]
 
@@ -34,11 +35,13 @@ class Board:
     lines : list of tuple of str
         Its cells, the best trial first.
     chosen : int
-        Which line was taken.
+        Which trial of the picture was taken.
     names : list of str
         Of the trials in the picture.
     scores, spreads : list of float
         Theirs.
+    taken : int
+        Which line of the table was taken.
     baseline : float or None
         The score to beat.
     more : int
@@ -53,6 +56,7 @@ class Board:
     names: list[str]
     scores: list[float]
     spreads: list[float]
+    taken: int = 0
     baseline: float | None = None
     more: int = 0
 
@@ -107,7 +111,7 @@ def _of_trials(model: Any) -> Board:
         status = "baseline" if t.baseline and math.isfinite(t.score) else str(t.status)
         times = (f"{t.fit_seconds:.2g} s", f"{t.predict_seconds:.2g} s")
         score = f"{t.score:.4g} ± {t.spread:.2g}" if math.isfinite(t.score) else "–"
-        lines.append((str(place + 1), str(t.name), str(t.kernel), score, f"{t.rows:,}", *times, proof, status))
+        lines.append((str(place + 1), str(t.name), brief(str(t.kernel)), score, f"{t.rows:,}", *times, proof, status))
     ranked = [t for t in trials if math.isfinite(t.score) and t.rows == best.rows and not t.baseline]
     shown = sorted(ranked, key=lambda t: t.score)[:DRAWN]
     base = model.leaderboard_.baseline
@@ -120,6 +124,7 @@ def _of_trials(model: Any) -> Board:
         [str(t.name) for t in shown],
         [float(t.score) for t in shown],
         [float(t.spread) for t in shown],
+        next((i for i, t in enumerate(trials) if t.name == best.name), 0),
         None if base is None else float(base.score),
         max(len(trials) - SHOWN, 0),
     )
@@ -129,7 +134,7 @@ def _of_search(search: Any) -> Board:
     results = search.cv_results_
     means, spreads = (np.asarray(results[f"{what}_test_score"], dtype=np.float64) for what in ("mean", "std"))
     order = np.argsort(-np.nan_to_num(means, nan=-np.inf), kind="stable")
-    names = [", ".join(f"{k}={v!r}" for k, v in results["params"][i].items()) for i in order]
+    names = [", ".join(f"{k}={brief(v)}" for k, v in results["params"][i].items()) for i in order]
     fit, predict = results["mean_fit_time"], results["mean_score_time"]
     lines: list[tuple[str, ...]] = [
         (str(p + 1), names[p], f"{means[i]:.4g} ± {spreads[i]:.2g}", f"{fit[i]:.2g} s", f"{predict[i]:.2g} s")
@@ -145,6 +150,7 @@ def _of_search(search: Any) -> Board:
         names[: len(shown)],
         [float(means[i]) for i in shown],
         [float(spreads[i]) for i in shown],
+        list(order).index(search.best_index_),
         None,
         max(len(order) - SHOWN, 0),
     )

@@ -55,7 +55,7 @@ def cautions(subject: Subject, found: Evaluation | None, score: Score | None) ->
     >>> cautions(subject_of(SVC().fit(X, y), X, y), None, None)
     []
     """
-    checks = (_certificate(subject), _score(found, score), _edges(subject), _condition(subject))
+    checks = (_certificate(subject), _score(found, score), _search(subject), _edges(subject), _condition(subject))
     return list(dict.fromkeys(text for check in (*checks, _balance(subject), _far(subject)) for text in check))
 
 
@@ -75,6 +75,18 @@ def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
         )
     if found is not None and not found.honest and score is not None and score.how == found.how:
         yield "The score is of rows that the model may have learned from, so it flatters the model."
+
+
+def _search(subject: Subject) -> Iterator[str]:
+    """Whether a search found anything that a baseline did not have."""
+    if not subject.automatic:
+        return
+    best, base = subject.model.best_trial_, subject.model.leaderboard_.baseline
+    if base is not None and base.score <= best.score:
+        yield (
+            f"In the search the baseline “{base.name}” did as well: {base.score:.4g} ± {base.spread:.2g} against "
+            f"{best.score:.4g} ± {best.spread:.2g}."
+        )
 
 
 def _edges(subject: Subject) -> Iterator[str]:
@@ -111,7 +123,8 @@ def _kernel_edges(machine: Any) -> Iterator[str]:
 
 def _search_edges(tried: list[Any], best: Any) -> Iterator[str]:
     for name, value in best.items():
-        numbers = sorted({s[name] for s in tried if isinstance(s.get(name), int | float)} - {True, False})
+        given = [settings[name] for settings in tried if name in settings]
+        numbers = sorted({v for v in given if isinstance(v, int | float) and not isinstance(v, bool)})
         if len(numbers) > 2 and value in (numbers[0], numbers[-1]):
             yield f"{name} = {value:g} is at the edge of the {len(numbers)} values tried; widen its range."
 

@@ -41,7 +41,7 @@ def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[An
     if len(classes) <= CLASSES:
         for (i, j), count in np.ndenumerate(counts):
             colour = "white" if share[i, j] < 0.55 else "black"
-            ax.text(j, i, f"{count}", ha="center", va="center", fontsize=8, color=colour)
+            ax.text(j, i, f"{count}", ha="center", va="center", fontsize="small", color=colour)
     names = [plain(_short(c)) for c in classes]
     every = max(len(names) // 20, 1)
     ticks = np.arange(len(names))[::every]
@@ -104,7 +104,7 @@ def curve(model: Any, x: NDArray[np.float64], y: NDArray[Any] | None, name: str)
     matplotlib figure
         The curve and the data.
     """
-    figure, ax = axes(size=(5.6, 3.6))
+    figure, ax = axes(size=(5.0, 3.6))
     keep = sampled(len(x), DRAWN)
     if y is not None:
         ax.plot(x[keep, 0], np.asarray(y)[keep], "o", ms=3, mew=0, color=ink(), alpha=0.6, label="data")
@@ -114,7 +114,7 @@ def curve(model: Any, x: NDArray[np.float64], y: NDArray[Any] | None, name: str)
         values = model.predict(grid[:, None])
     ax.plot(grid, values, color=COLOURS[0], lw=1.8, label="prediction")
     ax.set(xlabel=plain(name), ylabel="target")
-    ax.legend(fontsize=8)
+    ax.legend(fontsize="small")
     return figure
 
 
@@ -145,7 +145,7 @@ def histogram(values: NDArray[np.float64], edge: float, label: str, sides: tuple
         ax.hist(part, bins=bins, label=f"{side}: {len(part):,}", **look)
     ax.axvline(edge, color=ink(), lw=1.2)
     ax.set(xlabel=label, ylabel="rows")
-    ax.legend(fontsize=8)
+    ax.legend(fontsize="small")
     return figure
 
 
@@ -178,7 +178,7 @@ def plane(points: NDArray[np.float64], y: Any, labels: tuple[str, str]) -> Any:
             ax.scatter(
                 *points[y == name].T, c=COLOURS[i], marker=MARKERS[i], s=15, alpha=0.7, label=plain(_short(name))
             )
-        ax.legend(fontsize=8)
+        ax.legend(fontsize="small")
     else:
         ax.scatter(*points.T, c=COLOURS[0], s=14, alpha=0.6, linewidths=0)
     ax.set(xlabel=labels[0], ylabel=labels[1])
@@ -204,7 +204,7 @@ def bars(names: Sequence[str], scores: Sequence[float], spreads: Sequence[float]
     matplotlib figure
         A dot with its spread for each trial.
     """
-    figure, ax = axes(size=(5.6, 1.0 + 0.27 * len(names)))
+    figure, ax = axes(size=(5.0, 1.0 + 0.27 * len(names)))
     places = np.arange(len(names))[::-1]
     ax.hlines(places, np.subtract(scores, spreads), np.add(scores, spreads), color=MUTED, lw=2.0)
     others = np.arange(len(names)) != chosen
@@ -215,7 +215,7 @@ def bars(names: Sequence[str], scores: Sequence[float], spreads: Sequence[float]
     ax.set_yticks(places, [plain(_short(name, 34)) for name in names])
     ax.tick_params(axis="y", length=0)
     # Above the axes: among the dots, the legend's own would read as one more trial.
-    ax.legend(fontsize=8, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
+    ax.legend(fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
     return figure
 
 

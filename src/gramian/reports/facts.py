@@ -17,7 +17,7 @@ from gramian.plots.fitted import kernel_of
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 
-__all__ = ["Score", "bytes_held", "certificate_of", "question", "score_of", "seconds_of", "settings_of"]
+__all__ = ["Score", "brief", "bytes_held", "certificate_of", "question", "score_of", "seconds_of", "settings_of"]
 
 VERBS = {
     "classification": "Tell classes apart",
@@ -27,6 +27,8 @@ VERBS = {
     "projection": "Find the main directions in feature space",
     "map": "Make a kernel explicit",
 }
+ELSEWHERE = ("kernel", "memory", "n_jobs", "verbose")
+"""Parameters that are shown by themselves, or change nothing that is learned."""
 METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error rate", "log_loss": "log-loss"}
 
 
@@ -215,7 +217,7 @@ def settings_of(subject: Subject) -> list[tuple[str, str]]:
     """
     machine = subject.machine
     try:
-        found = [("kernel", _brief(kernel_of(machine)))]
+        found = [("kernel", brief(kernel_of(machine)))]
     except TypeError:
         found = []
     given = machine.get_params(deep=False)
@@ -223,8 +225,8 @@ def settings_of(subject: Subject) -> list[tuple[str, str]]:
         default = type(machine)().get_params(deep=False)
     except TypeError:
         default = {}
-    changed = {k: v for k, v in given.items() if k != "kernel" and repr(v) != repr(default.get(k))}
-    found += [(name, _brief(value)) for name, value in changed.items()]
+    changed = {k: v for k, v in given.items() if k not in ELSEWHERE and repr(v) != repr(default.get(k))}
+    found += [(name, brief(value)) for name, value in changed.items()]
     learned = {name: getattr(machine, f"{name}_", None) for name in ("alpha", "lam", "noise")}
     if not hasattr(machine, "posterior_"):
         found += [(f"{n} used", f"{v:.4g}") for n, v in learned.items() if isinstance(v, float) and n in given]
@@ -232,7 +234,7 @@ def settings_of(subject: Subject) -> list[tuple[str, str]]:
         found.append(("noise learned", f"{learned['noise']:.4g}"))
     solver = getattr(machine, "solver_", None)
     if solver is not None:
-        found.append(("solver", _brief(solver if isinstance(solver, str) else f"{solver.name}: {solver.reason}")))
+        found.append(("solver used", brief(solver if isinstance(solver, str) else f"{solver.name}: {solver.reason}")))
     if subject.automatic:
         found += [("refit", subject.model.refit_), ("scaling", type(subject.model.scaling_).__name__)]
     elif subject.model is not machine:
@@ -241,7 +243,28 @@ def settings_of(subject: Subject) -> list[tuple[str, str]]:
     return found
 
 
-def _brief(value: Any, most: int = 200) -> str:
+def brief(value: Any, most: int = 200) -> str:
+    """Return a value as text of a few digits and not too many words.
+
+    Parameters
+    ----------
+    value : object
+        Text stays text; the rest is its representation.
+    most : int, default=200
+        Characters at most.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF
+    >>> from gramian.reports.facts import brief
+    >>> brief(RBF(2.7386127875258306))
+    'RBF(2.7386)'
+    """
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     text = re.sub(r"\d+\.\d{5,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.5g}", text)
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -180,7 +180,7 @@ def _cards(subject: Subject, found: Evaluation | None, score: Score | None) -> l
     budget = getattr(subject.machine, "memory", None)
     n = subject.n_train
     matrix = f"K would take {readable(8 * n * n)}" if n else "held by the model"
-    cards.append(("Memory", held, f"memory={budget!r}" if budget is not None else matrix))
+    cards.append(("Memory", held, f"a fit may take {_size(budget)}" if budget is not None else matrix))
     return cards
 
 
@@ -203,6 +203,10 @@ def _time(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"
+
+
+def _size(budget: Any) -> str:
+    return budget if isinstance(budget, str) else readable(budget)
 
 
 def _data(subject: Subject) -> list[tuple[str, str]]:

@@ -146,7 +146,7 @@ def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[_Plan]
             matters = 0 if one else int(np.argmax(plots.SensitivityDisplay.from_estimator(subject.machine).importance))
             data = (_named(subject), subject.targets) if subject.X is not None else ()
             display = plots.GaussianProcessDisplay.from_estimator(subject.machine, *data, feature=matters)
-            return display.plot(axes(size=(5.6, 3.8))[1])
+            return display.plot(axes(size=(5.0, 3.6))[1])
 
         yield _Plan("The process", draw, "Mean, bands that hold 50% and 90%, and functions drawn from it." + along)
     elif one and table is not None:

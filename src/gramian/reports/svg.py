@@ -17,7 +17,7 @@ SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gramian",
     "font.family": "sans-serif",
-    "font.size": 9.5,
+    "font.size": 10.5,
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": INK,
