@@ -5,6 +5,7 @@ It needs Debian's packages chromium and chromium-driver, and is skipped, saying 
 
 import json
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pandas as pd
@@ -151,7 +152,7 @@ def test_a_screen_reader_finds_its_way(open_page):
     levels = browser.execute_script("return [...document.querySelectorAll('h1, h2, h3')].map(h => +h.tagName[1])")
     assert levels[0] == 1
     assert levels.count(1) == 1
-    assert all(later - earlier <= 1 for earlier, later in zip(levels, levels[1:], strict=False))
+    assert all(later - earlier <= 1 for earlier, later in pairwise(levels))
     tree = browser.execute_cdp_cmd("Accessibility.getFullAXTree", {})["nodes"]
     images = [n["name"]["value"] for n in tree if n.get("role", {}).get("value") == "image"]
     assert len(images) == len(browser.find_elements("css selector", "svg"))

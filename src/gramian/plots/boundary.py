@@ -226,11 +226,14 @@ class DecisionBoundaryDisplay:
                     self._draw_kind(of, int(code), kind)
 
     def _draw_kind(self, points: Array, code: int, kind: str) -> None:
-        look = KINDS.get(kind, {"alpha": 0.9, "s": 24, "linewidths": 0.4})
+        look = dict(KINDS.get(kind, {"alpha": 0.9, "s": 24, "linewidths": 0.4}))
+        marker = MARKERS[code % len(MARKERS)]
+        if marker in ("^", "v"):  # which look smaller than others of their size
+            look["s"] *= 1.5
         colour = COLOURS[code % len(COLOURS)]
         edge = ink() if kind == "margin" else paper()
         self.scatters_[self._name(code), kind] = self.ax_.scatter(
-            *points.T, c=colour, marker=MARKERS[code % len(MARKERS)], edgecolors=edge, zorder=3, **look
+            *points.T, c=colour, marker=marker, edgecolors=edge, zorder=3, **look
         )
         if kind == "violator":
             self.ax_.scatter(*points.T, c=paper(), marker="x", s=12, linewidths=1.0, zorder=4)
