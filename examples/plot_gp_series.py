@@ -2,12 +2,12 @@
 A series with bands that can be believed
 ========================================
 
-Thirty years of a monthly series: a trend that wanders, a yearly wave whose shape drifts, and noise. A kernel says just
+Fifteen years of a monthly series: a trend that wanders, a yearly wave whose shape drifts, and noise. A kernel says just
 that. Its parameters are learned from the evidence of what is shown, and the bands widen where nothing is known.
 """
 
 # %%
-# The series is drawn from such a prior. Two years in the middle, and the last ten, are not shown to the model.
+# The series is drawn from such a prior. One year in the middle, and the last five, are not shown to the model.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -17,17 +17,17 @@ from gramian.kernels import RBF, Matern, Periodic
 from gramian.plots import CoverageDisplay, GaussianProcessDisplay
 
 rng = np.random.default_rng(0)
-years = np.arange(0, 30, 1 / 12)
+years = np.arange(0, 15, 1 / 12)
 
 
 def prior(trend: float, wave: float) -> object:
-    """A trend, plus a wave of period one that may change over decades."""
-    return 3.0 * Matern(trend, nu=1.5) + 1.0 * Periodic(wave, period=1.0, period_bounds="fixed") * RBF(40.0)
+    """A trend, plus a wave of period one whose shape may drift."""
+    return 3.0 * Matern(trend, nu=1.5) + 1.0 * Periodic(wave, period=1.0, period_bounds="fixed") * RBF(20.0)
 
 
-truth = GaussianProcessRegressor(prior(15.0, 1.0), optimizer=None).sample_y(years[:, None], random_state=7)[:, 0]
+truth = GaussianProcessRegressor(prior(8.0, 1.0), optimizer=None).sample_y(years[:, None], random_state=4)[:, 0]
 series = truth + 0.25 * rng.standard_normal(years.size)
-shown = (years < 20) & ((years < 11) | (years > 13))
+shown = (years < 10) & ((years < 5) | (years > 6))
 
 # %%
 # The model knows the form of the prior, and begins with other parameters.
@@ -44,7 +44,7 @@ print(process.certificate_)
 
 deviation = np.sqrt(process.noise_) * series[shown].std()
 assert 0.2 < deviation < 0.3
-new = ~shown & (years < 22)
+new = ~shown & (years < 12)
 coverage = CoverageDisplay.from_estimator(process, years[new, None], series[new])
 assert np.abs(coverage.observed - coverage.levels).max() < 0.25
 
@@ -54,7 +54,7 @@ assert np.abs(coverage.observed - coverage.levels).max() < 0.25
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(11, 4), layout="constrained", width_ratios=[2.4, 1])
 GaussianProcessDisplay.from_estimator(process, years[:, None], series, n_points=500, n_samples=2, ax=left)
-left.axvspan(20, 30, color="0.5", alpha=0.12, lw=0)
+left.axvspan(10, 15, color="0.5", alpha=0.12, lw=0)
 left.set(xlabel="year", ylabel="level", title="the grey years were not shown to the model")
 coverage.plot(right)
 right.set_title("the gap and two years ahead")
