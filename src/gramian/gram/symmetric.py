@@ -109,7 +109,7 @@ class SymmetricGram:
 
     def _compiled(self, blocks: range, V: NDArray[Any], total: NDArray[np.float64]) -> Sequence[int]:
         """Add what is stored in one go, where V is a single large vector; return the blocks that are left to do."""
-        if V.shape[1] != 1 or V.shape[0] < COMPILED:
+        if V.shape[1] != 1 or V.shape[0] < COMPILED or not self._starts.size:
             return blocks
         from gramian.gram.symmetric_inner import add_blocks
 

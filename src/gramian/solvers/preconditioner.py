@@ -13,7 +13,7 @@ from gramian.gram.tiles import run, spans
 
 __all__ = ["Preconditioner", "narrow_enough"]
 
-STRIP = 1024
+STRIP = 2048
 """Rows of F that a thread multiplies at a time; fixed, so that sums do not depend on the number of threads."""
 HARMLESS = 0.1
 """How far rounding to single precision may move an eigenvalue, relative to μ."""
@@ -131,12 +131,11 @@ def narrow_enough(gram: Gram, scale: Array, ridge: float) -> bool:
 
 
 def _core(factor: NDArray[Any], ridge: float) -> Array:
-    """Lower Cholesky factor of I + FᵀF/μ, summed in float64 whatever the type of F."""
+    """Lower Cholesky factor of I + FᵀF/μ, in the type of F for a strip and in float64 over strips."""
     core = np.eye(factor.shape[1])
-    part = np.empty_like(core)
+    part = np.empty_like(core, dtype=factor.dtype)
     for rows in spans(factor.shape[0], STRIP):
-        wide = factor[rows].astype(np.float64, copy=False)
-        np.matmul(wide.T, wide, out=part)
-        part /= ridge
+        np.matmul(factor[rows].T, factor[rows], out=part)
+        part /= factor.dtype.type(ridge)
         core += part
     return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
