@@ -33,6 +33,7 @@ def test_every_display_is_a_display():
         assert name.endswith("Display")
         assert callable(display.plot)
         assert any(hasattr(display, way) for way in ("from_estimator", "from_predictions"))
+        assert ">>> " in display.__doc__
 
 
 def test_log_ticks_are_text_without_mathematics():

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from gramian.kernels import RBF
+from gramian.kernels.arrays import is_sparse
 from gramian.plots.fitted import Array, decision_values, input_names, kernel_of, rows_of, sampled, unnamed
 from gramian.plots.plane import plane_of
 from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, paper, plain
@@ -309,11 +310,17 @@ def _kinds(estimator: Any, rows: Array, y: Any) -> NDArray[Any] | None:
     known = getattr(estimator, "kinds_", None)
     if known is None:
         return None
-    vectors, support = estimator.support_vectors_, estimator.support_
-    own = len(known) == len(rows) and not hasattr(vectors, "toarray") and np.array_equal(rows[support], vectors)
-    if own:
+    if len(known) == len(rows) and _are_own(estimator, rows):
         return np.asarray(known)
-    if y is None or len(estimator.classes_) != 2:
+    if y is None or len(getattr(estimator, "classes_", ())) != 2:
         return None
     signed = np.where(_codes(estimator.classes_, y) == 1, 1.0, -1.0) * decision_values(estimator, rows)[0]
     return np.select([signed > 1 + CLOSE, signed >= 1 - CLOSE], ["peripheral", "margin"], "violator")
+
+
+def _are_own(estimator: Any, rows: Array) -> bool:
+    """Whether these are the rows of the fit, as far as its support vectors tell; a fit through a map keeps none."""
+    vectors = getattr(estimator, "support_vectors_", None)
+    if vectors is None or not vectors.shape[0]:
+        return True
+    return np.array_equal(rows[estimator.support_], vectors.toarray() if is_sparse(vectors) else vectors)

@@ -72,9 +72,9 @@ def training_rows(estimator: Any) -> Any:
 
 
 def _parts(estimator: Any) -> list[Any]:
-    """The binary classifiers inside a Gaussian process classifier."""
-    base = getattr(estimator, "base_estimator_", None)
-    return [] if base is None else [base, *getattr(base, "estimators_", [])]
+    """The binary classifiers inside a Gaussian process classifier; the map inside an approximate machine."""
+    inside = [getattr(estimator, name, None) for name in ("base_estimator_", "approximation_")]
+    return [part for part in inside if part is not None for part in (part, *getattr(part, "estimators_", []))]
 
 
 def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
