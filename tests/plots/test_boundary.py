@@ -6,7 +6,7 @@ import pytest
 from matplotlib.colors import to_hex
 from sklearn.datasets import load_iris, make_blobs, make_moons
 
-from gramian import SVC, GaussianProcessClassifier, KernelMachineClassifier, NuSVC, OneClassSVM
+from gramian import SVC, GaussianProcessClassifier, KernelMachineClassifier, NuSVC, Nystroem, OneClassSVM
 from gramian.kernels import RBF
 from gramian.plots import DecisionBoundaryDisplay
 from gramian.plots.style import COLOURS, MARKERS
@@ -127,6 +127,15 @@ def test_without_data_it_draws_what_the_fit_keeps(moons):
     X, y = moons
     model = SVC().fit(X, y)
     assert len(DecisionBoundaryDisplay.from_estimator(model, grid_resolution=20).points) == len(model.support_)
+
+
+def test_a_machine_in_the_space_of_a_map(moons):
+    X, y = moons
+    features = Nystroem(n_components=20, random_state=0)
+    model = SVC(kernel=RBF(0.7), approximation=features).fit(X, y)
+    display = DecisionBoundaryDisplay.from_estimator(model, X, y, grid_resolution=20)
+    assert np.array_equal(display.kinds, model.kinds_)
+    assert len(DecisionBoundaryDisplay.from_estimator(model, grid_resolution=20).points) == 20
 
 
 def test_what_cannot_be_drawn_is_refused(moons):

@@ -5,9 +5,17 @@ import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_iris
 
-from gramian import SVC, FourierFeatures, GaussianMixture, KernelMachineRegressor, KernelPCA, KernelRidge
+from gramian import (
+    SVC,
+    FourierFeatures,
+    GaussianMixture,
+    GaussianProcessRegressor,
+    KernelMachineRegressor,
+    KernelPCA,
+    KernelRidge,
+)
 from gramian.gram import Gram, rpcholesky
-from gramian.kernels import RBF, Linear, Precomputed
+from gramian.kernels import RBF, Linear, Precomputed, White
 from gramian.plots import GramMatrixDisplay, SensitivityDisplay, SpectrumDisplay
 
 
@@ -47,6 +55,14 @@ def test_lam_is_read_from_models_that_have_one(rng):
     assert SpectrumDisplay.from_estimator(KernelMachineRegressor(lam=0.02).fit(X, X[:, 0])).lam == 0.02
     assert SpectrumDisplay.from_estimator(SVC().fit(X, X[:, 0] > 0)).lam is None
     assert SpectrumDisplay.from_estimator(KernelPCA(2, kernel="rbf").fit(X)).lam is None
+
+
+def test_the_noise_of_a_process_is_its_lam(rng):
+    X = rng.standard_normal((40, 1))
+    gp = GaussianProcessRegressor(2.0 * RBF(1.0) + White(0.4), alpha=0.1, optimizer=None).fit(X, X[:, 0])
+    display = SpectrumDisplay.from_estimator(gp)
+    assert display.lam == pytest.approx(0.5 / 40)
+    assert np.allclose(display.eigenvalues, np.linalg.eigvalsh(2.0 * RBF(1.0)(X) / 40)[::-1], atol=1e-13)
 
 
 def test_other_rows(rng):

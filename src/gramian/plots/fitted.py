@@ -73,8 +73,8 @@ def training_rows(estimator: Any) -> Any:
 
 def _parts(estimator: Any) -> list[Any]:
     """The binary classifiers inside a Gaussian process classifier; the map inside an approximate machine."""
-    inside = [getattr(estimator, name, None) for name in ("base_estimator_", "approximation_")]
-    return [part for part in inside if part is not None for part in (part, *getattr(part, "estimators_", []))]
+    inside = [getattr(estimator, name) for name in ("base_estimator_", "approximation_") if hasattr(estimator, name)]
+    return [*inside, *(binary for part in inside for binary in getattr(part, "estimators_", ()))]
 
 
 def rows_of(estimator: Any, X: Any, *, what: str) -> Array:

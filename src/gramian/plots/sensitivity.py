@@ -126,7 +126,7 @@ class SensitivityDisplay:
         self.ax_.set_yticks(places, [plain(_short(self.names[j])) for j in order])
         self.ax_.tick_params(axis="y", length=0)
         self.ax_.set_xlim(left=0.0)
-        self.ax_.set_xlabel(f"mean absolute slope per {'deviation' if self.scaled else 'unit'} of the input")
+        self.ax_.set_xlabel(f"mean |slope| per {'deviation' if self.scaled else 'unit'}")
         return self
 
 

@@ -13,6 +13,7 @@ from gramian.gram import Gram, rpcholesky
 from gramian.kernels import Kernel, Precomputed
 from gramian.plots.fitted import Array, kernel_of, sampled, training_rows
 from gramian.plots.style import COLOURS, MUTED, axes, ink, log_axis
+from gramian.solvers.evidence import signal_and_noise
 
 __all__ = ["SpectrumDisplay"]
 
@@ -94,7 +95,10 @@ class SpectrumDisplay:
             raise ValueError(f"a spectrum needs rows, and {type(estimator).__name__} keeps none of its own; pass X.")
         n = int(np.shape(rows)[0])
         lam = _regularisation(estimator, n)
-        return cls.from_kernel(kernel_of(estimator), rows, lam=lam, random_state=random_state, ax=ax)
+        kernel = kernel_of(estimator)
+        if getattr(estimator, "noise_", 0.0) > 0:
+            kernel = signal_and_noise(kernel)[0]  # the noise is λ, not part of K
+        return cls.from_kernel(kernel, rows, lam=lam, random_state=random_state, ax=ax)
 
     @classmethod
     def from_kernel(
