@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -67,6 +68,29 @@ def test_a_path_of_leave_one_out_errors(rng):
     assert TuningDisplay.from_estimator(machine).names == ("lam",)
     with pytest.raises(TypeError, match="keeps no path"):
         TuningDisplay.from_estimator(KernelRidge().fit(X, X[:, 0]))
+
+
+def test_a_leaderboard_is_a_map_of_losses():
+    def trial(name, score, rows=100, baseline=False):
+        return SimpleNamespace(name=name, score=score, spread=0.1, rows=rows, baseline=baseline, ok=True)
+
+    class Board(list):
+        metric = "rmse"
+        best = trial("gp, RBF, normal", 0.5)
+
+    board = Board([Board.best, trial("gp, Linear, normal", 0.9), trial("svm, RBF, normal", 0.7)])
+    board += [
+        trial("svm, RBF, normal", 0.6),
+        trial("few, RBF, normal", 0.1, rows=10),
+        trial("mean", 2.0, baseline=True),
+    ]
+    display = TuningDisplay.from_estimator(SimpleNamespace(leaderboard_=board)).plot()
+    assert display.names == ("machine", "kernel")
+    assert display.values == (["gp, normal", "svm, normal"], ["Linear", "RBF"])
+    assert np.array_equal(display.scores, [[0.9, 0.5], [np.nan, 0.6]], equal_nan=True)
+    assert display.chosen == (0, 1)
+    assert display.mesh_.get_cmap().name == "cividis_r"
+    assert display.colorbar_.ax.get_ylabel() == "rmse"
 
 
 def test_the_frontier_holds_what_nothing_beats():

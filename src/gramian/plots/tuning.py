@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramian.plots.fitted import Array
 from gramian.plots.style import COLOURS, MARKERS, MUTED, axes, ink, log_axis, paper, plain
@@ -77,7 +76,7 @@ class TuningDisplay:
         ----------
         estimator : estimator
             ``KernelRidge(alpha="loo")``, ``KernelMachineRegressor(lam="cv")``, ``KernelMachineClassifier(lam="cv")``,
-            or anything with ``cv_results_``.
+            an automatic estimator, or anything with ``cv_results_``.
         ax : matplotlib axes or None, default=None
             Where to draw; ``None`` not to draw yet.
 
@@ -88,6 +87,8 @@ class TuningDisplay:
         """
         if hasattr(estimator, "cv_results_"):
             return cls.from_search(estimator, ax=ax)
+        if hasattr(estimator, "leaderboard_"):
+            return cls.from_leaderboard(estimator.leaderboard_, ax=ax)
         for name, grid, path, what in (
             ("alpha", "alphas_", "loo_path_", "mean squared leave-one-out error"),
             ("lam", "lams_", "cv_path_", "loss under cross-validation"),
@@ -138,6 +139,36 @@ class TuningDisplay:
         return cls.from_trials(trials, best, params=params, ax=ax)
 
     @classmethod
+    def from_leaderboard(cls, leaderboard: Any, *, ax: Any = None) -> Self:
+        """Take the trials of an automatic estimator: kernels against machines and scalings.
+
+        Only those that were judged on as many rows as the winner are drawn, for others do not compare.
+
+        Parameters
+        ----------
+        leaderboard : Leaderboard
+            An automatic estimator's ``leaderboard_``.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        TuningDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        best = leaderboard.best
+        compared = [t for t in leaderboard if t.ok and not t.baseline and t.rows == best.rows]
+        trials = [(_parts(t.name), float(t.score), float(t.spread)) for t in compared]
+        return cls.from_trials(
+            trials,
+            _parts(best.name),
+            params=["machine", "kernel"],
+            score_name=leaderboard.metric,
+            higher_is_better=False,
+            ax=ax,
+        )
+
+    @classmethod
     def from_trials(
         cls,
         trials: Sequence[tuple[Mapping[str, Any], float, float]],
@@ -145,6 +176,7 @@ class TuningDisplay:
         *,
         params: Sequence[str] | None = None,
         score_name: str = "score",
+        higher_is_better: bool = True,
         ax: Any = None,
     ) -> Self:
         """Take settings with their scores, from wherever they come.
@@ -159,6 +191,8 @@ class TuningDisplay:
             One or two settings to draw; by default those that were varied, the first two of more.
         score_name : str, default="score"
             What the scores are.
+        higher_is_better : bool, default=True
+            Or else they are losses.
         ax : matplotlib axes or None, default=None
             Where to draw; ``None`` not to draw yet.
 
@@ -175,10 +209,11 @@ class TuningDisplay:
         spread = np.full(scores.shape, np.nan)
         for settings, score, deviation in trials:
             at = tuple(v.index(_key(settings.get(name))) for name, v in zip(names, values, strict=True))
-            if not scores[at] >= score:
+            better = score > scores[at] if higher_is_better else score < scores[at]
+            if better or np.isnan(scores[at]):
                 scores[at], spread[at] = score, deviation
         chosen = tuple(v.index(_key(best.get(name))) for name, v in zip(names, values, strict=True))
-        display = cls(tuple(names), values, scores, spread, chosen, score_name)
+        display = cls(tuple(names), values, scores, spread, chosen, score_name, higher_is_better)
         return display if ax is None else display.plot(ax)
 
     def plot(self, ax: Any = None) -> Self:
@@ -227,17 +262,16 @@ class TuningDisplay:
         self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
 
     def _draw_map(self) -> None:
-        table = self.scores if self.higher_is_better else -self.scores
-        self.mesh_ = self.ax_.pcolormesh(
-            np.ma.masked_invalid(self.scores.T), cmap="cividis", edgecolors=paper(), lw=0.5
-        )
+        # The best are bright.
+        shades = "cividis" if self.higher_is_better else "cividis_r"
+        self.mesh_ = self.ax_.pcolormesh(np.ma.masked_invalid(self.scores.T), cmap=shades, edgecolors=paper(), lw=0.5)
         for axis, name, values in zip((self.ax_.xaxis, self.ax_.yaxis), self.names, self.values, strict=True):
             axis.set_ticks(np.arange(len(values)) + 0.5, [plain(_text(v)) for v in values])
             axis.set_label_text(plain(name))
         if len(self.values[0]) > 6:
             self.ax_.tick_params(axis="x", labelrotation=45)
-        if table.size <= WRITTEN:
-            self._write(table)
+        if self.scores.size <= WRITTEN:
+            self._write()
         at = [position + 0.5 for position in self.chosen]
         (self.chosen_,) = self.ax_.plot(
             [at[0]], [at[1] + 0.27], MARKERS[3], color=COLOURS[1], ms=9, mec="white", mew=1.2, label="chosen"
@@ -246,11 +280,12 @@ class TuningDisplay:
         self.colorbar_.outline.set_visible(False)
         self.legend_ = self.ax_.legend(fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
-    def _write(self, table: NDArray[np.float64]) -> None:
+    def _write(self) -> None:
         low, high = np.nanmin(self.scores), np.nanmax(self.scores)
         for (i, j), score in np.ndenumerate(self.scores):
             if np.isfinite(score):
-                dark = high > low and (score - low) / (high - low) < 0.55
+                place = (score - low) / (high - low) if high > low else 1.0
+                dark = place < 0.55 if self.higher_is_better else place > 0.45
                 colour = "white" if dark else "black"
                 self.ax_.text(
                     i + 0.5, j + 0.45, f"{score:.3g}", ha="center", va="center", fontsize="x-small", color=colour
@@ -269,6 +304,13 @@ def _key(value: Any) -> Any:
     if isinstance(value, int | float | np.number):
         return float(value)
     return str(value)
+
+
+def _parts(name: str) -> dict[str, str]:
+    """Machine and kernel of a trial called "machine, kernel, scaling"."""
+    machine, _, rest = name.partition(", ")
+    kernel, _, scaling = rest.partition(", ")
+    return {"machine": f"{machine}, {scaling}" if scaling else machine, "kernel": kernel}
 
 
 def _ordered(values: set[Any]) -> list[Any]:

@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from gramian.reports import drawings
-from gramian.reports.facts import brief
+from gramian.reports.facts import METRICS, brief
 
 __all__ = ["Board", "board_of"]
 
 SHOWN = 40
 """Lines of the table."""
+KERNEL = 70
+"""Characters of a kernel's expression, which can hold a number for every column."""
 DRAWN = 15
 """Trials in the picture."""
-METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "Error rate", "log_loss": "Log-loss"}
 
 
 @dataclass(frozen=True)
@@ -111,19 +112,21 @@ def _of_trials(model: Any) -> Board:
         status = "baseline" if t.baseline and math.isfinite(t.score) else str(t.status)
         times = (f"{t.fit_seconds:.2g} s", f"{t.predict_seconds:.2g} s")
         score = f"{t.score:.4g} ± {t.spread:.2g}" if math.isfinite(t.score) else "–"
-        lines.append((str(place + 1), str(t.name), brief(str(t.kernel)), score, f"{t.rows:,}", *times, proof, status))
+        shown = (score, f"{t.rows:,}", *times, proof, status, brief(str(t.kernel), KERNEL))
+        lines.append((str(place + 1), str(t.name), *shown))
     ranked = [t for t in trials if math.isfinite(t.score) and t.rows == best.rows and not t.baseline]
-    shown = sorted(ranked, key=lambda t: t.score)[:DRAWN]
+    drawn = sorted(ranked, key=lambda t: t.score)[:DRAWN]
     base = model.leaderboard_.baseline
+    shown_metric = METRICS.get(metric, metric)
     return Board(
-        METRICS.get(metric, metric),
+        shown_metric[:1].upper() + shown_metric[1:],
         metric in METRICS,
-        ("", "Trial", "Kernel", "Score", "Rows", "Fit", "Predict", "Certificate", "Status"),
+        ("", "Trial", "Score", "Rows", "Fit", "Predict", "Certificate", "Status", "Kernel"),
         lines,
-        next((i for i, t in enumerate(shown) if t.name == best.name), 0),
-        [str(t.name) for t in shown],
-        [float(t.score) for t in shown],
-        [float(t.spread) for t in shown],
+        next((i for i, t in enumerate(drawn) if t.name == best.name), 0),
+        [str(t.name) for t in drawn],
+        [float(t.score) for t in drawn],
+        [float(t.spread) for t in drawn],
         next((i for i, t in enumerate(trials) if t.name == best.name), 0),
         None if base is None else float(base.score),
         max(len(trials) - SHOWN, 0),

@@ -17,7 +17,17 @@ from gramian.plots.fitted import kernel_of
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 
-__all__ = ["Score", "brief", "bytes_held", "certificate_of", "question", "score_of", "seconds_of", "settings_of"]
+__all__ = [
+    "METRICS",
+    "Score",
+    "brief",
+    "bytes_held",
+    "certificate_of",
+    "question",
+    "score_of",
+    "seconds_of",
+    "settings_of",
+]
 
 VERBS = {
     "classification": "Tell classes apart",
