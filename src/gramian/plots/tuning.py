@@ -307,10 +307,9 @@ def _key(value: Any) -> Any:
 
 
 def _parts(name: str) -> dict[str, str]:
-    """Machine and kernel of a trial called "machine, kernel, scaling"."""
-    machine, _, rest = name.partition(", ")
-    kernel, _, scaling = rest.partition(", ")
-    return {"machine": f"{machine}, {scaling}" if scaling else machine, "kernel": kernel}
+    """Machine and kernel of a trial called "machine, kernel, scaling", or "machine, kernel of machine, kernel, scaling"."""
+    machine, *middle, scaling = name.split(", ") if name.count(", ") > 1 else (*name.split(", "), "")
+    return {"machine": f"{machine}, {scaling}" if scaling else machine, "kernel": middle[-1] if middle else ""}
 
 
 def _ordered(values: set[Any]) -> list[Any]:
