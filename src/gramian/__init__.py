@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from gramian.features.nystrom import Nystroem
     from gramian.features.polynomial import PolynomialMap
     from gramian.files import load, save
+    from gramian.reports import report
 
 __version__ = "0.1.0"
 
@@ -47,6 +48,7 @@ __all__ = [
     "PolynomialMap",
     "RBFSampler",
     "load",
+    "report",
     "save",
     "select_components",
     "svm_path",
@@ -69,6 +71,7 @@ _PLACES = {
     "features.nystrom": ["Nystroem"],
     "features.polynomial": ["PolynomialMap"],
     "files": ["load", "save"],
+    "reports": ["report"],
 }
 """Where the public names live; each is imported when it is first asked for, so that none costs those who do not."""
 
