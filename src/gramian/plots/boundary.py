@@ -93,7 +93,7 @@ class DecisionBoundaryDisplay:
     levels: tuple[float, ...]
     labels: tuple[str, str]
     method: str = "decision_function"
-    scatters_: dict[tuple[str, str], Any] = field(default_factory=dict, repr=False)
+    scatters_: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def from_estimator(

@@ -74,7 +74,7 @@ class Woodbury:
 
     def _square(self) -> Array:
         """FᵀD²F, strip by strip; each strip in single precision where that is precise enough beside μ."""
-        trace = float(np.einsum("ij,ij,ik->", self.F, self.F, self.s**2, optimize=True))
+        trace = float(np.einsum("ij,ij->i", self.F, self.F) @ self.s[:, 0] ** 2)
         single = self.F.size >= LARGE and SINGLE_LOSS * trace <= FORCING**2 * self.mu
         total = np.zeros((self.F.shape[1], self.F.shape[1]))
         buffer = np.empty((min(STRIP, self.F.shape[0]), self.F.shape[1]), np.float32 if single else np.float64)
