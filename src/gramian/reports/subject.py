@@ -17,7 +17,7 @@ from gramian.plots.fitted import input_names, training_rows
 
 __all__ = ["Subject", "subject_of"]
 
-COINCIDENCE = 0.05
+COINCIDENCE = 0.2
 """Share of rows that training and new data may have in common by chance."""
 TELLING = 20
 """Rows that a model must keep for their absence to tell anything."""
