@@ -1,0 +1,1 @@
+"""Rows that need not fit in memory, and who works on them."""
