@@ -99,7 +99,7 @@ class Subject:
 
     @cached_property
     def targets(self) -> Any:
-        """The targets of ``rows``: those given, or those that a Gaussian process keeps."""
+        """The targets of ``rows``; ``None`` where they are not known, as of the rows that a model keeps."""
         return self.y if self.X is not None else None
 
     @cached_property
