@@ -64,12 +64,12 @@ class Part:
         """Weights, ones where there are none."""
         return np.ones(self.index.size) if self.weight is None else self.weight
 
-    def take(self, rows: NDArray[Any]) -> Part:
+    def take(self, rows: NDArray[Any] | slice) -> Part:
         """Return some of the rows.
 
         Parameters
         ----------
-        rows : array
+        rows : array or slice
             Which, as numbers or a mask.
 
         Returns
