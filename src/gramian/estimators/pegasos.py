@@ -16,16 +16,25 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
+from gramian.estimators.approximation import APPROXIMATION, adapted
 from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, wide
 from gramian.estimators.machine import together
+from gramian.estimators.over_blocks.machine import keep_functions
+from gramian.estimators.over_blocks.pegasos import fit_pegasos
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
+from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
-from gramian.solvers.pegasos import Counts, certify, descend
+from gramian.solvers.pegasos import Counts, FeatureGram, certify, descend
 
 __all__ = ["PegasosClassifier"]
+
+OPTIONAL = ("dual_coef_", "X_fit_", "function_", "coef_", "approximation_", "_landmarks", "_counts")
+"""What one fit has and the next may not."""
 
 
 class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
@@ -47,6 +56,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
+    approximation : map or None, default=None
+        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then sought in the space of its
+        features. Over blocks, where it must be given, the same objective is minimised by Newton's method, a pass for
+        each step, in place of single rows in random order.
     lam : float, default=1e-3
         The strength of the penalty, > 0.
     n_iter : int, default=1000000
@@ -74,7 +87,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     dual_coef_ : array of shape (s,) or (s, c)
         Coefficients of the averaged functions.
     X_fit_ : array or CSR of shape (s, d)
-        The support; all rows of the Gram matrix where the kernel is precomputed.
+        The support, or the landmarks of a map; all rows of the Gram matrix where the kernel is precomputed.
+    coef_ : array of shape (m,) or (m, c)
+        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        ``function_``.
+    approximation_ : map
+        The fitted map, where there is one.
     function_ : Function or array of Function
         The fitted functions.
     certificate_ : Certificate
@@ -100,6 +118,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
+        "approximation": APPROXIMATION,
         "lam": [Interval(Real, 0, None, closed="neither")],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "max_support": [Interval(Integral, 1, None, closed="left"), None],
@@ -114,6 +133,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
+        approximation: Any = None,
         lam: float = 1e-3,
         n_iter: int = 1_000_000,
         max_support: int | None = None,
@@ -129,6 +149,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.approximation = approximation
         self.lam = lam
         self.n_iter = n_iter
         self.max_support = max_support
@@ -142,12 +163,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     # ---- fit ----------------------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the functions.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed.
         y : array-like of shape (n,)
             Labels.
@@ -157,6 +178,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         PegasosClassifier
             The fitted estimator.
         """
+        if is_blocks(X):
+            return fit_pegasos(self, X, y)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C")
@@ -165,14 +188,29 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             if self.classes_.size < 2:
                 raise ValueError(f"PegasosClassifier needs at least two classes, got 1 class: {self.classes_[0]!r}.")
             kernel = self._resolved(X)
-            gram = self._gram(kernel, X)
+            features = None if self.approximation is None else adapted(self, kernel)
+            gram = self._gram(kernel, X) if features is None else self._feature_gram(features, X)
             random = check_random_state(self.random_state)
             with progress(self.verbose, "PegasosClassifier", self.n_iter) as tick:
                 done = [self._run(gram, signs, random, clock, tick) for signs in self._signs(y)]
-            self._keep(kernel, X, [counts for counts, _ in done])
+            counts = [each for each, _ in done]
+            self._keep(kernel, X, counts) if features is None else self._keep_features(features, gram, counts)
             self.certificate_ = together([certificate for _, certificate in done])
         warn_unless_converged(self.certificate_, self)
         return self
+
+    def _feature_gram(self, features: Any, X: Any) -> FeatureGram:
+        F = features.fit_transform(wide(X))
+        F = F.toarray() if sp.issparse(F) else F.astype(np.float64, copy=False)
+        return FeatureGram(F, memory_budget(self.memory))
+
+    def _keep_features(self, features: Any, gram: Any, counts: list[Counts]) -> None:
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        weights = np.column_stack([gram.factor.T @ each.average(self.lam) for each in counts])
+        self.approximation_, self.kernel_ = features, features.kernel_
+        self.n_iter_ = max(each.steps for each in counts)
+        keep_functions(self, features, weights, weights.shape[1] == 1)
 
     def _signs(self, y: NDArray[Any]) -> list[NDArray[np.float64]]:
         """Labels -1 and +1 of each function."""
@@ -180,7 +218,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         return [np.where(y == label, 1.0, -1.0) for label in positive]
 
     def _run(
-        self, gram: Gram, y: NDArray[np.float64], random: Any, clock: Clock, tick: Any
+        self, gram: Gram | FeatureGram, y: NDArray[np.float64], random: Any, clock: Clock, tick: Any
     ) -> tuple[Counts, Certificate]:
         """Passes in random order until the gap is small enough."""
         n = y.size
@@ -202,7 +240,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
                 if certificate.converged or ended:
                     return counts, certificate
 
-    def _budget(self, gram: Gram, clock: Clock) -> dict[str, Any]:
+    def _budget(self, gram: Gram | FeatureGram, clock: Clock) -> dict[str, Any]:
         """What ``descend`` is told of the support; small blocks, for within one the budget may be passed."""
         affordable = int(np.clip(gram.memory // (2 * 8 * gram.shape[0]), 1, 256))
         if self.max_support is None:
@@ -239,6 +277,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         return self
 
     def _check_batch(self, y: NDArray[Any]) -> None:
+        if self.approximation is not None:
+            raise ValueError("partial_fit goes on with kernel expansions; leave approximation=None, or use fit.")
         if isinstance(self.kernel, Precomputed) or self.kernel == "precomputed":
             raise ValueError(
                 "partial_fit needs rows, not a Gram matrix: kernel='precomputed' can only be fitted at once."
@@ -275,6 +315,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> None:
         """Drop the rows without a coefficient, except those of a Gram matrix."""
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
         used = np.any([(each.beta != 0) | (each.late != 0) for each in counts], axis=0)
         used |= not used.any()
         if isinstance(kernel, Precomputed):
@@ -288,6 +330,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return fitted values, by tiles of at most ``memory`` bytes.
 
@@ -302,8 +345,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             Of two classes, positive for the second; else one column per class.
         """
         check_is_fitted(self)
-        return self._evaluate(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False))
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+        if hasattr(self, "coef_"):
+            return np.asarray(self.approximation_.transform(X) @ self.coef_).astype(X.dtype, copy=False)
+        return self._evaluate(X)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 

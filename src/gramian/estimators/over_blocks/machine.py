@@ -15,6 +15,7 @@ from gramian.data.parts import Need, Part
 from gramian.estimators.approximation import has_landmarks
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.expansion import as_array
+from gramian.estimators.machine import together
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import memory_budget, readable
@@ -26,7 +27,17 @@ from gramian.solvers.choice import Choice
 from gramian.solvers.datafit import DataFit, best_constant
 from gramian.solvers.problem import choose
 
-__all__ = ["Labels", "Numbers", "Objective", "fit_classifier", "fit_regressor", "labels_of", "solved"]
+__all__ = [
+    "Labels",
+    "Numbers",
+    "Objective",
+    "fit_classifier",
+    "fit_regressor",
+    "keep_functions",
+    "labels_of",
+    "solved",
+    "split",
+]
 
 Array = NDArray[np.float64]
 
@@ -340,8 +351,6 @@ def _start(loss: Any, y: Array, weights: Array, m: int, intercept: bool) -> tupl
 def _keep(
     model: Any, features: Any, found: list[Array], certificates: list[Any], task: Objective, single: bool
 ) -> None:
-    from gramian.estimators.machine import together
-
     for name in OPTIONAL:
         vars(model).pop(name, None)
     weights, constants = split(found, task.intercept)
