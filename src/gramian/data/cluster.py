@@ -116,11 +116,11 @@ class Cluster:
             sizes = {leaf.key: item for leaf, item in zip(leaves, items, strict=True)}
             root = self._tree(leaves)
             self._pending = [root]
-            waiting = as_completed(leaves)
+            waiting = as_completed(leaves, loop=self.client.loop)
             # From here on a block's result lives only until it has been added to its neighbour's.
             del leaves
             for leaf in waiting:
-                if leaf.status == "error":
+                if leaf.status != "finished":
                     leaf.result()
                 done(sizes[leaf.key])
             value: Sums | None = root.result()

@@ -201,7 +201,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _feature_gram(self, features: Any, X: Any) -> FeatureGram:
         F = features.fit_transform(wide(X))
-        F = F.toarray() if sp.issparse(F) else F.astype(np.float64, copy=False)
+        F = F.astype(np.float64, copy=False) if isinstance(F, np.ndarray) else F.toarray()
         return FeatureGram(F, memory_budget(self.memory))
 
     def _keep_features(self, features: Any, gram: Any, counts: list[Counts]) -> None:

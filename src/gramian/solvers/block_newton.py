@@ -318,7 +318,7 @@ def _aim(run: _Run, H: Array, slope: Array, mu: float, m: int) -> None:
     try:
         step = cho_solve(cho_factor(A, overwrite_a=True, check_finite=False), right, check_finite=False)
     except LinAlgError:
-        step = np.linalg.lstsq(H + np.diag(ridge.ravel()), right, rcond=None)[0]
+        step = np.asarray(np.linalg.lstsq(H + np.diag(ridge.ravel()), right, rcond=None)[0], dtype=np.float64)
     direction = step.reshape(k, rows).T
     if k > 1:
         # Constants of coupled functions count by their differences: keep them at sum zero.
