@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.data.parts import Need, Part
-from gramian.data.tabular import INSTALL
+from gramian.data.tabular import require_pyarrow
 
 __all__ = ["Results", "by_blocks"]
 
@@ -46,7 +46,11 @@ class Results:
     >>> import numpy as np
     >>> from gramian.data import Blocks
     >>> from gramian.data.results import Results
-    >>> np.asarray(Results(Blocks(np.ones((5, 2)), rows=2), np.sum, "sum"))  # doctest: +SKIP
+    >>> results = Results(Blocks(np.ones((5, 2)), rows=2), lambda X: X.sum(axis=1), "sum")
+    >>> [len(block) for block in results]
+    [2, 2, 1]
+    >>> results.compute()
+    array([2., 2., 2., 2., 2.])
     """
 
     blocks: Blocks
@@ -96,10 +100,7 @@ class Results:
         Path
             The folder.
         """
-        try:
-            import pyarrow  # noqa: F401  the workers need it
-        except ImportError as error:
-            raise ImportError(INSTALL) from error
+        require_pyarrow()
         final = Path(folder).absolute()
         if final.exists():
             raise FileExistsError(f"{final} exists; name a new folder, or remove it first.")

@@ -6,6 +6,7 @@ import glob
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from gramian.data.parts import CHUNK, BlockError, Need
 
-__all__ = ["Columns", "FileBlock", "Table", "file_blocks", "paths_of"]
+__all__ = ["Columns", "FileBlock", "file_blocks", "paths_of", "require_pyarrow"]
 
 FORMATS = {
     ".parquet": "parquet",
@@ -25,7 +26,6 @@ FORMATS = {
     ".csv": "csv",
 }
 """How files are read, by the end of their name."""
-INSTALL = 'reading files needs pyarrow; pip install "gramian[data]".'
 
 
 @dataclass(frozen=True)
@@ -249,22 +249,6 @@ def _dataset(path: str, kind: str) -> Any:
     return ds.dataset(path, format=kind)
 
 
-@dataclass(frozen=True)
-class Table:
-    """The files behind a path, and the columns that all of them have.
-
-    Parameters
-    ----------
-    paths : tuple of str
-        Files, in order.
-    names : tuple of str
-        Columns of the first.
-    """
-
-    paths: tuple[str, ...]
-    names: tuple[str, ...]
-
-
 def paths_of(source: str | os.PathLike[str]) -> list[str]:
     """Return the files of a folder, of a pattern such as ``"data/*.parquet"``, or the file itself.
 
@@ -317,10 +301,7 @@ def file_blocks(
     tuple of list of FileBlock and Columns
         The blocks in order, and the columns.
     """
-    try:
-        import pyarrow  # noqa: F401  the rest imports its parts
-    except ImportError as error:
-        raise ImportError(INSTALL) from error
+    require_pyarrow()
     columns: Columns | None = None
     blocks: list[FileBlock] = []
     for path in paths:
@@ -338,6 +319,12 @@ def file_blocks(
             blocks += [FileBlock(path, kind, g, n, columns, stamp) for g, n in _joined(groups, rows) if n]
     assert columns is not None
     return blocks, columns
+
+
+def require_pyarrow() -> None:
+    """Raise an ``ImportError`` that says what to install, where pyarrow is missing."""
+    if find_spec("pyarrow") is None:
+        raise ImportError('reading and writing files needs pyarrow; pip install "gramian[data]".')
 
 
 def _format(path: str) -> str:

@@ -117,7 +117,9 @@ def _local_of(point: _Point, F: Array, part: Part) -> Sums:
         sums[f"objective{i}"] = smooth.value(f)
         sums[f"value{i}"] = fit.value(f)
         sums[f"weight{i}"] = fit.w.sum()
-        sums[f"conjugate{i}"] = fit.conjugate_at(u, smooth.point(f) if point.functions.kinks else f)
+        # Fenchel's equality, at the point where u is a slope: no rounding takes it out of the conjugate's domain.
+        z = smooth.point(f) if point.functions.kinks else f
+        sums[f"conjugate{i}"] = np.sum(u * z) - fit.value(z)
         sums[f"gradient{i}"] = _extended(F.T @ u, u, point.functions.intercept)
         sums[f"hessian{i}"] = _hessian(F, smooth.half_curvature(f), point.functions.intercept)
     return Sums.of(**sums)
@@ -177,6 +179,7 @@ class _Run:
     violation: float = np.inf
     strikes: int = 0
     sure: bool = False
+    stuck: bool = False
     steps: int = 0
     done: bool = False
     why: str = ""
@@ -238,7 +241,7 @@ def minimise(
                 run.why = run.why or ended
             break
         if turned:
-            _shorten(passes, here, live, turned)
+            _shorten(passes, here, live, turned, functions.kinks)
     certificates = [_certificate(run, functions, tol, clock) for run in runs]
     return [run.best[1] for run in runs], certificates, error
 
@@ -269,19 +272,24 @@ def _arrived(run: _Run, i: int, sums: Sums, functions: Functions, m: int, tol: f
     run.steps += 1
     gradient = sums[f"gradient{i}"]
     run.primal = float(sums[f"value{i}"]) + penalty
-    run.dual = -float(sums[f"conjugate{i}"]) - 0.5 * float(np.sum(gradient[:m] ** 2)) / mu
+    dual = -float(sums[f"conjugate{i}"]) - 0.5 * float(np.sum(gradient[:m] ** 2)) / mu
     run.scale = run.scale or TINY * abs(run.primal)
     run.violation = float(np.linalg.norm(gradient + mu * w)) / (float(np.linalg.norm(gradient)) + mu or 1.0)
-    gap = max(run.primal - run.dual, 0.0) + _slack(sums[f"hessian{i}"], gradient, m)
+    # A dual point has slopes that sum to zero; these nearly do, and P - P* <= P - D - s b + s (b - b*).
+    left = float(np.sum(gradient[m:] * theta[m:]))
+    smoothing = max(run.primal - dual - left, 0.0)
+    slack = _slack(sums[f"hessian{i}"], gradient, m)
+    gap = smoothing + slack
+    run.dual = run.primal - gap
     _note(run, gap, flat)
     if gap <= tol * max(abs(run.primal), run.scale):
         run.done = True
         return True
-    stage = 0.5 * float(np.sum((gradient + mu * w) ** 2)) / mu
-    if functions.kinks and stage <= STAGE * gap:
+    stage = 0.5 * float(np.sum((gradient[:m] + mu * w[:m]) ** 2)) / mu + slack
+    if functions.kinks and (stage <= STAGE * smoothing or run.stuck):
         # As good as this width allows: go on with a narrower one, from here.
         run.width *= SHRINK
-        run.trial, run.sure, run.objective, run.slope = theta, True, np.inf, 0.0
+        run.trial, run.sure, run.stuck, run.objective, run.slope = theta, True, False, np.inf, 0.0
         run.done = run.width < NARROWEST * run.first
     else:
         _aim(run, sums[f"hessian{i}"], gradient + mu * w, mu, m)
@@ -291,9 +299,9 @@ def _arrived(run: _Run, i: int, sums: Sums, functions: Functions, m: int, tol: f
 
 
 def _slack(H: Array, gradient: Array, m: int) -> float:
-    """What moving the constants would gain: the dual point counts only where their slopes are zero."""
+    """The slopes s of the constants times how far they are from their best, s over the curvature."""
     bend = np.diagonal(H).reshape(gradient.shape[1], -1)[:, m:]
-    return float(np.sum(gradient[m:].T ** 2 / (2.0 * np.maximum(bend, np.finfo(float).tiny))))
+    return float(np.sum(gradient[m:].T ** 2 / np.maximum(bend, np.finfo(float).tiny)))
 
 
 def _note(run: _Run, gap: float, flat: bool) -> None:
@@ -327,7 +335,7 @@ def _aim(run: _Run, H: Array, slope: Array, mu: float, m: int) -> None:
     run.trial = run.theta + direction
 
 
-def _shorten(passes: Passes, here: _Point, live: list[_Run], turned: list[_Run]) -> None:
+def _shorten(passes: Passes, here: _Point, live: list[_Run], turned: list[_Run], kinks: bool) -> None:
     """Find, in a pass of values only, how much of each step to take."""
     places = [i for i, run in enumerate(live) if run in turned]
     runs = [live[i] for i in places]
@@ -348,9 +356,8 @@ def _shorten(passes: Passes, here: _Point, live: list[_Run], turned: list[_Run])
         if reached[best] < run.objective:
             run.trial, run.sure = run.theta + LENGTHS[best] * steps[i], True
         else:
-            run.trial, run.sure = run.theta, True
-            run.strikes += 3
-            run.why = "no step lowers the objective any further"
+            run.trial, run.sure, run.stuck = run.theta, True, True
+            run.strikes += int(not kinks) * 3
 
 
 def _certificate(run: _Run, functions: Functions, tol: float, clock: Clock) -> Certificate:
