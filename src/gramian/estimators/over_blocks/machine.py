@@ -344,7 +344,8 @@ def _start(loss: Any, y: Array, weights: Array, m: int, intercept: bool) -> tupl
     slope = float(np.mean(np.abs(fit.gradient(zero + b))))
     reach = max(float(np.mean(np.abs(y - b))), 1e-12)
     theta = np.zeros((m + int(intercept), y.shape[1]))
-    theta[m:] = b
+    # Of coupled functions only differences of constants count.
+    theta[m:] = b - b.mean() if b.size > 1 else b
     return theta, reach / max(slope, 1e-3 * float(weights.mean()))
 
 
