@@ -6,6 +6,7 @@ Solvers never print: they call ``tick`` with what they have done. Whoever called
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -36,6 +37,10 @@ class Clock:
     ----------
     max_time : float or None
         Seconds allowed; ``None`` for no limit.
+    start : float, default=now
+        When it was started.
+    stop : threading.Event or None, default=None
+        Once set, the time is up: how threads learn that somebody pressed Ctrl-C.
 
     Examples
     --------
@@ -46,6 +51,7 @@ class Clock:
 
     max_time: float | None = None
     start: float = field(default_factory=time.perf_counter)
+    stop: threading.Event | None = None
 
     @property
     def seconds(self) -> float:
@@ -55,6 +61,8 @@ class Clock:
     @property
     def expired(self) -> bool:
         """Whether the time allowed is used up."""
+        if self.stop is not None and self.stop.is_set():
+            return True
         return self.max_time is not None and self.seconds > self.max_time
 
 

@@ -6,13 +6,14 @@ import signal
 import threading
 import time
 import warnings
+from itertools import combinations
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn import svm as peers
 from sklearn.base import clone
-from sklearn.datasets import load_iris, make_classification
+from sklearn.datasets import load_digits, load_iris, make_classification
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -21,6 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
+from gramian.estimators.svm.pairs import rounds
 from gramian.kernels import RBF, Linear, Spectrum, resolve
 from reference_svm import fast_svc_gap, svr_gap
 
@@ -350,3 +352,49 @@ def test_the_functions_behind_the_decision_values():
         np.testing.assert_allclose(f(X), direct, atol=1e-9)
     with pytest.raises(AttributeError, match="function_ needs the support vectors"):
         _ = SVC(kernel="precomputed").fit(X @ X.T, y).function_
+
+
+# ---- pairs side by side ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5, 9, 10])
+def test_rounds_hold_every_pair_once_and_no_class_twice(k):
+    found = rounds(k)
+    assert sorted(pair for part in found for pair in part) == list(combinations(range(k), 2))
+    for part in found:
+        classes = [c for pair in part for c in pair]
+        assert len(set(classes)) == len(classes)
+
+
+def test_threads_do_not_change_the_machines():
+    X, y = load_digits(return_X_y=True)
+    one, two, again = (
+        SVC(gamma=1e-3, n_jobs=jobs, probability=True, random_state=0).fit(X[:600], y[:600]) for jobs in (1, 2, 2)
+    )
+    np.testing.assert_array_equal(two.dual_coef_, again.dual_coef_)
+    np.testing.assert_array_equal(two.probA_, again.probA_)
+    np.testing.assert_allclose(one.decision_function(X), two.decision_function(X), atol=2e-3)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-2)
+
+
+def test_ctrl_c_stops_all_pairs(monkeypatch):
+    """Threads that are busy with a pair learn of it through their clock."""
+    X, y = load_digits(return_X_y=True)
+    began, seen = threading.Barrier(2, timeout=10), []
+
+    def endless(self, pairs, first, second, *, clock, **options):
+        if first == 0:
+            began.wait()
+            raise KeyboardInterrupt
+        began.wait()
+        while not clock.expired:
+            time.sleep(0.001)
+        seen.append((first, second))
+
+    model = SVC(n_jobs=2).fit(X[:200], y[:200])
+    before = model.dual_coef_.copy()
+    monkeypatch.setattr(SVC, "_fit_pair", endless)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert len(seen) == 1
+    np.testing.assert_array_equal(model.dual_coef_, before)

@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.kernel_approximation import RBFSampler as SklearnRBFSampler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gramian.features import waves
 from gramian.features.accuracy import spectral_spread
 from gramian.features.fourier import FourierFeatures, RBFSampler
 from gramian.features.frequencies import draw, walsh_hadamard
@@ -176,3 +177,12 @@ def test_errors_say_what_to_do(rng):
         features.error(X, n_pairs=1)
     with pytest.raises(ValueError, match="method must be one of"):
         draw(RBF(1.0), 2, 3, "best", np.random.default_rng(0))
+
+
+def test_compiled_waves_are_those_of_numpy(monkeypatch, rng):
+    X = (rng.standard_normal((300, 6)) + 100.0).astype(np.float32)
+    for model in (FourierFeatures(RBF(2.0), 41, random_state=0), RBFSampler(n_components=40, random_state=0)):
+        plain = model.fit(X).transform(X)
+        monkeypatch.setattr(waves, "COMPILED", 0)
+        np.testing.assert_allclose(model.transform(X), plain, atol=2e-6)
+        monkeypatch.undo()

@@ -127,3 +127,18 @@ def test_errors(X):
         leverage(Gram(gk.AdditiveChi2() * gk.Constant(1.0) + gk.Sigmoid(1.0, offset=-5.0), X), 3)
     with pytest.raises(ValueError, match="has a diagonal"):
         uniform(Gram(gk.RBF(), X, X[:5]), 3)
+
+
+def test_single_precision_factor_serves_as_well(rng):
+    gram = Gram(gk.RBF(1.0), rng.standard_normal((3000, 3)))
+    narrow, wide = (rpcholesky(gram, 60, 0, dtype=dtype) for dtype in (np.float32, np.float64))
+    assert narrow.factor.dtype == np.float32
+    np.testing.assert_array_equal(narrow.indices, wide.indices)
+    np.testing.assert_allclose(narrow.factor, wide.factor, atol=1e-4)
+    np.testing.assert_allclose(narrow.trace_error, wide.trace_error, rtol=1e-3)
+
+
+def test_single_precision_stops_where_only_rounding_is_left(rng):
+    found = rpcholesky(Gram(gk.RBF(10.0), rng.standard_normal((500, 1))), 100, 0, dtype=np.float32)
+    assert found.rank < 30
+    assert np.all(np.isfinite(found.factor))

@@ -10,9 +10,10 @@ from gramian.gram import Gram
 from gramian.kernels import RBF
 from gramian.losses import Absolute, Hinge, Huber, Logistic, Multinomial, Ramp, Squared
 from gramian.progress import Clock
-from gramian.solvers import newton, proximal
+from gramian.solvers import newton, newton_system, proximal
 from gramian.solvers.datafit import DataFit, Envelope, Tilted, best_constant
 from gramian.solvers.machine import solve
+from gramian.solvers.newton_system import Woodbury
 from gramian.solvers.problem import NEEDS, Problem, choose
 from gramian.solvers.space import ExactSpace, FeatureSpace
 
@@ -146,3 +147,46 @@ def test_dispatch_is_by_what_a_loss_offers():
     assert set(NEEDS) == {"newton", "proximal", "ccp"}
     with pytest.raises(ValueError, match="lacks what makes it convex"):
         choose(Multinomial(), "proximal")
+
+
+@pytest.mark.parametrize("mu", [1e-2, 3.0])
+def test_cheaper_systems_lead_to_the_same_optimum(rng, monkeypatch, mu):
+    F = rng.standard_normal((400, 12)) / np.arange(1, 13)
+    y = np.sign(F @ rng.standard_normal((12, 1)) + 0.3 * rng.standard_normal((400, 1)))
+    fit, space = DataFit(Logistic(), y, np.ones(400)), FeatureSpace(F)
+
+    def solved():
+        return newton.minimise(space, fit, mu, newton.origin(fit, True), intercept=True, goal=1e-10)
+
+    plain = solved()
+    kinds = []
+
+    def watched(S, space, mu, intercept, *, last, rough):
+        system = newton_system.system_at(S, space, mu, intercept, last=last, rough=rough)
+        kinds.append("last" if system is last else "coarse" if system.rows.size < 400 else "full")
+        return system
+
+    monkeypatch.setattr(newton_system, "LARGE", 1)
+    monkeypatch.setattr(newton, "system_at", watched)
+    found = solved()
+    assert {"last", "full"} <= set(kinds)
+    assert mu > 1 or "coarse" in kinds
+    assert not found.why
+    np.testing.assert_allclose(F.T @ found.at.alpha, F.T @ plain.at.alpha, atol=1e-4)
+
+
+def test_single_precision_only_where_it_is_enough(rng, monkeypatch):
+    monkeypatch.setattr(newton_system, "LARGE", 1)
+    F, s = rng.standard_normal((3000, 5)), rng.uniform(0.1, 1.0, 3000)
+    exact = (s[:, None] * F).T @ (s[:, None] * F)
+    # μ is large beside what rounding loses, then small.
+    rough, fine = (np.abs(Woodbury(F, s, mu)._square() - exact).max() for mu in (1e3, 1e-6))
+    assert fine < 1e-11 < rough < 1e-2
+
+
+def test_the_thin_step_keeps_its_digits_beside_a_tiny_mu(rng):
+    F, s, mu = rng.standard_normal((50, 4)), rng.uniform(0.5, 1.0, 50), 1e-10
+    c = rng.standard_normal((4, 1))
+    G = s[:, None] * F
+    exact = G @ np.linalg.solve(G.T @ G + mu * np.eye(4), c)
+    np.testing.assert_allclose(Woodbury(F, s, mu).lift(c), exact, rtol=1e-10)

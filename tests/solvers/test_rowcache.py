@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from gramian.gram import Gram
 from gramian.kernels import RBF
+from gramian.solvers.feature_rows import FeatureRows
 from gramian.solvers.rowcache import KernelRows, RowCache
 
 X = np.random.default_rng(0).standard_normal((30, 4))
@@ -83,3 +84,16 @@ def test_sums_of_more_rows_than_the_cache_holds():
     total, weights = np.zeros(30), np.linspace(-1, 1, 30)
     rows.add(np.arange(30), weights, total)
     np.testing.assert_allclose(total, weights @ K, atol=1e-13)
+
+
+def test_features_stand_in_for_kernel_rows(rng):
+    F = rng.standard_normal((40, 6))
+    K = F @ F.T
+    objects, weights = np.array([3, 17, 39]), np.array([1.0, -2.0, 0.5])
+    for rows in (FeatureRows([F]), FeatureRows([F[:11], F[11:]], workers=2)):
+        np.testing.assert_allclose(rows.square(objects), K[np.ix_(objects, objects)])
+        np.testing.assert_allclose(rows.exact(objects, np.arange(40)), K[objects])
+        np.testing.assert_allclose(rows.diagonal(), np.diag(K))
+        np.testing.assert_allclose(rows.exact_sum(objects, weights), weights @ K[objects])
+        assert rows.largest_square == 40
+        assert not rows.upgrade()

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
+from gramian.gram.tiles import memory_budget, readable
 from gramian.kernels import Kernel
 
-__all__ = ["APPROXIMATION", "adapted", "has_landmarks"]
+__all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks"]
 
-APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "error"]), None]
+APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None]
 """The constraint on ``approximation=``."""
 
 KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
@@ -84,3 +87,39 @@ def has_landmarks(features: Any) -> bool:
         The answer.
     """
     return hasattr(features, "expansion")
+
+
+def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArray[np.float64]:
+    """Fit a map to some rows and return their features.
+
+    Parameters
+    ----------
+    features : ExplicitMap
+        The map, fitted in place.
+    X : array or CSR of shape (n, d)
+        Rows of numbers.
+    memory : int, str or None, default=None
+        Bytes that the features may take.
+
+    Returns
+    -------
+    array of shape (n, m)
+        In float64, and dense: solvers multiply by it again and again.
+    """
+    if getattr(X, "dtype", None) is None or X.dtype == object:
+        raise ValueError(
+            f"approximation={type(features).__name__}() needs rows of numbers, got objects; leave approximation=None."
+        )
+    X = X.astype(np.float64, copy=False)
+    if has_landmarks(features):
+        # It looks at its memory by itself, and has the features of these rows when it is fitted.
+        return np.asarray(features.fit_transform(X))
+    F = features.fit(X).transform(X[:1])
+    needed, budget = 8 * X.shape[0] * F.shape[1], memory_budget(memory)
+    if needed > budget:
+        raise MemoryError(
+            f"{F.shape[1]:,} features of {X.shape[0]:,} rows take {readable(needed)} and memory is "
+            f"{readable(budget)}; use fewer features or raise memory=."
+        )
+    F = features.transform(X)
+    return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)

@@ -39,7 +39,10 @@ DTYPES = [np.float64, np.float32]
 
 
 class Expansion:
-    """What a regressor and a classifier share whose values are ``Σ_i dual_coef_i k(X_fit_i, x)``."""
+    """What a regressor and a classifier share whose values are ``Σ_i dual_coef_i k(X_fit_i, x)``.
+
+    With a map that has no landmarks they are ``<coef_, ψ(x)>`` instead.
+    """
 
     # Parameters, set by the estimator's own constructor, and what a fit leaves behind.
     kernel: Any
@@ -54,6 +57,8 @@ class Expansion:
     kernel_: Kernel
     X_fit_: Any
     dual_coef_: NDArray[np.float64]
+    coef_: NDArray[np.float64]
+    approximation_: Any
     _landmarks: NDArray[np.intp] | None
 
     def __sklearn_tags__(self) -> Any:
@@ -104,6 +109,8 @@ class Expansion:
         return [Function(kernel, X, alpha, memory=self.memory, n_jobs=self.n_jobs) for alpha in dual.T]
 
     def _evaluate(self, X: Any) -> NDArray[Any]:
+        if hasattr(self, "coef_"):
+            return np.asarray(self.approximation_.evaluate(X, self.coef_, self.memory)).astype(X.dtype, copy=False)
         if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
             X = X[:, self._landmarks]
         K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -14,9 +14,9 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.certificates import Certificate
-from gramian.estimators.approximation import adapted
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import COMMON
-from gramian.estimators.expansion import KERNEL, Expansion, rows_of, wide
+from gramian.estimators.expansion import KERNEL, Expansion, as_array, rows_of, wide
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Precomputed
@@ -38,7 +38,7 @@ MACHINE: dict[str, list[Any]] = {
     "radius": [Interval(Real, 0, None, closed="neither")],
     **KERNEL,
     "fit_intercept": ["boolean"],
-    "approximation": [HasMethods(["fit_transform", "transform", "expansion"]), None],
+    "approximation": APPROXIMATION,
     "solver": [StrOptions({"auto", *NEEDS})],
     "lams": ["array-like", None],
     "cv": ["cv_object"],
@@ -46,7 +46,7 @@ MACHINE: dict[str, list[Any]] = {
     "warm_start": COMMON["warm_start"],
 }
 """Constraints on the parameters of a machine."""
-OPTIONAL = ("lams_", "cv_path_", "approximation_", "_landmarks")
+OPTIONAL = ("lams_", "cv_path_", "approximation_", "_landmarks", "dual_coef_", "X_fit_", "function_", "coef_")
 """What one fit has and the next may not."""
 GRID = np.logspace(0, -6, 13)
 """The grid of lam="cv", in units of the mean of k(x, x)."""
@@ -77,16 +77,23 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class _Place:
-    """A space on some rows, and the way from its coefficients to points and theirs."""
+    """A space on some rows, and the way from coefficients at these rows to the values of a function."""
 
+    kernel: Kernel
     space: Any
     points: Any
     features: Any = None
-    landmarks: NDArray[np.intp] | None = None
 
-    def expand(self, alpha: Array) -> Array:
-        """Coefficients at the points of the function with coefficients alpha at the rows."""
-        return alpha if self.features is None else self.features.expansion(self.space.factor.T @ alpha)
+    def weights(self, alpha: Array) -> Array:
+        """Weights of the features of the function with coefficients alpha at the rows."""
+        return np.asarray(self.space.factor.T @ alpha)
+
+    def evaluation(self, X: Any, memory: Any, n_jobs: int | None) -> Callable[[Array], Array]:
+        """From coefficients to values at new rows; of a precomputed kernel, at rows of k(new, these)."""
+        if self.features is not None:
+            return lambda alpha: np.asarray(self.features.evaluate(X, self.weights(alpha), memory))
+        K = Gram(self.kernel, X, wide(self.points), memory=memory, n_jobs=n_jobs)
+        return lambda alpha: np.asarray(K @ alpha)
 
 
 def _refuse_other_spellings(parameters: Any, who: str) -> None:
@@ -150,13 +157,13 @@ class Machine(Expansion):
         kernel = self._resolved(X)
         place = self._place(kernel, X, rows)
         with progress(self.verbose, f"{type(self).__name__}, {choice.name}") as tick:
-            strength, chosen = self._strength(kernel, X, tasks, weights, rows, choice, folds, clock)
+            strength, chosen = self._strength(place.kernel, X, tasks, weights, rows, choice, folds, clock)
             template = self._template(choice, clock, tick, polish=True)
             fitted = [
                 solve(template(place, task, weights[rows], rows), self.penalty, strength, start)
                 for task, start in self._starts(place, tasks, rows)
             ]
-        self._keep(X, kernel, place, rows, fitted, choice, strength, chosen)
+        self._keep(X, place, rows, fitted, choice, strength, chosen)
 
     def _weights(self, sample_weight: Any, X: Any, y: Any) -> Array:
         weights = np.ones(_num_samples(X))
@@ -178,12 +185,12 @@ class Machine(Expansion):
 
     def _place(self, kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> _Place:
         """The exact space of some rows, or that of the approximation fitted to them."""
+        points = rows_of(kernel, X, rows)
         if self.approximation is None:
-            return _Place(ExactSpace(self._gram(kernel, X, rows), self.random_state), rows_of(kernel, X, rows))
+            return _Place(kernel, ExactSpace(self._gram(kernel, X, rows), self.random_state), points)
         features = adapted(self, kernel)
-        F = features.fit_transform(wide(rows_of(kernel, X, rows))).astype(np.float64, copy=False)
-        landmarks = rows[features.component_indices_]
-        return _Place(FeatureSpace(F, memory_budget(self.memory)), rows_of(kernel, X, landmarks), features, landmarks)
+        F = features_of(features, points, self.memory)
+        return _Place(features.kernel_, FeatureSpace(F, memory_budget(self.memory)), points, features)
 
     def _starts(
         self, place: _Place, tasks: list[Task], rows: NDArray[np.intp]
@@ -255,17 +262,14 @@ class Machine(Expansion):
         grid: Array,
     ) -> Array:
         """Losses on held-out rows, from the largest lam to the smallest, each fit starting at the one before."""
+        rows = X[test]
         if isinstance(kernel, Precomputed):
-            # The points of a precomputed kernel are rows and columns; which columns, the place knows.
-            train = np.setdiff1d(np.flatnonzero(weights), test)
-            columns = train if place.landmarks is None else place.landmarks
-            K = Gram(kernel, wide(X[test][:, columns]), wide(place.points))
-        else:
-            K = Gram(kernel, wide(X[test]), wide(place.points), memory=self.memory, n_jobs=self.n_jobs)
+            rows = rows[:, np.setdiff1d(np.flatnonzero(weights), test)]
+        evaluate = place.evaluation(wide(rows), self.memory, self.n_jobs)
         losses, start = np.empty(grid.size), None
         for i, lam in enumerate(grid):
             start = solve(problem, self.penalty, float(lam), start).at
-            f = K @ place.expand(start.alpha) + start.b
+            f = evaluate(start.alpha) + start.b
             losses[i] = DataFit(task.loss, task.y[test], weights[test]).value(f)
         return losses
 
@@ -274,7 +278,6 @@ class Machine(Expansion):
     def _keep(
         self,
         X: Any,
-        kernel: Kernel,
         place: _Place,
         rows: NDArray[np.intp],
         fitted: list[Fitted],
@@ -285,15 +288,14 @@ class Machine(Expansion):
         for name in OPTIONAL:
             self.__dict__.pop(name, None)
         alpha = np.hstack([each.at.alpha for each in fitted])
-        self.kernel_, self.solver_ = kernel, choice
+        self.kernel_, self.solver_ = place.kernel, choice
         if place.features is None:
-            dual = np.zeros((_num_samples(X), alpha.shape[1]))
-            dual[rows] = alpha
+            self.dual_coef_ = np.zeros((_num_samples(X), alpha.shape[1]))
+            self.dual_coef_[rows] = alpha
             self.X_fit_ = X
         else:
-            dual, self.X_fit_ = place.expand(alpha), place.points
-            self.approximation_, self._landmarks = place.features, place.landmarks
-        self.dual_coef_ = dual
+            self.approximation_ = place.features
+            self._keep_in_features(X, place.features, rows, place.weights(alpha))
         self.intercept_ = np.concatenate([each.at.b for each in fitted])
         self.certificate_ = together([each.certificate for each in fitted])
         self.n_iter_ = max(self.certificate_.iterations, 1)
@@ -303,6 +305,26 @@ class Machine(Expansion):
             self.lam_ = strength
         if chosen is not None:
             self.lams_, self.cv_path_ = chosen
+
+    def _keep_in_features(self, X: Any, features: Any, rows: NDArray[np.intp], weights: Array) -> None:
+        """Coefficients at the landmarks, or weights of the features where a map has none."""
+        if not has_landmarks(features):
+            self.coef_ = weights
+            return
+        self._landmarks = rows[features.component_indices_]
+        self.X_fit_ = rows_of(features.kernel_, X, self._landmarks)
+        self.dual_coef_ = features.expansion(weights)
+
+    def _shape(self, single: bool) -> None:
+        """Drop the axis of functions where there is one function, and keep the functions."""
+        if single:
+            self.intercept_ = float(self.intercept_[0])
+        if hasattr(self, "coef_"):
+            self.coef_ = self.coef_.ravel() if single else self.coef_
+            return
+        functions = self._functions(self.kernel_, self.X_fit_, self.dual_coef_)
+        self.function_ = as_array(functions, single)
+        self.dual_coef_ = self.dual_coef_.ravel() if single else self.dual_coef_
 
     def _values(self, X: Any) -> NDArray[Any]:
         """Fitted values at new rows, one column per function."""

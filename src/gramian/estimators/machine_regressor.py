@@ -12,7 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import as_array
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.over_blocks.machine import fit_regressor
 from gramian.estimators.restore import restored_on_failure
@@ -52,8 +51,9 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         Further keyword arguments of a callable kernel.
     fit_intercept : bool, default=True
         Whether a constant, which is not penalised, is added to f.
-    approximation : Nystroem or None, default=None
-        An unfitted map; f is then sought in its space, and only its landmarks are kept.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
+        ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
     solver : {"auto", "newton", "proximal", "ccp"}, default="auto"
         ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks, ``"ccp"`` for differences of
         convex ones. ``"auto"`` decides by what the loss offers; see ``solver_``.
@@ -81,7 +81,10 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     Attributes
     ----------
     dual_coef_ : array of shape (n,) or (n, k)
-        Coefficients, float64; at the landmarks where there is an approximation.
+        Coefficients, float64; at the landmarks of a ``Nystroem`` approximation, and absent with other maps.
+    coef_ : array of shape (m,) or (m, k)
+        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        ``function_``.
     intercept_ : float or array of shape (k,)
         The constants.
     X_fit_ : array, CSR or array of object of shape (n, d)
@@ -215,11 +218,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
             tasks = self._tasks(loss, y, weights)
             self._fit_tasks(X, tasks, weights, lambda cv, rows: plain_folds(cv, rows, y, classifier=False))
             self.loss_ = loss
-            if y.ndim == 1 and len(tasks) == 1:
-                self.dual_coef_, self.intercept_ = self.dual_coef_.ravel(), float(self.intercept_[0])
-            columns = self.dual_coef_.reshape(self.dual_coef_.shape[0], -1)
-            functions = self._functions(self.kernel_, self.X_fit_, columns)
-            self.function_ = as_array(functions, self.dual_coef_.ndim == 1)
+            self._shape(y.ndim == 1 and len(tasks) == 1)
         warn_unless_converged(self.certificate_, self)
         return self
 
@@ -251,4 +250,4 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         f = self._values(self._validated_rows(X))
         link = getattr(self.loss_, "inverse_link", None)
         out = f if link is None else np.asarray(link(f))
-        return out[:, 0] if self.dual_coef_.ndim == 1 else out
+        return out[:, 0] if np.ndim(self.intercept_) == 0 else out

@@ -14,13 +14,13 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.data.blocks import is_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted, has_landmarks
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, rows_of, wide
 from gramian.estimators.over_blocks.ridge import fit_ridge
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
-from gramian.gram.tiles import memory_budget, readable, spans
+from gramian.gram.tiles import readable, spans
 from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
 from gramian.rkhs import Function
@@ -342,8 +342,7 @@ class KernelRidge(KernelExpansion):
         self._check_features(p)
         features, rows = adapted(self, p.kernel), wide(rows_of(p.kernel, p.X, p.rows))
         if has_landmarks(features) or p.ridge is None or self.store_loo:
-            F = features.fit_transform(rows)
-            F = F.astype(np.float64, copy=False) if isinstance(F, np.ndarray) else F.toarray()
+            F = features_of(features, rows, self.memory)
             options: Any = {"grid": p.grid, "loo": self.store_loo, "tol": self.tol, "clock": clock}
             return self._in_features(by_features(F, p.Y, p.ridge, p.weights, **options), features, p)
         moments = self._moments_of(features.fit(rows), rows, p)
@@ -448,13 +447,6 @@ class KernelRidge(KernelExpansion):
             self.alphas_, self.loo_path_ = found.grid, found.path.ravel() if ravel else found.path
         if fit.features is not None:
             self.approximation_, self._landmarks = fit.features, fit.landmarks
-
-    def _evaluate(self, X: Any) -> NDArray[Any]:
-        if hasattr(self, "coef_"):
-            height = max(memory_budget(self.memory) // (16 * self.coef_.shape[0]), 1)
-            parts = [self.approximation_.transform(X[rows]) @ self.coef_ for rows in spans(X.shape[0], height)]
-            return np.concatenate(parts).astype(X.dtype, copy=False)
-        return super()._evaluate(X)
 
 
 def _spread(values: NDArray[np.float64], p: _Problem, fill: float) -> NDArray[np.float64]:

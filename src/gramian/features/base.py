@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.features.accuracy import Accuracy, observed
+from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import Kernel, Precomputed
 
 __all__ = ["ExplicitMap"]
+
+STRIP_BYTES = 32
+"""What a feature of a row takes while it is made, with room for a map's own temporaries."""
+STRIP_ROWS = 4096
+"""Rows whose features are made at a time: more brings nothing."""
 
 
 class ExplicitMap(TransformerMixin, BaseEstimator):
@@ -32,6 +39,28 @@ class ExplicitMap(TransformerMixin, BaseEstimator):
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
+
+    def evaluate(self, X: Any, w: NDArray[np.float64], memory: int | str | None = None) -> NDArray[np.float64]:
+        """Return the values ``<w, ψ(x)>`` of functions known by their weights, without all features at once.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (m, d)
+            Rows.
+        w : array of shape (n_components,) or (n_components, k)
+            The weights of one function or of several.
+        memory : int, str or None, default=None
+            Bytes of features to hold at most.
+
+        Returns
+        -------
+        array of shape (m,) or (m, k)
+            The values.
+        """
+        check_is_fitted(self)
+        height = max(memory_budget(memory) // (STRIP_BYTES * max(w.shape[0], 1)), 1)
+        parts = [self.transform(X[rows]) @ w for rows in spans(X.shape[0], min(height, STRIP_ROWS))]
+        return np.concatenate(parts) if parts else np.zeros((0, *w.shape[1:]))
 
     def error(self, X: Any, *, n_pairs: int = 2000, random_state: Any = 0) -> Accuracy:
         """Return how far the inner products of features are from the kernel, on random pairs of rows.

@@ -261,12 +261,13 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         K = np.ascontiguousarray(K, dtype=np.float64)
         return scipy.linalg.blas.dtrmm(1.0, self.normalization_, K.T, lower=1, overwrite_b=1).T
 
-    def _gram(self, X: Any) -> Gram:
+    def _gram(self, X: Any, memory: int | str | None = None) -> Gram:
         if isinstance(self.kernel_, Precomputed):
             X, landmarks = X[:, self.component_indices_], self.components_[:, self.component_indices_]
         else:
             landmarks = self.components_
-        return Gram(self.kernel_, X, landmarks, memory=self.memory, n_jobs=self.n_jobs)
+        memory = self.memory if memory is None else memory
+        return Gram(self.kernel_, X, landmarks, memory=memory, n_jobs=self.n_jobs)
 
     def expansion(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the coefficients at the landmarks of the function ``<w, ψ(·)>``.
@@ -283,3 +284,24 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         """
         check_is_fitted(self)
         return np.asarray(self.normalization_.T @ w)
+
+    def evaluate(self, X: Any, w: NDArray[np.float64], memory: int | str | None = None) -> NDArray[np.float64]:
+        """Return the values ``<w, ψ(x)>`` of functions known by their weights, as expansions at the landmarks.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (m, d)
+            Rows; k(new, train) where the kernel is precomputed.
+        w : array of shape (n_components_,) or (n_components_, k)
+            The weights of one function or of several.
+        memory : int, str or None, default=None
+            Bytes of kernel values to hold at most; by default that of the map.
+
+        Returns
+        -------
+        array of shape (m,) or (m, k)
+            The values.
+        """
+        coefficients = self.expansion(w)
+        X = self._validated(X, reset=False)
+        return np.asarray(self._gram(X, memory) @ coefficients)

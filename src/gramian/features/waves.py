@@ -12,12 +12,14 @@ from gramian.gram.tiles import run, spans, worker_count
 
 __all__ = ["cosines", "pairs_of_waves"]
 
-CELLS = 1 << 16
-"""Phases of a block: it stays in the cache through all passes."""
-BLOCKS = 16
+CELLS = 1 << 17
+"""Phases of a block: it stays in the cache through all passes, and threads seldom wait for the interpreter."""
+BLOCKS = 4
 """Blocks that share one scratch array."""
 SMALL = 1 << 17
 """Phases that are not worth a second thread."""
+COMPILED = 1 << 22
+"""Phases that are worth compiled code, which has single precision only: there NumPy's passes over memory lead."""
 
 
 def pairs_of_waves(
@@ -30,9 +32,6 @@ def pairs_of_waves(
     n_jobs: int | None,
 ) -> NDArray[Any]:
     """Return the first columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``.
-
-    Both come from one tangent: with ``t = tan(p/2)`` and ``u = 2/(1 + t²)``, ``cos p = u - 1`` and ``sin p = t u``,
-    to a few units of rounding. NumPy's tangent is vectorised in double precision where its cosine is not.
 
     Parameters
     ----------
@@ -56,14 +55,8 @@ def pairs_of_waves(
     array of shape (n, size)
         In the dtype of X.
     """
-    m = W.shape[1]
     out = np.empty((X.shape[0], size), X.dtype)
-
-    def waves(rows: slice, t: NDArray[Any], u: NDArray[Any]) -> None:
-        np.multiply(t[:, : size - m], u[:, : size - m], out=out[rows, m:])
-        np.subtract(u, scale, out=out[rows, :m])
-
-    _by_blocks(X, center, W, offset, scale, waves, n_jobs)
+    _by_blocks(X, center, W, offset, scale, out, n_jobs)
     return out
 
 
@@ -91,11 +84,7 @@ def cosines(
         In the dtype of X.
     """
     out = np.empty((X.shape[0], W.shape[1]), X.dtype)
-
-    def waves(rows: slice, t: NDArray[Any], u: NDArray[Any]) -> None:
-        np.subtract(u, scale, out=out[rows])
-
-    _by_blocks(X, np.zeros(X.shape[1]), W, offset, scale, waves, n_jobs)
+    _by_blocks(X, np.zeros(X.shape[1]), W, offset, scale, out, n_jobs)
     return out
 
 
@@ -105,10 +94,10 @@ def _by_blocks(
     W: NDArray[np.float64],
     offset: NDArray[np.float64],
     scale: float,
-    use: Callable[[slice, NDArray[Any], NDArray[Any]], None],
+    out: NDArray[Any],
     n_jobs: int | None,
 ) -> None:
-    """Hand ``t``, tangents of half the phases, and ``2 scale / (1 + t²)`` to ``use``, block by block."""
+    """Write cosines into the first columns of ``out`` and sines into the others, a block of rows at a time."""
     half = np.ascontiguousarray(0.5 * W, X.dtype)
     dense = isinstance(X, np.ndarray)
     # A sparse X stays as it is: the centre moves the phases instead.
@@ -117,24 +106,44 @@ def _by_blocks(
     middle = np.asarray(center, X.dtype) if dense and np.any(center) else None
     n, m = X.shape[0], W.shape[1]
     height = max(CELLS // m, 1)
+    fill = _filler(X.dtype, n * m)
 
     def several(blocks: list[slice]) -> None:
         scratch = np.empty((2, height, m), X.dtype)
         for rows in blocks:
             part = X[rows] if middle is None else X[rows] - middle
-            t, u = scratch[:, : part.shape[0]]
+            phases, spare = scratch[:, : part.shape[0]]
             if dense:
-                np.matmul(part, half, out=t)
+                np.matmul(part, half, out=phases)
             else:
-                t[:] = part @ half
+                phases[:] = part @ half
             if shifted:
-                t += shift
-            np.tan(t, out=t)
-            np.multiply(t, t, out=u)
-            u += 1.0
-            np.divide(2.0 * scale, u, out=u)
-            use(rows, t, u)
+                phases += shift
+            fill(phases, spare, scale, out[rows])
 
     blocks = spans(n, height)
     workers = worker_count(n_jobs) if n * m > SMALL else 1
     run(several, [blocks[part] for part in spans(len(blocks), BLOCKS)], workers)
+
+
+def _filler(dtype: Any, phases: int) -> Callable[[NDArray[Any], NDArray[Any], float, NDArray[Any]], None]:
+    if dtype != np.float32 or phases < COMPILED:
+        return _by_tangents
+    from gramian.gram.waves_inner import fill_waves
+
+    return lambda half, _, scale, out: fill_waves(half, np.float32(scale), out)
+
+
+def _by_tangents(t: NDArray[Any], u: NDArray[Any], scale: float, out: NDArray[Any]) -> None:
+    """Both waves from one tangent: with t = tan(p/2) and u = 2/(1 + t²), cos p = u - 1 and sin p = t u.
+
+    To a few units of rounding. NumPy's tangent is vectorised in double precision where its cosine is not.
+    """
+    m = t.shape[1]
+    sines = out.shape[1] - m
+    np.tan(t, out=t)
+    np.multiply(t, t, out=u)
+    u += 1.0
+    np.divide(2.0 * scale, u, out=u)
+    np.multiply(t[:, :sines], u[:, :sines], out=out[:, m:])
+    np.subtract(u, scale, out=out[:, :m])

@@ -75,11 +75,15 @@ class LowRank:
     @cached_property
     def _core(self) -> NDArray[np.float64]:
         """Lower Cholesky factor of I + Fᵀ D⁻¹ F, whose eigenvalues are all at least one."""
-        core = np.eye(self.rank)
-        # By strips: no scaled copy of the whole factor, and Ctrl-C is answered in between.
+        core, part = np.eye(self.rank), np.empty((self.rank, self.rank))
+        level = bool(np.all(self._d == self._d[:1]))
+        # By strips: Ctrl-C is answered in between, and no scaled copy of the whole factor is made.
         for rows in spans(self.shape[0], STRIP):
-            scaled = self.factor[rows] / np.sqrt(self._d[rows])[:, None]
-            core += scaled.T @ scaled
+            scaled = self.factor[rows] if level else self.factor[rows] / np.sqrt(self._d[rows])[:, None]
+            np.matmul(scaled.T, scaled, out=part)
+            if level:
+                part /= self._d[0]
+            core += part
         return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[Any]:

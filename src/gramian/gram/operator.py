@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from copy import copy
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -100,6 +101,23 @@ class Gram(LinearOperator):
     def rounding(self) -> float:
         """What rounding may do to an entry, relative to the largest k(x, x)."""
         return self.kernel.rounding(self._A)
+
+    def on(self, workers: int) -> Self:
+        """Return the same matrix, made by another number of threads.
+
+        Parameters
+        ----------
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        Gram
+            It shares the rows with this one.
+        """
+        other = copy(self)
+        other.workers = workers
+        return other
 
     # ---- parts of the matrix ------------------------------------------------------------------------------------
 

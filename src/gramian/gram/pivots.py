@@ -17,10 +17,15 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.gram.tiles import spans
+from gramian.gram.tiles import one_blas_thread, run, spans
 from gramian.kernels.parameters import natural
 
 __all__ = ["RULES", "Pivots", "greedy", "kmeans", "leverage", "rpcholesky", "select", "uniform"]
+
+STRIP = 4096
+"""Rows of F that a thread makes at a time, at most: few enough to stay in its cache."""
+STRIPS = 8
+"""Strips at least, so that threads share them evenly, unless rows are few."""
 
 Seed = int | np.random.RandomState | None
 
@@ -34,7 +39,7 @@ class Pivots:
     indices : array of shape (r,)
         Rows of X, in the order in which they were chosen.
     factor : array of shape (n, r)
-        F with ``K ≈ F Fᵀ``, exact on the landmarks; float64.
+        F with ``K ≈ F Fᵀ``, exact on the landmarks; float64 unless asked otherwise.
     residual : array of shape (n,)
         Diagonal of ``K - F Fᵀ``, never negative.
     trace_error : float
@@ -51,7 +56,7 @@ class Pivots:
     """
 
     indices: NDArray[np.intp]
-    factor: NDArray[np.float64]
+    factor: NDArray[Any]
     residual: NDArray[np.float64]
     trace_error: float
 
@@ -84,18 +89,22 @@ def _floor(gram: Gram, diagonal: NDArray[np.float64]) -> float:
     return float(10.0 * gram.rounding * diagonal.max(initial=0.0))
 
 
-def _done(
-    indices: Any, factor: NDArray[np.float64], diagonal: NDArray[np.float64], residual: NDArray[np.float64]
-) -> Pivots:
+def _done(indices: Any, factor: NDArray[Any], diagonal: NDArray[np.float64], residual: NDArray[np.float64]) -> Pivots:
     indices = np.asarray(indices, dtype=np.intp)
     trace = float(diagonal.sum())
     residual = np.maximum(residual, 0.0)
     error = float(residual.sum()) / trace if trace > 0 else 0.0
-    return Pivots(indices, np.ascontiguousarray(factor[:, : indices.size]), residual, error)
+    return Pivots(indices, factor, residual, error)
 
 
 def rpcholesky(
-    gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0, block: int | None = None
+    gram: Gram,
+    rank: int,
+    random_state: Seed = None,
+    *,
+    tol: float = 0.0,
+    block: int | None = None,
+    dtype: Any = np.float64,
 ) -> Pivots:
     """Choose landmarks by randomly pivoted Cholesky, accelerated by rejection.
 
@@ -115,6 +124,8 @@ def rpcholesky(
         Stop where the trace error falls below this.
     block : int or None, default=None
         Proposals at once; by default about a tenth of the rank, between 10 and 200.
+    dtype : dtype, default=float64
+        Of the factor. float32 takes half of the time and of the memory, and is enough for a preconditioner.
 
     Returns
     -------
@@ -134,40 +145,67 @@ def rpcholesky(
     rng = check_random_state(random_state)
     block = min(max(10, -(-rank // 10)), 200) if block is None else natural("block", block)
     tol = _checked_tol(tol)
-    factor = np.zeros((gram.shape[0], rank))
+    store = np.empty((rank, gram.shape[0]), dtype)  # Fᵀ: new columns of F are rows of K, made in place
     residual = diagonal.copy()
-    floor = _floor(gram, diagonal)
+    floor = max(_floor(gram, diagonal), 10.0 * float(np.finfo(dtype).eps) * diagonal.max(initial=0.0))
     chosen: list[int] = []
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         proposals = rng.choice(gram.shape[0], size=block, p=residual / residual.sum())
-        accepted, lower = _accept(gram, proposals, residual, factor[:, : len(chosen)], rng.random_sample(block), floor)
-        accepted, r = accepted[: rank - len(chosen)], len(chosen)
-        k = len(accepted)
-        columns = _columns(gram, accepted) - factor[:, :r] @ factor[accepted, :r].T
-        new = scipy.linalg.solve_triangular(lower[:k, :k], columns.T, lower=True, overwrite_b=True).T
-        factor[:, r : r + k] = new
-        residual -= np.einsum("ij,ij->i", new, new)
-        np.maximum(residual, 0.0, out=residual)
+        found = store[: len(chosen)]
+        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads work
+            accepted, lower = _accept(gram, proposals, residual, found[:, proposals].T, rng.random_sample(block), floor)
+            accepted = accepted[: rank - len(chosen)]
+            _grow(gram, store, len(chosen), accepted, lower[: accepted.size, : accepted.size], residual)
         chosen += accepted.tolist()
         residual[chosen] = 0.0
-    return _done(chosen, factor, diagonal, residual)
+    store = store if len(chosen) == rank else store[: len(chosen)].copy()
+    return _done(chosen, store.T, diagonal, residual)
+
+
+def _grow(
+    gram: Gram,
+    store: NDArray[Any],
+    rank: int,
+    index: NDArray[np.intp],
+    lower: NDArray[np.float64],
+    residual: NDArray[np.float64],
+) -> None:
+    """Append L⁻¹ (K[index] - F[index] Fᵀ) to the ``rank`` rows of Fᵀ, and take it off the residual."""
+    found, new = store[:rank], store[rank : rank + index.size]
+    known, lower = found[:, index].T.copy(), np.asfortranarray(lower, store.dtype)
+    (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (lower,))
+
+    def strip(columns: slice) -> None:
+        rows = gram.rows(index, columns, np.empty((index.size, columns.stop - columns.start), store.dtype))
+        rows -= known @ found[:, columns]
+        # As columns: what BLAS overwrites must be in the order of Fortran.
+        rows = trsm(1.0, lower, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
+        new[:, columns] = rows
+        left = residual[columns]
+        np.maximum(left - np.einsum("ij,ij->j", rows, rows, dtype=np.float64), 0.0, out=left)
+
+    height = min(max(gram.shape[0] // STRIPS, STRIP // STRIPS), STRIP)
+    run(strip, spans(gram.shape[0], height), gram.workers)
 
 
 def _accept(
     gram: Gram,
     proposals: NDArray[np.intp],
     residual: NDArray[np.float64],
-    factor: NDArray[np.float64],
+    factor: NDArray[Any],
     uniforms: NDArray[np.float64],
     floor: float,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """Go through the proposals one by one, eliminating each that is accepted from those behind it.
 
+    ``factor`` has their rows of F.
+
     A proposal was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
     the law of drawing by the residual now.
     """
     H = gram.rows(proposals, proposals).astype(np.float64)
-    H -= factor[proposals] @ factor[proposals].T
+    factor = factor.astype(np.float64)
+    H -= factor @ factor.T
     kept: list[int] = []
     lower = np.zeros_like(H)
     for i, row in enumerate(proposals):
@@ -228,7 +266,7 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
         residual = np.maximum(residual - column**2, 0.0)
         chosen.append(i)
         residual[chosen] = 0.0
-    return _done(chosen, factor, diagonal, residual)
+    return _done(chosen, factor[:, : len(chosen)].copy(), diagonal, residual)
 
 
 def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:

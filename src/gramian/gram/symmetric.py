@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ __all__ = ["SymmetricGram"]
 
 BLOCK = 512
 """Rows and columns of a block: it stays in the cache while it is used twice."""
+COMPILED = 2048
+"""Rows from which one vector is multiplied by compiled code, which reads a block once, where BLAS reads it twice."""
 ROUND = 2 * 10**8
 """Cells between two chances to answer Ctrl-C."""
 
@@ -54,31 +57,31 @@ class SymmetricGram:
         self.gram, self.dtype, self.shape = gram, np.dtype(dtype), gram.shape
         panels = spans(gram.shape[0], BLOCK)
         self._blocks: list[Block] = [(r, c) for i, r in enumerate(panels) for c in panels[: i + 1]]
-        self._stored = self._store(memory)
+        self._corners = np.array([(r.start, r.stop, c.start, c.stop) for r, c in self._blocks]).reshape(-1, 4)
+        self._pool, self._starts = self._store(memory)
 
-    def _store(self, memory: int) -> dict[int, NDArray[Any]]:
-        ends = np.cumsum([_cells(b) for b in self._blocks])
-        count = int(np.searchsorted(ends * self.dtype.itemsize, memory, side="right"))
-        if count == 0:
-            return {}
-        pool = np.empty(ends[count - 1], self.dtype)
-        held = {i: _view(pool[ends[i] - _cells(b) :], b) for i, b in enumerate(self._blocks[:count])}
+    def _store(self, memory: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
+        """The blocks that fit, one behind the other, and where each begins."""
+        ends = np.cumsum([0, *map(_cells, self._blocks)])
+        count = int(np.searchsorted(ends[1:] * self.dtype.itemsize, memory, side="right"))
+        pool, starts = np.empty(ends[count], self.dtype), ends[:count]
         for part in self._rounds(range(count)):
-            run(lambda i: self._make(self._blocks[i], held[i]), part, self.gram.workers)
-        return held
+            run(lambda i: self._make(i, pool[starts[i] :]), part, self.gram.workers)
+        return pool, starts
 
     @property
     def stored(self) -> float:
         """The share of the blocks that is stored."""
-        return len(self._stored) / max(len(self._blocks), 1)
+        return len(self._starts) / max(len(self._blocks), 1)
 
     @property
     def nbytes(self) -> int:
         """Bytes of the blocks that are stored."""
-        return sum(block.nbytes for block in self._stored.values())
+        return int(self._pool.nbytes)
 
-    def _make(self, block: Block, out: NDArray[Any]) -> NDArray[Any]:
-        rows, columns = block
+    def _make(self, i: int, room: NDArray[Any]) -> NDArray[Any]:
+        rows, columns = self._blocks[i]
+        out = _view(room, self._blocks[i])
         return np.asarray(self.gram.kernel.tile(self.gram._A[rows], self.gram._B[columns], out))
 
     def _rounds(self, items: range) -> list[range]:
@@ -97,25 +100,34 @@ class SymmetricGram:
 
         def share(job: tuple[int, range]) -> None:
             worker, blocks = job
-            for i in blocks:
+            for i in self._compiled(blocks, narrow, sums[worker]):
                 self._add(i, narrow, sums[worker], scratch[worker])
 
         for part in self._rounds(range(len(self._blocks))):
             run(share, [(w, part[w::workers]) for w in range(workers)], workers)
         return np.asarray(sum(sums[1:], sums[0]).reshape(V.shape))
 
+    def _compiled(self, blocks: range, V: NDArray[Any], total: NDArray[np.float64]) -> Sequence[int]:
+        """Add what is stored in one go, where V is a single large vector; return the blocks that are left to do."""
+        if V.shape[1] != 1 or V.shape[0] < COMPILED or not self._starts.size:
+            return blocks
+        from gramian.gram.symmetric_inner import add_blocks
+
+        mine = np.array([i for i in blocks if i < len(self._starts)], dtype=np.int64)
+        add_blocks(self._pool, self._starts, self._corners, mine, V[:, 0], total[:, 0])
+        return blocks[mine.size :]
+
     def _add(self, i: int, V: NDArray[Any], total: NDArray[np.float64], scratch: NDArray[Any]) -> None:
         rows, columns = self._blocks[i]
-        K = self._stored.get(i)
-        if K is None:
-            K = self._make((rows, columns), _view(scratch, (rows, columns)))
+        held = i < len(self._starts)
+        K = _view(self._pool[self._starts[i] :], self._blocks[i]) if held else self._make(i, scratch)
         total[rows] += K @ V[columns]
         if rows != columns:
             total[columns] += K.T @ V[rows]
 
     def __repr__(self) -> str:
         n = self.shape[0]
-        held = f"{len(self._stored)} of {len(self._blocks)} blocks stored, {readable(self.nbytes)}"
+        held = f"{len(self._starts)} of {len(self._blocks)} blocks stored, {readable(self.nbytes)}"
         return f"SymmetricGram({n} x {n}, {self.dtype}, {held})"
 
 

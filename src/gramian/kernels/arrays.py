@@ -20,6 +20,7 @@ __all__ = [
     "check_out",
     "check_range",
     "copy",
+    "divide",
     "exp",
     "is_foreign",
     "is_sparse",
@@ -31,7 +32,9 @@ __all__ = [
     "namespace",
     "power",
     "sqrt",
+    "squared_norms",
     "store",
+    "subtract",
     "tanh",
     "through_numpy",
 ]
@@ -125,6 +128,27 @@ tanh = _unary("tanh")
 add = _binary("add", "__add__")
 multiply = _binary("multiply", "__mul__")
 power = _binary("power", "__pow__")
+subtract = _binary("subtract", "__sub__")
+divide = _binary("divide", "__truediv__")
+
+
+def squared_norms(a: Array) -> Array:
+    """Return the sum of squares of every row, in float64.
+
+    Parameters
+    ----------
+    a : array of shape (n, d)
+        Rows.
+
+    Returns
+    -------
+    array of shape (n,)
+        Squared norms; no square of the whole is made on the way.
+    """
+    if isinstance(a, np.ndarray):
+        return np.einsum("ij,ij->i", a, a, dtype=np.float64)
+    xp = namespace(a)
+    return xp.sum(xp.astype(a, xp.float64) ** 2, axis=1)
 
 
 def maximum(a: Array, floor: float) -> Array:

@@ -14,7 +14,19 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from gramian.kernels.arrays import Array, add, asarray, is_sparse, matmul, multiply, namespace, store
+from gramian.kernels.arrays import (
+    Array,
+    add,
+    asarray,
+    divide,
+    is_sparse,
+    matmul,
+    multiply,
+    namespace,
+    squared_norms,
+    store,
+    subtract,
+)
 from gramian.kernels.parameters import Number
 
 __all__ = [
@@ -307,10 +319,10 @@ def centred(X: Array, Y: Array | None, scale: np.ndarray[Any, Any]) -> tuple[Arr
     """
     xp = namespace(X)
     scale = asarray(scale, X, xp.float64)
-    right = xp.astype(X if Y is None else Y, xp.float64)
+    right = xp.astype(X if Y is None else Y, xp.float64)  # a copy, which the rest may overwrite
     centre = xp.mean(right, axis=0)
-    right = (right - centre) / scale
-    return (right if Y is None else (xp.astype(X, xp.float64) - centre) / scale), right
+    right = divide(subtract(right, centre), scale)
+    return (right if Y is None else divide(subtract(xp.astype(X, xp.float64), centre), scale)), right
 
 
 def rows_for_distances(
@@ -349,7 +361,7 @@ def rows_for_distances(
     xp = namespace(X)
     left, right = centred(X, Y, scale)
     with np.errstate(over="ignore"):
-        spread = max(float(xp.max(xp.sum(z * z, axis=1))) for z in (left, right))
+        spread = max(float(xp.max(squared_norms(z))) for z in ((right,) if left is right else (left, right)))
     if not spread < np.inf:
         raise ValueError(
             "the rows are so far apart, in lengthscales, that their squared distances overflow; rescale X."
@@ -366,13 +378,26 @@ def _expanded(
     left: Array, right: Array, weight: float, work: Any, dtype: Any, loss: float
 ) -> tuple[Expanded, Expanded]:
     xp = namespace(left)
-    left, right = xp.astype(left, work), xp.astype(right, work)
-    q_left, q_right = (xp.astype(xp.sum(xp.astype(z, xp.float64) ** 2, axis=1), work)[:, None] for z in (left, right))
+    same = left is right
+    right = xp.astype(right, work, copy=False)
+    left = right if same else xp.astype(left, work, copy=False)
+    q_right = xp.astype(squared_norms(right), work)[:, None]
+    q_left = q_right if same else xp.astype(squared_norms(left), work)[:, None]
     w = weight * xp.ones_like(q_left)
     return (
-        Expanded(xp.concat([left * (-2.0 * weight), q_left * weight, w], axis=1), -2.0 * weight, dtype, loss),
-        Expanded(xp.concat([right, xp.ones_like(q_right), q_right], axis=1), 1.0, dtype, loss),
+        Expanded(_beside(left, -2.0 * weight, q_left * weight, w), -2.0 * weight, dtype, loss),
+        Expanded(_beside(right, 1.0, xp.ones_like(q_right), q_right), 1.0, dtype, loss),
     )
+
+
+def _beside(z: Array, factor: float, first: Array, second: Array) -> Array:
+    """``[factor · z, first, second]``."""
+    if not isinstance(z, np.ndarray):
+        return namespace(z).concat([z * factor, first, second], axis=1)
+    matrix = np.empty((z.shape[0], z.shape[1] + 2), z.dtype)
+    np.multiply(z, factor, out=matrix[:, :-2])
+    matrix[:, -2:-1], matrix[:, -1:] = first, second
+    return matrix
 
 
 def _sparse_rows(X: Any, scale: np.ndarray[Any, Any]) -> SparseRows:

@@ -25,7 +25,7 @@ BLOCK = 512
 """Columns that are factorised at a time."""
 STRIP = 1024
 """Rows that are updated at a time: Ctrl-C is answered between strips."""
-SMALL = 1500
+SMALL = 4000
 """Rows up to which LAPACK does the whole in a fraction of a second."""
 JITTER_LIMIT = 1e-4
 """The most that jitter may add, relative to the mean of the diagonal."""
@@ -288,6 +288,10 @@ def _factorise(A: NDArray[np.float64], clock: Clock, tick: Tick) -> int | None:
 
 
 def _diagonal_block(A: NDArray[np.float64], columns: slice) -> int | None:
+    if columns == slice(0, A.shape[0]):
+        # The whole at once and in place: with clean=0, LAPACK leaves the other triangle as it is.
+        lower, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
+        return None if info == 0 and np.all(np.isfinite(np.diagonal(lower))) else max(int(info) - 1, 0)
     left = A[columns, : columns.start]
     block = A[columns, columns] - left @ left.T
     lower, info = lapack.dpotrf(block.T, lower=0, clean=0, overwrite_a=1)

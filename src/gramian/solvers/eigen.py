@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from gramian.certificates import Certificate
+from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
 
 __all__ = ["Centred", "Eigenpairs", "arpack", "dense", "lanczos", "randomized"]
@@ -212,21 +213,22 @@ def lanczos(
     basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), first, rng)
     steps, worst, stop = 0, np.inf, ""
     values, S = np.zeros(0), np.zeros((0, 0))
-    while worst > 0.5 * tol:
-        if basis.size >= rank and (clock.expired or steps >= limit):
-            stop = "max_time" if clock.expired else f"max_iter={limit} products"
-            break
-        if basis.size + b > basis.room:
-            basis.restart(values, S, rank + (basis.room - rank) // 3)
-        tail = basis.extend(A)
-        steps += 1
-        if basis.size >= rank:
-            values, S = basis.ritz()
-            top = values[:rank]
-            scale = np.maximum(np.abs(top), FLOOR * np.abs(values).max(initial=0.0))
-            residuals = np.linalg.norm(tail @ S[-tail.shape[1] :, :rank], axis=0)
-            worst = float(np.max(residuals / np.where(scale > 0, scale, 1.0)))
-        tick(steps, residual=worst)
+    with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
+        while worst > 0.5 * tol:
+            if basis.size >= rank and (clock.expired or steps >= limit):
+                stop = "max_time" if clock.expired else f"max_iter={limit} products"
+                break
+            if basis.size + b > basis.room:
+                basis.restart(values, S, rank + (basis.room - rank) // 3)
+            tail = basis.extend(A)
+            steps += 1
+            if basis.size >= rank:
+                values, S = basis.ritz()
+                top = values[:rank]
+                scale = np.maximum(np.abs(top), FLOOR * np.abs(values).max(initial=0.0))
+                residuals = np.linalg.norm(tail @ S[-tail.shape[1] :, :rank], axis=0)
+                worst = float(np.max(residuals / np.where(scale > 0, scale, 1.0)))
+            tick(steps, residual=worst)
     vectors = basis.vectors @ S[:, :rank]
     advice = f"stopped by {stop}; allow more, or ask for fewer components." if stop else "loosen tol, or use 'dense'."
     judge = A if exact is None else exact

@@ -25,7 +25,7 @@ __all__ = ["Evidence", "LogEvidence", "evidence_value", "inverse_below", "lower_
 JITTER_LIMIT = 1e-6
 """The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
 
-LAPACK_ROWS = 3000
+LAPACK_ROWS = 4000
 """Rows up to which LAPACK inverts in a fraction of a second; above, by blocks between which Ctrl-C is answered."""
 
 

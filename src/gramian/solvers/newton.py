@@ -14,12 +14,18 @@ from numpy.typing import NDArray
 
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.datafit import best_constant
-from gramian.solvers.newton_system import System
+from gramian.solvers.newton_system import System, system_at
 
 __all__ = ["Iterate", "Newton", "minimise", "origin"]
 
 FLAT = 1e-11
 """A slope this small, relative to the objective, cannot be seen in the objective."""
+
+ROUGH = 0.3
+"""With a gap above this, relative to the objective, a rough step gains as much as an exact one."""
+
+GOOD = 0.2
+"""A step that leaves less than this of the gap was good."""
 
 INDEFINITE = 1e-6
 """How far below zero, relative to the objective, rounding may bring a gap."""
@@ -150,6 +156,8 @@ def minimise(
     clock = clock or Clock()
     at = replace(start, b=best_constant(fit, start.values, start.b)) if intercept else start
     best, objective, why, flat, strikes = None, _objective(fit, mu, at), "", False, 0
+    system: System | None = None
+    before = np.inf
     for step in range(max_iter + 1):
         u = fit.gradient(at.f)
         r = -(u + mu * at.alpha)
@@ -165,7 +173,10 @@ def minimise(
         if step == max_iter or clock.expired:
             why = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={max_iter} was reached"
             break
-        at, objective, flat = _step(space, fit, mu, at, r, Kr, objective, intercept, clock)
+        rough, good = gap > ROUGH * abs(objective), gap < GOOD * before
+        before, last = gap, system if good else None
+        system = system_at(fit.half_curvature(at.f), space, mu, intercept, last=last, rough=rough)
+        at, objective, flat = _step(space, fit, mu, at, system.direction(r, Kr, clock), r, objective, intercept)
     assert best is not None
     if not why and best.gap > max(goal * abs(objective), floor):
         why = "rounding in float64 stops it"
@@ -188,10 +199,9 @@ def _objective(fit: Any, mu: float, at: Iterate) -> float:
 
 
 def _step(
-    space: Any, fit: Any, mu: float, at: Iterate, r: Array, Kr: Array, objective: float, intercept: bool, clock: Clock
+    space: Any, fit: Any, mu: float, at: Iterate, delta: Array, r: Array, objective: float, intercept: bool
 ) -> tuple[Iterate, float, bool]:
-    """One Newton step with a line search; whether the objective no longer shows the difference."""
-    delta = System(space, fit.half_curvature(at.f), mu, intercept).direction(r, Kr, clock)
+    """One step along delta with a line search; whether the objective no longer shows the difference."""
     values = space @ delta
     slope = -float(np.sum(r * values))
     flat = abs(slope) <= FLAT * abs(objective)

@@ -8,6 +8,7 @@ complement of Sᵀ1. An inexact a, from conjugate gradients that start at zero, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from gramian.gram.tiles import spans
 from gramian.progress import Clock
 
-__all__ = ["System", "Woodbury"]
+__all__ = ["System", "Woodbury", "system_at"]
 
 DIRECT_SIZE = 2000
 """Unknowns up to which the system is factorised: it then takes a fraction of a second."""
@@ -27,8 +28,16 @@ CG_STEPS = 500
 """Conjugate gradient steps of one Newton step at most."""
 SHARE = 0.25
 """Of the memory, what a factorisation may take beside the stored part of K."""
-STRIP = 2048
+STRIP = 1024
 """Rows of F that are scaled at a time."""
+LARGE = 2_000_000
+"""Numbers in F from which on it is worth while to save a sum over its rows, or to take it in single precision."""
+SINGLE_LOSS = 1e-7
+"""What single precision may lose of that sum, relative to its trace."""
+CLOSE = 0.1
+"""A system may stand in for another where the sum of the curvatures that changed is this part of all."""
+COARSE = 4
+"""Of so many rows, a rough step looks at the curvature of one."""
 
 Array = NDArray[np.float64]
 
@@ -56,12 +65,22 @@ class Woodbury:
 
     def __init__(self, F: Array, s: Array, mu: float) -> None:
         self.F, self.s, self.mu = F, s[:, None], mu
-        core = mu * np.eye(F.shape[1])
-        for rows in spans(F.shape[0], STRIP):
-            strip = self.s[rows] * F[rows]
-            core += strip.T @ strip
+        core = self._square()
+        core[np.diag_indices_from(core)] += mu
         self.largest = _largest(core)
         self.core = scipy.linalg.cho_factor(core, overwrite_a=True, check_finite=False)
+
+    def _square(self) -> Array:
+        """FᵀD²F, strip by strip; each strip in single precision where that is precise enough beside μ."""
+        trace = float(np.einsum("ij,ij,ik->", self.F, self.F, self.s**2, optimize=True))
+        single = self.F.size >= LARGE and SINGLE_LOSS * trace <= FORCING**2 * self.mu
+        total = np.zeros((self.F.shape[1], self.F.shape[1]))
+        buffer = np.empty((min(STRIP, self.F.shape[0]), self.F.shape[1]), np.float32 if single else np.float64)
+        for rows in spans(self.F.shape[0], STRIP):
+            strip = buffer[: self.F[rows].shape[0]]
+            np.multiply(self.F[rows], self.s[rows], out=strip, casting="same_kind")
+            total += strip.T @ strip
+        return total
 
     def solve(self, B: Array) -> Array:
         """Return the solution of the system.
@@ -78,6 +97,21 @@ class Woodbury:
         """
         inner = scipy.linalg.cho_solve(self.core, self.F.T @ (self.s * B), check_finite=False)
         return np.asarray((B - self.s * (self.F @ inner)) / self.mu)
+
+    def lift(self, c: Array) -> Array:
+        """Return the solution for the right-hand side ``diag(s) F c``, by push-through: no digits cancel.
+
+        Parameters
+        ----------
+        c : array of shape (m, 1)
+            Coordinates.
+
+        Returns
+        -------
+        array of shape (n, 1)
+            The solution.
+        """
+        return np.asarray(self.s * (self.F @ scipy.linalg.cho_solve(self.core, c, check_finite=False)))
 
 
 def _largest(A: Array) -> float:
@@ -111,6 +145,29 @@ class System:
         self.S, self.coupled = S, S.ndim == 3
         self.rows = np.flatnonzero(np.any(S.reshape(S.shape[0], -1) != 0, axis=1))
         self.Q = self._constants() if intercept else None
+
+    def stands_for(self, S: Array) -> bool:
+        """Tell whether this system, factorised already, may take the place of that of other curvatures.
+
+        Parameters
+        ----------
+        S : array of shape (n, k) or (n, k, k)
+            The other curvatures.
+
+        Returns
+        -------
+        bool
+            Whether it is worth it, every row has curvature, and they have changed little on the whole.
+        """
+        if "_woodbury" not in self.__dict__ or self.space.factor.size < LARGE or self.rows.size < len(S):
+            return False
+        change = np.abs(S**2 - self.S**2).sum()
+        return bool(change <= CLOSE * np.sum(self.S**2))
+
+    @cached_property
+    def _woodbury(self) -> Woodbury:
+        """The factorisation in the space of few features."""
+        return Woodbury(self._factor(), self.S[self.rows, 0], self.mu)
 
     def _constants(self) -> Array:
         """Columns Sᵀ e_c, flattened over rows and classes."""
@@ -155,7 +212,8 @@ class System:
         if affordable and not (thin and 2 * self.space.factor.shape[1] <= h.size):
             a = self._direct(h)
         elif thin:
-            a = self._bordered(Woodbury(self._factor(), self.S[self.rows, 0], self.mu).solve, h)
+            w = self._woodbury
+            a = self._bordered(w.lift(self.space.factor.T @ r), w.solve).reshape(h.shape)
         else:
             a = self._iterate(h, np.sqrt(max(float(np.sum(r * Kr)), 0.0)), clock)
         return (r - self._forward(a)) / self.mu
@@ -176,7 +234,11 @@ class System:
             factor = scipy.linalg.cho_factor(M, check_finite=False)
         except np.linalg.LinAlgError:
             return self._clipped(M, h)
-        return self._bordered(lambda B: scipy.linalg.cho_solve(factor, B, check_finite=False), h)
+
+        def solve(B: Array) -> Array:
+            return np.asarray(scipy.linalg.cho_solve(factor, B, check_finite=False))
+
+        return self._bordered(solve(h.reshape(-1, 1)), solve).reshape(h.shape)
 
     def _clipped(self, M: Array, h: Array) -> Array:
         """Where rounding, or a constant that b absorbs, made M indefinite: its eigenvalues should be at least μ."""
@@ -185,14 +247,12 @@ class System:
         a = vectors @ ((vectors.T @ (P @ h.reshape(-1))) / np.maximum(values, self.mu))
         return self._project(a.reshape(h.shape))
 
-    def _bordered(self, solve: Callable[[Array], Array], h: Array) -> Array:
-        """The solution orthogonal to Q, from solutions that need not be."""
-        right = h.reshape(-1, 1)
+    def _bordered(self, a: Array, solve: Callable[[Array], Array]) -> Array:
+        """The solution orthogonal to Q, from one that need not be."""
         if self.Q is None or not self.Q.size:
-            return np.asarray(solve(right).reshape(h.shape))
-        both = solve(np.hstack([right, self.Q]))
-        a, Z = both[:, :1], both[:, 1:]
-        return np.asarray((a - Z @ np.linalg.solve(self.Q.T @ Z, self.Q.T @ a)).reshape(h.shape))
+            return a
+        Z = solve(self.Q)
+        return np.asarray(a - Z @ np.linalg.solve(self.Q.T @ Z, self.Q.T @ a))
 
     # ---- conjugate gradients ------------------------------------------------------------------------------------
 
@@ -232,3 +292,39 @@ class System:
             rho, old = float(np.sum(R * Z)), rho
             P = Z + (rho / old) * P
         return a
+
+
+def system_at(S: Array, space: Any, mu: float, intercept: bool, *, last: System | None, rough: bool) -> System:
+    """Return the system of some curvatures, or one that is cheaper and has a direction nearly as good.
+
+    Features of many rows make most of the cost of a step, so the last system stays where the curvatures hardly
+    changed, and far from the optimum a part of the rows speaks for all. Either is the system of curvatures >= 0,
+    which makes its direction one of descent.
+
+    Parameters
+    ----------
+    S : array of shape (n, k) or (n, k, k)
+        Roots of the curvatures.
+    space : ExactSpace or FeatureSpace
+        K.
+    mu : float
+        μ, > 0.
+    intercept : bool
+        Whether a constant is free.
+    last : System or None
+        That of the step before, where that step gained much.
+    rough : bool
+        Whether the optimum is far.
+
+    Returns
+    -------
+    System
+        One to take a direction from.
+    """
+    if last is not None and last.stands_for(S):
+        return last
+    if rough and space.low_rank and S.ndim == 2 and space.factor.size >= COARSE * LARGE:
+        part = np.zeros_like(S)
+        part[::COARSE] = np.sqrt(COARSE) * S[::COARSE]
+        return System(space, part, mu, intercept)
+    return System(space, S, mu, intercept)

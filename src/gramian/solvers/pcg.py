@@ -15,8 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.gram import Gram, LowRank, SymmetricGram, rpcholesky
+from gramian.gram import Gram, SymmetricGram, rpcholesky
+from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
+from gramian.solvers.preconditioner import Preconditioner, narrow_enough
 from gramian.solvers.solution import Solution, relative_residuals
 
 __all__ = ["default_rank", "solve"]
@@ -61,12 +63,7 @@ class _System:
     fast: SymmetricGram
     ridge: Array
     scale: Array
-    inverses: dict[float, LowRank]
-
-    @property
-    def rank(self) -> int:
-        """Landmarks of the preconditioner."""
-        return max(inverse.rank for inverse in self.inverses.values())
+    landmarks: Preconditioner
 
     @property
     def in_double(self) -> bool:
@@ -79,12 +76,8 @@ class _System:
         return self.scale * (K @ (self.scale * V)) + self.ridge[columns] * V
 
     def precondition(self, R: Array, columns: Any) -> Array:
-        """Solve with ``S F Fᵀ S + diag(μ)`` instead; targets with one μ go together."""
-        Z = np.empty_like(R)
-        ridge = self.ridge[columns]
-        for value in np.unique(ridge):
-            Z[:, ridge == value] = self.inverses[float(value)].solve(R[:, ridge == value])
-        return Z
+        """Solve with ``S F Fᵀ S + diag(μ)`` instead."""
+        return self.landmarks.solve(R, self.ridge[columns])
 
 
 def solve(
@@ -173,15 +166,16 @@ def _systems(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: An
     trace = float(gram.diagonal().sum(dtype=np.float64))
     # What F Fᵀ misses is at most its trace: below the ridge, no further landmark shortens the iteration.
     enough = float(ridge.min(initial=np.inf)) / (trace * float(scale.max()) ** 2) if trace > 0 else 0.0
-    factor = rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0)).factor
-    factor *= scale
-    inverses = {float(value): LowRank(factor, float(value)) for value in np.unique(ridge)}
-    for inverse in inverses.values():
-        inverse.logdet()  # makes the cores, and frees their scratch, before blocks of K take the memory
-    left = max(gram.memory - factor.nbytes, 0)
+    dtype = np.float32 if narrow_enough(gram, scale, float(ridge.min(initial=np.inf))) else np.float64
+    factor = rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0), dtype=dtype).factor
+    if np.any(scale != 1.0):
+        factor *= scale.astype(dtype)
+    landmarks = Preconditioner(factor, ridge, gram.workers)
+    del factor  # before blocks of K take the memory
+    left = max(gram.memory - landmarks.nbytes, 0)
     exact = SymmetricGram(gram, 0, np.float64)
     for dtype in (np.float32, np.float64):
-        yield _System(exact, SymmetricGram(gram, left, dtype), ridge, scale, inverses)
+        yield _System(exact, SymmetricGram(gram, left, dtype), ridge, scale, landmarks)
 
 
 class _Refinement:
@@ -211,13 +205,15 @@ class _Refinement:
 
     def with_system(self, system: _System) -> None:
         """Cycle until the residual is small enough, stalls, or an end comes."""
-        self.rank = system.rank
+        self.rank = system.landmarks.rank
         if not self.iterations:
             self._measure(self.X, system)
         while not self.at_an_end():
             before = self.residuals
             todo = np.flatnonzero(before > self.tol)
-            self._measure(self.X + self._cycle(system, todo), system)
+            with one_blas_thread():  # between our own threads' turns, a pool of BLAS threads would spin
+                step = self._cycle(system, todo)
+            self._measure(self.X + step, system)
             if np.any(self.residuals[todo] > GAIN * before[todo]):
                 return
 

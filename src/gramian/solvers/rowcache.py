@@ -208,6 +208,21 @@ class KernelRows:
         return self.caches[0].gram
 
     @property
+    def shrinkable(self) -> KernelRows | None:
+        """These rows, where columns can be dropped from them for a while: one cache has all of them."""
+        return self if len(self.caches) == 1 else None
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return k(x, x) of every object.
+
+        Returns
+        -------
+        array of shape (m,)
+            The diagonal.
+        """
+        return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
+
+    @property
     def full_precision(self) -> bool:
         """Whether the rows kept are as precise as they can be."""
         return all(cache.gram is cache.wide for cache in self.caches)

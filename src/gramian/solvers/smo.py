@@ -25,12 +25,14 @@ from numpy.typing import NDArray
 from gramian.certificates import Certificate
 from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
+from gramian.solvers.feature_rows import FeatureRows
 from gramian.solvers.polish import polish
 from gramian.solvers.rowcache import Index, KernelRows
 
-__all__ = ["Solution", "Task", "solve"]
+__all__ = ["Rows", "Solution", "Task", "solve"]
 
 Vector = NDArray[np.float64]
+Rows = KernelRows | FeatureRows
 WORKING_SET = 1024
 COSTLY_SET = 256
 """Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
@@ -128,7 +130,7 @@ class Solution:
 
 def solve(
     task: Task,
-    rows: KernelRows,
+    rows: Rows,
     *,
     tol: float,
     max_iter: int = -1,
@@ -142,7 +144,7 @@ def solve(
     ----------
     task : Task
         The program.
-    rows : KernelRows
+    rows : KernelRows or FeatureRows
         Where kernel rows come from.
     tol : float
         Tolerance on the worst KKT violation and on the relative duality gap.
@@ -231,14 +233,14 @@ class _State:
 
 
 class _Descent:
-    def __init__(self, task: Task, rows: KernelRows, max_iter: int, shrinking: bool, clock: Clock, tick: Tick) -> None:
+    def __init__(self, task: Task, rows: Rows, max_iter: int, shrinking: bool, clock: Clock, tick: Tick) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
-        self.shrinking = shrinking and len(rows.caches) == 1
+        self.shrinkable = rows.shrinkable if shrinking else None
         self.budget = math.inf if max_iter < 0 else max_iter
         self.steps = 0
         self.convex = True
         self.refined = 0
-        diagonal = np.asarray(rows.gram.diagonal(), dtype=np.float64)[rows.ids]
+        diagonal = rows.diagonal()
         self.state = _State(
             beta=task.start.astype(np.float64),
             lower=task.lower,
@@ -348,9 +350,9 @@ class _Descent:
             recent = self.working_set(state, up, down, recent)
             self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), 0.1 * violation))
             rounds += 1
-            if self.shrinking and state is self.state and rounds % SHRINK_EVERY == 0:
+            if self.shrinkable and state is self.state and rounds % SHRINK_EVERY == 0:
                 pressed, evicted = self.rows.evicted > evicted, self.rows.evicted
-                if pressed and self.shrunk_descent(tol):
+                if pressed and self.shrunk_descent(self.shrinkable, tol):
                     recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
 
     def slopes(self, state: _State) -> tuple[Vector, Vector]:
@@ -441,7 +443,7 @@ class _Descent:
 
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
-    def shrunk_descent(self, tol: float) -> bool:
+    def shrunk_descent(self, rows: KernelRows, tol: float) -> bool:
         """Solve without the variables that look settled, then bring them back with a gradient made anew."""
         state = self.state
         up, down = self.slopes(state)
@@ -455,13 +457,13 @@ class _Descent:
             return False
         (variables,), (kept,) = np.nonzero(live), np.nonzero(used)
         part = state.restrict(variables, kept)
-        columns = self.rows.ids
-        self.rows.restrict(kept)
+        columns = rows.ids
+        rows.restrict(kept)
         try:
             self.descend(part, tol)
         finally:
             state.beta[variables] = part.beta
-            self.rows.widen(columns)
+            rows.widen(columns)
             self.rebuild()
         return True
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,16 +17,18 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.estimators.svm.trained import Mapped, Trained
 from gramian.gram import Gram
+from gramian.gram.tiles import worker_count
 from gramian.kernels import Dot, Kernel, Radial, resolve
 from gramian.kernels.arrays import is_sparse
-from gramian.progress import Clock, progress
+from gramian.progress import progress
 from gramian.rkhs import Function
-from gramian.solvers.rowcache import KernelRows, RowCache
 from gramian.solvers.smo import Solution
 
-__all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "Trained", "dense", "kinds", "like"]
+__all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "dense", "kinds", "like"]
 
 Vector = NDArray[np.float64]
 KINDS = np.array(["peripheral", "margin", "violator"])
@@ -37,72 +39,8 @@ NARROW_LOSS = 1e-6
 """What float32 may change in a kernel value, relative to the largest."""
 DIRECT_INPUTS = 64
 """Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
-DIRECT_CACHE = 256e6
-"""Bytes of cache for such a kernel: to touch fresh memory costs more than to compute a row again."""
 PROBES = 8
 MEGABYTE = 2**20
-
-
-@dataclass(frozen=True)
-class Trained:
-    """The rows to learn from, those of weight zero left out, and the kernel between them.
-
-    Parameters
-    ----------
-    kept : array of int
-        Which of the user's rows they are, in the order of the Gram matrices.
-    kernel : Kernel
-        The kernel, resolved.
-    gram, wide : Gram
-        The kernel matrix: as the row cache keeps it, and in full precision.
-    direct : bool
-        Whether a kernel value is cheaper to compute than to look up.
-    weight : array of shape (n,)
-        Sample weights.
-    """
-
-    kept: NDArray[np.intp]
-    kernel: Kernel
-    gram: Gram
-    wide: Gram
-    direct: bool
-    weight: Vector
-
-    def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
-        """Return one row cache for each block of columns, sharing the budget by width.
-
-        Parameters
-        ----------
-        blocks : list of slice
-            Columns of each cache.
-        budget : float
-            Bytes for all of them, at most.
-
-        Returns
-        -------
-        list of RowCache
-            The caches.
-        """
-        budget = min(budget, DIRECT_CACHE) if self.direct else budget
-        total = sum(b.stop - b.start for b in blocks)
-        shares = [int(budget * (b.stop - b.start) / total) for b in blocks]
-        columns = [np.arange(b.start, b.stop) for b in blocks]
-        return [RowCache(self.gram, c, s, self.wide) for c, s in zip(columns, shares, strict=True)]
-
-    def kernel_rows(self, caches: list[RowCache]) -> KernelRows:
-        """Return what the solver reads kernel rows from.
-
-        Parameters
-        ----------
-        caches : list of RowCache
-            What ``caches`` made, or some of it.
-
-        Returns
-        -------
-        KernelRows
-            Over the columns of these caches.
-        """
-        return KernelRows(caches, self.gram.workers, self.direct)
 
 
 class SupportVectorMachine(BaseEstimator):
@@ -120,6 +58,7 @@ class SupportVectorMachine(BaseEstimator):
         "shrinking": ["boolean"],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
+        "approximation": APPROXIMATION,
         **{name: COMMON[name] for name in ("verbose", "max_time", "n_jobs", "memory")},
     }
 
@@ -148,7 +87,7 @@ class SupportVectorMachine(BaseEstimator):
             return False
         return np.ndim(X) == 1 and not isinstance(self.kernel, str) and _holds_objects(X)
 
-    def _prepare(self, X: Any, sample_weight: Any, order: NDArray[np.intp] | None = None) -> Trained:
+    def _prepare(self, X: Any, sample_weight: Any, order: NDArray[np.intp] | None = None) -> Trained | Mapped:
         """Drop rows of weight zero and set up the kernel between the others, in the order given."""
         n = _num_samples(X)
         weight = np.ones(n) if sample_weight is None else _weights(sample_weight, X, n)
@@ -157,11 +96,22 @@ class SupportVectorMachine(BaseEstimator):
         if not kept.size:
             raise ValueError("Invalid input - all samples have zero or negative weights.")
         kernel = self._resolved(_rows_of(X, kept), weight[kept])
+        if self.approximation is not None:
+            return self._mapped(X, kernel, kept, weight[kept])
         rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else _rows_of(X, kept)
         wide = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
         direct = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] <= DIRECT_INPUTS
         direct = direct and not is_precomputed(self.kernel) and isinstance(kernel, Dot | Radial)
         return Trained(kept, kernel, self._narrow(kernel, rows, wide), wide, direct, weight[kept])
+
+    def _mapped(self, X: Any, kernel: Kernel, kept: NDArray[np.intp], weight: Vector) -> Mapped:
+        """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
+        rows = np.sort(kept)
+        features = adapted(self, kernel)
+        points = X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else _rows_of(X, rows)
+        F = features_of(features, points, self.memory)
+        F = F if np.array_equal(rows, kept) else F[np.searchsorted(rows, kept)]
+        return Mapped(kept, features.kernel_, F, features, rows, worker_count(self.n_jobs), weight)
 
     def _resolved(self, X: Any, weight: Vector) -> Kernel:
         gamma = self.gamma
@@ -184,8 +134,8 @@ class SupportVectorMachine(BaseEstimator):
         lost = np.abs(gram.rows(probes) - exact).max()
         return gram if lost <= NARROW_LOSS * np.abs(exact).max() else wide
 
-    def _solver_options(self, clock: Clock) -> dict[str, Any]:
-        return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking, "clock": clock}
+    def _solver_options(self) -> dict[str, Any]:
+        return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking}
 
     def _progress(self) -> Any:
         return progress(self.verbose, type(self).__name__)
@@ -204,21 +154,40 @@ class SupportVectorMachine(BaseEstimator):
             )
         warn_unless_converged(self.certificate_, self)
 
-    def _keep(self, X: Any, trained: Trained, support: NDArray[np.intp]) -> None:
-        """Keep what predict needs."""
+    def _keep(self, X: Any, trained: Trained | Mapped, used: NDArray[np.intp]) -> None:
+        """Keep which rows are support vectors and, where there is no map to do without them, the rows."""
         self._kernel = trained.kernel
-        self.support_ = support.astype(np.int32)
+        self.support_ = trained.kept[used].astype(np.int32)
         self.shape_fit_ = tuple(np.shape(X))
         if is_precomputed(self.kernel):
             self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
         else:
-            self.support_vectors_ = _rows_of(X, support)
+            self.support_vectors_ = _rows_of(X, trained.kept[used[:0] if isinstance(trained, Mapped) else used])
+
+    def _keep_map(self, trained: Trained | Mapped, used: NDArray[np.intp]) -> None:
+        """Keep a map and the weights of its features, one column per decision value, once dual_coef_ is there."""
+        for name in ("approximation_", "_mapped_rows", "_feature_weights"):
+            self.__dict__.pop(name, None)
+        if isinstance(trained, Mapped):
+            self.approximation_, self._mapped_rows = trained.features, trained.rows
+            self._feature_weights = trained.F[used].T @ self._expansions().T
 
     # ---- predict ----------------------------------------------------------------------------------------------------
 
     def _validated_for_predict(self, X: Any) -> Any:
         check_is_fitted(self)
         return self._validated(X, reset=False)
+
+    def _mapped_values(self, X: Any) -> Vector:
+        """The decision values before the bias, one column each, in the space of the map."""
+        rows = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
+        return np.asarray(self.approximation_.evaluate(rows, self._feature_weights, self.memory), dtype=np.float64)
+
+    def _single(self, X: Any) -> Vector:
+        """The one decision value before the bias, for validated X."""
+        if hasattr(self, "approximation_"):
+            return self._mapped_values(X)[:, 0]
+        return self._expand(X, dense(self.dual_coef_)[0])
 
     def _expand(self, X: Any, coefficients: Vector, part: slice = slice(None)) -> Vector:
         """Σ_s coefficients_s k(x, s) over a part of the support vectors, for validated X."""
@@ -233,7 +202,9 @@ class SupportVectorMachine(BaseEstimator):
 
     @property
     def coef_(self) -> Any:
-        """Weights of the inputs; only for ``kernel="linear"``."""
+        """Weights of the inputs, for ``kernel="linear"``, or of a map's features; one row per decision value."""
+        if hasattr(self, "approximation_"):
+            return self._feature_weights.T
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
         coef = self._linear_weights()
@@ -250,10 +221,14 @@ class SupportVectorMachine(BaseEstimator):
         check_is_fitted(self)
         if is_precomputed(self.kernel):
             raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not show them")
-        found = [
-            Function(self._kernel, self.support_vectors_, row, memory=self.memory, n_jobs=self.n_jobs)
-            for row in self._expansions()
-        ]
+        points, rows = self.support_vectors_, self._expansions()
+        if hasattr(self, "approximation_"):
+            if not has_landmarks(self.approximation_):
+                raise AttributeError(
+                    "function_ needs landmarks, which this approximation has not; coef_ has its weights"
+                )
+            points, rows = self.approximation_.components_, self.approximation_.expansion(self._feature_weights).T
+        found = [Function(self._kernel, points, row, memory=self.memory, n_jobs=self.n_jobs) for row in rows]
         if len(found) == 1:
             return found[0]
         functions = np.empty(len(found), dtype=object)

@@ -20,7 +20,7 @@ from gramian.estimators.base import COMMON
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
-from gramian.estimators.svm.probability import calibrate, couple, sigmoid
+from gramian.estimators.svm.probability import calibrate, couple, sigmoid, stratified_folds
 from gramian.kernels.arrays import is_sparse
 from gramian.progress import Clock
 from gramian.solvers.smo import Task
@@ -111,15 +111,17 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _learn(self, X: Any, pairs: Pairs, starts: list[Vector] | None = None) -> list[Pair]:
         """Solve every pair, then keep what there is to keep."""
         self._check_feasible(pairs)
-        options = self._solver_options(Clock(self.max_time))
-        machines = []
+        options, limit = self._solver_options(), Clock(self.max_time)
+
+        def solve(p: int, first: int, second: int, clock: Clock) -> Pair:
+            start = None if starts is None else starts[p]
+            machine = self._fit_pair(pairs, first, second, start=start, tick=tick, clock=clock, **options)
+            self._check_margin(machine, pairs)
+            return machine
+
         with self._progress() as tick:
-            for p, (first, second) in enumerate(pairs.indices):
-                start = None if starts is None else starts[p]
-                machine = self._fit_pair(pairs, first, second, start=start, tick=tick, **options)
-                self._check_margin(machine, pairs)
-                machines.append(machine)
-            platt = self._calibrated(pairs, options)
+            machines: list[Pair] = pairs.each(solve, limit)
+            platt = self._calibrated(pairs, limit, options)
         self._keep_machines(X, pairs, machines)
         self.probA_, self.probB_ = platt
         self._report([machine.solution for machine in machines])
@@ -131,12 +133,17 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
         """Refuse an answer of norm zero."""
 
-    def _calibrated(self, pairs: Pairs, options: dict[str, Any]) -> tuple[Vector, Vector]:
+    def _calibrated(self, pairs: Pairs, limit: Clock, options: dict[str, Any]) -> tuple[Vector, Vector]:
         if self.probability in (False, "deprecated"):
             return np.empty(0), np.empty(0)
         rng = check_random_state(self.random_state)
-        fits = [calibrate(self._fit_pair, pairs, *pair, rng, options) for pair in pairs.indices]
-        slopes, offsets = np.array(fits).T
+        # Drawn beforehand, so that it does not matter which pair comes first.
+        folds = [stratified_folds(pairs.labels(*pair)[0], rng) for pair in pairs.indices]
+
+        def platt(p: int, first: int, second: int, clock: Clock) -> tuple[float, float]:
+            return calibrate(self._fit_pair, pairs, first, second, folds[p], {**options, "clock": clock})
+
+        slopes, offsets = np.array(pairs.each(platt, limit)).T
         return slopes, offsets
 
     def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
@@ -152,10 +159,11 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             kind[blocks[i]] = np.maximum(kind[blocks[i]], found[:split])
             kind[blocks[j]] = np.maximum(kind[blocks[j]], found[split:])
         used = np.flatnonzero(dual.any(axis=0))
-        self._keep(X, trained, trained.kept[used])
+        self._keep(X, trained, used)
         self._n_support = np.array([np.sum((used >= b.start) & (used < b.stop)) for b in blocks], dtype=np.int32)
         sign = -1.0 if k == 2 else 1.0
         self.dual_coef_ = like(sign * dual[:, used], X)
+        self._keep_map(trained, used)
         self.intercept_ = np.array([sign * machine.bias for machine in machines])
         self.n_iter_ = np.array([m.solution.certificate.iterations for m in machines], dtype=np.int32)
         margins = np.array([machine.margin for machine in machines])
@@ -168,9 +176,11 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     def _pairwise(self, X: Any) -> Vector:
         """The decision values of all pairs for validated X, (m,) for two classes; positive for the first of a pair."""
         k = len(self.classes_)
-        dual = dense(self.dual_coef_)
         if k == 2:
-            return np.asarray(self._expand(X, dual[0]) + self.intercept_[0])
+            return self._single(X) + float(self.intercept_[0])
+        if hasattr(self, "approximation_"):
+            return self._mapped_values(X) + self.intercept_
+        dual = dense(self.dual_coef_)
         parts = self._parts()
         sums = [self._expand(X, dual[:, part].T, part) for part in parts]
         pairs = combinations(range(k), 2)

@@ -62,6 +62,9 @@ class SVC(Classifier):
         Whether votes that tie are decided by the "ovr" decision values.
     random_state : int, RandomState or None, default=None
         Source of the folds for probabilities.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
     max_time : float or None, default=None
         Seconds allowed.
     n_jobs : int or None, default=None
@@ -78,7 +81,7 @@ class SVC(Classifier):
     support_ : array of shape (s,)
         Which training rows are support vectors, class by class.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel.
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
     dual_coef_ : array or CSR of shape (k - 1, s)
         Their coefficients, as scikit-learn lays them out.
     intercept_ : array of shape (k (k - 1) / 2,)
@@ -97,6 +100,10 @@ class SVC(Classifier):
         0 where the certificate says converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (k (k - 1) / 2, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
     probA_, probB_ : array of shape (k (k - 1) / 2,)
         The sigmoids; empty without probabilities.
 
@@ -135,6 +142,7 @@ class SVC(Classifier):
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         random_state: Any = None,
+        approximation: Any = None,
         max_time: float | None = None,
         n_jobs: int | None = None,
         memory: int | str | None = None,
@@ -154,6 +162,7 @@ class SVC(Classifier):
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.random_state = random_state
+        self.approximation = approximation
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.memory = memory
@@ -209,6 +218,9 @@ class NuSVC(Classifier):
         Whether votes that tie are decided by the "ovr" decision values.
     random_state : int, RandomState or None, default=None
         Source of the folds for probabilities.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
     max_time : float or None, default=None
         Seconds allowed.
     n_jobs : int or None, default=None
@@ -225,7 +237,7 @@ class NuSVC(Classifier):
     support_ : array of shape (s,)
         Which training rows are support vectors, class by class.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel.
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
     dual_coef_ : array or CSR of shape (k - 1, s)
         Their coefficients, as scikit-learn lays them out.
     intercept_ : array of shape (k (k - 1) / 2,)
@@ -244,6 +256,10 @@ class NuSVC(Classifier):
         0 where the certificate says converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (k (k - 1) / 2, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
     probA_, probB_ : array of shape (k (k - 1) / 2,)
         The sigmoids; empty without probabilities.
 
@@ -279,6 +295,7 @@ class NuSVC(Classifier):
         decision_function_shape: str = "ovr",
         break_ties: bool = False,
         random_state: Any = None,
+        approximation: Any = None,
         max_time: float | None = None,
         n_jobs: int | None = None,
         memory: int | str | None = None,
@@ -298,6 +315,7 @@ class NuSVC(Classifier):
         self.decision_function_shape = decision_function_shape
         self.break_ties = break_ties
         self.random_state = random_state
+        self.approximation = approximation
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.memory = memory
@@ -336,7 +354,7 @@ class NuSVC(Classifier):
         a, b = (self.classes_.tolist()[c] for c in (machine.first, machine.second))
         raise ValueError(
             f"nu={self.nu:.4g} leaves classes {a!r} and {b!r} no margin with this kernel: their reduced hulls meet; "
-            "lower nu, or use a kernel that tells the classes apart."
+            "raise nu, which makes them smaller, or use a kernel that tells the classes apart."
         )
 
 

@@ -11,7 +11,7 @@ from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 
 from gramian.estimators.restore import restored_on_failure
-from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, dense, kinds, like
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, kinds, like
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import solve
@@ -46,6 +46,9 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
         Pair steps allowed; -1 for no limit.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
     max_time : float or None, default=None
         Seconds allowed.
     n_jobs : int or None, default=None
@@ -58,7 +61,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
     support_ : array of shape (s,)
         Which training rows are support vectors.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel.
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
     dual_coef_ : array or CSR of shape (1, s)
         Their coefficients.
     intercept_ : array of shape (1,)
@@ -75,6 +78,10 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         0 where the certificate says converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (1, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
 
     Examples
     --------
@@ -101,6 +108,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         cache_size: float = 200,
         verbose: bool | int = False,
         max_iter: int = -1,
+        approximation: Any = None,
         max_time: float | None = None,
         n_jobs: int | None = None,
         memory: int | str | None = None,
@@ -115,6 +123,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         self.cache_size = cache_size
         self.verbose = verbose
         self.max_iter = max_iter
+        self.approximation = approximation
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.memory = memory
@@ -141,14 +150,15 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
             X = self._validated(X)
             trained = self._prepare(X, sample_weight)
             task = svm_tasks.novelty(trained.weight, self.nu)
-            rows = trained.kernel_rows(trained.caches([slice(0, len(trained.kept))], self.cache_size * MEGABYTE))
+            rows = trained.all_rows(self.cache_size * MEGABYTE)
             with self._progress() as tick:
-                solution = solve(task, rows, tick=tick, **self._solver_options(Clock(self.max_time)))
+                solution = solve(task, rows, tick=tick, clock=Clock(self.max_time), **self._solver_options())
             (used,) = np.nonzero(solution.beta)
-            self._keep(X, trained, trained.kept[used])
+            self._keep(X, trained, used)
             self.dual_coef_ = like(solution.beta[used][None, :], X)
             self.intercept_ = np.array([solution.bias])
             self.offset_ = -solution.bias
+            self._keep_map(trained, used)
             self._n_support = np.array([used.size], dtype=np.int32)
             self.n_iter_ = solution.certificate.iterations
             found = np.zeros(self.shape_fit_[0], dtype=np.intp)
@@ -174,7 +184,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         return self._output(self._scores(X), X)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
-        scores = self._expand(X, dense(self.dual_coef_)[0])
+        scores = self._single(X)
         # Rows on the edge: whether rounding puts them inside must not depend on which other rows came along.
         return np.where(np.abs(scores - self.offset_) <= EDGE * abs(self.offset_), self.offset_, scores)
 

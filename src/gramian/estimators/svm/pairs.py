@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
@@ -10,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.estimators.svm.base import Trained
-from gramian.solvers.rowcache import KernelRows
-from gramian.solvers.smo import Solution, Task, solve
+from gramian.estimators.svm.trained import Mapped, Trained
+from gramian.gram.tiles import run
+from gramian.progress import Clock
+from gramian.solvers.smo import Rows, Solution, Task, solve
 
-__all__ = ["Pair", "Pairs", "fit_pair"]
+__all__ = ["Pair", "Pairs", "fit_pair", "rounds"]
 
 Vector = NDArray[np.float64]
 TaskMaker = Callable[[Vector, Vector, "Vector | None"], Task]
@@ -74,11 +76,11 @@ class Pairs:
     """The pairs of classes of one training set, and the kernel rows that they share.
 
     Row caches are kept by class: a row's kernel with its own class serves every pair of that class, and the rest of
-    it is wanted by one pair only.
+    it is wanted by one pair only. Pairs without a class in common share nothing, and are solved side by side.
 
     Parameters
     ----------
-    trained : Trained
+    trained : Trained or Mapped
         Rows ordered by class.
     sizes : sequence of int
         Rows of each class.
@@ -88,17 +90,42 @@ class Pairs:
         Sample weight times class weight.
     """
 
-    def __init__(self, trained: Trained, sizes: Any, budget: float, weight: Vector) -> None:
-        self.trained = trained
+    def __init__(self, trained: Trained | Mapped, sizes: Any, budget: float, weight: Vector) -> None:
+        # With fewer than four classes any two pairs share one: threads make kernel rows instead.
+        self.workers = trained.workers if len(sizes) > 3 else 1
+        self.trained = trained.on(1) if self.workers > 1 else trained
         self.weight = weight
         edges = np.cumsum([0, *sizes])
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
         whole = [slice(0, int(edges[-1]))]
         # Two classes need no sharing, and one cache of all columns can shrink.
-        self.caches = trained.caches(whole if len(sizes) == 2 else self.blocks, budget)
+        self.caches: list[Any] = self.trained.caches(whole if len(sizes) == 2 else self.blocks, budget)
         self.indices = list(combinations(range(len(sizes)), 2))
 
-    def rows(self, first: int, second: int) -> KernelRows:
+    def each(self, task: Callable[..., Any], clock: Clock) -> list[Any]:
+        """Do something for every pair, in an order that does not depend on the number of threads.
+
+        Parameters
+        ----------
+        task : callable
+            Of the position of a pair, its two classes and ``clock=``.
+        clock : Clock
+            The time allowed; what the tasks get also expires on Ctrl-C.
+
+        Returns
+        -------
+        list
+            Results, in the order of ``indices``.
+        """
+        stop = threading.Event()
+        clock = replace(clock, stop=stop)
+        found: dict[tuple[int, int], Any] = {}
+        for part in rounds(len(self.blocks)):
+            results = run(lambda p: task(self.indices.index(p), *p, clock=clock), part, self.workers, stop)
+            found.update(zip(part, results, strict=True))
+        return [found[pair] for pair in self.indices]
+
+    def rows(self, first: int, second: int) -> Rows:
         """Return the kernel rows of one pair.
 
         Parameters
@@ -108,7 +135,7 @@ class Pairs:
 
         Returns
         -------
-        KernelRows
+        KernelRows or FeatureRows
             Objects of the first class, then of the second.
         """
         caches = self.caches if len(self.caches) == 1 else [self.caches[first], self.caches[second]]
@@ -133,6 +160,34 @@ class Pairs:
         a, b = self.blocks[first], self.blocks[second]
         y = np.concatenate([np.ones(a.stop - a.start), -np.ones(b.stop - b.start)])
         return y, np.concatenate([weight[a], weight[b]])
+
+
+def rounds(k: int) -> list[list[tuple[int, int]]]:
+    """Return all pairs of k classes by rounds in which no class comes twice: the circle method of tournaments.
+
+    Parameters
+    ----------
+    k : int
+        How many classes.
+
+    Returns
+    -------
+    list of list of tuple
+        Rounds of pairs ``(i, j)``, i < j.
+
+    Examples
+    --------
+    >>> from gramian.estimators.svm.pairs import rounds
+    >>> rounds(4)
+    [[(0, 3), (1, 2)], [(0, 2), (1, 3)], [(0, 1), (2, 3)]]
+    """
+    seats = [*range(k), *[-1] * (k % 2)]  # of an odd number, one rests
+    found = []
+    for _ in range(len(seats) - 1):
+        facing = zip(seats[: len(seats) // 2], reversed(seats[len(seats) // 2 :]), strict=True)
+        found.append(sorted((min(p), max(p)) for p in facing if -1 not in p))
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return found
 
 
 def fit_pair(

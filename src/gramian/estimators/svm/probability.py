@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from gramian.estimators.svm.pairs import Pair, Pairs
 
-__all__ = ["calibrate", "couple", "fit_sigmoid", "sigmoid"]
+__all__ = ["calibrate", "couple", "fit_sigmoid", "sigmoid", "stratified_folds"]
 
 Vector = NDArray[np.float64]
 FOLDS = 5
@@ -30,13 +30,13 @@ def calibrate(
     pairs: Pairs,
     first: int,
     second: int,
-    rng: np.random.RandomState,
+    folds: NDArray[np.intp],
     options: dict[str, Any],
 ) -> tuple[float, float]:
     """Fit the sigmoid of one pair to decision values of rows that the machine has not seen.
 
-    The folds are stratified and drawn from ``rng``. All of them use the pair's kernel rows, and the decision values
-    of the rows left out fall out of the solver, which keeps Kβ for every row.
+    All folds use the pair's kernel rows, and the decision values of the rows left out fall out of the solver, which
+    keeps Kβ for every row.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ def calibrate(
         The training set.
     first, second : int
         Positions of the classes.
-    rng : numpy.random.RandomState
-        Source of the folds.
+    folds : array of int
+        The fold of each row, by ``stratified_folds``.
     options : dict
         For ``smo.solve``.
 
@@ -57,19 +57,37 @@ def calibrate(
         A and B of ``1 / (1 + exp(A f + B))``, the probability of the first class.
     """
     y, weight = pairs.labels(first, second)
-    fold = np.empty(y.size, dtype=np.intp)
-    for label in (1, -1):
-        (members,) = np.nonzero(y == label)
-        fold[rng.permutation(members)] = np.arange(members.size) % FOLDS
     values = np.zeros(y.size)
     for k in range(FOLDS):
-        (train,), (left_out,) = np.nonzero(fold != k), np.nonzero(fold == k)
+        (train,), (left_out,) = np.nonzero(folds != k), np.nonzero(folds == k)
         if np.unique(y[train]).size < 2:
             values[left_out] = y[train][0] if train.size else 0.0
         elif left_out.size:
             machine = fit(pairs, first, second, members=train, **options)
             values[left_out] = machine.values[left_out] if machine.separates else 0.0
     return fit_sigmoid(values, y, weight)
+
+
+def stratified_folds(y: Vector, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Draw the folds of one pair, each with its share of either class.
+
+    Parameters
+    ----------
+    y : array of shape (n,)
+        1 and -1.
+    rng : numpy.random.RandomState
+        Source of the draw.
+
+    Returns
+    -------
+    array of int, shape (n,)
+        The fold of each row.
+    """
+    folds = np.empty(y.size, dtype=np.intp)
+    for label in (1, -1):
+        (members,) = np.nonzero(y == label)
+        folds[rng.permutation(members)] = np.arange(members.size) % FOLDS
+    return folds
 
 
 def fit_sigmoid(values: Vector, y: Vector, weight: Vector) -> tuple[float, float]:

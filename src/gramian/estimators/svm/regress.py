@@ -13,7 +13,7 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_consistent_length
 
 from gramian.estimators.restore import restored_on_failure
-from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds, like
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import Solution, Task, solve
@@ -48,11 +48,10 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
             y = column_or_1d(y, warn=True).astype(np.float64)
             check_consistent_length(X, y)
             trained = self._prepare(X, sample_weight)
-            n = len(trained.kept)
             task = self._task(y[trained.kept], trained.weight)
-            rows = trained.kernel_rows(trained.caches([slice(0, n)], self.cache_size * MEGABYTE))
+            rows = trained.all_rows(self.cache_size * MEGABYTE)
             with self._progress() as tick:
-                solution = solve(task, rows, tick=tick, **self._solver_options(Clock(self.max_time)))
+                solution = solve(task, rows, tick=tick, clock=Clock(self.max_time), **self._solver_options())
             self._learned(X, trained, task, solution)
         return self
 
@@ -60,9 +59,10 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         n = len(trained.kept)
         beta = np.bincount(task.objects, weights=solution.beta, minlength=n)
         (used,) = np.nonzero(beta)
-        self._keep(X, trained, trained.kept[used])
+        self._keep(X, trained, used)
         self.dual_coef_ = like(beta[used][None, :], X)
         self.intercept_ = np.array([solution.bias])
+        self._keep_map(trained, used)
         self._n_support = np.array([used.size], dtype=np.int32)
         self.n_iter_ = solution.certificate.iterations
         found = np.zeros(self.shape_fit_[0], dtype=np.intp)
@@ -84,7 +84,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
             float32 where X is.
         """
         X = self._validated_for_predict(X)
-        return self._output(self._expand(X, dense(self.dual_coef_)[0]) + self.intercept_[0], X)
+        return self._output(self._single(X) + self.intercept_[0], X)
 
 
 class SVR(_Regressor):
@@ -117,6 +117,9 @@ class SVR(_Regressor):
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
         Pair steps allowed; -1 for no limit.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
     max_time : float or None, default=None
         Seconds allowed.
     n_jobs : int or None, default=None
@@ -129,7 +132,7 @@ class SVR(_Regressor):
     support_ : array of shape (s,)
         Which training rows are support vectors.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel.
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
     dual_coef_ : array or CSR of shape (1, s)
         Their coefficients.
     intercept_ : array of shape (1,)
@@ -144,6 +147,10 @@ class SVR(_Regressor):
         0 where the certificate says converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (1, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
 
     Examples
     --------
@@ -175,6 +182,7 @@ class SVR(_Regressor):
         cache_size: float = 200,
         verbose: bool | int = False,
         max_iter: int = -1,
+        approximation: Any = None,
         max_time: float | None = None,
         n_jobs: int | None = None,
         memory: int | str | None = None,
@@ -190,6 +198,7 @@ class SVR(_Regressor):
         self.cache_size = cache_size
         self.verbose = verbose
         self.max_iter = max_iter
+        self.approximation = approximation
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.memory = memory
@@ -225,6 +234,9 @@ class NuSVR(_Regressor):
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
         Pair steps allowed; -1 for no limit.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
     max_time : float or None, default=None
         Seconds allowed.
     n_jobs : int or None, default=None
@@ -237,7 +249,7 @@ class NuSVR(_Regressor):
     support_ : array of shape (s,)
         Which training rows are support vectors.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel.
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
     dual_coef_ : array or CSR of shape (1, s)
         Their coefficients.
     intercept_ : array of shape (1,)
@@ -254,6 +266,10 @@ class NuSVR(_Regressor):
         0 where the certificate says converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (1, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
 
     Examples
     --------
@@ -285,6 +301,7 @@ class NuSVR(_Regressor):
         cache_size: float = 200,
         verbose: bool | int = False,
         max_iter: int = -1,
+        approximation: Any = None,
         max_time: float | None = None,
         n_jobs: int | None = None,
         memory: int | str | None = None,
@@ -300,6 +317,7 @@ class NuSVR(_Regressor):
         self.cache_size = cache_size
         self.verbose = verbose
         self.max_iter = max_iter
+        self.approximation = approximation
         self.max_time = max_time
         self.n_jobs = n_jobs
         self.memory = memory
