@@ -124,7 +124,7 @@ def test_columns_are_chosen_by_name_and_only_these_are_read(data, tmp_path):
     part = next(iter(blocks))
     np.testing.assert_array_equal(part.X[:, 0], X[: len(part.X), 2])
     assert part.y.shape == (len(part.X), 2)
-    with pytest.raises(ValueError, match="also target"):
+    with pytest.raises(ValueError, match="both inputs and target"):
         len(Blocks(tmp_path, target="y", columns=["y"]).items)
 
 

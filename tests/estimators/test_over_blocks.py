@@ -5,14 +5,21 @@ import pytest
 
 import gramian.features.over_blocks as maps_over_blocks
 from gramian import (
+    SVC,
+    SVR,
     FourierFeatures,
     GaussianMixture,
+    GaussianProcessClassifier,
     GaussianProcessRegressor,
+    KernelInterpolator,
     KernelMachineClassifier,
     KernelMachineRegressor,
     KernelPCA,
     KernelRidge,
+    NuSVC,
+    NuSVR,
     Nystroem,
+    OneClassSVM,
     PegasosClassifier,
     PolynomialMap,
     RBFSampler,
@@ -326,6 +333,31 @@ def test_exact_machines_name_the_map_to_add(data):
     ):
         with pytest.raises(ValueError, match=r"approximation=Nystroem\(n_components=1000\)"):
             model.fit(Blocks(X, y))
+
+
+@pytest.mark.parametrize(
+    ("model", "instead"),
+    [
+        (SVC(), r"KernelMachineClassifier\('hinge'.*approximation=Nystroem"),
+        (NuSVC(), "KernelMachineClassifier"),
+        (SVR(), r"KernelMachineRegressor\('epsilon_insensitive'.*Nystroem"),
+        (NuSVR(), "KernelMachineRegressor"),
+        (OneClassSVM(), "GaussianMixture"),
+        (GaussianProcessClassifier(), r"KernelMachineClassifier\('logistic', approximation=Nystroem"),
+        (KernelInterpolator(), r"KernelRidge\(1e-6, approximation=Nystroem"),
+    ],
+)
+def test_machines_that_are_exact_by_nature_name_what_to_use(data, model, instead):
+    X, y, _ = data
+    for rows in (Blocks(X, y), "folder/*.parquet"):
+        with pytest.raises(ValueError, match=f"needs all rows in memory at once; over blocks use {instead}"):
+            model.fit(rows)
+
+
+def test_a_machine_fitted_in_memory_predicts_over_blocks(data):
+    X = data[0]
+    model = SVC().fit(X[:100], labels(X[:100], 2))
+    np.testing.assert_array_equal(model.predict(X), np.asarray(model.predict(Blocks(X, rows=200))))
 
 
 @pytest.mark.parametrize(

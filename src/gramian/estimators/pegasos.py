@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.certificates import Certificate
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of
 from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, wide
 from gramian.estimators.machine import together
@@ -200,9 +200,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         return self
 
     def _feature_gram(self, features: Any, X: Any) -> FeatureGram:
-        F = features.fit_transform(wide(X))
-        F = F.astype(np.float64, copy=False) if isinstance(F, np.ndarray) else F.toarray()
-        return FeatureGram(F, memory_budget(self.memory))
+        return FeatureGram(features_of(features, X, self.memory), memory_budget(self.memory))
 
     def _keep_features(self, features: Any, gram: Any, counts: list[Counts]) -> None:
         for name in OPTIONAL:
@@ -346,8 +344,6 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
-        if hasattr(self, "coef_"):
-            return np.asarray(self.approximation_.transform(X) @ self.coef_).astype(X.dtype, copy=False)
         return self._evaluate(X)
 
     @by_blocks

@@ -17,7 +17,10 @@ from gramian.features.over_blocks import draw, fit_map
 from gramian.kernels import Kernel
 from gramian.solvers.block_features import Lift
 
-__all__ = ["lifted", "opened", "refuse", "refuse_blocks", "sampled"]
+__all__ = ["NYSTROEM", "lifted", "opened", "refuse", "refuse_blocks", "sampled", "seed_of"]
+
+NYSTROEM = "approximation=Nystroem(n_components=1000)"
+"""What to add where nothing better is known."""
 
 
 @contextmanager
@@ -130,7 +133,7 @@ def refuse(model: Any) -> NoReturn:
     """
     raise ValueError(
         f"{type(model).__name__} without a map needs all rows in memory at once; over blocks give "
-        "approximation=Nystroem(n_components=1000), or FourierFeatures(n_components=1000)."
+        f"{NYSTROEM}, or FourierFeatures(n_components=1000)."
     )
 
 
