@@ -260,7 +260,7 @@ def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[
             yield client
         return
     with (
-        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=None) as local,
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as local,
         Client(local, set_as_default=False) as client,
     ):
         yield client
