@@ -59,8 +59,8 @@ def tasks() -> None:
             start, before = time.perf_counter(), time.process_time()
             passes.sum(added, None)
         wall, used = time.perf_counter() - start, time.process_time() - before
-        print(f"{TASKS:,} blocks summed in a tree, {2 * TASKS - 1:,} tasks: {wall:.1f} s,", end=" ")
-        print(f"{1e3 * wall / (2 * TASKS):.2f} ms a task, {used:.1f} s of CPU in client and scheduler")
+        print(f"{TASKS:,} blocks summed in a tree: {wall:.1f} s, {1e3 * wall / TASKS:.2f} ms a block;", end=" ")
+        print(f"{1e3 * used / TASKS:.2f} ms of CPU a block in client and scheduler")
 
 
 if __name__ == "__main__":

@@ -15,12 +15,14 @@ from typing import Any, NoReturn
 
 from gramian.data.executor import Done, Executor, Item, Task, Threads, work
 from gramian.data.parts import Need
-from gramian.data.sums import Sums, plus
+from gramian.data.sums import Sums, Tree
 
 __all__ = ["Cluster", "active_client", "connect", "executor_for"]
 
 FIRST = 100
 """Priority of additions over blocks: what can be added up is, before more is computed."""
+FAN = 8
+"""Sums that one task adds up; a power of two, which leaves the binary tree as it is."""
 INSTALL = 'a Dask cluster needs dask[distributed]; pip install "gramian[cluster]".'
 
 
@@ -134,14 +136,15 @@ class Cluster:
         return leaves
 
     def _tree(self, nodes: list[Any]) -> Any:
-        """Neighbours are added, then the sums of neighbours: the tree of ``sums.Tree``."""
+        """The tree of ``sums.Tree``, so many neighbours to a task."""
         tag, count = _key("sum"), 0
         while len(nodes) > 1:
             above = []
-            for i in range(0, len(nodes) - 1, 2):
-                above.append(self.client.submit(plus, nodes[i], nodes[i + 1], key=f"{tag}-{count}", priority=FIRST))
+            for start in range(0, len(nodes), FAN):
+                key, part = f"{tag}-{count}", nodes[start : start + FAN]
+                above.append(self.client.submit(_added, *part, key=key, priority=FIRST))
                 count += 1
-            nodes = above + (nodes[-1:] if len(nodes) % 2 else [])
+            nodes = above
         return nodes[0]
 
     def cancel(self) -> None:
@@ -176,6 +179,14 @@ class Cluster:
 
 def _key(word: str) -> str:
     return f"gramian-{word}-{uuid.uuid4().hex[:12]}"
+
+
+def _added(*values: Sums | None) -> Sums | None:
+    """Neighbours first, then sums of neighbours: as if each addition were a task of its own."""
+    tree = Tree()
+    for value in values:
+        tree.push(value)
+    return tree.root()
 
 
 def _same(value: Any) -> Any:
