@@ -6,6 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gramian.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
     from gramian.estimators.gp import GaussianProcessRegressor
     from gramian.estimators.gpc import GaussianProcessClassifier
     from gramian.estimators.interpolator import KernelInterpolator
@@ -20,12 +21,16 @@ if TYPE_CHECKING:
     from gramian.features.fourier import FourierFeatures, RBFSampler
     from gramian.features.nystrom import Nystroem
     from gramian.features.polynomial import PolynomialMap
+    from gramian.files import load, save
+    from gramian.reports import report
 
 __version__ = "0.1.0"
 
 __all__ = [
     "SVC",
     "SVR",
+    "AutoKernelClassifier",
+    "AutoKernelRegressor",
     "FourierFeatures",
     "GaussianMixture",
     "GaussianProcessClassifier",
@@ -42,11 +47,15 @@ __all__ = [
     "PegasosClassifier",
     "PolynomialMap",
     "RBFSampler",
+    "load",
+    "report",
+    "save",
     "select_components",
     "svm_path",
 ]
 
 _PLACES = {
+    "estimators.auto": ["AutoKernelClassifier", "AutoKernelRegressor"],
     "estimators.gp": ["GaussianProcessRegressor"],
     "estimators.gpc": ["GaussianProcessClassifier"],
     "estimators.interpolator": ["KernelInterpolator"],
@@ -61,6 +70,8 @@ _PLACES = {
     "features.fourier": ["FourierFeatures", "RBFSampler"],
     "features.nystrom": ["Nystroem"],
     "features.polynomial": ["PolynomialMap"],
+    "files": ["load", "save"],
+    "reports": ["report"],
 }
 """Where the public names live; each is imported when it is first asked for, so that none costs those who do not."""
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
-from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.base import holds_objects, warn_unless_converged
 from gramian.estimators.expansion import DTYPES
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.over_blocks.machine import fit_classifier
@@ -72,8 +72,9 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
         ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
     solver : {"auto", "newton", "proximal", "ccp"}, default="auto"
-        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks, ``"ccp"`` for differences of
-        convex ones. ``"auto"`` decides by what the loss offers; see ``solver_``.
+        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks (after pair steps on the dual, where
+        that is a quadratic program on a box), ``"ccp"`` for differences of convex ones. ``"auto"`` decides by what
+        the loss offers; see ``solver_``.
     lams : array-like of shape (g,) or None, default=None
         The grid of ``lam="cv"``; by default 13 values over six decades.
     cv : int, splitter or iterable, default=None
@@ -121,7 +122,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         The duality gap; of several functions, the worst. Without a conjugate, or where the loss is not convex, of kind
         "stationary".
     n_iter_ : int
-        Newton steps.
+        Newton steps; pair steps where they alone solved the dual of a loss with kinks.
     solver_ : Choice
         Which solver was used, and why.
     kernel_ : Kernel
@@ -245,7 +246,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         return self
 
     def _validated_labels(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        if self._holds_objects(X):
+        if holds_objects(self.kernel, X):
             X, y = objects(X, kernel=type(self.kernel).__name__), column_or_1d(y, warn=True)
             self.n_features_in_ = 1
         else:

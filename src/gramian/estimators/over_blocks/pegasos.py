@@ -18,7 +18,7 @@ from gramian.solvers.choice import Choice
 __all__ = ["fit_pegasos"]
 
 
-def fit_pegasos(model: Any, X: Any, y: Any) -> Any:
+def fit_pegasos(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     """Minimise ``mean hinge + (lam/2) ‖f‖²`` over blocks.
 
     Parameters
@@ -27,8 +27,8 @@ def fit_pegasos(model: Any, X: Any, y: Any) -> Any:
         Whose fit it is.
     X : Blocks, path or Dask collection
         Rows.
-    y : object
-        Labels, as ``Blocks`` takes them.
+    y, sample_weight : object
+        Labels and weights, as ``Blocks`` takes them.
 
     Returns
     -------
@@ -36,9 +36,7 @@ def fit_pegasos(model: Any, X: Any, y: Any) -> Any:
         The fitted estimator.
     """
     clock = Clock(model.max_time)
-    with restored_on_failure(model), opened(model, X, y) as passes:
-        if passes.blocks.weight is not None:
-            raise ValueError("PegasosClassifier takes no weights; leave weight= out of Blocks.")
+    with restored_on_failure(model), opened(model, X, y, sample_weight) as passes:
         sample = sampled(model, passes)
         classes, _ = labels_of(passes, type(model).__name__)
         losses = (Hinge(),) * (1 if classes.size == 2 else classes.size)

@@ -1,0 +1,204 @@
+"""AutoKernelClassifier: from a table and a class to predict to a tuned, calibrated kernel machine."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_softmax, softmax
+from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_y, check_is_fitted
+
+from gramian.estimators.auto.base import AutoKernel
+from gramian.estimators.auto.calibration import fit_temperature
+from gramian.estimators.auto.regressor import _plain
+from gramian.estimators.auto.task import Classes
+
+__all__ = ["AutoKernelClassifier"]
+
+Array = NDArray[np.float64]
+
+
+class AutoKernelClassifier(ClassifierMixin, AutoKernel):
+    """Classification by the kernel machine that a search finds best, with calibrated probabilities.
+
+    Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked) and
+    brought to one scale in two ways. Gaussian processes on one-hot codes with several kernels, one lengthscale for all
+    columns or one each, kernel ridge, support vectors and kernel logistic regression are judged by cross-validation: on
+    few rows first, the better part on more. The winner is fitted to all rows: exactly where ``time_limit`` and
+    ``memory`` allow, else by conjugate gradients, else through landmarks (``refit_`` says which, and why).
+    Probabilities are the softmax of its outputs, at the temperature that suits rows it had not seen.
+
+    Parameters
+    ----------
+    time_limit : float or None, default=60.0
+        Seconds for the whole fit; ``None`` tries everything. Too short for one trial is a ``TimeoutError``.
+    memory : int, str or None, default=None
+        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
+    cv : int, default=5
+        Folds. With more than 2,000 rows, one part is held out instead and cut into so many for the spread.
+    machines : "auto" or list of {"gp", "ridge", "svm", "machine"}, default="auto"
+        What may be tried.
+    kernel : Kernel, str or None, default=None
+        The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
+    scoring : {"error", "log_loss"} or None, default=None
+        What to judge by; ``None`` for the error rate, equal ones told apart by log-loss.
+    random_state : int, RandomState or None, default=None
+        Seed: with the same, and time for the same trials, the winner is the same.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+    verbose : int, default=0
+        Whether to show progress.
+
+    Attributes
+    ----------
+    classes_ : array of shape (c,)
+        The labels.
+    leaderboard_ : Leaderboard
+        Every trial, baselines (the majority, a linear model) included; prints as a table.
+    best_trial_ : Trial
+        The winner's.
+    best_ : estimator
+        The winner, fitted to all rows as ``columns_`` and ``scaling_`` make them, its targets being codes.
+    refit_ : str
+        How it was fitted to all rows, and why so.
+    baseline_ : float
+        The score of the better baseline, to compare ``best_trial_.score`` with.
+    columns_ : Encoding
+        How every column was read; prints as a list.
+    scaling_ : Standard or Normal
+        How numbers were scaled.
+    temperature_ : float
+        One over what outputs are multiplied by before the softmax.
+    machine_ : str
+        What ``best_`` is: ``"ridge"`` (least squares on codes), ``"svm"`` or ``"machine"``.
+    certificate_ : Certificate
+        Of the last fit.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian import AutoKernelClassifier
+    >>> X = np.random.default_rng(0).standard_normal((80, 2))
+    >>> y = np.where((X**2).sum(axis=1) > 1.5, "far", "near")
+    >>> model = AutoKernelClassifier(machines=["gp"], random_state=0).fit(X, y)
+    >>> model.predict([[0.0, 0.0], [3.0, 0.0]])
+    array(['near', 'far'], dtype='<U4')
+    >>> model.best_trial_.score < model.baseline_
+    True
+    """
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any) -> Self:
+        """Search, and fit the winner to all rows.
+
+        Parameters
+        ----------
+        X : data frame of pandas or polars, table of pyarrow, array or nested list, of shape (n, d)
+            The table.
+        y : array-like of shape (n,)
+            Labels.
+
+        Returns
+        -------
+        AutoKernelClassifier
+            The fitted estimator.
+        """
+        return self._fit(X, y)
+
+    def _task(self, y: Any) -> Classes:
+        metric = self._metric(("error", "log_loss"))
+        y = _check_y(column_or_1d(_plain(y), warn=True), estimator=self)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if self.classes_.size < 2:
+            raise ValueError(f"y holds 1 class only, {self.classes_[0]}; a classifier needs two or more.")
+        return Classes(codes, int(self.classes_.size), metric)
+
+    def _calibrate(self, task: Classes, held: Array, rows: NDArray[np.intp]) -> None:
+        self._centre, self._scale = task.centre, task.scale
+        self.temperature_ = 1.0 / fit_temperature(held, task.codes[rows])
+
+    def decision_function(self, X: Any) -> Array:
+        """Return what the machine says before it is made a probability.
+
+        Parameters
+        ----------
+        X : table of shape (m, d)
+            New rows.
+
+        Returns
+        -------
+        array of shape (m,) or (m, c)
+            Of two classes, positive for the second; else one column for each class, the largest winning.
+        """
+        scores = self._scores(X)
+        return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : table of shape (m, d)
+            New rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Labels; those of the largest probability.
+        """
+        winners = np.argmax(self._scores(X), axis=1)
+        return np.asarray(self.classes_[winners])
+
+    def predict_proba(self, X: Any) -> Array:
+        """Predict calibrated probabilities.
+
+        Parameters
+        ----------
+        X : table of shape (m, d)
+            New rows.
+
+        Returns
+        -------
+        array of shape (m, c)
+            In the order of ``classes_``.
+        """
+        scores = self._scores(X)
+        return np.asarray(softmax(scores / self.temperature_, axis=1))
+
+    def predict_log_proba(self, X: Any) -> Array:
+        """Predict the logarithms of the probabilities.
+
+        Parameters
+        ----------
+        X : table of shape (m, d)
+            New rows.
+
+        Returns
+        -------
+        array of shape (m, c)
+            In the order of ``classes_``.
+        """
+        scores = self._scores(X)
+        return np.asarray(log_softmax(scores / self.temperature_, axis=1))
+
+    def _scores(self, X: Any) -> Array:
+        check_is_fitted(self)
+        task = _Codes(int(self.classes_.size), self._centre, self._scale)
+        return self._outputs(X, task)
+
+
+class _Codes(Classes):
+    """A task without its rows: what the outputs of a fitted machine mean."""
+
+    def __init__(self, count: int, centre: Array, scale: float) -> None:
+        super().__init__(np.zeros(0, dtype=np.intp), count, "error")
+        self.__dict__.update(centre=centre, scale=scale)

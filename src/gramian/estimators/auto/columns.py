@@ -1,0 +1,394 @@
+"""How columns of each kind become numbers: small frozen values that hold what was learned from the table.
+
+- A number is itself; a missing one is the median, with a column beside that says where values were missing.
+- A boolean is 0 or 1, a date its days since 1970; both are numbers from there on.
+- A category has one column for each level that is seen often enough, one for all others, new ones included, and one for
+  the missing.
+- Free text has the counts of its words, scaled to length one: their inner product is the normalised ``WordCount``.
+- A column with one value only, or a code that hardly ever repeats, is left out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.estimators.auto.tables import Column
+from gramian.kernels import WordCount
+
+__all__ = ["Category", "Dropped", "Encoding", "NumberColumn", "Text", "encode"]
+
+Array = NDArray[np.float64]
+
+LEVELS = 40
+"""Levels of a category that get a column of their own, at most."""
+LEVEL_SHARE = 0.002
+"""The share of the rows that a level must have for that, beside being seen twice."""
+WORDS = 300
+"""Words of a text that are counted, at most: the most frequent by documents."""
+TEXT_WORDS = 3.0
+"""Words to a value, on average, from which a column is text."""
+TEXT_VARIETY = 0.2
+"""Different values to a row from which it can be."""
+ONE_HOT = math.sqrt(0.5)
+"""Two different levels are then at distance one."""
+PROBE = 2000
+"""Values that are looked at to tell texts from numbers and dates written out."""
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A number, a boolean or a date.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    kind : str
+        ``"number"``, ``"boolean"`` or ``"date"``.
+    fill : float
+        The median, which stands in for a missing value.
+    gaps : bool
+        Whether values were missing: a second column then tells where.
+    written : bool, default=False
+        Whether the values are texts to be read as numbers or dates.
+    """
+
+    name: str
+    kind: str
+    fill: float
+    gaps: bool
+    written: bool = False
+
+    @property
+    def width(self) -> int:
+        """Columns that it makes."""
+        return 2 if self.gaps else 1
+
+    def transform(self, column: Column) -> Array:
+        """Return the numbers of some rows.
+
+        Parameters
+        ----------
+        column : Column
+            With the same name.
+
+        Returns
+        -------
+        array of shape (n, width)
+            The value, and where there were gaps, one where it is missing.
+        """
+        values = self._numbers(column)
+        missing = np.isnan(values)
+        filled = np.where(missing, self.fill, values)
+        return np.column_stack([filled, missing]) if self.gaps else filled[:, None]
+
+    def _numbers(self, column: Column) -> Array:
+        if column.values.dtype != object:
+            return np.asarray(column.values)
+        read = _as_dates if self.kind == "date" else _as_numbers
+        values = read(column.values)
+        if values is None:
+            odd = next(v for v in column.values if v is not None and read(np.array([v], dtype=object)) is None)
+            raise ValueError(f"{self.name} was read as a {self.kind}, and now holds {odd!r}; mark it as missing.")
+        return values
+
+    def __str__(self) -> str:
+        rule = f", a missing value is the median {self.fill:.6g} and marked" if self.gaps else ""
+        return f"{self.kind}{rule}"
+
+
+@dataclass(frozen=True)
+class Category:
+    """One of a few levels.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    levels : tuple of str
+        Those with a column of their own; all others share one, and the missing have one.
+    """
+
+    name: str
+    levels: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Columns that it makes."""
+        return len(self.levels) + 2
+
+    def transform(self, column: Column) -> Array:
+        """Return the numbers of some rows.
+
+        Parameters
+        ----------
+        column : Column
+            With the same name.
+
+        Returns
+        -------
+        array of shape (n, width)
+            One column for each level, one for others, one for missing values.
+        """
+        places = {level: place for place, level in enumerate(self.levels)}
+        others, missing = len(self.levels), len(self.levels) + 1
+        at = [missing if v is None else places.get(v, others) for v in _texts(column)]
+        out = np.zeros((len(at), self.width))
+        out[np.arange(len(at)), at] = ONE_HOT
+        return out
+
+    def __str__(self) -> str:
+        shown = ", ".join(self.levels[:4]) + (", …" if len(self.levels) > 4 else "")
+        return f"category with {len(self.levels)} levels ({shown}), one for all others and one for missing values"
+
+
+@dataclass(frozen=True)
+class Text:
+    """Free text.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    words : tuple of str
+        Those that are counted.
+    """
+
+    name: str
+    words: tuple[str, ...]
+
+    @property
+    def width(self) -> int:
+        """Columns that it makes."""
+        return len(self.words)
+
+    def transform(self, column: Column) -> Array:
+        """Return the numbers of some rows.
+
+        Parameters
+        ----------
+        column : Column
+            With the same name.
+
+        Returns
+        -------
+        array of shape (n, width)
+            Word counts, each row of length one; zero where the text is missing or holds none of the words.
+        """
+        places = {word: place for place, word in enumerate(self.words)}
+        kernel = WordCount()
+        out = np.zeros((column.values.shape[0], self.width))
+        for row, text in enumerate(_texts(column)):
+            for word in kernel.pieces(text or ""):
+                if word in places:
+                    out[row, places[word]] += 1.0
+        length = np.linalg.norm(out, axis=1, keepdims=True)
+        return np.asarray(out / np.where(length > 0, length, 1.0))
+
+    def __str__(self) -> str:
+        return f"text, counts of {len(self.words)} words; a missing text has none"
+
+
+@dataclass(frozen=True)
+class Dropped:
+    """A column that is left out.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    reason : str
+        Why.
+    """
+
+    name: str
+    reason: str
+    width: int = field(default=0, init=False)
+
+    def transform(self, column: Column) -> Array:
+        """Return no columns.
+
+        Parameters
+        ----------
+        column : Column
+            With the same name.
+
+        Returns
+        -------
+        array of shape (n, 0)
+            Empty.
+        """
+        return np.zeros((column.values.shape[0], 0))
+
+    def __str__(self) -> str:
+        return f"left out: {self.reason}"
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How every column of a table was read; ``str()`` is one line for each.
+
+    Parameters
+    ----------
+    columns : tuple of NumberColumn, Category, Text and Dropped
+        In the order of the table.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.auto.columns import encode
+    >>> from gramian.estimators.auto.tables import Column
+    >>> print(encode([Column("age", np.array([1.0, np.nan, 4.0]), "number")]))
+    age: number, a missing value is the median 2.5 and marked
+    """
+
+    columns: tuple[Any, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{column.name}: {column}" for column in self.columns)
+
+    @property
+    def width(self) -> int:
+        """Numbers to a row."""
+        return sum(column.width for column in self.columns)
+
+    def places(self, *kinds: Any) -> list[int]:
+        """Return which of the numbers come from columns of some kinds.
+
+        Parameters
+        ----------
+        *kinds : type
+            Classes of columns.
+
+        Returns
+        -------
+        list of int
+            Positions, ascending.
+        """
+        ends = np.cumsum([column.width for column in self.columns])
+        owners = zip(self.columns, ends, strict=True)
+        return [place for c, end in owners if isinstance(c, kinds) for place in range(end - c.width, end)]
+
+    def transform(self, table: list[Column]) -> Array:
+        """Return the table as numbers, not yet scaled.
+
+        Parameters
+        ----------
+        table : list of Column
+            In the order of the table that was fitted.
+
+        Returns
+        -------
+        array of shape (n, width)
+            The numbers.
+        """
+        parts = [encoder.transform(column) for encoder, column in zip(self.columns, table, strict=True)]
+        return np.ascontiguousarray(np.hstack(parts))
+
+
+def encode(table: list[Column]) -> Encoding:
+    """Decide how to read every column of a table.
+
+    Parameters
+    ----------
+    table : list of Column
+        What ``read_table`` made.
+
+    Returns
+    -------
+    Encoding
+        What was decided.
+    """
+    return Encoding(tuple(_encoder(column) for column in table))
+
+
+def _encoder(column: Column) -> Any:
+    if column.values.dtype != object:
+        return _number(column.name, column.kind, np.asarray(column.values))
+    if column.kind != "category":
+        for kind, read in (("number", _as_numbers), ("date", _as_dates)):
+            values = read(column.values[:PROBE])
+            values = read(column.values) if values is not None else None
+            if values is not None:
+                return _number(column.name, kind, values, written=True)
+    counts = Counter(v for v in column.values if v is not None)
+    if not counts:
+        return Dropped(column.name, "every value is missing")
+    if column.kind != "category" and _is_text(column.values, counts):
+        return _text(column)
+    return _category(column, counts)
+
+
+def _number(name: str, kind: str, values: Array, *, written: bool = False) -> Any:
+    missing = np.isnan(values)
+    present = values[~missing]
+    if present.size == 0:
+        return Dropped(name, "every value is missing")
+    if present.min() == present.max() and not missing.any():
+        return Dropped(name, f"every value is {present[0]:g}")
+    return NumberColumn(name, kind, float(np.median(present)), bool(missing.any()), written)
+
+
+def _category(column: Column, counts: Counter[str]) -> Any:
+    n = column.values.shape[0]
+    if len(counts) == 1 and counts.total() == n:
+        return Dropped(column.name, f"every value is {next(iter(counts))!r}")
+    least = max(2.0, LEVEL_SHARE * n)
+    # Ties are broken by name, so that the order of the rows does not matter.
+    often = sorted((level for level, count in counts.items() if count >= least), key=lambda v: (-counts[v], v))
+    if not often and n > 1:
+        return Dropped(column.name, f"{len(counts):,} different values in {n:,} rows, hardly any twice")
+    return Category(column.name, tuple(often[:LEVELS]))
+
+
+def _is_text(values: NDArray[Any], counts: Counter[str]) -> bool:
+    words = [len(v.split()) for v in counts]
+    return len(counts) >= TEXT_VARIETY * values.shape[0] and float(np.mean(words)) >= TEXT_WORDS
+
+
+def _text(column: Column) -> Any:
+    kernel = WordCount()
+    documents: Counter[str] = Counter()
+    for text in _texts(column):
+        documents.update(set(kernel.pieces(text or "")))
+    words = sorted((w for w, count in documents.items() if count >= 2), key=lambda w: (-documents[w], w))
+    if not words:
+        return Dropped(column.name, "no word is in two texts")
+    return Text(column.name, tuple(words[:WORDS]))
+
+
+def _texts(column: Column) -> list[str | None]:
+    """The values as texts, whatever they came as."""
+    if column.values.dtype == object:
+        return list(column.values)
+    return [None if math.isnan(v) else f"{v:g}" for v in column.values]
+
+
+def _as_numbers(values: NDArray[Any]) -> Array | None:
+    """Texts that are all numbers, or None."""
+    try:
+        found = np.array([math.nan if v is None else float(v) for v in values])
+    except ValueError:
+        return None
+    return None if np.any(np.isinf(found)) else found
+
+
+def _as_dates(values: NDArray[Any]) -> Array | None:
+    """Texts that are all dates as ISO 8601 writes them, as days since 1970; or None."""
+    try:
+        return np.array([math.nan if v is None else _day(v) for v in values])
+    except ValueError:
+        return None
+
+
+def _day(text: str) -> float:
+    moment = datetime.datetime.fromisoformat(text.strip())
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    return moment.timestamp() / 86_400.0

@@ -1,0 +1,202 @@
+"""What a search tried, and how each did: values to print, to sort and to write down."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, overload
+
+from gramian.certificates import Certificate
+
+__all__ = ["DONE", "DROPPED", "METRICS", "WINNER", "Leaderboard", "Trial"]
+
+DONE, DROPPED, WINNER = "done", "dropped", "winner"
+"""Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything."""
+METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error", "log_loss": "log-loss"}
+"""Names of what a score is, and how they are shown; of each, less is better."""
+COLUMNS = ("", "trial", "score", "rows", "fit", "predict", "certificate", "status")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """One machine with one kernel and its settings, judged by cross-validation.
+
+    Parameters
+    ----------
+    name : str
+        In a few words, unique on its leaderboard.
+    machine : str
+        ``"ridge"``, ``"gp"``, ``"svm"``, ``"machine"`` or ``"baseline"``.
+    kernel : str
+        The kernel, as an expression; empty for a baseline.
+    settings : dict
+        What else was chosen or learned: plain values.
+    score : float
+        Mean over the held-out parts, in the leaderboard's metric: less is better; ``nan`` where the trial failed.
+    spread : float
+        Standard deviation over the parts.
+    fit_seconds, predict_seconds : float
+        All parts together.
+    certificate : Certificate or None, default=None
+        Of the last fit; ``None`` for a baseline.
+    rows : int
+        How many rows it was judged on: cheap subsets come first.
+    status : str, default="done"
+        ``"done"``, ``"dropped"`` after fewer rows, ``"winner"``, or ``"failed: ..."`` and the reason.
+    baseline : bool, default=False
+        Whether it only stands beside, and cannot win.
+    figures : dict, default={}
+        Further measures of the same predictions, such as ``r2`` or ``log_loss``.
+
+    Examples
+    --------
+    >>> from gramian.estimators.auto import Trial
+    >>> trial = Trial(
+    ...     name="mean",
+    ...     machine="baseline",
+    ...     kernel="",
+    ...     settings={},
+    ...     score=2.0,
+    ...     spread=0.1,
+    ...     fit_seconds=0.0,
+    ...     predict_seconds=0.0,
+    ...     rows=100,
+    ...     baseline=True,
+    ... )
+    >>> trial.ok, trial.to_dict()["score"]
+    (True, 2.0)
+    """
+
+    name: str
+    machine: str
+    kernel: str
+    settings: dict[str, Any]
+    score: float
+    spread: float
+    fit_seconds: float
+    predict_seconds: float
+    certificate: Certificate | None = None
+    rows: int
+    status: str = DONE
+    baseline: bool = False
+    figures: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a score."""
+        return math.isfinite(self.score)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain values.
+
+        Returns
+        -------
+        dict
+            Ready for JSON.
+        """
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["settings"], values["figures"] = dict(self.settings), dict(self.figures)
+        values["certificate"] = None if self.certificate is None else self.certificate.to_dict()
+        return values
+
+
+@dataclass(frozen=True)
+class Leaderboard(Sequence[Trial]):
+    """Trials, the best first: those judged on more rows before those on fewer, the failed last.
+
+    ``str()`` is a table.
+
+    Parameters
+    ----------
+    trials : iterable of Trial
+        In any order.
+    metric : str
+        What the scores are: a key of ``METRICS``.
+
+    Examples
+    --------
+    >>> from gramian.estimators.auto import Leaderboard, Trial
+    >>> common = dict(kernel="", settings={}, spread=0.1, fit_seconds=0.0, predict_seconds=0.0, rows=100)
+    >>> board = Leaderboard(
+    ...     [
+    ...         Trial(name="mean", machine="baseline", score=2.0, baseline=True, **common),
+    ...         Trial(name="ridge", machine="ridge", score=0.5, **common),
+    ...     ],
+    ...     "rmse",
+    ... )
+    >>> board.best.name, board.baseline.name, len(board)
+    ('ridge', 'mean', 2)
+    """
+
+    trials: Iterable[Trial]
+    metric: str
+
+    def __post_init__(self) -> None:
+        if self.metric not in METRICS:
+            raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {self.metric!r}.")
+        object.__setattr__(self, "trials", tuple(sorted(self.trials, key=_place)))
+
+    @overload
+    def __getitem__(self, index: int) -> Trial: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Trial]: ...
+
+    def __getitem__(self, index: int | slice) -> Trial | Sequence[Trial]:
+        return tuple(self.trials)[index]
+
+    def __len__(self) -> int:
+        return len(tuple(self.trials))
+
+    def __str__(self) -> str:
+        rows = [COLUMNS, *(self.cells(place) for place in range(len(self)))]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+        return "\n".join([f"{METRICS[self.metric]}, less is better", *lines])
+
+    @property
+    def best(self) -> Trial | None:
+        """The first that can win; ``None`` before there is one."""
+        return next((trial for trial in self if trial.ok and not trial.baseline), None)
+
+    @property
+    def baseline(self) -> Trial | None:
+        """The best of the baselines; ``None`` before there is one."""
+        return min((t for t in self if t.ok and t.baseline), key=lambda t: (-t.rows, t.score), default=None)
+
+    def cells(self, place: int) -> tuple[str, ...]:
+        """Return one line of the table.
+
+        Parameters
+        ----------
+        place : int
+            From zero.
+
+        Returns
+        -------
+        tuple of str
+            Place, name, score with its spread, rows, seconds to fit and to predict, certificate, status.
+        """
+        trial = self[place]
+        proof = "" if trial.certificate is None else ("converged" if trial.certificate.converged else "NOT converged")
+        score = f"{trial.score:.4g} ± {trial.spread:.2g}" if trial.ok else "–"
+        status = "baseline" if trial.baseline and trial.ok else trial.status
+        seconds = (f"{trial.fit_seconds:.2g} s", f"{trial.predict_seconds:.2g} s")
+        return (str(place + 1), trial.name, score, f"{trial.rows:,}", *seconds, proof, status)
+
+    def to_dicts(self) -> list[dict[str, Any]]:
+        """Return every trial as plain values, in order.
+
+        Returns
+        -------
+        list of dict
+            Ready for JSON or a data frame.
+        """
+        return [trial.to_dict() for trial in self]
+
+
+def _place(trial: Trial) -> tuple[bool, bool, int, float, float]:
+    """More rows first, then the smaller score, then the smaller log-loss where scores are equal."""
+    tie = trial.figures.get("log_loss", 0.0)
+    return (not trial.ok, trial.status == DROPPED, -trial.rows, trial.score if trial.ok else 0.0, tie)

@@ -1,0 +1,127 @@
+"""Two ways to bring columns to one scale, as frozen values: by deviation, or by rank to the normal law."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+__all__ = ["SCALINGS", "Normal", "Standard", "fit_scaling"]
+
+Array = NDArray[np.float64]
+
+SCALINGS = ("standard", "normal")
+"""By mean and deviation; by rank to the normal law, for heavy tails."""
+QUANTILES = 500
+"""Points of the distribution that ``Normal`` keeps, at most."""
+TAIL = 1e-3
+"""The rank of the smallest value; beyond it the map is flat."""
+
+
+@dataclass(frozen=True, eq=False)
+class Standard:
+    """``(x - mean) / deviation`` in some columns.
+
+    Parameters
+    ----------
+    places : array of int
+        Which columns; the others stay.
+    mean, deviation : array of shape (k,)
+        Of those columns.
+    """
+
+    places: NDArray[np.intp]
+    mean: Array
+    deviation: Array
+
+    def transform(self, Z: Array) -> Array:
+        """Return the scaled rows.
+
+        Parameters
+        ----------
+        Z : array of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n, d)
+            A copy.
+        """
+        Z = Z.copy()
+        Z[:, self.places] = (Z[:, self.places] - self.mean) / self.deviation
+        return Z
+
+
+@dataclass(frozen=True, eq=False)
+class Normal:
+    """Each value by its rank among those fitted, through the inverse of the normal distribution, in some columns.
+
+    Parameters
+    ----------
+    places : array of int
+        Which columns; the others stay.
+    quantiles : array of shape (q, k)
+        Ascending, evenly spaced by rank.
+    """
+
+    places: NDArray[np.intp]
+    quantiles: Array
+
+    def transform(self, Z: Array) -> Array:
+        """Return the scaled rows.
+
+        Parameters
+        ----------
+        Z : array of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n, d)
+            A copy.
+        """
+        Z = Z.copy()
+        ranks = np.linspace(0.0, 1.0, self.quantiles.shape[0])
+        for place, known in zip(self.places, self.quantiles.T, strict=True):
+            # The mean of the two interpolations puts tied values in the middle of their ranks.
+            upward = np.interp(Z[:, place], known, ranks)
+            downward = np.interp(-Z[:, place], -known[::-1], ranks)
+            Z[:, place] = ndtri(np.clip(0.5 * (upward + 1.0 - downward), TAIL, 1.0 - TAIL))
+        return Z
+
+
+def fit_scaling(name: str, Z: Array, places: list[int]) -> Any:
+    """Learn a scaling.
+
+    Parameters
+    ----------
+    name : str
+        One of ``SCALINGS``.
+    Z : array of shape (n, d)
+        Rows.
+    places : list of int
+        Columns to scale.
+
+    Returns
+    -------
+    Standard or Normal
+        What was learned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.auto.scaling import fit_scaling
+    >>> fit_scaling("standard", np.array([[1.0], [3.0]]), [0]).transform(np.array([[5.0]]))
+    array([[3.]])
+    """
+    at = np.asarray(places, dtype=np.intp)
+    some = Z[:, at]
+    if name == "standard":
+        mean, deviation = some.mean(axis=0), some.std(axis=0)
+        floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+        return Standard(at, mean, np.where(deviation > floor, deviation, 1.0))
+    ranks = np.linspace(0.0, 1.0, min(QUANTILES, Z.shape[0]))
+    return Normal(at, np.quantile(some, ranks, axis=0) if at.size else np.zeros((ranks.size, 0)))

@@ -1,0 +1,449 @@
+"""The search: cheap subsets first, the better part goes on to more rows, all under one clock."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold
+
+from gramian.estimators.auto.candidates import Candidate, derived
+from gramian.estimators.auto.fitting import Fitted, Means, fit, outputs, quiet
+from gramian.estimators.auto.leaderboard import DONE, DROPPED, Leaderboard, Trial
+from gramian.estimators.auto.task import Classes, Judgement, Task
+from gramian.kernels import Kernel
+from gramian.progress import Clock
+
+__all__ = ["Found", "Rung", "Search", "rungs"]
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+LADDER = (500, 1500, 3000)
+"""Rows to learn from, step by step."""
+FOLDS_ROWS = 2000
+"""Rows up to which the last step is cross-validation on all of them; beyond, one part is held out."""
+HELD_OUT = 4000
+"""Rows to judge by at most, where a part is held out."""
+STEP = 1.25
+"""A step of the ladder is taken where there are this many times its rows."""
+SURVIVORS = (5, 2)
+"""How many candidates reach the second and the third step."""
+SCREEN_ROWS = 150
+"""Rows from which two of the folds decide who is judged on all of them."""
+OTHERS = 2
+"""And how many of the other kind of lengthscale, where none are among them."""
+LEADERS = 1
+"""Processes whose kernels other machines take over."""
+GROWTH = 2.6
+"""The time of a trial grows with this power of its rows; between n² for the Gram matrix and n³ for its factor."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rung:
+    """One step of the ladder: which rows to learn from and which to judge by.
+
+    Parameters
+    ----------
+    splits : list of pairs of array
+        Rows to learn from, rows held out; several pairs are folds.
+    parts : list of array
+        Positions among all held-out rows, in the order of the splits, each scored by itself for the spread.
+    rows : int
+        Rows that take part.
+    """
+
+    splits: list[tuple[Rows, Rows]]
+    parts: list[Rows]
+    rows: int
+
+    @property
+    def learning(self) -> int:
+        """Rows that a fit learns from."""
+        return int(self.splits[0][0].size)
+
+    def first(self, count: int) -> Rung:
+        """Return a cheaper step: the first of its splits.
+
+        Parameters
+        ----------
+        count : int
+            How many.
+
+        Returns
+        -------
+        Rung
+            As many parts.
+        """
+        return Rung(self.splits[:count], self.parts[:count], self.rows)
+
+    @property
+    def held_out(self) -> Rows:
+        """All held-out rows, in the order of the splits."""
+        return np.concatenate([test for _, test in self.splits])
+
+
+def rungs(task: Task, n: int, cv: int, seed: int) -> list[Rung]:
+    """Lay out the steps for n rows.
+
+    Parameters
+    ----------
+    task : Numbers or Classes
+        The targets, whose classes every step should hold.
+    n : int
+        Rows.
+    cv : int
+        Folds of the last step where there are few rows; parts for the spread where there are many.
+    seed : int
+        Of the order of the rows.
+
+    Returns
+    -------
+    list of Rung
+        At least one.
+    """
+    if n <= FOLDS_ROWS:
+        folds = _folds(task, n, cv, seed)
+        return [folds.first(2), folds] if n >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
+    order = _order(task, n, seed)
+    steps = [_held_out(order, size, cv) for size in LADDER if size * STEP <= n]
+    if steps[-1].learning < LADDER[-1]:
+        steps.append(_held_out(order, int(0.8 * n), cv))
+    return steps
+
+
+def _order(task: Task, n: int, seed: int) -> Rows:
+    """A random order in which every first part has about the classes' own shares."""
+    rng = np.random.default_rng(seed)
+    if task.strata is None:
+        return rng.permutation(n)
+    # Each class is spread evenly over [0, 1), from a random offset.
+    at = np.empty(n)
+    for code in np.unique(task.strata):
+        (own,) = np.nonzero(task.strata == code)
+        at[rng.permutation(own)] = (np.arange(own.size) + rng.random(own.size)) / own.size
+    return np.argsort(at, kind="stable")
+
+
+def _held_out(order: Rows, size: int, cv: int) -> Rung:
+    test = order[size : size + HELD_OUT]
+    parts = [np.arange(start, test.size, cv) for start in range(min(cv, test.size))]
+    return Rung([(order[:size], test)], parts, size + test.size)
+
+
+def _folds(task: Task, n: int, cv: int, seed: int) -> Rung:
+    if task.strata is None:
+        made: Any = KFold(min(cv, n), shuffle=True, random_state=seed).split(np.zeros(n))
+    else:
+        folds = StratifiedKFold(max(min(cv, n), 2), shuffle=True, random_state=seed)
+        with quiet():  # it warns of classes with fewer rows than folds
+            made = list(folds.split(np.zeros(n), task.strata))
+    splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
+    ends = np.cumsum([0, *(test.size for _, test in splits)])
+    return Rung(splits, [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What came of a candidate on one step.
+
+    Parameters
+    ----------
+    candidate : Candidate
+        It.
+    trial : Trial
+        For the leaderboard.
+    kernels : list of Kernel
+        What was learned in each split.
+    settings : dict
+        The best of its settings.
+    held : array of shape (m, c) or None
+        Outputs for the held-out rows.
+    rung : Rung or None
+        The step.
+    fits : int
+        How many fits the trial's time was spent on.
+    """
+
+    candidate: Candidate
+    trial: Trial
+    kernels: list[Kernel] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
+    held: Array | None = None
+    rung: Rung | None = None
+    fits: int = 1
+
+
+class Search:
+    """One run over the ladder.
+
+    Parameters
+    ----------
+    task : Numbers or Classes
+        What to predict.
+    scaled : dict of str to array
+        The rows by scaling.
+    machines : sequence of str
+        What is allowed.
+    means : Means
+        What a fit may use.
+    clock : Clock
+        With the seconds that the search may take.
+    limit : float or None
+        Seconds within which the first trial must end.
+    observer : callable or None
+        Called with the leaderboard after every trial.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        scaled: dict[str, Array],
+        machines: Sequence[str],
+        means: Means,
+        clock: Clock,
+        limit: float | None = None,
+        observer: Callable[[Leaderboard], None] | None = None,
+    ) -> None:
+        self.task, self.scaled, self.machines, self.means, self.clock = task, scaled, machines, means, clock
+        self.limit, self.observer = limit, observer
+        self.found: dict[str, Found] = {}
+
+    @property
+    def leaderboard(self) -> Leaderboard:
+        """All trials so far."""
+        return Leaderboard([found.trial for found in self.found.values()], self.task.metric)
+
+    def run(self, first: list[Candidate], steps: list[Rung]) -> list[Found]:
+        """Climb the ladder.
+
+        Parameters
+        ----------
+        first : list of Candidate
+            For the first step, the most promising first.
+        steps : list of Rung
+            The ladder.
+
+        Returns
+        -------
+        list of Found
+            All that can win, the best first; one at least.
+        """
+        group = first
+        for number, step in enumerate(steps):
+            last = number == len(steps) - 1
+            self._baselines(step)
+            tried = self._step(group, step, must=number == 0)
+            if number == 0 or last:
+                tried += self._step(derived(self.machines, self._leaders(step)), step, must=False)
+            if not last:
+                group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
+                if not self._affordable(group, steps[number + 1]):
+                    break
+        ranked = [self.found[trial.name] for trial in self.leaderboard if trial.ok and not trial.baseline]
+        if not ranked:
+            raise self._nothing()
+        return ranked
+
+    def _step(self, group: list[Candidate], step: Rung, *, must: bool) -> list[Candidate]:
+        """Try a group while there is time; the first of the first step in any case."""
+        tried: list[Candidate] = []
+        for candidate in group:
+            first = must and not tried
+            if not first and (self.clock.expired or not self._fits(candidate, step)):
+                continue
+            self._try(candidate, step)
+            tried.append(candidate)
+            if first and self.limit is not None and self.clock.seconds > self.limit:
+                raise TimeoutError(
+                    f"time_limit={self.limit:g} s is too short for one trial, which took {self.clock.seconds:.3g} s; "
+                    f"allow at least {math.ceil(3 * self.clock.seconds):g} s."
+                )
+        return tried
+
+    def _fits(self, candidate: Candidate, step: Rung) -> bool:
+        """Whether a candidate that was timed on fewer rows will be done in time on more."""
+        return self._estimate(candidate, step) <= self._left
+
+    @property
+    def _left(self) -> float:
+        return math.inf if self.clock.max_time is None else self.clock.max_time - self.clock.seconds
+
+    def _estimate(self, candidate: Candidate, step: Rung) -> float:
+        before = self.found.get(candidate.name)
+        if before is None or before.rung is None:
+            return 0.0
+        ratio = (step.learning / before.rung.learning) ** GROWTH * len(step.splits) / len(before.rung.splits)
+        return before.trial.fit_seconds * ratio
+
+    def _affordable(self, group: list[Candidate], step: Rung) -> bool:
+        """Whether the first of a group can be judged on the next step in the time that is left."""
+        return bool(group) and self._fits(group[0], step)
+
+    def _survivors(self, step: Rung, count: int) -> list[Candidate]:
+        """The best of a step, the others being marked as dropped; machines that follow a process bring it along."""
+        ranked = [self.found[t.name] for t in self.leaderboard if t.ok and not t.baseline]
+        ranked = [found for found in ranked if found.rung is step]
+        kept: list[Candidate] = []
+        for found in _varied(ranked, count):
+            source = self.found[found.candidate.source].candidate if found.candidate.source else None
+            kept += [c for c in (source, found.candidate) if c is not None and c not in kept]
+        for found in ranked:
+            if found.candidate not in kept:
+                self._keep(replace(found, trial=replace(found.trial, status=DROPPED)))
+        # A process must be fitted before those that take its kernel.
+        return sorted(kept, key=lambda c: bool(c.source))
+
+    def _leaders(self, step: Rung) -> list[Candidate]:
+        processes = [self.found[t.name] for t in self.leaderboard if t.machine == "gp" and t.ok]
+        leaders = [found.candidate for found in processes if found.rung is step][:LEADERS]
+        taken = {(found.candidate.source) for found in self.found.values() if found.rung is step}
+        return [leader for leader in leaders if leader.name not in taken]
+
+    def _keep(self, found: Found) -> None:
+        self.found[found.trial.name] = found
+
+    def _report(self) -> None:
+        if self.observer is not None:
+            self.observer(self.leaderboard)
+
+    # ---- one trial ----------------------------------------------------------------------------------------------
+
+    def _try(self, candidate: Candidate, step: Rung) -> None:
+        try:
+            self._keep(self._judged(candidate, step))
+        except (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError, TimeoutError) as error:
+            before = self.found.get(candidate.name)
+            if before is None or not before.trial.ok:
+                self._keep(Found(candidate, _failed(candidate, step, error)))
+        self._report()
+
+    def _judged(self, candidate: Candidate, step: Rung) -> Found:
+        Z = self.scaled[candidate.scaling]
+        fits: list[list[Fitted]] = []
+        held: list[list[Array]] = []
+        fitting = predicting = 0.0
+        for split, (train, test) in enumerate(step.splits):
+            begun = time.perf_counter()
+            models = fit(candidate, self.task, Z, train, self._given(candidate, split, fits), self._means())
+            between = time.perf_counter()
+            held.append([outputs(candidate.machine, m.model, self.task, Z[test]) for m in models])
+            fits.append([replace(m, model=None) for m in models])
+            fitting, predicting = fitting + between - begun, predicting + time.perf_counter() - between
+        pooled = [np.concatenate(each) for each in zip(*held, strict=True)]
+        judged = [self.task.judge(each, step.held_out, step.parts) for each in pooled]
+        best = min(range(len(judged)), key=lambda i: (judged[i].score, judged[i].figures.get("log_loss", 0.0)))
+        chosen = [models[best] for models in fits]
+        trial = _trial(candidate, step, chosen[-1], judged[best], fitting, predicting)
+        count = len(step.splits) * len(pooled)
+        return Found(candidate, trial, [m.kernel for m in chosen], chosen[-1].settings, pooled[best], step, count)
+
+    def _given(self, candidate: Candidate, split: int, fits: list[list[Fitted]]) -> Kernel | None:
+        """For those that follow a process, its kernel; for a process, what it learned before."""
+        if candidate.source:
+            kernels = self.found[candidate.source].kernels
+            return kernels[min(split, len(kernels) - 1)]
+        if candidate.machine != "gp":
+            return None
+        if fits:
+            return fits[0][0].kernel
+        before = self.found.get(candidate.name)
+        return before.kernels[0] if before is not None and before.kernels else None
+
+    def _means(self) -> Means:
+        """Never less than a moment, so that the first trial can end."""
+        return replace(self.means, max_time=None if self._left == math.inf else max(self._left, 0.1))
+
+    # ---- baselines ----------------------------------------------------------------------------------------------
+
+    def _baselines(self, step: Rung) -> None:
+        classes = isinstance(self.task, Classes)
+        for name, rule in (("majority" if classes else "mean", self._simplest), ("linear", self._linear)):
+            begun = time.perf_counter()
+            with quiet():
+                held = np.concatenate([rule(train, test) for train, test in step.splits])
+            judged = self.task.judge(held, step.held_out, step.parts)
+            trial = Trial(
+                name=name,
+                machine="baseline",
+                kernel="",
+                settings={},
+                score=judged.score,
+                spread=judged.spread,
+                fit_seconds=time.perf_counter() - begun,
+                predict_seconds=0.0,
+                rows=step.rows,
+                baseline=True,
+                figures=judged.figures,
+            )
+            self._keep(Found(Candidate(name, "baseline", ""), trial))
+        self._report()
+
+    def _simplest(self, train: Rows, test: Rows) -> Array:
+        return np.broadcast_to(self.task.baseline(train), (test.size, self.task.baseline(train).size))
+
+    def _linear(self, train: Rows, test: Rows) -> Array:
+        Z = self.scaled["standard"]
+        if isinstance(self.task, Classes):
+            present = np.unique(self.task.codes[train])
+            if present.size < 2:
+                return self._simplest(train, test)
+            model: Any = LogisticRegression(max_iter=200).fit(Z[train], self.task.codes[train])
+            out = np.full((test.size, self.task.count), math.log(0.5 / train.size))
+            out[:, present] = model.predict_log_proba(Z[test])
+            return np.maximum(out, -700.0)
+        model = RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.task.targets[train, 0])
+        return np.asarray(model.predict(Z[test])).reshape(-1, 1)
+
+    def _nothing(self) -> Exception:
+        failed = [t for t in self.leaderboard if not t.baseline]
+        if failed:
+            return ValueError(f"no machine could be fitted; the first: {failed[0].name}, {failed[0].status}.")
+        return ValueError("no machine could be tried; allow more in machines=.")
+
+
+def _varied(ranked: list[Found], count: int) -> list[Found]:
+    """The first few, and the best of the other kind of process: many lengthscales need more rows than one does."""
+    first = ranked[:count]
+    kinds = {found.candidate.each for found in first if found.candidate.machine == "gp"}
+    others = [f for f in ranked[count:] if f.candidate.machine == "gp" and f.candidate.each not in kinds]
+    return first + others[:OTHERS] if count > OTHERS else first
+
+
+def _failed(candidate: Candidate, step: Rung, error: Exception) -> Trial:
+    return Trial(
+        name=candidate.name,
+        machine=candidate.machine,
+        kernel="",
+        settings={},
+        score=math.nan,
+        spread=math.nan,
+        fit_seconds=0.0,
+        predict_seconds=0.0,
+        rows=step.rows,
+        status=f"failed: {error}",
+    )
+
+
+def _trial(c: Candidate, step: Rung, fitted: Fitted, judged: Judgement, fitting: float, predicting: float) -> Trial:
+    return Trial(
+        name=c.name,
+        machine=c.machine,
+        kernel=repr(fitted.kernel),
+        settings={"scaling": c.scaling, **fitted.settings},
+        score=judged.score,
+        spread=judged.spread,
+        fit_seconds=fitting,
+        predict_seconds=predicting,
+        certificate=fitted.certificate,
+        rows=step.rows,
+        status=DONE,
+        figures=judged.figures,
+    )

@@ -1,0 +1,331 @@
+"""AutoKernelRegressor and AutoKernelClassifier: the contract, the search, mixed tables, limits, bad input."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from gramian import AutoKernelClassifier, AutoKernelRegressor
+from gramian.estimators.auto import search
+from gramian.kernels import RBF, Matern
+from peak import peak_bytes
+
+QUICK = {"time_limit": None, "cv": 2, "n_jobs": 1}
+
+
+@parametrize_with_checks(
+    [
+        AutoKernelRegressor(machines=["ridge"], kernel=RBF(2.0), **QUICK),
+        AutoKernelRegressor(machines=["gp"], kernel=1.0 * Matern(2.0), **QUICK),
+        AutoKernelClassifier(machines=["svm"], kernel=RBF(2.0), **QUICK),
+        AutoKernelClassifier(machines=["gp"], kernel=1.0 * Matern(2.0), **QUICK),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def waves():
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (260, 3))
+    y = np.sin(3 * X[:, 0]) + 0.5 * X[:, 1] + 0.1 * rng.standard_normal(260)
+    return X[:200], y[:200], X[200:], y[200:]
+
+
+@pytest.fixture(scope="module")
+def fitted(waves):
+    return AutoKernelRegressor(None, cv=3, random_state=0, n_jobs=1).fit(*waves[:2])
+
+
+def people(n, seed=0):
+    """A table with numbers, categories, booleans, dates, text and gaps; the target needs all of them but the id."""
+    rng = np.random.default_rng(seed)
+    age = rng.uniform(20, 70, n)
+    city = rng.choice(["Oslo", "Rome", "Lima"], n)
+    member = rng.random(n) < 0.5
+    day = pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 300, n), unit="D")
+    mood = rng.choice(["good", "bad"], n)
+    filler = rng.choice(["it was a", "we had one very", "this is such a"], n)
+    note = [f"{f} {m} day number {i}" for i, (f, m) in enumerate(zip(filler, mood, strict=True))]
+    y = np.sin(age / 8) + (city == "Rome") + 0.5 * member + (mood == "good") + 0.1 * rng.standard_normal(n)
+    frame = pd.DataFrame({"age": age, "city": city, "member": member, "day": day, "note": note})
+    frame["id"] = [f"p{i}" for i in range(n)]
+    frame.loc[rng.random(n) < 0.1, "age"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "city"] = None
+    return frame, y
+
+
+# ---- the search -------------------------------------------------------------------------------------------------
+
+
+def test_beats_the_baselines_and_says_by_how_much(waves, fitted):
+    *_, Z, z = waves
+    error = np.sqrt(np.mean((fitted.predict(Z) - z) ** 2))
+    assert fitted.best_trial_.score < 0.5 * fitted.baseline_
+    assert error < 1.5 * fitted.best_trial_.score
+    board = fitted.leaderboard_
+    assert {"mean", "linear"} <= {t.name for t in board if t.baseline}
+    assert {t.machine for t in board} == {"baseline", "gp", "ridge", "svm", "machine"}
+    assert board.best == fitted.best_trial_
+    assert fitted.best_trial_.status == "winner"
+    assert fitted.best_trial_.name in str(board)
+    assert fitted.certificate_.converged
+    assert np.isclose(board.baseline.score, fitted.baseline_)
+    assert len({t.name for t in board}) == len(board)
+
+
+def test_same_seed_same_winner(waves, fitted):
+    X, y, Z, _ = waves
+    again = clone(fitted).fit(X, y)
+    np.testing.assert_array_equal(again.predict(Z), fitted.predict(Z))
+    assert [t.name for t in again.leaderboard_] == [t.name for t in fitted.leaderboard_]
+
+
+def test_intervals_of_a_process_and_of_others(waves):
+    X, y, Z, z = waves
+    for machine in ("gp", "ridge", "svm", "machine"):
+        model = AutoKernelRegressor(None, machines=[machine], cv=3, random_state=0, n_jobs=1).fit(X[:140], y[:140])
+        assert model.machine_ == machine
+        mean, std = model.predict(Z, return_std=True)
+        np.testing.assert_allclose(mean, model.predict(Z))
+        same, lower, upper = model.predict(Z, return_interval=0.9)
+        np.testing.assert_allclose(same, mean)
+        assert np.all(std > 0)
+        assert 0.75 < np.mean((lower <= z) & (z <= upper)) <= 1.0
+
+
+def test_units_do_not_matter(waves):
+    X, y, Z, _ = waves
+    model = AutoKernelRegressor(None, machines=["gp"], kernel=1.0 * RBF(1.0), cv=2, random_state=0, n_jobs=1)
+    plain = clone(model).fit(X, y)
+    moved = clone(model).fit(1000.0 * X + 7.0, 50.0 * y - 3.0)
+    np.testing.assert_allclose(moved.predict(1000.0 * Z + 7.0), 50.0 * plain.predict(Z) - 3.0, rtol=1e-4, atol=1e-3)
+
+
+def test_many_rows_climb_the_ladder(monkeypatch):
+    monkeypatch.setattr(search, "LADDER", (60, 150))
+    monkeypatch.setattr(search, "FOLDS_ROWS", 200)
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2, 2, (400, 2))
+    seen = []
+    model = AutoKernelRegressor(None, machines=["gp", "svm"], random_state=0, n_jobs=1)
+    model._observer = seen.append
+    model.fit(X, np.sin(3 * X[:, 0]))
+    rows = {t.status: t.rows for t in model.leaderboard_}
+    assert model.best_trial_.rows == 400
+    assert rows["dropped"] == 400
+    assert len(seen) > len(model.leaderboard_)
+    assert seen[-1].best.status == "winner"
+    assert model.predict(X).std() > 0.5
+
+
+def test_a_kernel_of_ones_own(waves):
+    X, y, Z, z = waves
+    model = AutoKernelRegressor(None, kernel=1.0 * RBF([1.0, 1.0, 1.0]), cv=2, random_state=0, n_jobs=1).fit(X, y)
+    assert all("RBF" in t.kernel for t in model.leaderboard_ if t.machine == "gp")
+    assert np.sqrt(np.mean((model.predict(Z) - z) ** 2)) < 0.3
+    named = AutoKernelRegressor(None, kernel="rbf", machines=["ridge"], cv=2, n_jobs=1).fit(X, y)
+    assert "RBF" in named.best_trial_.kernel
+
+
+def test_a_trial_that_fails_is_on_the_board(waves):
+    X, y, *_ = waves
+    model = AutoKernelRegressor(None, machines=["gp"], kernel=RBF([1.0, 1.0]), cv=2, n_jobs=1)
+    with pytest.raises(ValueError, match="no machine could be fitted; the first: gp, standard, kernel as given"):
+        model.fit(X, y)
+
+
+# ---- mixed tables -----------------------------------------------------------------------------------------------
+
+
+def test_text_categories_dates_and_gaps():
+    frame, y = people(300)
+    new, z = people(100, seed=1)
+    model = AutoKernelRegressor(None, machines=["gp"], cv=2, random_state=0, n_jobs=1).fit(frame, y)
+    kinds = str(model.columns_)
+    for line in ("age: number, a missing value", "city: category with 3", "member: boolean", "day: date", "note: text"):
+        assert line in kinds
+    assert "id: left out" in kinds
+    error = np.sqrt(np.mean((model.predict(new) - z) ** 2))
+    assert error < 0.5 * z.std()
+    assert error < 0.8 * model.baseline_ or model.best_trial_.score < model.baseline_
+    np.testing.assert_array_equal(model.feature_names_in_, frame.columns)
+    unseen = new.assign(city="Atlantis", age=np.nan, note=None)
+    assert np.isfinite(model.predict(unseen)).all()
+
+
+def test_the_same_table_from_polars():
+    frame, y = people(150)
+    model = AutoKernelRegressor(None, machines=["ridge"], cv=2, random_state=0, n_jobs=1)
+    table = pl.DataFrame({name: frame[name].astype(object).where(frame[name].notna(), None).tolist() for name in frame})
+    ours = clone(model).fit(frame, y).predict(frame)
+    np.testing.assert_allclose(clone(model).fit(table, pl.Series(y)).predict(table), ours)
+
+
+def test_only_text():
+    frame, y = people(200)
+    model = AutoKernelRegressor(None, machines=["gp", "ridge"], cv=2, random_state=0, n_jobs=1)
+    model.fit(frame[["note"]], y)
+    assert model.best_trial_.score < model.leaderboard_[-1].score
+
+
+# ---- classes ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("machine", ["gp", "ridge", "svm", "machine"])
+@pytest.mark.parametrize("count", [2, 3])
+def test_classes_and_probabilities(machine, count):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((220, 2))
+    y = np.array(["far", "near", "side"])[np.where(X[:, 0] > 0.8, count - 1, (X**2).sum(axis=1) < 1.0)]
+    model = AutoKernelClassifier(None, machines=[machine], cv=2, random_state=0, n_jobs=1).fit(X[:140], y[:140])
+    P = model.predict_proba(X[140:])
+    assert model.best_trial_.score < 0.6 * model.leaderboard_.baseline.score or model.best_trial_.score < 0.1
+    np.testing.assert_allclose(P.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X[140:]), model.classes_[np.argmax(P, axis=1)])
+    np.testing.assert_allclose(model.predict_log_proba(X[140:]), np.log(P))
+    assert model.score(X[140:], y[140:]) > 0.85
+    assert -np.mean(np.log(P[np.arange(80), np.searchsorted(model.classes_, y[140:])])) < 0.5
+    assert set(model.best_trial_.figures) == {"error", "log_loss", "calibration"}
+    assert model.decision_function(X[140:]).shape == ((80,) if count == 2 else (80, 3))
+
+
+def test_a_class_with_one_row():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((90, 2))
+    y = (X[:, 0] > 0).astype(int)
+    y[3] = 7
+    for machines in (["svm"], ["machine"], ["gp"]):
+        model = AutoKernelClassifier(None, machines=machines, cv=3, random_state=0, n_jobs=1).fit(X, y)
+        assert model.predict_proba(X).shape == (90, 3)
+
+
+def test_scoring_by_log_loss():
+    X = np.random.default_rng(0).standard_normal((80, 2))
+    model = AutoKernelClassifier(None, scoring="log_loss", machines=["ridge"], cv=2, n_jobs=1).fit(X, X[:, 0] > 0)
+    assert model.leaderboard_.metric == "log_loss"
+    assert model.best_trial_.score == model.best_trial_.figures["log_loss"]
+
+
+# ---- use --------------------------------------------------------------------------------------------------------
+
+
+def test_in_a_pipeline_and_under_cross_validation(waves):
+    X, y, Z, _ = waves
+    inner = AutoKernelRegressor(None, machines=["ridge"], cv=2, random_state=0)
+    pipeline = make_pipeline(FunctionTransformer(), inner)
+    assert cross_val_score(pipeline, X, y, cv=2).mean() > 0.3
+    model = inner.fit(X, y)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(Z), model.predict(Z))
+
+
+def test_interrupted_it_is_as_before(waves, monkeypatch):
+    X, y, Z, _ = waves
+    model = AutoKernelRegressor(None, machines=["ridge"], cv=2, random_state=0, n_jobs=1)
+
+    def interrupt(board):
+        raise KeyboardInterrupt
+
+    model._observer = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(Z)
+    model._observer = None
+    before = model.fit(X, y).predict(Z)
+    model._observer = interrupt
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X[:50], y[:50])
+    np.testing.assert_array_equal(model.predict(Z), before)
+
+
+def test_no_warnings_escape_from_trials(waves):
+    X, y, *_ = waves
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        AutoKernelRegressor(None, machines=["gp"], cv=2, random_state=0, n_jobs=1).fit(X, np.round(y))
+
+
+def test_too_short_a_limit_is_one_clear_error(waves):
+    X, y, *_ = waves
+    with pytest.raises(TimeoutError, match="time_limit=1e-06 s is too short for one trial"):
+        AutoKernelRegressor(1e-6).fit(X, y)
+
+
+@pytest.mark.parametrize(
+    ("make", "X", "y", "error", "message"),
+    [
+        (AutoKernelRegressor(machines=["forest"]), [[1.0], [2.0]], [1, 2], ValueError, "machines must be 'auto' or"),
+        (AutoKernelRegressor(machines=[]), [[1.0], [2.0]], [1, 2], ValueError, "machines must be 'auto' or"),
+        (AutoKernelRegressor(scoring="r2"), [[1.0], [2.0]], [1, 2], ValueError, "scoring must be one of rmse, mae"),
+        (AutoKernelRegressor(), [[1.0], [1.0]], [1, 2], ValueError, "no column of X can be learned from"),
+        (AutoKernelRegressor(), [[1.0], [2.0]], None, ValueError, "requires y to be passed"),
+        (AutoKernelRegressor(), [[1.0], [2.0]], [1.0, np.nan], ValueError, "contains NaN"),
+        (AutoKernelClassifier(), [[1.0], [2.0]], ["a", "a"], ValueError, "y holds 1 class only"),
+        (AutoKernelClassifier(), [[1.0], [2.0]], ["a"], ValueError, "inconsistent numbers of samples"),
+    ],
+)
+def test_bad_input(make, X, y, error, message):
+    with pytest.raises(error, match=message):
+        make.fit(X, y)
+
+
+def test_bad_prediction_requests(fitted, waves):
+    Z = waves[2]
+    with pytest.raises(ValueError, match="At most one of return_std and return_interval"):
+        fitted.predict(Z, return_std=True, return_interval=0.5)
+    with pytest.raises(ValueError, match="must be a probability"):
+        fitted.predict(Z, return_interval=90)
+
+
+def test_a_refit_that_stops_short_warns(waves, monkeypatch):
+    X, y, *_ = waves
+    from gramian.estimators.auto import base
+
+    whole = base.refit
+
+    def short(*arguments):
+        from dataclasses import replace
+
+        done = whole(*arguments)
+        return replace(done, certificate=replace(done.certificate, converged=False))
+
+    monkeypatch.setattr(base, "refit", short)
+    with pytest.warns(ConvergenceWarning, match="NOT converged"):
+        AutoKernelRegressor(None, machines=["ridge"], cv=2, n_jobs=1).fit(X, y)
+
+
+# ---- many rows --------------------------------------------------------------------------------------------------
+
+
+def test_many_rows_stay_within_memory():
+    peak, printed = peak_bytes(
+        """
+        import numpy as np
+        from gramian import AutoKernelRegressor
+        from gramian.estimators.auto import costs, search
+        search.LADDER = (100, 200)
+        costs.MOST_LANDMARKS = 200
+        rng = np.random.default_rng(0)
+        X = rng.standard_normal((30_000, 6))
+        y = np.sin(2 * X[:, 0]) + X[:, 1]
+        model = AutoKernelRegressor(1e4, memory="60MB", machines=["gp"], random_state=0).fit(X, y)
+        print(model.refit_)
+        print(np.sqrt(np.mean((model.predict(X[:500]) - y[:500]) ** 2)) < 0.2)
+        """
+    )
+    assert "Nyström with 200 landmarks" in printed
+    assert "True" in printed
+    assert peak < 400e6

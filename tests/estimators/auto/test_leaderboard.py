@@ -1,0 +1,68 @@
+"""The leaderboard: order, table, plain values."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+
+from gramian.certificates import Certificate
+from gramian.estimators.auto import Leaderboard, Trial
+
+PROOF = Certificate(kind="residual", violation=1e-9, converged=True, iterations=3, seconds=0.1)
+
+
+def trial(name, score, **changes):
+    given = {
+        "machine": "gp", "kernel": "RBF(1.0)", "settings": {"noise": 0.1}, "spread": 0.01, "fit_seconds": 1.0,
+        "predict_seconds": 0.1, "certificate": PROOF, "rows": 100,
+    }  # fmt: skip
+    return Trial(name=name, score=score, **{**given, **changes})
+
+
+def test_the_better_judged_come_first():
+    board = Leaderboard(
+        [
+            trial("broken", math.nan, status="failed: no"),
+            trial("few rows", 0.1),
+            trial("dropped", 0.2, rows=200, status="dropped"),
+            trial("second", 0.4, rows=200),
+            trial("first", 0.3, rows=200),
+            trial("mean", 0.2, rows=200, baseline=True, certificate=None),
+        ],
+        "rmse",
+    )
+    assert [t.name for t in board] == ["mean", "first", "second", "few rows", "dropped", "broken"]
+    assert board.best.name == "first"
+    assert board.baseline.name == "mean"
+    assert not board[-1].ok
+    assert [t.name for t in board[:2]] == ["mean", "first"]
+
+
+def test_equal_errors_are_told_apart_by_log_loss():
+    board = Leaderboard(
+        [trial("a", 0.1, figures={"log_loss": 0.5}), trial("b", 0.1, figures={"log_loss": 0.4})], "error"
+    )
+    assert board.best.name == "b"
+
+
+def test_table_and_plain_values():
+    board = Leaderboard([trial("one", 0.5), trial("no", math.nan, status="failed: why")], "error")
+    lines = str(board).splitlines()
+    assert lines[0] == "error, less is better"
+    assert "0.5 ± 0.01" in lines[2]
+    assert "converged" in lines[2]
+    assert "failed: why" in lines[3]
+    plain = json.loads(json.dumps(board.to_dicts()))
+    assert plain[0]["certificate"]["converged"] is True
+    assert plain[0]["settings"] == {"noise": 0.1}
+
+
+def test_empty_and_unknown():
+    empty = Leaderboard([], "mae")
+    assert empty.best is None
+    assert empty.baseline is None
+    assert len(empty) == 0
+    with pytest.raises(ValueError, match="metric must be one of rmse, mae"):
+        Leaderboard([], "auc")
