@@ -176,14 +176,16 @@ class Call:
         Without arguments.
     number : int
         Its place in the list.
-    columns : Columns or None
+    columns : Columns or None, default=None
         Which columns of a table are what.
+    rows : None
+        How many rows: only calling it tells.
     """
 
     function: Callable[[], Any]
     number: int
     columns: Columns | None = None
-    rows: int | None = None
+    rows: None = None
 
     @property
     def name(self) -> str:
