@@ -6,8 +6,9 @@ BIN    := .venv/bin
 CASE   ?=
 ARGS   ?=
 
-# Extras by stamp. `demo` and `bench` run on what a plain `pip install gramian` brings.
+# Extras by stamp. `bench` runs on what a plain `pip install gramian` brings; `demo` reads tables and writes a report.
 EXTRAS_core :=
+EXTRAS_demo := [data,report]
 EXTRAS_test := [test]
 EXTRAS_lint := [dev,test]
 EXTRAS_docs := [docs]
@@ -28,7 +29,7 @@ help:  ## say what there is to run
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".$(EXTRAS_$*)"
 	@touch $@
 
-demo: .venv/.stamp-core  ## a short tour of the library
+demo: .venv/.stamp-demo  ## from a table to a model, predictions and a report, in three minutes
 	$(BIN)/gramian demo $(ARGS)
 
 test: .venv/.stamp-test  ## all tests and doctests with coverage; ARGS="tests/gram -k dense" for some

@@ -175,3 +175,13 @@ def test_a_gradient_that_disagrees_is_told(rng):
         losses.check_gradient(Wrong(), y)
     with pytest.raises(ValueError, match="entry by entry"):
         losses.check_gradient(Scalar(), y)
+
+
+def test_a_tube_is_what_the_conjugate_says(rng):
+    with_tube = [cls() for cls in losses.names().values() if hasattr(cls, "tube")]
+    assert {type(loss).__name__ for loss in with_tube} == {"Absolute", "Quantile", "EpsilonInsensitive", "Hinge"}
+    y = rng.choice([-1.0, 1.0], 50)
+    for loss in with_tube:
+        low, high = loss.domain(y)
+        u = low + rng.uniform(size=50) * (high - low)
+        np.testing.assert_allclose(loss.conjugate(u, y), u * y + loss.tube() * np.abs(u))

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gramian.features.fourier import FourierFeatures, RBFSampler
     from gramian.features.nystrom import Nystroem
     from gramian.features.polynomial import PolynomialMap
+    from gramian.files import load, save
+    from gramian.reports import report
 
 __version__ = "0.1.0"
 
@@ -45,6 +47,9 @@ __all__ = [
     "PegasosClassifier",
     "PolynomialMap",
     "RBFSampler",
+    "load",
+    "report",
+    "save",
     "select_components",
     "svm_path",
 ]
@@ -65,6 +70,8 @@ _PLACES = {
     "features.fourier": ["FourierFeatures", "RBFSampler"],
     "features.nystrom": ["Nystroem"],
     "features.polynomial": ["PolynomialMap"],
+    "files": ["load", "save"],
+    "reports": ["report"],
 }
 """Where the public names live; each is imported when it is first asked for, so that none costs those who do not."""
 

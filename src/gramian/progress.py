@@ -10,9 +10,10 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-__all__ = ["Clock", "Tick", "progress", "silent"]
+__all__ = ["Clock", "Tick", "Trace", "progress", "recorded", "silent"]
 
 Tick = Callable[..., None]
 
@@ -66,6 +67,76 @@ class Clock:
         return self.max_time is not None and self.seconds > self.max_time
 
 
+@dataclass(frozen=True)
+class Trace:
+    """What one piece of work reported.
+
+    Parameters
+    ----------
+    label : str
+        What was being done.
+    ticks : list of (float, float, dict)
+        Seconds since the recording began, work done, and figures.
+
+    Examples
+    --------
+    >>> from gramian.progress import Trace
+    >>> Trace("SVC", [(0.1, 20.0, {"gap": 0.5})]).ticks[0][2]["gap"]
+    0.5
+    """
+
+    label: str
+    ticks: list[tuple[float, float, dict[str, float]]] = field(default_factory=list)
+
+
+_recording: ContextVar[tuple[Clock, list[Trace]] | None] = ContextVar("_recording", default=None)
+
+
+@contextmanager
+def recorded() -> Iterator[list[Trace]]:
+    """Record what the solvers called in the block report, whether or not a bar is shown.
+
+    A solver may measure more when somebody listens: a support vector machine its duality gap, round by round.
+
+    Yields
+    ------
+    list of Trace
+        Filled as the work goes on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian import SVC
+    >>> from gramian.progress import recorded
+    >>> with recorded() as traces:
+    ...     model = SVC().fit(np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1])
+    >>> traces[0].label, "gap" in traces[0].ticks[-1][2]
+    ('SVC', True)
+    """
+    traces: list[Trace] = []
+    token = _recording.set((Clock(), traces))
+    try:
+        yield traces
+    finally:
+        _recording.reset(token)
+
+
+def _also_recorded(label: str, tick: Tick) -> Tick:
+    """The same tick, kept in a trace where a recording is under way."""
+    recording = _recording.get()
+    if recording is None:
+        return tick
+    clock, traces = recording
+    trace = Trace(label)
+    traces.append(trace)
+
+    def keep(done: float, **figures: float) -> None:
+        trace.ticks.append((clock.seconds, float(done), dict(figures)))
+        tick(done, **figures)
+
+    return keep
+
+
 @contextmanager
 def progress(verbose: int | bool, label: str, total: float | None = None) -> Iterator[Tick]:
     """Show a bar for the length of the block where ``verbose`` asks for one.
@@ -85,7 +156,7 @@ def progress(verbose: int | bool, label: str, total: float | None = None) -> Ite
         ``tick(done, **figures)``.
     """
     if not verbose:
-        yield silent
+        yield _also_recorded(label, silent)
         return
     # rich costs 50 ms to import, and most fits are silent.
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -104,4 +175,4 @@ def progress(verbose: int | bool, label: str, total: float | None = None) -> Ite
             shown = "  ".join(f"{name} {value:.3g}" for name, value in figures.items())
             bar.update(task, completed=done, figures=shown)
 
-        yield tick
+        yield _also_recorded(label, tick)

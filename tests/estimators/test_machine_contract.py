@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
+from sklearn.exceptions import DataConversionWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.machine_classifier import KernelMachineClassifier
@@ -16,6 +18,7 @@ from gramian.features.nystrom import Nystroem
     [
         KernelMachineRegressor(),
         KernelMachineRegressor("absolute"),
+        KernelMachineRegressor("poisson"),
         KernelMachineRegressor("squared", penalty="norm", approximation=Nystroem(selection="uniform")),
         KernelMachineClassifier(),
         KernelMachineClassifier("hinge"),
@@ -30,3 +33,11 @@ def test_scikit_learn_contract(estimator, check):
 @parametrize_with_checks([PegasosClassifier(), PegasosClassifier(max_support=40, n_iter=10_000)])
 def test_scikit_learn_contract_of_pegasos(estimator, check):
     check(estimator)
+
+
+def test_several_columns_of_counts_still_fit():
+    rng = np.random.default_rng(0)
+    X, Y = rng.standard_normal((40, 2)), rng.poisson(3.0, (40, 2))
+    assert KernelMachineRegressor("poisson").fit(X, Y).predict(X).shape == (40, 2)
+    with pytest.warns(DataConversionWarning):
+        assert KernelMachineRegressor("poisson").fit(X, Y[:, :1]).predict(X).shape == (40,)

@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn import config_context
 from sklearn.datasets import load_iris, make_moons
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
 
 from gramian.estimators.pegasos import PegasosClassifier
 from gramian.kernels import RBF
@@ -83,3 +86,52 @@ def test_several_classes_and_sparse_streams():
     assert stream.score(sp.csr_array(X), y) > 0.8
     with pytest.raises(ValueError, match="at least two classes"):
         model.fit(X, np.zeros(150))
+
+
+def test_a_weight_is_so_many_copies_step_by_step(moons):
+    X, y = moons
+    weight = np.random.default_rng(0).integers(0, 4, 150)
+    options = {"gamma": 2.0, "lam": 1e-2, "random_state": 3}
+    weighted = PegasosClassifier(**options).fit(X, y, weight)
+    copies = np.random.default_rng(1).permutation(np.repeat(np.arange(150), weight))
+    repeated = PegasosClassifier(**options).fit(X[copies], y[copies])
+    np.testing.assert_array_equal(weighted.decision_function(X), repeated.decision_function(X))
+    sparse = PegasosClassifier(**options).fit(sp.csr_array(X), y, weight)
+    again = PegasosClassifier(**options).fit(sp.csr_array(X[copies]), y[copies])
+    np.testing.assert_array_equal(sparse.decision_function(X), again.decision_function(X))
+
+
+def test_weights_that_are_no_whole_numbers_lead_to_the_same_optimum(moons):
+    X, y = moons
+    weight = np.random.default_rng(0).integers(0, 3, 150) / 2
+    options = {"lam": 1e-2, "tol": 3e-3, "random_state": 0}
+    halves = PegasosClassifier(RBF(0.5), **options).fit(X, y, weight)
+    whole = PegasosClassifier(RBF(0.5), **options).fit(X, y, 2 * weight)
+    assert halves.certificate_.primal == pytest.approx(whole.certificate_.primal, rel=5e-3)
+    assert halves.certificate_.dual <= whole.certificate_.primal
+    kept = weight > 0
+    given = PegasosClassifier("precomputed", **options).fit(RBF(0.5)(X), y, weight)
+    assert np.all(given.dual_coef_[~kept] == 0)
+    assert given.certificate_.primal == pytest.approx(whole.certificate_.primal, rel=5e-3)
+
+
+def test_weights_in_a_stream_and_bad_ones(moons):
+    X, y = moons
+    weight = np.where(np.arange(150) % 2, 2.0, 0.0)
+    model = PegasosClassifier(gamma=2.0, lam=1e-2, random_state=0)
+    for _ in range(10):
+        model.partial_fit(X, y, classes=[-1.0, 1.0], sample_weight=weight)
+    assert model.n_iter_ == 10 * 150
+    assert model.score(X, y) > 0.85
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        model.partial_fit(X, y, sample_weight=np.zeros(150))
+    with pytest.raises(ValueError, match="positive weight in every class"):
+        model.fit(X, y, (y > 0).astype(float))
+
+
+def test_weights_are_routed(moons):
+    X, y = moons
+    with config_context(enable_metadata_routing=True):
+        model = PegasosClassifier(gamma=2.0, lam=1e-2, random_state=0).set_fit_request(sample_weight=True)
+        pipe = make_pipeline(MinMaxScaler((-1, 2)), model).fit(X, y, sample_weight=np.ones(150))
+    assert pipe.score(X, y) > 0.9

@@ -219,3 +219,13 @@ def test_a_product_at_a_size_where_the_matrix_would_not_fit():
     )
     assert float(printed) < 1e-5
     assert peak < 700e6
+
+
+@pytest.mark.parametrize("size", [1e39, 1e-50])
+def test_wide_vectors_beyond_single_precision(rng, size):
+    X = rng.standard_normal((30, 2)).astype(np.float32)
+    K = Gram(gk.RBF(1.0), X, memory=4000)
+    V, sizes = rng.standard_normal((30, 3)), np.array([1.0, size, 0.0])
+    product = K @ (V * sizes)
+    assert product.dtype == np.float64
+    np.testing.assert_allclose(product, (K.dense().astype(np.float64) @ V) * sizes, rtol=1e-3)

@@ -10,7 +10,7 @@ from gramian.gram import Gram
 from gramian.kernels import RBF
 from gramian.losses import Absolute, Hinge, Huber, Logistic, Multinomial, Ramp, Squared
 from gramian.progress import Clock
-from gramian.solvers import newton, newton_system, proximal
+from gramian.solvers import boxed, newton, newton_system, proximal
 from gramian.solvers.datafit import DataFit, Envelope, Tilted, best_constant
 from gramian.solvers.machine import solve
 from gramian.solvers.newton_system import Woodbury
@@ -161,8 +161,8 @@ def test_cheaper_systems_lead_to_the_same_optimum(rng, monkeypatch, mu):
     plain = solved()
     kinds = []
 
-    def watched(S, space, mu, intercept, *, last, rough):
-        system = newton_system.system_at(S, space, mu, intercept, last=last, rough=rough)
+    def watched(S, space, mu, intercept, *, last, **options):
+        system = newton_system.system_at(S, space, mu, intercept, last=last, **options)
         kinds.append("last" if system is last else "coarse" if system.rows.size < 400 else "full")
         return system
 
@@ -190,3 +190,38 @@ def test_the_thin_step_keeps_its_digits_beside_a_tiny_mu(rng):
     G = s[:, None] * F
     exact = G @ np.linalg.solve(G.T @ G + mu * np.eye(4), c)
     np.testing.assert_allclose(Woodbury(F, s, mu).lift(c), exact, rtol=1e-10)
+
+
+BOXED = [losses.Absolute(), losses.Quantile(0.3), losses.EpsilonInsensitive(0.2), losses.Hinge()]
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("low_rank", [False, True])
+@pytest.mark.parametrize("loss", BOXED, ids=repr)
+def test_pair_steps_and_proximal_points_agree(loss, low_rank, intercept, rng, monkeypatch):
+    space = FeatureSpace(rng.standard_normal((80, 6))) if low_rank else None
+    p = problem(loss, rng, n=80, space=space, tol=1e-9, intercept=intercept)
+    if not boxed.suits(p.fit, intercept):
+        assert loss.tube() > 0
+        return
+    monkeypatch.setattr(boxed, "STEPS_PER_ROW", 10_000)
+    options = {"intercept": intercept, "goal": 1e-9, "clock": Clock()}
+    found = boxed.minimise(p.space, p.fit, 1.0, **options)
+    slow = proximal.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, intercept), **options)
+    primal = [p.fit.value(each.at.f) + 0.5 * each.at.norm2 for each in (found, slow)]
+    assert primal[0] == pytest.approx(primal[1], rel=1e-8)
+    assert found.gap <= 1e-9 * primal[0]
+    # A conjugate that is infinite would show here: the dual point is feasible.
+    assert np.isfinite(p.fit.conjugate(found.u))
+    # Without the steps, the proximal point method has to go on from where they stopped.
+    monkeypatch.setattr(boxed, "STEPS_PER_ROW", 0)
+    assert solve(p, "squared", 1.0 / p.total).certificate.primal * p.total == pytest.approx(primal[1], rel=1e-7)
+
+
+def test_which_data_terms_have_a_dual_on_a_box(rng):
+    y, w = np.ones((4, 1)), np.ones(4)
+    assert boxed.suits(DataFit(Hinge(), y, w), intercept=True)
+    assert boxed.suits(DataFit(Hinge(), y, w), intercept=False)
+    assert not boxed.suits(DataFit(losses.EpsilonInsensitive(), y, w), intercept=False)
+    assert not boxed.suits(DataFit(Huber(), y, w), intercept=True)
+    assert not boxed.suits(Tilted(Hinge(), y, w, y), intercept=True)

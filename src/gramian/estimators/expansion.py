@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from numbers import Integral, Number, Real
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, validate_data
 
-from gramian.estimators.base import COMMON, is_precomputed, kernel_tags
+from gramian.data.results import by_blocks
+from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags
 from gramian.gram import Gram
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import objects
@@ -67,7 +67,7 @@ class Expansion:
 
     def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[np.float64]]:
         """Rows and targets, of shape (n,) or (n, k); ``reset`` where these rows are the first."""
-        if self._holds_objects(X):
+        if holds_objects(self.kernel, X):
             X = objects(X, kernel=type(self.kernel).__name__)
             y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
             check_consistent_length(X, y)
@@ -78,16 +78,9 @@ class Expansion:
         return X, np.asarray(y, dtype=np.float64)
 
     def _validated_rows(self, X: Any) -> Any:
-        if self._holds_objects(X):
+        if holds_objects(self.kernel, X):
             return objects(X, kernel=type(self.kernel).__name__)
         return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
-
-    def _holds_objects(self, X: Any) -> bool:
-        """Whether X is a sequence of objects, not rows of numbers, and the kernel is a value that may compare them."""
-        if not isinstance(self.kernel, Kernel) or sp.issparse(X) or getattr(X, "ndim", 1) != 1:
-            return False
-        first = X[0] if isinstance(X, list | tuple | np.ndarray) and len(X) else getattr(X, "iloc", [0.0])[0]
-        return not isinstance(first, Number | list | tuple | np.ndarray)
 
     def _resolved(self, X: Any) -> Kernel:
         return resolve(
@@ -121,18 +114,19 @@ class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict targets, by tiles of at most ``memory`` bytes.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (m, d)
+        X : array-like or CSR of shape (m, d), Blocks, path or Dask collection
             Rows; k(new, train) where the kernel is precomputed.
 
         Returns
         -------
-        array of shape (m,) or (m, k)
-            The predictions; float32 where X and the training rows are.
+        array of shape (m,) or (m, k), or Results
+            The predictions; float32 where X and the training rows are. Of blocks, ``Results`` to iterate over or write.
         """
         check_is_fitted(self)
         return self._evaluate(self._validated_rows(X))

@@ -13,9 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gramian.estimators.base import warn_unless_converged
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
+from gramian.estimators.base import holds_objects, warn_unless_converged
 from gramian.estimators.expansion import DTYPES
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
+from gramian.estimators.over_blocks.machine import fit_classifier
 from gramian.estimators.restore import restored_on_failure
 from gramian.kernels.points import objects
 from gramian.losses import offers, resolve
@@ -69,8 +72,9 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
         ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
     solver : {"auto", "newton", "proximal", "ccp"}, default="auto"
-        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks, ``"ccp"`` for differences of
-        convex ones. ``"auto"`` decides by what the loss offers; see ``solver_``.
+        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks (after pair steps on the dual, where
+        that is a quadratic program on a box), ``"ccp"`` for differences of convex ones. ``"auto"`` decides by what
+        the loss offers; see ``solver_``.
     lams : array-like of shape (g,) or None, default=None
         The grid of ``lam="cv"``; by default 13 values over six decades.
     cv : int, splitter or iterable, default=None
@@ -118,7 +122,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         The duality gap; of several functions, the worst. Without a conjugate, or where the loss is not convex, of kind
         "stationary".
     n_iter_ : int
-        Newton steps.
+        Newton steps; pair steps where they alone solved the dual of a loss with kinks.
     solver_ : Choice
         Which solver was used, and why.
     kernel_ : Kernel
@@ -201,12 +205,12 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the functions.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : array-like of shape (n,)
             Labels.
@@ -223,6 +227,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{type(loss).__name__} is a loss of numbers; use KernelMachineRegressor, or a loss of labels."
             )
+        if is_blocks(X):
+            return fit_classifier(self, X, y, sample_weight, loss)
         with restored_on_failure(self):
             X, y = self._validated_labels(X, y)
             weights = self._weights(sample_weight, X, y)
@@ -240,7 +246,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         return self
 
     def _validated_labels(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        if self._holds_objects(X):
+        if holds_objects(self.kernel, X):
             X, y = objects(X, kernel=type(self.kernel).__name__), column_or_1d(y, warn=True)
             self.n_features_in_ = 1
         else:
@@ -266,6 +272,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return fitted values, by tiles of at most ``memory`` bytes.
 
@@ -285,6 +292,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             return f
         return f[:, 0] if f.shape[1] == 1 else f[:, 1] - f[:, 0]
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
@@ -303,6 +311,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[best])
 
     @available_if(_likelihood)
+    @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of every class; only where the loss is a likelihood.
 
@@ -322,6 +331,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         return np.asarray(p).astype(f.dtype, copy=False)
 
     @available_if(_likelihood)
+    @by_blocks
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Return the logarithms of the probabilities.
 

@@ -7,10 +7,14 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
+from gramian.estimators.over_blocks.machine import fit_regressor
 from gramian.estimators.restore import restored_on_failure
 from gramian.losses import resolve
 
@@ -52,8 +56,9 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
         ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
     solver : {"auto", "newton", "proximal", "ccp"}, default="auto"
-        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks, ``"ccp"`` for differences of
-        convex ones. ``"auto"`` decides by what the loss offers; see ``solver_``.
+        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks (after pair steps on the dual, where
+        that is a quadratic program on a box), ``"ccp"`` for differences of convex ones. ``"auto"`` decides by what
+        the loss offers; see ``solver_``.
     lams : array-like of shape (g,) or None, default=None
         The grid of ``lam="cv"``; by default 13 values over six decades.
     cv : int, splitter or iterable, default=None
@@ -99,7 +104,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         The duality gap; of several functions, the worst. Without a conjugate, or where the loss is not convex, of kind
         "stationary".
     n_iter_ : int
-        Newton steps.
+        Newton steps; pair steps where they alone solved the dual of a loss with kinks.
     solver_ : Choice
         Which solver was used, and why.
     kernel_ : Kernel
@@ -181,16 +186,22 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.positive_only = self.loss == "poisson" or bool(getattr(self.loss, "positive", False))
+        tags.target_tags.positive_only = positive = self._counts()
+        # No tag says "several targets, all of them counts"; scikit-learn's own machines for counts take one target.
+        tags.target_tags.multi_output = not positive
         return tags
 
+    def _counts(self) -> bool:
+        """Whether the loss takes no negative targets."""
+        return bool(self.loss == "poisson" or getattr(self.loss, "positive", False))
+
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the function.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : array-like of shape (n,) or (n, k)
             Targets.
@@ -207,8 +218,12 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
             raise ValueError(
                 f"{type(loss).__name__} is a loss of labels; use KernelMachineClassifier, or a loss of numbers."
             )
+        if is_blocks(X):
+            return fit_regressor(self, X, y, sample_weight, loss)
         with restored_on_failure(self):
             X, y = self._validated(X, y)
+            if self._counts() and y.ndim == 2 and y.shape[1] == 1:
+                y = column_or_1d(y, warn=True)
             weights = self._weights(sample_weight, X, y)
             tasks = self._tasks(loss, y, weights)
             self._fit_tasks(X, tasks, weights, lambda cv, rows: plain_folds(cv, rows, y, classifier=False))
@@ -227,6 +242,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         Y = y.reshape(y.shape[0], -1)
         return [Task(part, Y[:, [j]]) for j in range(Y.shape[1]) for part in parts]
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict targets, by tiles of at most ``memory`` bytes.
 

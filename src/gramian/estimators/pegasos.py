@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -13,19 +14,28 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
-from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, wide
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
+from gramian.estimators.base import COMMON, is_precomputed, warn_unless_converged
+from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, rows_of, wide
 from gramian.estimators.machine import together
+from gramian.estimators.over_blocks.machine import keep_functions
+from gramian.estimators.over_blocks.pegasos import fit_pegasos
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
+from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
-from gramian.solvers.pegasos import Counts, certify, descend
+from gramian.solvers.pegasos import Counts, FeatureGram, certify, descend, walk_of
 
 __all__ = ["PegasosClassifier"]
+
+OPTIONAL = ("dual_coef_", "X_fit_", "function_", "coef_", "approximation_", "_landmarks", "_counts")
+"""What one fit has and the next may not."""
 
 
 class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
@@ -47,6 +57,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
+    approximation : map or None, default=None
+        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then sought in the space of its
+        features. Over blocks, where it must be given, the same objective is minimised by Newton's method, a pass for
+        each step, in place of single rows in random order.
     lam : float, default=1e-3
         The strength of the penalty, > 0.
     n_iter : int, default=1000000
@@ -74,7 +88,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     dual_coef_ : array of shape (s,) or (s, c)
         Coefficients of the averaged functions.
     X_fit_ : array or CSR of shape (s, d)
-        The support; all rows of the Gram matrix where the kernel is precomputed.
+        The support, or the landmarks of a map; all rows of the Gram matrix where the kernel is precomputed.
+    coef_ : array of shape (m,) or (m, c)
+        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        ``function_``.
+    approximation_ : map
+        The fitted map, where there is one.
     function_ : Function or array of Function
         The fitted functions.
     certificate_ : Certificate
@@ -100,6 +119,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
+        "approximation": APPROXIMATION,
         "lam": [Interval(Real, 0, None, closed="neither")],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "max_support": [Interval(Integral, 1, None, closed="left"), None],
@@ -114,6 +134,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
+        approximation: Any = None,
         lam: float = 1e-3,
         n_iter: int = 1_000_000,
         max_support: int | None = None,
@@ -129,6 +150,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.approximation = approximation
         self.lam = lam
         self.n_iter = n_iter
         self.max_support = max_support
@@ -142,37 +164,77 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     # ---- fit ----------------------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the functions.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed.
         y : array-like of shape (n,)
             Labels.
+        sample_weight : float, array-like of shape (n,) or None, default=None
+            Weights >= 0, by which rows are drawn; zero removes a row, a whole number repeats it.
 
         Returns
         -------
         PegasosClassifier
             The fitted estimator.
         """
+        if is_blocks(X):
+            return fit_pegasos(self, X, y, sample_weight)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C")
             check_classification_targets(y)
             self.classes_ = np.unique(y)
-            if self.classes_.size < 2:
-                raise ValueError(f"PegasosClassifier needs at least two classes, got 1 class: {self.classes_[0]!r}.")
+            weights = self._weights(sample_weight, X, y)
             kernel = self._resolved(X)
-            gram = self._gram(kernel, X)
+            features = None if self.approximation is None else adapted(self, kernel)
+            if features is not None and is_precomputed(kernel):
+                raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
+            rows, weights = _distinct(None if is_precomputed(kernel) else X, y, weights)
+            points = rows_of(kernel, X, rows)
+            gram = self._gram(kernel, points) if features is None else self._feature_gram(features, points)
             random = check_random_state(self.random_state)
             with progress(self.verbose, "PegasosClassifier", self.n_iter) as tick:
-                done = [self._run(gram, signs, random, clock, tick) for signs in self._signs(y)]
-            self._keep(kernel, X, [counts for counts, _ in done])
+                done = [self._run(gram, signs, weights, random, clock, tick) for signs in self._signs(y[rows])]
+            if is_precomputed(kernel):
+                done = [(_spread(counts, rows, y.size), certificate) for counts, certificate in done]
+                points = X
+            counts = [each for each, _ in done]
+            if features is None:
+                self._keep(kernel, points, counts)
+            else:
+                self._keep_features(features, gram, counts, rows)
             self.certificate_ = together([certificate for _, certificate in done])
         warn_unless_converged(self.certificate_, self)
         return self
+
+    def _feature_gram(self, features: Any, X: Any) -> FeatureGram:
+        return FeatureGram(features_of(features, X, self.memory), memory_budget(self.memory))
+
+    def _keep_features(self, features: Any, gram: Any, counts: list[Counts], rows: NDArray[np.intp]) -> None:
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        weights = np.column_stack([gram.factor.T @ each.average(self.lam) for each in counts])
+        self.approximation_, self.kernel_ = features, features.kernel_
+        self.n_iter_ = max(each.steps for each in counts)
+        keep_functions(self, features, weights, weights.shape[1] == 1)
+        if has_landmarks(features):
+            self._landmarks = rows[features.component_indices_]
+
+    def _weights(self, sample_weight: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+        weights = np.ones(y.size)
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        present = np.unique(y[weights > 0])
+        if self.classes_.size < 2 or present.size < self.classes_.size:
+            raise ValueError(
+                f"PegasosClassifier needs at least two classes, and rows of positive weight in every class; got "
+                f"{present.size} class{'' if present.size == 1 else 'es'} of {self.classes_.size} so."
+            )
+        return np.asarray(weights)
 
     def _signs(self, y: NDArray[Any]) -> list[NDArray[np.float64]]:
         """Labels -1 and +1 of each function."""
@@ -180,7 +242,13 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         return [np.where(y == label, 1.0, -1.0) for label in positive]
 
     def _run(
-        self, gram: Gram, y: NDArray[np.float64], random: Any, clock: Clock, tick: Any
+        self,
+        gram: Gram | FeatureGram,
+        y: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        random: np.random.RandomState,
+        clock: Clock,
+        tick: Any,
     ) -> tuple[Counts, Certificate]:
         """Passes in random order until the gap is small enough."""
         n = y.size
@@ -188,21 +256,21 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         rows = gram.rows if K is None else K.__getitem__
         counts, values = Counts(np.zeros(n), np.zeros(n)), np.zeros(n)
         options = self._budget(gram, clock)
-        due = n
+        due, shares = n, weights / weights.sum()
         while True:
-            order = random.permutation(n)[: self.n_iter - counts.steps]
+            order = walk_of(weights, random, self.n_iter - counts.steps)
             counts = descend(rows, y, values, counts, order, self.lam, **options)
             ended = counts.steps >= self.n_iter or clock.expired
             if counts.steps >= due or ended:
                 times = gram.__matmul__ if K is None else K.__matmul__
                 alpha = counts.average(self.lam)
-                certificate = certify(alpha, times, y, self.lam, self.tol, counts.steps, clock)
+                certificate = certify(alpha, times, y, shares, self.lam, self.tol, counts.steps, clock)
                 tick(counts.steps, gap=certificate.gap)
                 due = 2 * counts.steps
                 if certificate.converged or ended:
                     return counts, certificate
 
-    def _budget(self, gram: Gram, clock: Clock) -> dict[str, Any]:
+    def _budget(self, gram: Gram | FeatureGram, clock: Clock) -> dict[str, Any]:
         """What ``descend`` is told of the support; small blocks, for within one the budget may be passed."""
         affordable = int(np.clip(gram.memory // (2 * 8 * gram.shape[0]), 1, 256))
         if self.max_support is None:
@@ -212,7 +280,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         return {"clock": clock, "max_support": self.max_support, "diagonal": diagonal, "block": block}
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> Self:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take one step for every row of a batch, going on from the batches before.
 
         Parameters
@@ -223,6 +291,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             Labels.
         classes : array-like of shape (c,) or None, default=None
             All labels that will come; needed in the first call.
+        sample_weight : float, array-like of shape (n,) or None, default=None
+            Weights >= 0: so many steps for a row where they are whole numbers, else as many draws as rows.
 
         Returns
         -------
@@ -234,11 +304,17 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             first = _check_partial_fit_first_call(self, classes)
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", reset=first)
             self._check_batch(y)
+            weights = np.ones(y.size)
+            if sample_weight is not None:
+                weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            kept = np.flatnonzero(weights)
             self.kernel_ = self._resolved(X) if first else self.kernel_
-            self._step_through(X, y, [] if first else self._counts, clock)
+            self._step_through(X[kept], y[kept], weights[kept], [] if first else self._counts, clock)
         return self
 
     def _check_batch(self, y: NDArray[Any]) -> None:
+        if self.approximation is not None:
+            raise ValueError("partial_fit goes on with kernel expansions; leave approximation=None, or use fit.")
         if isinstance(self.kernel, Precomputed) or self.kernel == "precomputed":
             raise ValueError(
                 "partial_fit needs rows, not a Gram matrix: kernel='precomputed' can only be fitted at once."
@@ -247,12 +323,14 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         if unknown.size:
             raise ValueError(f"y has labels {unknown[:5]} that are not in classes={self.classes_}.")
 
-    def _step_through(self, X: Any, y: NDArray[Any], before: list[Counts], clock: Clock) -> None:
+    def _step_through(
+        self, X: Any, y: NDArray[Any], weights: NDArray[np.float64], before: list[Counts], clock: Clock
+    ) -> None:
         """The support and the batch as one set of rows, of which those of the batch are walked through."""
         held = before[0].beta.size if before else 0
         points = _stacked(self.X_fit_, X) if held else X
         gram = self._gram(self.kernel_, points)
-        order = held + check_random_state(self.random_state).permutation(y.size)
+        order = held + walk_of(weights, check_random_state(self.random_state), sys.maxsize)
         done, losses = [], []
         for c, signs in enumerate(self._signs(y)):
             old = before[c] if before else Counts(np.zeros(0), np.zeros(0))
@@ -262,7 +340,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             options = self._budget(gram, clock)
             done.append(descend(gram.rows, labels, gram @ counts.beta, counts, order, self.lam, **options))
             f = gram @ done[-1].average(self.lam)
-            losses.append(float(np.maximum(1.0 - signs * f[held:], 0.0).mean()))
+            losses.append(float(np.average(np.maximum(1.0 - signs * f[held:], 0.0), weights=weights)))
         self._keep(self.kernel_, points, done)
         self.certificate_ = Certificate(
             kind="stationary",
@@ -275,6 +353,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> None:
         """Drop the rows without a coefficient, except those of a Gram matrix."""
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
         used = np.any([(each.beta != 0) | (each.late != 0) for each in counts], axis=0)
         used |= not used.any()
         if isinstance(kernel, Precomputed):
@@ -288,6 +368,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return fitted values, by tiles of at most ``memory`` bytes.
 
@@ -302,8 +383,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             Of two classes, positive for the second; else one column per class.
         """
         check_is_fitted(self)
-        return self._evaluate(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False))
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+        return self._evaluate(X)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
@@ -326,3 +409,42 @@ def _stacked(A: Any, B: Any) -> Any:
     if sp.issparse(A) or sp.issparse(B):
         return sp.vstack([A, B], format="csr")
     return np.concatenate([A, wide(B) if A.dtype == np.float64 else B])
+
+
+def _spread(counts: Counts, rows: NDArray[np.intp], n: int) -> Counts:
+    """Counts of some rows among those of all."""
+    beta, late = np.zeros(n), np.zeros(n)
+    beta[rows], late[rows] = counts.beta, counts.late
+    return replace(counts, beta=beta, late=late)
+
+
+def _distinct(X: Any, y: NDArray[Any], weights: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """One of each set of equal rows with equal labels, in an order that depends on them alone, and the sums of weights.
+
+    So a weight of two is the same as a row twice, step by step. Rows of weight zero, and nothing else where X is
+    ``None``, are left out.
+    """
+    kept = np.flatnonzero(weights)
+    if X is None:
+        return kept, weights[kept]
+    codes = np.unique(y, return_inverse=True)[1][kept]
+    keys = _keys(X[kept])
+    order = np.lexsort((*keys, codes))
+    same = codes[order][1:] == codes[order][:-1]
+    for key in keys:
+        same &= key[order][1:] == key[order][:-1]
+    starts = np.flatnonzero(np.concatenate([[True], ~same]))
+    return kept[order[starts]], np.add.reduceat(weights[kept][order], starts)
+
+
+def _keys(X: Any) -> list[NDArray[Any]]:
+    """What rows are sorted by: their columns, or what a sparse row holds, as bytes."""
+    if isinstance(X, np.ndarray):
+        return list(X.T)
+    X = X.copy()
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    spans = list(zip(X.indptr, X.indptr[1:], strict=False))
+    held = [X.indices[a:b].astype(np.int64).tobytes() + X.data[a:b].tobytes() for a, b in spans]
+    # Positions in the order of the bytes: comparing these is comparing those.
+    return [np.unique(np.array(held, dtype=object), return_inverse=True)[1]]

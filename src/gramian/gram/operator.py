@@ -216,7 +216,7 @@ class Gram(LinearOperator):
         V = np.asarray(V)
         if V.dtype.kind not in "fiub":
             raise TypeError(f"Gram multiplies by real numbers, got dtype {V.dtype}.")
-        narrow = np.ascontiguousarray(V, dtype=self.dtype)
+        narrow, scale = _narrowed(V, self.dtype)
         out = np.empty((len(A), V.shape[1]), np.result_type(self.dtype, V.dtype))
         workers = self._workers(len(A), len(B))
         height, width = tile_shape(len(B), self.memory, self._cell_bytes, workers)
@@ -232,7 +232,7 @@ class Gram(LinearOperator):
                     return
                 shape = (len(left), c.stop - c.start)
                 total += tile(left, B[c], scratch[: shape[0] * shape[1]].reshape(shape)) @ narrow[c]
-            out[rows] = total
+            out[rows] = total if scale is None else total * scale
 
         run(panel, spans(len(A), height), workers, stop)
         return out
@@ -312,3 +312,12 @@ def _index(index: Any, size: int, what: str) -> Any:
     if index.size and (index.min() < -size or index.max() >= size):
         raise IndexError(f"{what} indices must lie in [0, {size}), got {index.min()} to {index.max()}.")
     return index % size
+
+
+def _narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    """V in the dtype of the tiles, and what its columns were divided by so that none leaves that dtype's range."""
+    if V.dtype.kind == "f" and V.dtype.itemsize > dtype.itemsize:
+        scale = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
+        scale = np.where((scale > 0) & np.isfinite(scale), scale, 1.0)
+        return np.ascontiguousarray(V / scale, dtype=dtype), scale
+    return np.ascontiguousarray(V, dtype=dtype), None

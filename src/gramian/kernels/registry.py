@@ -11,7 +11,8 @@ from gramian.kernels.maps import Columns
 
 __all__ = ["from_dict", "known_kernels", "nearest"]
 
-MAX_DEPTH = 100
+MAX_DEPTH = 200
+"""Operators within each other: a sum of so many terms; Python's own recursion ends at some multiple of it."""
 _NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 
@@ -41,7 +42,8 @@ def nearest(name: str, names: Any) -> str:
     str
         ``did you mean 'RBF'?`` or the list of all names.
     """
-    close = difflib.get_close_matches(str(name), list(names), n=1)
+    names = list(names)
+    close = [n for n in names if n.lower() == str(name).lower()] or difflib.get_close_matches(str(name), names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(names))}."
 
 

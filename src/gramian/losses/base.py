@@ -243,6 +243,12 @@ def offers(loss: Any, piece: str) -> bool:
     -------
     bool
         The answer.
+
+    Examples
+    --------
+    >>> from gramian.losses import Hinge, offers
+    >>> offers(Hinge(), "conjugate"), offers(Hinge(), "curvature")
+    (True, False)
     """
     return callable(getattr(loss, piece, None))
 
@@ -261,6 +267,12 @@ def missing(loss: Any, pieces: Iterable[str]) -> list[str]:
     -------
     list of str
         Those that it has not.
+
+    Examples
+    --------
+    >>> from gramian.losses import Hinge, missing
+    >>> missing(Hinge(), ["gradient", "curvature"])
+    ['curvature']
     """
     return [piece for piece in pieces if not offers(loss, piece)]
 
@@ -274,6 +286,12 @@ def check_gradient(loss: Any, y: Array) -> None:
         Entry by entry, with ``value`` and ``gradient``.
     y : array of shape (n,)
         Targets.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.losses import Huber, check_gradient
+    >>> check_gradient(Huber(), np.linspace(-1, 1, 20))
     """
     rng = np.random.RandomState(0)
     y = y[rng.randint(y.size, size=CHECK_POINTS)].astype(np.float64)

@@ -47,6 +47,16 @@ class Hinge(_Margin):
     def domain(self, y: Array) -> tuple[Array, Array]:
         return np.minimum(-y, 0.0), np.maximum(-y, 0.0)
 
+    def tube(self) -> float:
+        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: here none.
+
+        Returns
+        -------
+        float
+            Zero.
+        """
+        return 0.0
+
     def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``u y`` where it lies in [-1, 0], infinity elsewhere.
 

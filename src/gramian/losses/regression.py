@@ -90,6 +90,16 @@ class Absolute(Loss):
     def domain(self, y: Array) -> tuple[Array, Array]:
         return -np.ones(np.shape(y)), np.ones(np.shape(y))
 
+    def tube(self) -> float:
+        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: here none.
+
+        Returns
+        -------
+        float
+            Zero.
+        """
+        return 0.0
+
     def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``u y`` on [-1, 1], infinity elsewhere.
 
@@ -238,6 +248,16 @@ class Quantile(Loss):
     def domain(self, y: Array) -> tuple[Array, Array]:
         return np.zeros(np.shape(y)) - self._q, np.zeros(np.shape(y)) + 1.0 - self._q
 
+    def tube(self) -> float:
+        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: here none.
+
+        Returns
+        -------
+        float
+            Zero.
+        """
+        return 0.0
+
     def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``u y`` on [-q, 1 - q], infinity elsewhere.
 
@@ -306,6 +326,16 @@ class EpsilonInsensitive(Loss):
 
     def domain(self, y: Array) -> tuple[Array, Array]:
         return -np.ones(np.shape(y)), np.ones(np.shape(y))
+
+    def tube(self) -> float:
+        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: half the width of what costs nothing.
+
+        Returns
+        -------
+        float
+            Epsilon.
+        """
+        return self.epsilon
 
     def conjugate(self, u: Array, y: Array) -> Array:
         """Return ``u y + epsilon |u|`` on [-1, 1], infinity elsewhere.

@@ -41,6 +41,9 @@ class DataFit:
     5.0
     """
 
+    stiff = False
+    """Whether the curvature comes from kinks."""
+
     def __init__(self, loss: Any, y: Array, weights: Array) -> None:
         self.loss, self.y, self.w = loss, y, weights[:, None]
         self.coupled = bool(getattr(loss, "coupled", False))
@@ -193,6 +196,8 @@ class Envelope:
     u : array of shape (n, k)
         The multipliers so far.
     """
+
+    stiff = True
 
     def __init__(self, fit: DataFit, gamma: float, u: Array) -> None:
         self.fit, self.gamma, self.shift, self.coupled = fit, gamma, gamma * u, fit.coupled

@@ -175,7 +175,8 @@ def minimise(
             break
         rough, good = gap > ROUGH * abs(objective), gap < GOOD * before
         before, last = gap, system if good else None
-        system = system_at(fit.half_curvature(at.f), space, mu, intercept, last=last, rough=rough)
+        S = fit.half_curvature(at.f)
+        system = system_at(S, space, mu, intercept, last=last, rough=rough, stiff=fit.stiff)
         at, objective, flat = _step(space, fit, mu, at, system.direction(r, Kr, clock), r, objective, intercept)
     assert best is not None
     if not why and best.gap > max(goal * abs(objective), floor):

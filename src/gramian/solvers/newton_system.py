@@ -15,13 +15,15 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramian.gram.tiles import spans
+from gramian.gram.tiles import one_blas_thread, spans
 from gramian.progress import Clock
 
 __all__ = ["System", "Woodbury", "system_at"]
 
 DIRECT_SIZE = 2000
 """Unknowns up to which the system is factorised: it then takes a fraction of a second."""
+STIFF_SIZE = 5000
+"""The same where the curvature comes from kinks: conjugate gradients would take hundreds of steps."""
 FORCING = 0.1
 """How far, at most, the residual of a Newton step is lowered relative to that of the last."""
 CG_STEPS = 500
@@ -72,7 +74,7 @@ class Woodbury:
 
     def _square(self) -> Array:
         """FᵀD²F, strip by strip; each strip in single precision where that is precise enough beside μ."""
-        trace = float(np.einsum("ij,ij,ik->", self.F, self.F, self.s**2, optimize=True))
+        trace = float(np.einsum("ij,ij->i", self.F, self.F) @ self.s[:, 0] ** 2)
         single = self.F.size >= LARGE and SINGLE_LOSS * trace <= FORCING**2 * self.mu
         total = np.zeros((self.F.shape[1], self.F.shape[1]))
         buffer = np.empty((min(STRIP, self.F.shape[0]), self.F.shape[1]), np.float32 if single else np.float64)
@@ -138,10 +140,13 @@ class System:
         μ, > 0.
     intercept : bool
         Whether a constant is free.
+    stiff : bool, default=False
+        Whether the curvature comes from kinks.
     """
 
-    def __init__(self, space: Any, S: Array, mu: float, intercept: bool) -> None:
+    def __init__(self, space: Any, S: Array, mu: float, intercept: bool, stiff: bool = False) -> None:
         self.space, self.mu = space, mu
+        self.direct_size = STIFF_SIZE if stiff else DIRECT_SIZE
         self.S, self.coupled = S, S.ndim == 3
         self.rows = np.flatnonzero(np.any(S.reshape(S.shape[0], -1) != 0, axis=1))
         self.Q = self._constants() if intercept else None
@@ -208,7 +213,7 @@ class System:
             return r / self.mu
         h = self._back(Kr)
         thin = self.space.low_rank and not self.coupled
-        affordable = h.size <= DIRECT_SIZE and 4 * 8 * h.size**2 <= SHARE * self.space.memory
+        affordable = h.size <= self.direct_size and 4 * 8 * h.size**2 <= SHARE * self.space.memory
         if affordable and not (thin and 2 * self.space.factor.shape[1] <= h.size):
             a = self._direct(h)
         elif thin:
@@ -279,6 +284,12 @@ class System:
         """Stop where the next r, which is S times this residual over μ, is ``FORCING`` of r or less."""
         precondition, largest = self._preconditioner()
         goal = FORCING * self.mu * size / np.sqrt(2.0 * largest)
+        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
+            return self._conjugate_gradients(h, precondition, goal, clock)
+
+    def _conjugate_gradients(
+        self, h: Array, precondition: Callable[[Array], Array], goal: float, clock: Clock
+    ) -> Array:
         a, R = np.zeros_like(h), self._project(h)
         Z = self._project(precondition(R))
         P, rho = Z, float(np.sum(R * Z))
@@ -294,7 +305,9 @@ class System:
         return a
 
 
-def system_at(S: Array, space: Any, mu: float, intercept: bool, *, last: System | None, rough: bool) -> System:
+def system_at(
+    S: Array, space: Any, mu: float, intercept: bool, *, last: System | None, rough: bool, stiff: bool = False
+) -> System:
     """Return the system of some curvatures, or one that is cheaper and has a direction nearly as good.
 
     Features of many rows make most of the cost of a step, so the last system stays where the curvatures hardly
@@ -315,6 +328,8 @@ def system_at(S: Array, space: Any, mu: float, intercept: bool, *, last: System 
         That of the step before, where that step gained much.
     rough : bool
         Whether the optimum is far.
+    stiff : bool, default=False
+        Whether the curvature comes from kinks.
 
     Returns
     -------
@@ -326,5 +341,5 @@ def system_at(S: Array, space: Any, mu: float, intercept: bool, *, last: System 
     if rough and space.low_rank and S.ndim == 2 and space.factor.size >= COARSE * LARGE:
         part = np.zeros_like(S)
         part[::COARSE] = np.sqrt(COARSE) * S[::COARSE]
-        return System(space, part, mu, intercept)
-    return System(space, S, mu, intercept)
+        return System(space, part, mu, intercept, stiff)
+    return System(space, S, mu, intercept, stiff)

@@ -21,9 +21,11 @@ from gramian.losses import Hinge
 from gramian.progress import Clock
 from gramian.solvers.datafit import DataFit
 
-__all__ = ["Counts", "certify", "descend"]
+__all__ = ["Counts", "FeatureGram", "certify", "descend", "walk_of"]
 
 Array = NDArray[np.float64]
+MOST_COPIES = 100
+"""Copies of each row, on average, up to which whole weights are walked through as such."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,68 @@ class Counts:
         """
         T = self.steps
         return np.asarray(2.0 * (T * self.beta - self.late) / (lam * T * (T + 1.0)))
+
+
+class FeatureGram:
+    """F Fᵀ with what the method asks of a Gram matrix.
+
+    Parameters
+    ----------
+    factor : array of shape (n, m)
+        F.
+    memory : int
+        Bytes that may be held.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.pegasos import FeatureGram
+    >>> FeatureGram(np.array([[1.0, 2.0], [0.0, 1.0]]), 10**6).rows(np.array([0]))
+    array([[5., 2.]])
+    """
+
+    def __init__(self, factor: Array, memory: int) -> None:
+        self.factor, self.memory = factor, memory
+        self.shape = (factor.shape[0], factor.shape[0])
+        self.fits = 8 * factor.shape[0] ** 2 <= memory
+
+    def dense(self) -> Array:
+        """Return the matrix.
+
+        Returns
+        -------
+        array of shape (n, n)
+            F Fᵀ.
+        """
+        return np.asarray(self.factor @ self.factor.T)
+
+    def rows(self, index: NDArray[np.intp]) -> Array:
+        """Return some rows.
+
+        Parameters
+        ----------
+        index : array of shape (r,)
+            Which.
+
+        Returns
+        -------
+        array of shape (r, n)
+            The rows.
+        """
+        return np.asarray(self.factor[index] @ self.factor.T)
+
+    def diagonal(self) -> Array:
+        """Return the squared norms of the features.
+
+        Returns
+        -------
+        array of shape (n,)
+            The diagonal.
+        """
+        return np.asarray(np.einsum("ij,ij->i", self.factor, self.factor))
+
+    def __matmul__(self, V: Array) -> Array:
+        return np.asarray(self.factor @ (self.factor.T @ V))
 
 
 @cache
@@ -160,19 +224,62 @@ def _merge(rows: Any, values: Array, beta: Array, late: Array, diagonal: Array, 
         beta[least] = late[least] = 0.0
 
 
+def walk_of(weights: Array, random: np.random.RandomState, size: int) -> NDArray[np.intp]:
+    """Return the rows of the next steps: whole numbers as so many copies of a row, in random order; else drawn.
+
+    Parameters
+    ----------
+    weights : array of shape (n,)
+        How often each row counts, > 0.
+    random : RandomState
+        Draws them.
+    size : int
+        Steps at most.
+
+    Returns
+    -------
+    array of int
+        Every copy once where there are not too many; else n draws by weight.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.pegasos import walk_of
+    >>> np.bincount(walk_of(np.array([1.0, 3.0]), np.random.RandomState(0), 100))
+    array([1, 3])
+    """
+    n, total = weights.size, float(weights.sum())
+    if np.all(weights == np.rint(weights)) and total <= MOST_COPIES * n:
+        copies = np.repeat(np.arange(n), weights.astype(np.intp))
+        return copies[random.permutation(copies.size)[:size]]
+    # Systematic draws: a row comes as often as its weight says, rounded up or down at random.
+    marks = (np.arange(n) + random.uniform()) * (total / n)
+    drawn = np.minimum(np.searchsorted(np.cumsum(weights), marks, side="right"), n - 1)
+    return np.asarray(random.permutation(drawn)[:size])
+
+
 def certify(
-    alpha: Array, times: Callable[[Array], Array], y: Array, lam: float, tol: float, steps: int, clock: Clock
+    alpha: Array,
+    times: Callable[[Array], Array],
+    y: Array,
+    shares: Array,
+    lam: float,
+    tol: float,
+    steps: int,
+    clock: Clock,
 ) -> Certificate:
     """Return the duality gap of a function of the SVM without a constant.
 
     Parameters
     ----------
     alpha : array of shape (n,)
-        Coefficients; those of the dual point are clipped to ``0 <= y alpha <= 1 / (n lam)``.
+        Coefficients; those of the dual point are clipped to ``0 <= y alpha <= shares / lam``.
     times : callable
         Multiplies by K.
     y : array of shape (n,)
         Labels -1 and +1.
+    shares : array of shape (n,)
+        Weights of the rows, which sum to one.
     lam : float
         The strength of the penalty.
     tol : float
@@ -187,10 +294,9 @@ def certify(
     Certificate
         Of kind "duality gap".
     """
-    n = y.size
-    feasible = y * np.clip(y * alpha, 0.0, 1.0 / (n * lam))
+    feasible = y * np.clip(y * alpha, 0.0, shares / lam)
     values = times(np.column_stack([alpha, feasible]))
-    fit = DataFit(Hinge(), y[:, None], np.full(n, 1.0 / n))
+    fit = DataFit(Hinge(), y[:, None], shares)
     primal = fit.value(values[:, :1]) + 0.5 * lam * float(alpha @ values[:, 0])
     dual = -fit.conjugate(-lam * feasible[:, None]) - 0.5 * lam * float(feasible @ values[:, 1])
     gap = max(primal - dual, 0.0) / max(abs(primal), 1e-12)

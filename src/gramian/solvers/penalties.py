@@ -15,7 +15,7 @@ import numpy as np
 
 from gramian.certificates import Certificate
 from gramian.losses import missing, offers
-from gramian.solvers import newton, proximal
+from gramian.solvers import boxed, newton, proximal
 from gramian.solvers.datafit import best_constant
 from gramian.solvers.newton import Iterate, Newton
 from gramian.solvers.problem import Fitted, Problem
@@ -41,6 +41,11 @@ def _squared(p: Problem, lam: float, start: Iterate) -> Newton:
     goal = 0.0 if p.polish and start.alpha.size <= POLISH_SIZE else p.tol
     options: Any = {"intercept": p.intercept, "max_iter": p.max_iter, "clock": p.clock, "tick": p.tick}
     if p.solver == "proximal":
+        if goal > 0 and boxed.suits(p.fit, p.intercept):
+            found = boxed.minimise(p.space, p.fit, mu, intercept=p.intercept, goal=goal, clock=p.clock, tick=p.tick)
+            start = found.at
+            if found.gap <= goal * abs(p.fit.value(start.f) + 0.5 * mu * start.norm2):
+                return found
         return proximal.minimise(p.space, p.fit, mu, start, goal=goal, **options)
     found = newton.minimise(p.space, p.fit, mu, start, goal=goal, **options)
     stuck = found.gap > p.tol * abs(p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2)

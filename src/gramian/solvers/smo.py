@@ -20,19 +20,19 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
+from gramian.solvers.anchored import AnchoredRows
 from gramian.solvers.feature_rows import FeatureRows
 from gramian.solvers.polish import polish
 from gramian.solvers.rowcache import Index, KernelRows
+from gramian.solvers.smo_state import State, Task, Vector
 
 __all__ = ["Rows", "Solution", "Task", "solve"]
 
-Vector = NDArray[np.float64]
-Rows = KernelRows | FeatureRows
+Rows = KernelRows | FeatureRows | AnchoredRows
 WORKING_SET = 1024
 COSTLY_SET = 256
 """Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
@@ -55,39 +55,6 @@ ROUNDING = 0.25
 REFINEMENTS = 2
 AUDIT = 64
 """Rows of the gradient that are computed anew, in full precision, before an optimum is accepted."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """One quadratic program of the family.
-
-    Parameters
-    ----------
-    linear : array of shape (m,)
-        The linear term p.
-    lower, upper : array of shape (m,)
-        Bounds; infinite for a hard margin.
-    start : array of shape (m,)
-        A feasible β; its sums over the groups are the right-hand sides of the constraints.
-    objects : array of shape (m,)
-        The object, by its position in the kernel rows, behind each variable.
-    split : int
-        Variables before it form the first group, those from it on the second.
-    kink : float, default=0.0
-        The ε of regression.
-    scaled : bool, default=False
-        Whether the answer will be divided by half the difference of the groups' multipliers (ν classification, hard
-        margin), so that the tolerance has to be counted in that unit.
-    """
-
-    linear: Vector
-    lower: Vector
-    upper: Vector
-    start: Vector
-    objects: Index
-    split: int
-    kink: float = 0.0
-    scaled: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +111,7 @@ def solve(
     ----------
     task : Task
         The program.
-    rows : KernelRows or FeatureRows
+    rows : KernelRows, FeatureRows or AnchoredRows
         Where kernel rows come from.
     tol : float
         Tolerance on the worst KKT violation and on the relative duality gap.
@@ -188,50 +155,6 @@ class _StalledError(_StoppedError):
     """No step changes anything in floating point."""
 
 
-@dataclass
-class _State:
-    """Variables under way, all of them or those left after shrinking, and Kβ at their objects."""
-
-    beta: Vector
-    lower: Vector
-    upper: Vector
-    linear: Vector
-    objects: Index
-    split: int
-    values: Vector
-    diagonal: Vector
-
-    @property
-    def gradient(self) -> Vector:
-        return self.values[self.objects] + self.linear
-
-    @property
-    def by_object(self) -> Vector:
-        """The sum of β over the variables of each object."""
-        total: Vector = np.zeros(self.values.size)
-        np.add.at(total, self.objects, self.beta)
-        return total
-
-    @property
-    def groups(self) -> list[slice]:
-        return [slice(0, self.split), slice(self.split, self.beta.size)]
-
-    def restrict(self, live: Index, kept: Index) -> _State:
-        """The same problem with the other variables held where they are."""
-        position = np.full(self.values.size, -1, dtype=np.intp)
-        position[kept] = np.arange(kept.size)
-        return _State(
-            beta=self.beta[live],
-            lower=self.lower[live],
-            upper=self.upper[live],
-            linear=self.linear[live],
-            objects=position[self.objects[live]],
-            split=int(np.searchsorted(live, self.split)),
-            values=self.values[kept],
-            diagonal=self.diagonal[kept],
-        )
-
-
 class _Descent:
     def __init__(self, task: Task, rows: Rows, max_iter: int, shrinking: bool, clock: Clock, tick: Tick) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
@@ -240,18 +163,8 @@ class _Descent:
         self.steps = 0
         self.convex = True
         self.refined = 0
-        diagonal = rows.diagonal()
-        self.state = _State(
-            beta=task.start.astype(np.float64),
-            lower=task.lower,
-            upper=task.upper,
-            linear=task.linear,
-            objects=task.objects,
-            split=task.split,
-            values=np.zeros(len(rows.ids)),
-            diagonal=diagonal,
-        )
-        self.scale = float(np.max(np.abs(diagonal), initial=0.0)) or 1.0
+        self.state = State.start(task, rows.diagonal())
+        self.scale = float(np.max(np.abs(self.state.diagonal), initial=0.0)) or 1.0
         self.rebuild()
 
     # ---- the whole way -------------------------------------------------------------------------------------------
@@ -279,7 +192,7 @@ class _Descent:
             certificate = self.certify(tol)
         if message and not certificate.converged:
             certificate = replace(certificate, message=message)
-        multipliers = self.multipliers(self.state)
+        multipliers = self.state.multipliers()
         return Solution(
             self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state)
         )
@@ -330,7 +243,7 @@ class _Descent:
 
     # ---- one descent ---------------------------------------------------------------------------------------------
 
-    def descend(self, state: _State, tol: float, until: float = math.inf) -> bool:
+    def descend(self, state: State, tol: float, until: float = math.inf) -> bool:
         """Lower the objective until no pair violates the KKT conditions by more than ``tol``, or ``until`` steps.
 
         Returns whether the tolerance was met.
@@ -338,8 +251,8 @@ class _Descent:
         recent = np.empty(0, dtype=np.intp)
         rounds = evicted = 0
         while True:
-            up, down = self.slopes(state)
-            violation = self.violation(state, up, down)
+            up, down = state.slopes()
+            violation = state.violation(up, down)
             if self.tick is not silent:
                 self.tick(self.steps, gap=self.certify(tol).gap, violation=violation)
             if violation <= tol * self.unit(state) or self.vanished(state):
@@ -355,31 +268,19 @@ class _Descent:
                 if pressed and self.shrunk_descent(self.shrinkable, tol):
                     recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
 
-    def slopes(self, state: _State) -> tuple[Vector, Vector]:
-        from gramian.solvers.smo_inner import slopes
-
-        up, down = np.empty_like(state.beta), np.empty_like(state.beta)
-        slopes(state.beta, state.lower, state.upper, state.gradient, self.task.kink, up, down)
-        return up, down
-
-    def violation(self, state: _State, up: Vector, down: Vector) -> float:
-        """The steepest descent that a pair of one group has left."""
-        worst = [down[g].max(initial=-np.inf) - up[g].min(initial=np.inf) for g in state.groups]
-        return max(float(max(worst)), 0.0)
-
-    def unit(self, state: _State) -> float:
+    def unit(self, state: State) -> float:
         """What the tolerance is counted in: one, or the ρ that the answer will be divided by."""
         if not self.task.scaled:
             return 1.0
-        first, second = self.multipliers(state)
+        first, second = state.multipliers()
         return max(0.5 * (first - second), 1e-7 * self.scale)
 
-    def vanished(self, state: _State) -> bool:
+    def vanished(self, state: State) -> bool:
         """Whether ‖w‖ is nothing beside the objects: two hulls that meet."""
         if not self.task.scaled:
             return False
         mass = 0.5 * float(np.abs(state.beta).sum())
-        return float(np.dot(state.beta, state.values[state.objects])) <= VANISHED * self.scale * mass**2
+        return state.norm2 <= VANISHED * self.scale * mass**2
 
     def check_limits(self) -> None:
         if self.clock.expired:
@@ -387,7 +288,7 @@ class _Descent:
         if self.steps >= self.budget:
             raise _StoppedError("max_iter is used up; raise it, raise tol, or scale the inputs")
 
-    def working_set(self, state: _State, up: Vector, down: Vector, recent: Index) -> Index:
+    def working_set(self, state: State, up: Vector, down: Vector, recent: Index) -> Index:
         """The younger half of the last working set, then the worst violators of each group and direction."""
         most = WORKING_SET if self.rows.direct else min(COSTLY_SET, WORKING_SET)
         q = min(most, self.rows.largest_square, state.beta.size)
@@ -411,7 +312,7 @@ class _Descent:
                 parts.append(found)
         return np.concatenate(parts)
 
-    def improve(self, state: _State, working: Index, tol: float) -> None:
+    def improve(self, state: State, working: Index, tol: float) -> None:
         """Optimise the working set, everybody else held still."""
         from gramian.solvers.smo_inner import pair_steps
 
@@ -446,7 +347,7 @@ class _Descent:
     def shrunk_descent(self, rows: KernelRows, tol: float) -> bool:
         """Solve without the variables that look settled, then bring them back with a gradient made anew."""
         state = self.state
-        up, down = self.slopes(state)
+        up, down = state.slopes()
         live = np.zeros(state.beta.size, dtype=bool)
         for g in state.groups:
             live[g] = (up[g] <= down[g].max(initial=-np.inf)) | (down[g] >= up[g].min(initial=np.inf))
@@ -469,24 +370,11 @@ class _Descent:
 
     # ---- what is known at the end --------------------------------------------------------------------------------
 
-    def multipliers(self, state: _State) -> tuple[float, float]:
-        """Each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow."""
-        up, down = self.slopes(state)
-        found = [_multiplier(up[g], down[g]) for g in state.groups]
-        first, second = found
-        if first is None and second is None:
-            return 0.0, 0.0
-        return (second if first is None else first), (first if second is None else second)  # type: ignore[return-value]
-
     def certify(self, tol: float) -> Certificate:
         """Dual objective, and the gap as a sum of Fenchel-Young terms, each of them >= 0."""
-        state, kink = self.state, self.task.kink
-        up, down = self.slopes(state)
-        unit = self.unit(state)
-        violation = self.violation(state, up, down) / unit
-        quadratic = float(np.dot(state.beta, state.values[state.objects]))
-        dual = -0.5 * quadratic - float(np.dot(self.task.linear, state.beta)) - kink * float(np.abs(state.beta).sum())
-        gap = _gap(state, self.multipliers(state), kink)
+        state = self.state
+        violation = state.violation(*state.slopes()) / self.unit(state)
+        dual, gap = state.dual(), state.gap()
         size = max(abs(dual), abs(dual + gap))
         relative = gap / size if gap > 0.0 else 0.0
         converged = violation <= tol and (relative <= tol or not self.convex)
@@ -522,31 +410,3 @@ def _least(values: Vector, count: int, edge: float) -> Index:
     found = np.argpartition(values, count)[:count] if count < values.size else np.arange(values.size)
     found = found[values[found] < edge]
     return found[np.argsort(values[found], kind="stable")]
-
-
-def _multiplier(up: Vector, down: Vector) -> float | None:
-    if not up.size:
-        return None
-    free = up == down
-    if free.any():
-        return float(up[free].mean())
-    low, high = float(down.max()), float(up.min())
-    if math.isinf(low) or math.isinf(high):
-        return low if math.isinf(high) else high
-    return 0.5 * (low + high)
-
-
-def _gap(state: _State, multipliers: tuple[float, float], kink: float) -> float:
-    total = 0.0
-    for g, m in zip(state.groups, multipliers, strict=True):
-        d, beta = state.gradient[g] - m, state.beta[g]
-        # min over t of d·t + ε|t| on [lower, upper]: at an end, or at the kink.
-        with np.errstate(invalid="ignore"):
-            ends = [np.where(d + s * kink == 0, 0.0, t * (d + s * kink)) for t, s in _ends(state, g)]
-        least = np.minimum(np.minimum(*ends), np.where((state.lower[g] <= 0) & (state.upper[g] >= 0), 0.0, np.inf))
-        total += float(np.sum(d * beta + kink * np.abs(beta) - least))
-    return total
-
-
-def _ends(state: _State, g: slice) -> list[tuple[Vector, Vector]]:
-    return [(end, np.sign(end)) for end in (state.lower[g], state.upper[g])]

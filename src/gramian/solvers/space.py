@@ -9,12 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram import Gram, SymmetricGram, rpcholesky
+from gramian.gram.tiles import worker_count
+from gramian.solvers.feature_rows import FeatureRows
 from gramian.solvers.pcg import default_rank
+from gramian.solvers.rowcache import KernelRows, RowCache
 
 __all__ = ["ExactSpace", "FeatureSpace"]
 
 DENSE_ROWS = 4000
 """Rows up to which K is held as it is, where memory allows: 128 MB."""
+
+CACHE_SHARE = 0.25
+"""Of the memory, what kernel rows for pair steps may take; they are gone before anything else needs it."""
 
 Array = NDArray[np.float64]
 
@@ -89,6 +95,17 @@ class ExactSpace:
         """
         return self._dense @ V if self._dense is not None else self._stored @ V
 
+    def rows(self) -> KernelRows:
+        """Return kernel rows for ``smo``, with a cache of a part of the memory.
+
+        Returns
+        -------
+        KernelRows
+            In float64.
+        """
+        cache = RowCache(self.gram, np.arange(self.shape[0]), int(CACHE_SHARE * self.gram.memory))
+        return KernelRows([cache], self.gram.workers)
+
     def block(self, rows: NDArray[np.intp]) -> Array:
         """Return K of some rows with themselves.
 
@@ -149,6 +166,16 @@ class FeatureSpace:
             The product.
         """
         return self @ V
+
+    def rows(self) -> FeatureRows:
+        """Return rows of F Fᵀ for ``smo``.
+
+        Returns
+        -------
+        FeatureRows
+            They hold nothing of their own.
+        """
+        return FeatureRows([self.factor], worker_count(None))
 
     def block(self, rows: NDArray[np.intp]) -> Array:
         """Return F Fᵀ of some rows with themselves.

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -210,7 +210,7 @@ class Dropped:
 
     name: str
     reason: str
-    width: int = 0
+    width: int = field(default=0, init=False)
 
     def transform(self, column: Column) -> Array:
         """Return no columns.

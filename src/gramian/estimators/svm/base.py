@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from gramian.certificates import Certificate
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
-from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.svm.trained import Mapped, Trained
 from gramian.gram import Gram
 from gramian.gram.tiles import worker_count
@@ -70,7 +70,7 @@ class SupportVectorMachine(BaseEstimator):
     def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
         """Check X, and y where there is one; objects that are no rows of numbers go to the kernel as they are."""
         alone = isinstance(y, str)
-        if self._takes_objects(X):
+        if holds_objects(self.kernel, X):
             return X if alone else (X, y)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", **options}
         checked = validate_data(self, X, y, **options)
@@ -81,11 +81,6 @@ class SupportVectorMachine(BaseEstimator):
                 "pass k(train, train) to fit."
             )
         return checked
-
-    def _takes_objects(self, X: Any) -> bool:
-        if isinstance(self.kernel, str) or is_sparse(X) or hasattr(X, "columns"):
-            return False
-        return np.ndim(X) == 1 and not isinstance(self.kernel, str) and _holds_objects(X)
 
     def _prepare(self, X: Any, sample_weight: Any, order: NDArray[np.intp] | None = None) -> Trained | Mapped:
         """Drop rows of weight zero and set up the kernel between the others, in the order given."""
@@ -288,10 +283,6 @@ def _weighted_scale(X: Any, weight: Vector) -> float:
 def _weights(sample_weight: Any, X: Any, n: int) -> Vector:
     rows = X if hasattr(X, "shape") else np.empty((n, 1))
     return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
-
-
-def _holds_objects(X: Any) -> bool:
-    return len(X) > 0 and not isinstance(np.asarray(X, dtype=object).ravel()[0], int | float | np.number)
 
 
 def _rows_of(X: Any, rows: NDArray[np.intp]) -> Any:

@@ -1,0 +1,136 @@
+"""What a person or a program sees: text or JSON on the standard output, progress on a terminal only."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["Screen"]
+
+SHOWN = 12
+"""Lines of a live leaderboard."""
+
+
+class Screen:
+    """Where a command prints.
+
+    Parameters
+    ----------
+    json : bool
+        Whether the result is wanted as JSON, and nothing else.
+    """
+
+    def __init__(self, json: bool) -> None:
+        self.json = json
+
+    @property
+    def live(self) -> bool:
+        """Whether somebody watches: progress is for them, and never for a pipe."""
+        return sys.stderr.isatty() and not self.json
+
+    def say(self, text: str = "", style: str | None = None) -> None:
+        """Print some text, unless JSON is wanted.
+
+        Parameters
+        ----------
+        text : str, default=""
+            One line or more.
+        style : str or None, default=None
+            How, on a terminal: ``"bold"``.
+        """
+        if self.json:
+            return
+        if style is None or not sys.stdout.isatty():
+            print(text)
+            return
+        from rich.console import Console
+
+        Console(highlight=False, markup=False, soft_wrap=True).print(text, style=style)
+
+    def result(self, values: dict[str, Any] | None) -> None:
+        """Print the result as JSON, where that is wanted.
+
+        Parameters
+        ----------
+        values : dict or None
+            Plain values; what is not finite becomes ``null``.
+        """
+        if self.json and values is not None:
+            print(json.dumps(_finite(values), indent=2, allow_nan=False))
+
+    def notes(self, caught: list[Any]) -> None:
+        """Print what was warned of, one line for each, to the standard error.
+
+        Parameters
+        ----------
+        caught : list of warnings.WarningMessage
+            What ``warnings.catch_warnings`` recorded.
+        """
+        for message in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
+            print("gramian: note:", message, file=sys.stderr)
+
+    @contextmanager
+    def leaderboard(self) -> Iterator[Callable[[Any], None] | None]:
+        """Show a leaderboard as it grows, where somebody watches.
+
+        Yields
+        ------
+        callable or None
+            Takes the leaderboard so far; ``None`` where nobody watches.
+        """
+        if not self.live:
+            yield None
+            return
+        from rich.console import Console
+        from rich.live import Live
+
+        with Live(console=Console(stderr=True), transient=True, refresh_per_second=4) as live:
+            yield lambda board: live.update(_table(board))
+
+    @contextmanager
+    def counter(self, label: str) -> Iterator[Callable[[int], None]]:
+        """Show how many rows are done, where somebody watches.
+
+        Parameters
+        ----------
+        label : str
+            What is done to them.
+
+        Yields
+        ------
+        callable
+            Takes the number of rows so far.
+        """
+        if not self.live:
+            yield lambda rows: None
+            return
+        from rich.console import Console
+        from rich.status import Status
+
+        with Status(label, console=Console(stderr=True)) as status:
+            yield lambda rows: status.update(f"{label}: {rows:,} rows")
+
+
+def _table(board: Any) -> Any:
+    from rich.table import Table
+
+    table = Table(title=f"{len(board)} trials, {board.metric}: less is better", title_justify="left")
+    for name in ("", "trial", "score", "rows", "fit", "predict", "certificate", "status"):
+        table.add_column(name, no_wrap=True)
+    for place in range(min(len(board), SHOWN)):
+        table.add_row(*board.cells(place))
+    return table
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _finite(v) for key, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(v) for v in value]
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

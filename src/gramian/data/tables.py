@@ -1,0 +1,375 @@
+"""Tables from files, whole or in blocks, and back: CSV, Parquet, Arrow, JSON lines through pyarrow; NumPy's own."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.sniff import TableError, as_table_error, check_file, check_text, delimiter_of, need_pyarrow
+from gramian.kernels.registry import nearest
+
+__all__ = ["BLOCK_ROWS", "Source", "TableError", "open_table", "read_table", "split_target"]
+
+BLOCK_ROWS = 65_536
+"""Rows of a block."""
+CSV_BYTES = 1 << 23
+"""Bytes of a CSV file that are parsed at a time."""
+FORMATS = {
+    ".csv": "csv",
+    ".csv.gz": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "json",
+    ".ndjson": "json",
+    ".npy": "numpy",
+    ".npz": "numpy",
+}
+"""How a file is read, by the end of its name."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A file that holds a table: which columns it has, and blocks of its rows.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+    names : tuple of str
+        Its columns.
+    blocks : callable
+        ``blocks(columns, types)`` yields tables; types by name, where the file leaves them open (CSV).
+    """
+
+    path: Path
+    names: tuple[str, ...]
+    blocks: Callable[[Sequence[str], Mapping[str, Any]], Iterator[Any]]
+
+    def require(self, columns: Sequence[str]) -> None:
+        """Raise where a column is missing, naming the nearest.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            What is wanted.
+        """
+        for name in columns:
+            if name not in self.names:
+                raise TableError(f"{self.path} has no column {name!r}; {nearest(name, self.names)}")
+
+    def read(self, columns: Sequence[str] | None = None) -> Any:
+        """Read the whole table.
+
+        Parameters
+        ----------
+        columns : sequence of str or None, default=None
+            Which columns; ``None`` for all.
+
+        Returns
+        -------
+        pyarrow.Table
+            At least one row.
+        """
+        import pyarrow
+
+        self.require(columns or ())
+        with as_table_error(self.path):
+            if self.path.name.lower().endswith((".csv", ".csv.gz", ".tsv")):
+                table = _read_csv(self.path, columns)  # which looks at all rows before it settles on a type
+            else:
+                table = pyarrow.concat_tables(self.blocks(columns or self.names, {}))
+        if table.num_rows == 0:
+            raise TableError(f"{self.path} holds no rows.")
+        for name, kind in zip(table.column_names, table.schema.types, strict=True):
+            if str(kind).startswith(("binary", "list", "struct", "map", "large_binary", "large_list")):
+                what = "text that is not UTF-8" if "binary" in str(kind) else "values with parts"
+                raise TableError(f"{self.path}: column {name!r} holds {what} ({kind}); convert it, or leave it out.")
+        return table
+
+    def iterate(
+        self, columns: Sequence[str] | None = None, *, types: Mapping[str, str] | None = None, rows: int = BLOCK_ROWS
+    ) -> Iterator[Any]:
+        """Yield the table in blocks, so that it need not fit in memory.
+
+        Parameters
+        ----------
+        columns : sequence of str or None, default=None
+            Which columns; ``None`` for all.
+        types : mapping of str to str or None, default=None
+            pyarrow's names of the types of columns, for a CSV file.
+        rows : int, default=65536
+            Rows of a block, at most.
+
+        Yields
+        ------
+        pyarrow.Table
+            A block with at least one row.
+        """
+        self.require(columns or ())
+        with as_table_error(self.path):
+            for table in self.blocks(columns or self.names, types or {}):
+                for start in range(0, table.num_rows, rows):
+                    yield table.slice(start, rows)
+
+
+def open_table(path: str | os.PathLike[str]) -> Source:
+    """Open a table in a file.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.csv`` (also ``.csv.gz``), ``.tsv``, ``.parquet``, ``.arrow`` or ``.feather``, ``.jsonl`` or ``.ndjson``,
+        ``.npy`` or ``.npz``. Columns of a NumPy file are called ``x0``, ``x1``, ... for a matrix, and by the array's
+        name for a vector.
+
+    Returns
+    -------
+    Source
+        Its columns; rows are read when asked for.
+
+    Raises
+    ------
+    TableError
+        Where the file is missing, empty, or not what its name says.
+    """
+    file = Path(path)
+    check_file(file)
+    ending = next((e for e in sorted(FORMATS, key=len, reverse=True) if file.name.lower().endswith(e)), None)
+    if ending is None:
+        raise TableError(f"{file}: the name should end in {', '.join(FORMATS)}, to say how the file is read.")
+    kind = FORMATS[ending]
+    if kind in ("csv", "json") and not ending.endswith(".gz"):
+        check_text(file)
+    need_pyarrow()
+    with as_table_error(file):
+        source = _OPENERS[kind](file)
+    if twice := [name for name, count in Counter(source.names).items() if count > 1]:
+        raise TableError(f"{file}: two columns are called {twice[0]!r}; rename one.")
+    return source
+
+
+def read_table(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> Any:
+    """Read a whole table from a file.
+
+    Parameters
+    ----------
+    path : path-like
+        As for ``open_table``.
+    columns : sequence of str or None, default=None
+        Which columns; ``None`` for all.
+
+    Returns
+    -------
+    pyarrow.Table
+        At least one row.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from gramian.data.tables import read_table, split_target
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "t.csv").write_text("a,b,y\\n1,red,0.5\\n2,,0.25\\n3,blue,\\n")
+    ...     X, y = split_target(read_table(Path(folder, "t.csv")), "y")
+    >>> X.column_names, y
+    (['a', 'b'], array([0.5 , 0.25]))
+    """
+    return open_table(path).read(columns)
+
+
+def split_target(table: Any, target: str) -> tuple[Any, NDArray[Any]]:
+    """Split a table into inputs and target; rows without a target are left out.
+
+    Parameters
+    ----------
+    table : pyarrow.Table
+        The table.
+    target : str
+        The column to predict.
+
+    Returns
+    -------
+    tuple
+        The other columns, and the target as an array: numbers, booleans or text.
+    """
+    if target not in table.column_names:
+        raise TableError(f"the table has no column {target!r}; {nearest(target, table.column_names)}")
+    column = table[target]
+    known = column.is_valid().to_numpy()
+    if column.type in _floats():
+        known = known & ~np.isnan(column.to_numpy())
+    if not known.any():
+        raise TableError(f"the target {target!r} is missing in every row.")
+    kept = table if known.all() else table.filter(_mask(known))
+    values = kept[target]
+    if str(values.type).startswith("dictionary"):
+        values = values.cast(values.type.value_type)
+    y = values.to_numpy()
+    return kept.drop_columns([target]), y.astype(str) if y.dtype == object else y
+
+
+def _floats() -> tuple[Any, ...]:
+    import pyarrow
+
+    return pyarrow.float16(), pyarrow.float32(), pyarrow.float64()
+
+
+def _mask(known: NDArray[np.bool_]) -> Any:
+    import pyarrow
+
+    return pyarrow.array(known)
+
+
+# ---- formats ----------------------------------------------------------------------------------------------------
+
+
+def _csv_options(path: Path, columns: Sequence[str] | None, types: Mapping[str, Any]) -> dict[str, Any]:
+    import pyarrow
+    import pyarrow.csv
+
+    known = {}
+    for name, kind in types.items():
+        with suppress(ValueError):  # a type that has no short name is left to be found out
+            known[name] = pyarrow.type_for_alias(kind)
+    convert = pyarrow.csv.ConvertOptions(include_columns=list(columns or ()), column_types=known)
+    parse = pyarrow.csv.ParseOptions(delimiter=delimiter_of(path), newlines_in_values=True)
+    return {"convert_options": convert, "parse_options": parse}
+
+
+def _read_csv(path: Path, columns: Sequence[str] | None) -> Any:
+    import pyarrow.csv
+
+    return pyarrow.csv.read_csv(path, **_csv_options(path, columns, {}))
+
+
+def _open_csv(path: Path) -> Source:
+    import pyarrow.csv
+
+    read = pyarrow.csv.ReadOptions(block_size=CSV_BYTES)
+    with pyarrow.csv.open_csv(path, read, **_csv_options(path, None, {})) as reader:
+        first = reader.schema
+
+    def blocks(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[Any]:
+        import pyarrow
+
+        # Types are settled by the first block. A whole number there may be followed by a fraction, a gap by anything.
+        known = {f.name: _wider(str(f.type)) for f in first if f.name in columns}
+        known.update({name: _wider(kind) for name, kind in types.items() if name in columns})
+        options = _csv_options(path, columns, known)
+        with pyarrow.csv.open_csv(path, read, **options) as reader:
+            for batch in reader:
+                yield pyarrow.Table.from_batches([batch])
+
+    return Source(path, tuple(first.names), blocks)
+
+
+def _wider(kind: str) -> str:
+    """A type that holds whatever may follow in a column of that type."""
+    kind = kind.removeprefix("dictionary<values=").partition(",")[0]
+    if kind == "null":
+        return "string"
+    return "double" if kind.startswith(("int", "uint", "float", "halffloat", "decimal")) else kind
+
+
+def _open_parquet(path: Path) -> Source:
+    import pyarrow
+    import pyarrow.parquet
+
+    with pyarrow.parquet.ParquetFile(path) as file:
+        schema = file.schema_arrow
+
+    def blocks(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[Any]:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            for batch in file.iter_batches(BLOCK_ROWS, columns=list(columns)):
+                yield pyarrow.Table.from_batches([batch]).select(list(columns))
+
+    return Source(path, tuple(schema.names), blocks)
+
+
+def _open_arrow(path: Path) -> Source:
+    import pyarrow
+
+    def opened(mapped: Any) -> Any:
+        try:
+            return pyarrow.ipc.open_file(mapped)
+        except pyarrow.ArrowInvalid:
+            mapped.seek(0)
+            return pyarrow.ipc.open_stream(mapped)
+
+    with pyarrow.memory_map(str(path)) as mapped:
+        names = tuple(opened(mapped).schema.names)
+
+    def blocks(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[Any]:
+        with pyarrow.memory_map(str(path)) as mapped:
+            reader = opened(mapped)
+            count = getattr(reader, "num_record_batches", None)
+            batches = iter(reader) if count is None else (reader.get_batch(i) for i in range(count))
+            for batch in batches:
+                yield pyarrow.Table.from_batches([batch]).select(list(columns))
+
+    return Source(path, names, blocks)
+
+
+def _open_json(path: Path) -> Source:
+    import pyarrow.dataset
+
+    data = pyarrow.dataset.dataset(path, format="json")
+
+    def blocks(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[Any]:
+        for batch in data.to_batches(columns=list(columns), batch_size=BLOCK_ROWS):
+            yield pyarrow.Table.from_batches([batch])
+
+    return Source(path, tuple(data.schema.names), blocks)
+
+
+def _open_numpy(path: Path) -> Source:
+    stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    if isinstance(stored, np.ndarray):
+        parts = {"x": stored}
+    else:
+        with stored:
+            parts = dict(stored)
+    columns = {}
+    for name, a in parts.items():
+        if a.ndim not in (1, 2) or a.dtype.kind not in "biufMU":
+            raise TableError(
+                f"{path}: {name} should be a vector or a matrix of numbers or text, not {a.dtype} {a.shape}."
+            )
+        several = (
+            {f"{name if len(name) == 1 else name + '.'}{j}": a[:, j] for j in range(a.shape[1])} if a.ndim == 2 else {}
+        )
+        columns.update(several or {name: a})
+    lengths = {len(a) for a in columns.values()}
+    if len(lengths) != 1:
+        raise TableError(f"{path}: its arrays should have equally many rows, and have {sorted(lengths)}.")
+
+    def blocks(wanted: Sequence[str], types: Mapping[str, Any]) -> Iterator[Any]:
+        import pyarrow
+
+        for start in range(0, min(lengths), BLOCK_ROWS):
+            yield pyarrow.table(
+                {name: np.ascontiguousarray(columns[name][start : start + BLOCK_ROWS]) for name in wanted}
+            )
+
+    return Source(path, tuple(columns), blocks)
+
+
+_OPENERS: dict[str, Callable[[Path], Source]] = {
+    "csv": _open_csv,
+    "parquet": _open_parquet,
+    "arrow": _open_arrow,
+    "json": _open_json,
+    "numpy": _open_numpy,
+}

@@ -1,0 +1,181 @@
+"""What is in a model file, without building the model."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from gramian.certificates import Certificate
+from gramian.files.arrays import Unpacked
+from gramian.files.decode import Decoder
+from gramian.files.errors import ModelFileError
+from gramian.files.folder import Folder, open_folder
+from gramian.kernels import from_dict
+
+__all__ = ["Contents", "inspect"]
+
+
+@dataclass(frozen=True)
+class Contents:
+    """What a model file holds, in words and figures.
+
+    Attributes
+    ----------
+    path : str
+        The folder.
+    model : str
+        The class of the model.
+    parameters : dict
+        Its parameters, as text.
+    kernel : str or None
+        The fitted kernel, as an expression.
+    seed : str or None
+        ``random_state``.
+    certificate : Certificate or None
+        What the fit proved about itself.
+    data : dict
+        What is known of the data: inputs, names, rows kept, their digest, and notes.
+    arrays : dict
+        Name to dtype, shape and bytes.
+    nbytes : int
+        Bytes of all arrays' file.
+    format : int
+        Version of the format.
+    library : str
+        The version of gramian that wrote it.
+    written_with : dict
+        Versions of Python and of the packages that matter.
+    """
+
+    path: str
+    model: str
+    parameters: dict[str, str]
+    kernel: str | None
+    seed: str | None
+    certificate: Certificate | None
+    data: dict[str, Any]
+    arrays: dict[str, dict[str, Any]]
+    nbytes: int
+    format: int
+    library: str
+    written_with: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a plain dictionary.
+
+        Returns
+        -------
+        dict
+            Ready for JSON.
+        """
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.model}, written by gramian {self.library} (format {self.format}), {self.nbytes:,} bytes of arrays"
+        ]
+        lines += [f"  {name} = {value}" for name, value in self.parameters.items()]
+        for title, value in (("kernel", self.kernel), ("certificate", self.certificate)):
+            if value:
+                lines.append(f"{title}: {value}")
+        known = {**self.data, **self.data.get("notes", {})}
+        lines += [
+            f"data: {name} {_words(v)}" for name, v in known.items() if v not in (None, {}, []) and name != "notes"
+        ]
+        lines += [f"array: {n}, {a['dtype']} {tuple(a['shape'])}, {a['bytes']:,} bytes" for n, a in self.arrays.items()]
+        return "\n".join(lines)
+
+
+def inspect(path: str | os.PathLike[str]) -> Contents:
+    """Say what is in a model file; its checksums are checked, and the model is not built.
+
+    Parameters
+    ----------
+    path : path-like
+        The folder.
+
+    Returns
+    -------
+    Contents
+        ``print`` shows it as text.
+
+    Examples
+    --------
+    >>> import tempfile, gramian
+    >>> from gramian import KernelRidge
+    >>> model = KernelRidge(kernel="rbf").fit([[0.0], [1.0]], [0.0, 1.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     gramian.save(model, f"{folder}/model")
+    ...     gramian.files.inspect(f"{folder}/model").kernel
+    'RBF(0.70710678...)'
+    """
+    with open_folder(path) as folder:
+        try:
+            return _contents(folder)
+        except ModelFileError as error:
+            raise ModelFileError(f"{path}: {error}") from None
+        except Exception as error:  # whatever a manifest that makes no sense may bring about
+            raise ModelFileError(f"{path}: the manifest makes no sense: {error}") from error
+
+
+def _contents(folder: Folder) -> Contents:
+    document, model = folder.document, folder.document["model"]
+    fitted = model["fitted"]
+    inner = fitted.get("best_", {}).get("fitted", {})  # of an automatic estimator, the winner
+    kernel = next((held[k] for held in (fitted, inner) for k in ("kernel_", "_kernel") if k in held), None)
+    certificate = Decoder(Unpacked(folder.entries, folder.fetch)).decode(fitted.get("certificate_"))
+    return Contents(
+        path=str(folder.path),
+        model=str(model["object"]),
+        parameters={name: shown(value) for name, value in model["parameters"].items()},
+        kernel=shown(kernel) if kernel else None,
+        seed=None if document.get("seed") is None else shown(document["seed"]),
+        certificate=certificate if isinstance(certificate, Certificate) else None,
+        data=document["data"],
+        arrays={n: {"dtype": t.dtype, "shape": list(t.shape), "bytes": t.nbytes} for n, t in folder.tensors.items()},
+        nbytes=folder.nbytes,
+        format=document["version"],
+        library=document["library"],
+        written_with=document["written with"],
+    )
+
+
+def shown(value: Any) -> str:
+    """Return a value of the manifest as a person would write it.
+
+    Parameters
+    ----------
+    value : object
+        As the manifest has it.
+
+    Returns
+    -------
+    str
+        One line.
+    """
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    if not isinstance(value, dict):
+        return repr(value)
+    if "kernel" in value:
+        return repr(from_dict(value["kernel"]))
+    if "object" in value:
+        held: dict[str, Any] = value["parameters"] if "parameters" in value else value["fields"]
+        return f"{value['object']}({', '.join(f'{name}={shown(v)}' for name, v in held.items())})"
+    if "tuple" in value:
+        return f"({', '.join(map(shown, value['tuple']))})"
+    if "range" in value:
+        return repr(range(*value["range"]))
+    if "dict" in value:
+        return f"{{{', '.join(f'{shown(k)}: {shown(v)}' for k, v in value['dict'])}}}"
+    if "array" in value:
+        return f"<array {value['array']}>"
+    (word,) = list(value)[:1]
+    return f"<{word}>" if word != "float" else str(value["float"])
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {v}" for name, v in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

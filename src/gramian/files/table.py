@@ -1,0 +1,117 @@
+"""The closed table of what a model file may hold: a name in a file stands for a class only where it stands here.
+
+A class that moves keeps its name in this table, so that older files load.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from gramian.files.errors import ModelFileError
+from gramian.kernels.registry import nearest
+
+__all__ = ["class_named", "name_of"]
+
+_HERE = {
+    "certificates": ["Certificate"],
+    "estimators.auto.classifier": ["AutoKernelClassifier"],
+    "estimators.auto.leaderboard": ["Leaderboard", "Trial"],
+    "estimators.auto.regressor": ["AutoKernelRegressor"],
+    "estimators.binary_laplace": ["BinaryLaplaceClassifier"],
+    "estimators.gp": ["GaussianProcessRegressor"],
+    "estimators.gpc": ["GaussianProcessClassifier"],
+    "estimators.interpolator": ["KernelInterpolator"],
+    "estimators.machine_classifier": ["KernelMachineClassifier"],
+    "estimators.machine_regressor": ["KernelMachineRegressor"],
+    "estimators.mixture": ["GaussianMixture"],
+    "estimators.pca": ["KernelPCA"],
+    "estimators.pegasos": ["PegasosClassifier"],
+    "estimators.ridge": ["KernelRidge"],
+    "estimators.svm.classify": ["NuSVC", "SVC"],
+    "estimators.svm.novelty": ["OneClassSVM"],
+    "estimators.svm.regress": ["NuSVR", "SVR"],
+    "features.fourier": ["FourierFeatures", "RBFSampler"],
+    "features.nystrom": ["Nystroem"],
+    "features.polynomial": ["Monomials", "PolynomialMap"],
+    "gram.lowrank": ["LowRank"],
+    "losses.classification": ["Hinge", "Logistic", "Multinomial", "Ramp", "SquaredHinge"],
+    "losses.regression": ["Absolute", "EpsilonInsensitive", "Huber", "Poisson", "Quantile", "Squared"],
+    "rkhs": ["Function"],
+    "solvers.choice": ["Choice"],
+    "solvers.collapsed": ["FeaturePosterior", "LandmarkPosterior"],
+    "solvers.em": ["Evidence"],
+    "solvers.least_squares": ["Moments"],
+    "solvers.pegasos": ["Counts"],
+    "solvers.posterior": ["ExactPosterior", "ProjectedPosterior"],
+}
+_AUTO = {
+    "columns": ["Category", "Dropped", "Encoding", "NumberColumn", "Text"],
+    "scaling": ["Normal", "Standard"],
+}
+"""How automatic estimators read tables, written as ``auto.<name>``."""
+_SKLEARN = {
+    "gaussian_process.kernels": [
+        "ConstantKernel",
+        "DotProduct",
+        "ExpSineSquared",
+        "Exponentiation",
+        "Matern",
+        "PairwiseKernel",
+        "Product",
+        "RBF",
+        "RationalQuadratic",
+        "Sum",
+        "WhiteKernel",
+    ],
+    "multiclass": ["OneVsOneClassifier", "OneVsRestClassifier", "_ConstantPredictor"],
+    "preprocessing._label": ["LabelBinarizer"],
+}
+"""Parts of scikit-learn that fitted models hold, written as ``sklearn.<name>``."""
+
+_PLACES = {
+    f"{prefix}{name}": (f"{package}.{place}", name)
+    for prefix, package, places in (
+        ("", "gramian", _HERE),
+        ("auto.", "gramian.estimators.auto", _AUTO),
+        ("sklearn.", "sklearn", _SKLEARN),
+    )
+    for place, names in places.items()
+    for name in names
+}
+_NAMES = {place: name for name, place in _PLACES.items()}
+
+
+def name_of(cls: type) -> str | None:
+    """Return the name under which a class is written.
+
+    Parameters
+    ----------
+    cls : type
+        Any class.
+
+    Returns
+    -------
+    str or None
+        ``None`` where a file may not hold it.
+    """
+    return _NAMES.get((cls.__module__, cls.__qualname__))
+
+
+def class_named(name: Any) -> Any:
+    """Return the class that a name in a file stands for.
+
+    Parameters
+    ----------
+    name : object
+        What the file says.
+
+    Returns
+    -------
+    type
+        A class of the table; anything else is refused.
+    """
+    if not isinstance(name, str) or name not in _PLACES:
+        raise ModelFileError(f"unknown name {name!r:.80}; {nearest(name, _PLACES) if isinstance(name, str) else ''}")
+    module, attribute = _PLACES[name]
+    return getattr(import_module(module), attribute)

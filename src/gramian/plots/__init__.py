@@ -1,0 +1,30 @@
+"""Pictures of kernel machines, by scikit-learn's Display convention.
+
+``XDisplay.from_estimator(...)`` computes what is to be seen and keeps it as plain arrays; ``.plot(ax=None)`` draws it.
+matplotlib is needed to draw, and comes with ``pip install "gramian[report]"``.
+"""
+
+from gramian.plots.boundary import DecisionBoundaryDisplay
+from gramian.plots.convergence import ConvergenceDisplay
+from gramian.plots.coverage import CoverageDisplay
+from gramian.plots.frontier import FrontierDisplay, Run
+from gramian.plots.matrix import GramMatrixDisplay
+from gramian.plots.mixture import MixtureDisplay
+from gramian.plots.process import GaussianProcessDisplay
+from gramian.plots.sensitivity import SensitivityDisplay
+from gramian.plots.spectrum import SpectrumDisplay
+from gramian.plots.tuning import TuningDisplay
+
+__all__ = [
+    "ConvergenceDisplay",
+    "CoverageDisplay",
+    "DecisionBoundaryDisplay",
+    "FrontierDisplay",
+    "GaussianProcessDisplay",
+    "GramMatrixDisplay",
+    "MixtureDisplay",
+    "Run",
+    "SensitivityDisplay",
+    "SpectrumDisplay",
+    "TuningDisplay",
+]

@@ -1,0 +1,160 @@
+"""How a solver came to its answer: gap, residual or evidence against time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+
+from gramian.plots.style import COLOURS, LINES, MARKERS, MUTED, axes, ink, log_axis, plain
+from gramian.progress import Clock, Trace, recorded
+
+__all__ = ["ConvergenceDisplay"]
+
+FALLING = ("gap", "violation", "residual")
+"""Figures that go to zero, and are drawn on a logarithmic scale."""
+
+
+@dataclass(eq=False)
+class ConvergenceDisplay:
+    """What a solver reported while it worked.
+
+    Parameters
+    ----------
+    traces : sequence of Trace
+        What was recorded, one for each piece of work; of these, those with figures are drawn.
+    tol : float or None, default=None
+        The tolerance that was asked for, drawn as a line.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it was drawn.
+    lines_ : dict
+        The curves, by figure.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from gramian import SVC
+    >>> from gramian.plots import ConvergenceDisplay
+    >>> display = ConvergenceDisplay.from_estimator(SVC(), *make_moons(200, noise=0.3, random_state=0))
+    >>> display.names
+    ['gap', 'violation']
+    """
+
+    traces: Sequence[Trace]
+    tol: float | None = None
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None) -> Self:
+        """Fit a clone of an estimator, and record what its solver reports.
+
+        Parameters
+        ----------
+        estimator : estimator
+            Need not be fitted, and is left as it is.
+        X : array-like of shape (n, d)
+            Rows.
+        y : array-like of shape (n,) or None, default=None
+            Targets, where the estimator has any.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        ConvergenceDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        clock = Clock()
+        with recorded() as traces:
+            fitted = clone(estimator)
+            fitted.fit(X) if y is None else fitted.fit(X, y)
+        traces.append(_proof(getattr(fitted, "certificate_", None), clock.seconds, traces))
+        tol = estimator.get_params(deep=False).get("tol")
+        display = cls(traces, tol if isinstance(tol, float) and tol > 0 else None)
+        if not display.names:
+            raise ValueError(
+                f"{type(estimator).__name__} was solved directly, without iterations to draw; its certificate says "
+                f"{getattr(fitted, 'certificate_', 'nothing')}."
+            )
+        return display if ax is None else display.plot(ax)
+
+    @property
+    def names(self) -> list[str]:
+        """The figures that were reported, in the order in which they came."""
+        return list(dict.fromkeys(name for trace in self.traces for _, _, told in trace.ticks for name in told))
+
+    def curve(self, name: str) -> tuple[list[float], list[float]]:
+        """Return one figure against time.
+
+        Parameters
+        ----------
+        name : str
+            One of ``names``.
+
+        Returns
+        -------
+        seconds : list of float
+            When it was reported.
+        values : list of float
+            What was reported.
+        """
+        points = [(s, told[name]) for trace in self.traces for s, _, told in trace.ticks if name in told]
+        return [s for s, _ in points], [v for _, v in points]
+
+    def plot(self, ax: Any = None, *, names: Sequence[str] | None = None) -> Self:
+        """Draw figures against seconds.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None, default=None
+            Where; ``None`` for a figure of its own.
+        names : sequence of str or None, default=None
+            Which figures; by default those that fall to zero, and where there are none the first.
+
+        Returns
+        -------
+        ConvergenceDisplay
+            Itself.
+        """
+        known = self.names
+        shown = list(names) if names is not None else [n for n in known if n in FALLING] or known[:1]
+        if not shown or not set(shown) <= set(known):
+            raise ValueError(f"names must be among {known}, got {shown}.")
+        self.figure_, self.ax_ = axes(ax)
+        self.lines_ = {}
+        falling = all(name in FALLING for name in shown)
+        for i, name in enumerate(shown):
+            seconds, values = self.curve(name)
+            drawn = np.asarray(values, dtype=np.float64)
+            drawn = np.where(drawn > 0, drawn, np.nan) if falling else drawn
+            look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
+            look["ls"] = LINES[i % len(LINES)]
+            every = max(len(values) // 25, 1)
+            (self.lines_[name],) = self.ax_.plot(
+                seconds, drawn, ms=4, lw=1.4, markevery=every, label=plain(name.replace("_", "-")), **look
+            )
+        if falling:
+            log_axis(self.ax_, "y")
+            if self.tol is not None:
+                self.ax_.axhline(self.tol, color=ink(), ls=":", lw=1.2, label=f"tol = {self.tol:g}")
+        self.ax_.set(xlabel="seconds", ylabel="relative" if falling else plain(shown[0].replace("_", "-")))
+        self.ax_.set_xlim(left=0.0)
+        self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
+        return self
+
+
+def _proof(certificate: Any, seconds: float, traces: Sequence[Trace]) -> Trace:
+    """The end of the way: what the certificate says, of the figures that the solver reported."""
+    told = {name for trace in traces for _, _, figures in trace.ticks for name in figures}
+    kind = getattr(certificate, "kind", "")
+    known = {"duality gap": ("gap", "violation"), "residual": ("residual",), "eigen-residual": ("residual",)}
+    values = {"residual": "violation"}
+    last = {name: float(getattr(certificate, values.get(name, name))) for name in known.get(kind, ()) if name in told}
+    return Trace("certificate", [(seconds, math.nan, last)] if last else [])

@@ -1,0 +1,138 @@
+"""Do intervals that promise 90% hold 90%? Promise against what happened."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from gramian.plots.fitted import Array
+from gramian.plots.style import COLOURS, MUTED, axes, ink
+
+__all__ = ["CoverageDisplay"]
+
+LEVELS = np.linspace(0.05, 0.95, 19)
+
+
+@dataclass(eq=False)
+class CoverageDisplay:
+    """The share of observations within central intervals, against the probability that the intervals promise.
+
+    On the diagonal, what was promised is what happened; below it, the model is too sure. The grey area is where 95% of
+    honest models would be on so many rows.
+
+    Parameters
+    ----------
+    levels : array of shape (p,)
+        Probabilities promised.
+    observed : array of shape (p,)
+        Shares of observations within.
+    n_rows : int
+        How many observations there were.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it was drawn.
+    line_ : line
+        Observed against promised.
+    band_ : area
+        What chance explains.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.plots import CoverageDisplay
+    >>> y = np.random.default_rng(0).standard_normal(500)
+    >>> display = CoverageDisplay.from_predictions(y, np.zeros(500), np.ones(500))
+    >>> bool(abs(display.observed - display.levels).max() < 0.05)
+    True
+    """
+
+    levels: Array
+    observed: Array
+    n_rows: int
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, X: Any, y: ArrayLike, *, ax: Any = None) -> Self:
+        """Count how often the intervals of a fitted process hold new observations.
+
+        Parameters
+        ----------
+        estimator : GaussianProcessRegressor
+            Fitted. Where its noise is in ``alpha`` and not in the kernel, its deviations are those of the function,
+            and observations scatter more.
+        X : array-like of shape (n, d)
+            Rows that it has not seen.
+        y : array-like of shape (n,)
+            What was observed.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        CoverageDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        mean, deviation = estimator.predict(X, return_std=True)
+        return cls.from_predictions(y, mean, deviation, ax=ax)
+
+    @classmethod
+    def from_predictions(cls, y: ArrayLike, mean: ArrayLike, deviation: ArrayLike, *, ax: Any = None) -> Self:
+        """Count how often normal intervals hold observations.
+
+        Parameters
+        ----------
+        y : array-like of shape (n,) or (n, t)
+            What was observed.
+        mean, deviation : array-like of the same shape
+            What was predicted.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        CoverageDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        y, mean, deviation = (np.asarray(a, dtype=np.float64) for a in (y, mean, deviation))
+        if not y.shape == mean.shape == deviation.shape:
+            raise ValueError(
+                f"y, mean and deviation must agree, got shapes {y.shape}, {mean.shape}, {deviation.shape}."
+            )
+        away = np.abs(y - mean)
+        # An observation is inside all intervals from this probability on.
+        reached = 2.0 * ndtr(np.divide(away, deviation, out=np.where(away > 0, np.inf, 0.0), where=deviation > 0)) - 1.0
+        observed = np.array([np.mean(reached <= level) for level in LEVELS])
+        display = cls(LEVELS.copy(), observed, int(y.size))
+        return display if ax is None else display.plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw observed against promised.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None, default=None
+            Where; ``None`` for a figure of its own.
+
+        Returns
+        -------
+        CoverageDisplay
+            Itself.
+        """
+        self.figure_, self.ax_ = axes(ax, size=(4.4, 4.4))
+        grid = np.linspace(0.0, 1.0, 101)
+        low, high = (binom.ppf(q, self.n_rows, grid) / self.n_rows for q in (0.025, 0.975))
+        self.band_ = self.ax_.fill_between(grid, low, high, color=MUTED, alpha=0.3, lw=0, label="chance, 95%")
+        self.ax_.plot([0, 1], [0, 1], color=ink(), lw=1.0, ls="--", label="as promised")
+        (self.line_,) = self.ax_.plot(
+            self.levels, self.observed, color=COLOURS[0], marker="o", ms=4, lw=1.6, label=f"{self.n_rows:,} rows"
+        )
+        self.ax_.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        self.ax_.set(xlabel="probability promised", ylabel="share of observations inside")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="upper left")
+        return self

@@ -1,0 +1,197 @@
+"""What a picture asks of a fitted estimator: its kernel, its rows, their names, its values."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from gramian.kernels import Kernel, Precomputed
+from gramian.kernels.arrays import is_sparse
+
+__all__ = ["decision_values", "input_names", "kernel_of", "rows_of", "sampled", "training_rows", "unnamed"]
+
+Array = NDArray[np.float64]
+
+
+def kernel_of(estimator: Any) -> Kernel:
+    """Return the kernel that a fit used.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted.
+
+    Returns
+    -------
+    Kernel
+        Of several binary problems, the first one's.
+
+    Examples
+    --------
+    >>> from gramian import SVC
+    >>> from gramian.kernels import RBF
+    >>> from gramian.plots.fitted import kernel_of
+    >>> kernel_of(SVC(kernel=RBF(2.0)).fit([[0.0], [1.0]], [0, 1]))
+    RBF(2.0)
+    """
+    check_is_fitted(estimator)
+    for name in ("kernel_", "_kernel"):
+        kernel = getattr(estimator, name, None)
+        if isinstance(kernel, tuple | list) and kernel:
+            kernel = kernel[0]
+        if isinstance(kernel, Kernel):
+            return kernel
+    raise TypeError(f"{type(estimator).__name__} has no kernel; pass an estimator that was fitted with one.")
+
+
+def training_rows(estimator: Any) -> Any:
+    """Return the rows that a fit keeps, which may be fewer than it learned from.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted.
+
+    Returns
+    -------
+    array, CSR or None
+        ``None`` where it keeps none.
+    """
+    for holder in (estimator, *_parts(estimator)):
+        for name in ("X_fit_", "X_train_", "support_vectors_", "components_"):
+            rows = getattr(holder, name, None)
+            if rows is not None and _num_samples(rows):
+                return rows
+    return None
+
+
+def _parts(estimator: Any) -> list[Any]:
+    """The binary classifiers inside a Gaussian process classifier; the map inside an approximate machine."""
+    inside = [getattr(estimator, name) for name in ("base_estimator_", "approximation_") if hasattr(estimator, name)]
+    return [*inside, *(binary for part in inside for binary in getattr(part, "estimators_", ()))]
+
+
+def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
+    """Return rows of numbers to draw: those given, or those that the fit keeps.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted.
+    X : array-like of shape (n, d) or None
+        The rows given.
+    what : str
+        What the picture is, for the message where there are none.
+
+    Returns
+    -------
+    array of shape (n, d)
+        Dense, in float64.
+    """
+    rows = training_rows(estimator) if X is None else X
+    if rows is None:
+        raise ValueError(f"{what} needs rows, and {type(estimator).__name__} keeps none of its own; pass X.")
+    rows = np.asarray(rows.toarray() if is_sparse(rows) else rows)
+    if rows.dtype.kind not in "fiub" and rows.dtype != object:
+        raise TypeError(f"{what} needs rows of numbers, got {rows.dtype}.")
+    try:
+        rows = rows.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{what} needs rows of numbers, and these are not: {error}.") from error
+    if rows.ndim != 2:
+        raise ValueError(f"{what} needs rows of shape (n, d), got {rows.shape}.")
+    return rows
+
+
+def input_names(estimator: Any, X: Any, d: int) -> list[str]:
+    """Return the names of the inputs.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted; its ``feature_names_in_`` are taken where it has any.
+    X : object
+        Rows; the names of their columns are taken otherwise.
+    d : int
+        How many there are.
+
+    Returns
+    -------
+    list of str
+        ``x1, x2, …`` where nobody named them.
+    """
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None or len(names) != d:
+        names = [f"x{j + 1}" for j in range(d)]
+    return [str(name) for name in names]
+
+
+def sampled(n: int, size: int, random_state: int = 0) -> NDArray[np.intp]:
+    """Return which rows to draw where there are too many.
+
+    Parameters
+    ----------
+    n : int
+        How many there are.
+    size : int
+        How many are wanted.
+    random_state : int, default=0
+        Seed.
+
+    Returns
+    -------
+    array of int
+        All of them in order, or ``size`` at random, in order.
+    """
+    if n <= size:
+        return np.arange(n)
+    return np.sort(np.random.default_rng(random_state).permutation(n)[:size])
+
+
+@contextmanager
+def unnamed() -> Iterator[None]:
+    """Let models that were fitted to named columns evaluate plain arrays without a warning.
+
+    Yields
+    ------
+    None
+        For the length of the block.
+    """
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
+        yield
+
+
+def decision_values(estimator: Any, X: Any) -> tuple[Array, str]:
+    """Return what a model says about rows before it rounds to a class.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Fitted.
+    X : array of shape (m, d)
+        Rows.
+
+    Returns
+    -------
+    values : array of shape (m,) or (m, k)
+        Decision values, probabilities, or predictions.
+    method : str
+        Which of them.
+    """
+    if isinstance(getattr(estimator, "kernel_", None), Precomputed):
+        raise ValueError("a precomputed kernel has no inputs to draw; pass the rows and their kernel to the estimator.")
+    methods = ("decision_function", "predict_proba", "predict")
+    method = next(name for name in methods if hasattr(estimator, name))
+    with unnamed():
+        values = np.asarray(getattr(estimator, method)(X), dtype=np.float64)
+    binary = method == "predict_proba" and values.shape[1] == 2
+    return (values[:, 1] if binary else values), method

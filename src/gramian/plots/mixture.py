@@ -1,0 +1,297 @@
+"""A Gaussian mixture: where its components lie, how its evidence rose, and how many components the data ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from gramian.plots.fitted import Array, input_names, rows_of, sampled, unnamed
+from gramian.plots.style import COLOURS, LINES, MARKERS, MUTED, axes, ink, paper, plain
+
+__all__ = ["MixtureDisplay"]
+
+DRAWN = 1500
+"""Rows drawn at most."""
+KINDS = ("components", "evidence", "criterion")
+
+
+@dataclass(eq=False)
+class MixtureDisplay:
+    """The components of a mixture in the plane, the evidence by iteration, and a curve of BIC or AIC.
+
+    An ellipse holds half of its component's mass, the one around it nine tenths. Mixtures of more than two inputs are
+    projected on the two principal directions of their own covariance, which is exact: the projection of a Gaussian
+    mixture is one. A mixture of one input is drawn as densities.
+
+    Parameters
+    ----------
+    weights : array of shape (k,)
+        Proportions.
+    means : array of shape (k, p)
+        Means in the plane, or on the line.
+    covariances : array of shape (k, p, p)
+        Covariances there.
+    points : array of shape (n, p)
+        Rows there; empty where there are none.
+    codes : array of shape (n,)
+        The component of each.
+    labels : tuple of str
+        Names of the axes.
+    evidence, bounds : array of shape (t,)
+        Log-likelihood per row, and the bound that the last E-step gave, by iteration.
+    n_components : tuple of int, default=()
+        The numbers tried.
+    curve : tuple of float, default=()
+        The criterion of each.
+    criterion : str, default="bic"
+        Which criterion.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it was drawn.
+    ellipses_ : list of patches
+        Two for each component, the smaller first.
+    scatters_ : list of collections
+        The rows of each component.
+    lines_ : list of lines
+        The curves.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian import GaussianMixture
+    >>> from gramian.plots import MixtureDisplay
+    >>> X = np.random.default_rng(0).standard_normal((60, 2)) + np.repeat([[0, 0], [8, 8]], 30, axis=0)
+    >>> display = MixtureDisplay.from_estimator(GaussianMixture(2, random_state=0).fit(X), X)
+    >>> len(display.plot().ellipses_), display.ax_.get_xlabel()
+    (4, 'x1')
+    """
+
+    weights: Array
+    means: Array
+    covariances: Array
+    points: Array
+    codes: NDArray[np.int64]
+    labels: tuple[str, ...]
+    evidence: Array
+    bounds: Array
+    n_components: tuple[int, ...] = ()
+    curve: tuple[float, ...] = ()
+    criterion: str = "bic"
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        *,
+        features: tuple[int, int] | None = None,
+        random_state: int = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Take what a fitted mixture knows.
+
+        Parameters
+        ----------
+        estimator : GaussianMixture
+            Fitted.
+        X : array-like of shape (n, d) or None, default=None
+            Rows to draw.
+        features : tuple of int or None, default=None
+            Two inputs to draw; by default both of two, and principal directions of more.
+        random_state : int, default=0
+            Draws the rows that are shown where there are more than 1,500.
+        ax : matplotlib axes or None, default=None
+            Where to draw the components; ``None`` not to draw yet.
+
+        Returns
+        -------
+        MixtureDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        check_is_fitted(estimator)
+        means = np.asarray(estimator.means_, dtype=np.float64)
+        stack = _covariances(estimator)
+        names = input_names(estimator, X, means.shape[1])
+        basis, labels = _basis(estimator.weights_, means, stack, features, names)
+        rows = np.empty((0, means.shape[1])) if X is None else rows_of(estimator, X, what="a mixture")
+        rows = rows[sampled(len(rows), DRAWN, random_state)]
+        with unnamed():
+            codes = estimator.predict(rows) if len(rows) else np.empty(0, dtype=np.int64)
+        display = cls(
+            np.asarray(estimator.weights_, dtype=np.float64),
+            means @ basis,
+            np.einsum("dp,kde,eq->kpq", basis, stack, basis),
+            rows @ basis,
+            codes,
+            labels,
+            np.array([e.log_likelihood for e in estimator.evidence_]),
+            np.array([e.bound for e in estimator.evidence_]),
+        )
+        return display if ax is None else display.plot(ax)
+
+    @classmethod
+    def from_selection(cls, selection: Any, X: Any = None, *, ax: Any = None, **options: Any) -> Self:
+        """Take the best mixture of ``gramian.select_components``, and its curve.
+
+        Parameters
+        ----------
+        selection : Selection
+            What ``select_components`` returned.
+        X : array-like of shape (n, d) or None, default=None
+            Rows to draw.
+        ax : matplotlib axes or None, default=None
+            Where to draw the curve; ``None`` not to draw yet.
+        **options : dict
+            Further arguments of ``from_estimator``.
+
+        Returns
+        -------
+        MixtureDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        display = cls.from_estimator(selection.best, X, **options)
+        display.n_components, display.curve = tuple(selection.n_components), tuple(selection.curve)
+        display.criterion = selection.criterion
+        return display if ax is None else display.plot(ax, kind="criterion")
+
+    def plot(self, ax: Any = None, *, kind: str = "components") -> Self:
+        """Draw one of the three pictures.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None, default=None
+            Where; ``None`` for a figure of its own.
+        kind : {"components", "evidence", "criterion"}, default="components"
+            Ellipses or densities; log-likelihood by iteration; or the criterion by number of components.
+
+        Returns
+        -------
+        MixtureDisplay
+            Itself.
+        """
+        if kind not in KINDS:
+            raise ValueError(f"kind must be one of {KINDS}, got {kind!r}.")
+        if kind == "criterion" and not self.n_components:
+            raise ValueError("a criterion's curve needs several mixtures; make the display by from_selection.")
+        self.figure_, self.ax_ = axes(ax, size=(5.2, 4.2))
+        if kind == "components":
+            (self._draw_densities if self.means.shape[1] == 1 else self._draw_ellipses)()
+        else:
+            {"evidence": self._draw_evidence, "criterion": self._draw_criterion}[kind]()
+            self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
+        return self
+
+    def _draw_ellipses(self) -> None:
+        from matplotlib.patches import Ellipse
+
+        self.scatters_, self.ellipses_ = [], []
+        for c in range(len(self.weights)):
+            colour, marker = COLOURS[c % len(COLOURS)], MARKERS[c % len(MARKERS)]
+            of = self.points[self.codes == c]
+            look: dict[str, Any] = {"s": 14, "alpha": 0.45, "linewidths": 0}
+            self.scatters_.append(self.ax_.scatter(*of.T, c=colour, marker=marker, **look))
+            if self.weights[c] == 0:
+                continue
+            values, vectors = np.linalg.eigh(self.covariances[c])
+            angle = float(np.degrees(np.arctan2(vectors[1, 1], vectors[0, 1])))
+            for mass, filled in ((0.5, True), (0.9, False)):
+                # χ² of two degrees of freedom: P(r² <= t) = 1 - exp(-t/2).
+                axes_ = 2.0 * np.sqrt(np.maximum(values, 0.0) * -2.0 * np.log(1.0 - mass))
+                patch = Ellipse(self.means[c], axes_[1], axes_[0], angle=angle, lw=1.8, ls=LINES[c % len(LINES)])
+                patch.set(edgecolor=colour, facecolor=colour if filled else "none", alpha=0.28 if filled else 1.0)
+                self.ellipses_.append(self.ax_.add_patch(patch))
+        shown = self.weights > 0
+        self.ax_.scatter(*self.means[shown].T, marker="P", s=70, c=ink(), edgecolors=paper(), zorder=4)
+        for (x, y), share in zip(self.means[shown], self.weights[shown], strict=True):
+            self.ax_.annotate(
+                f"{share:.0%}", (x, y), (7, 5), textcoords="offset points", fontsize=9, weight="bold", zorder=5
+            )
+        self.ax_.autoscale_view()
+        self.ax_.set(xlabel=plain(self.labels[0]), ylabel=plain(self.labels[1]))
+
+    def _draw_densities(self) -> None:
+        spread = np.sqrt(self.covariances[:, 0, 0])
+        low, high = (self.means[:, 0] - 4 * spread).min(), (self.means[:, 0] + 4 * spread).max()
+        x = np.linspace(low, high, 400)
+        parts = (
+            np.exp(-0.5 * ((x[:, None] - self.means[:, 0]) / spread) ** 2) * self.weights / spread / np.sqrt(2 * np.pi)
+        )
+        self.ellipses_ = []
+        if len(self.points):
+            self.ax_.hist(self.points[:, 0], bins=40, density=True, color=MUTED, alpha=0.35, label="rows")
+        self.lines_ = [
+            self.ax_.plot(x, part, color=COLOURS[c % len(COLOURS)], ls=LINES[1 + c % 7], lw=1.5)[0]
+            for c, part in enumerate(parts.T)
+        ]
+        self.lines_ += self.ax_.plot(x, parts.sum(axis=1), color=ink(), lw=1.8, label="mixture")
+        self.ax_.set(xlabel=plain(self.labels[0]), ylabel="density")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85)
+
+    def _draw_evidence(self) -> None:
+        steps = np.arange(1, len(self.evidence) + 1)
+        (above,) = self.ax_.plot(
+            steps, self.evidence, color=COLOURS[0], marker="o", ms=4, lw=1.5, label="log-likelihood"
+        )
+        (below,) = self.ax_.plot(
+            steps, self.bounds, color=COLOURS[1], marker="s", ms=3.5, lw=1.0, ls="--", label="bound L(q, Θ)"
+        )
+        self.lines_ = [above, below]
+        self.gap_ = self.ax_.fill_between(
+            steps, self.bounds, self.evidence, color=MUTED, alpha=0.3, lw=0, label="KL, what the next E-step gains"
+        )
+        self.ax_.set(xlabel="iteration of EM", ylabel="per row")
+        self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="lower right")
+
+    def _draw_criterion(self) -> None:
+        best = int(np.argmin(self.curve))
+        self.lines_ = self.ax_.plot(self.n_components, self.curve, color=COLOURS[0], marker="o", ms=5, lw=1.5)
+        (self.chosen_,) = self.ax_.plot(
+            [self.n_components[best]],
+            [self.curve[best]],
+            "D",
+            color=COLOURS[1],
+            ms=9,
+            mec=ink(),
+            label=f"chosen: {self.n_components[best]} components",
+        )
+        self.ax_.set(xlabel="components", ylabel=f"{self.criterion.upper()}, lower is better")
+        self.ax_.xaxis.get_major_locator().set_params(integer=True)
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
+
+
+def _covariances(estimator: Any) -> Array:
+    """One matrix for each component, whatever the family."""
+    k, d = estimator.means_.shape
+    given = np.asarray(estimator.covariances_, dtype=np.float64)
+    shapes = {
+        "full": lambda: given,
+        "tied": lambda: np.broadcast_to(given, (k, d, d)),
+        "diag": lambda: given[:, :, None] * np.eye(d),
+        "spherical": lambda: given[:, None, None] * np.eye(d),
+    }
+    return np.asarray(shapes[estimator.covariance_type]())
+
+
+def _basis(
+    weights: Array, means: Array, stack: Array, features: tuple[int, int] | None, names: list[str]
+) -> tuple[Array, tuple[str, ...]]:
+    """Directions to draw, as columns, and their names."""
+    d = means.shape[1]
+    if features is None and d <= 2:
+        return np.eye(d), tuple(names)
+    if features is not None:
+        if len(features) != 2 or not all(0 <= f < d for f in features):
+            raise ValueError(f"features must be two of the inputs 0 … {d - 1}, got {features!r}.")
+        return np.eye(d)[:, list(features)], tuple(names[f] for f in features)
+    centred = means - weights @ means
+    total = np.einsum("k,kde->de", weights, stack) + np.einsum("k,kd,ke->de", weights, centred, centred)
+    vectors = np.linalg.eigh(total)[1][:, :-3:-1]
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), [0, 1]])
+    return vectors * signs, ("principal direction 1", "principal direction 2")

@@ -1,0 +1,200 @@
+"""A Gaussian process along one input: its mean, its bands, some of its functions, and the data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils.validation import check_is_fitted
+
+from gramian.plots.fitted import Array, input_names, rows_of, sampled, unnamed
+from gramian.plots.style import COLOURS, LINES, axes, ink, plain
+
+__all__ = ["GaussianProcessDisplay"]
+
+DRAWN = 2000
+"""Observations drawn at most."""
+
+
+@dataclass(eq=False)
+class GaussianProcessDisplay:
+    """The posterior of a Gaussian process along one input.
+
+    Parameters
+    ----------
+    x : array of shape (m,)
+        Where the process is drawn.
+    mean, deviation : array of shape (m,)
+        Of a new observation where the process knows its noise, else of the function.
+    samples : array of shape (m, s)
+        Functions drawn from the posterior, without noise.
+    X, y : array of shape (n,)
+        The data; empty where there are none.
+    levels : tuple of float, default=(0.5, 0.9)
+        The probabilities of the bands.
+    label : str, default="x1"
+        Name of the input.
+    noisy : bool, default=False
+        Whether the deviation is that of an observation.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it was drawn.
+    mean_ : line
+        The mean.
+    bands_ : list of areas
+        The bands, the widest first.
+    samples_ : list of lines
+        The functions.
+    data_ : line
+        The data.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian import GaussianProcessRegressor
+    >>> from gramian.kernels import RBF
+    >>> from gramian.plots import GaussianProcessDisplay
+    >>> X = np.linspace(0, 6, 20)[:, None]
+    >>> gp = GaussianProcessRegressor(RBF(1.0), alpha=0.01, optimizer=None).fit(X, np.sin(X[:, 0]))
+    >>> display = GaussianProcessDisplay.from_estimator(gp)
+    >>> display.mean.shape, display.samples.shape, display.X.size
+    ((300,), (300, 3), 20)
+    """
+
+    x: Array
+    mean: Array
+    deviation: Array
+    samples: Array
+    X: Array
+    y: Array
+    levels: tuple[float, ...] = (0.5, 0.9)
+    label: str = "x1"
+    noisy: bool = False
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        feature: int = 0,
+        levels: tuple[float, ...] = (0.5, 0.9),
+        n_samples: int = 3,
+        n_points: int = 300,
+        margin: float = 0.08,
+        random_state: int = 0,
+        ax: Any = None,
+    ) -> Self:
+        """Evaluate a fitted process along one input, with the others held at their medians.
+
+        Parameters
+        ----------
+        estimator : GaussianProcessRegressor
+            Fitted, of one target.
+        X : array-like of shape (n, d) or None, default=None
+            Rows to draw; ``None`` for the training rows.
+        y : array-like of shape (n,) or None, default=None
+            Their targets.
+        feature : int, default=0
+            The input.
+        levels : tuple of float, default=(0.5, 0.9)
+            The probabilities of the bands.
+        n_samples : int, default=3
+            Functions to draw.
+        n_points : int, default=300
+            Points of the curves.
+        margin : float, default=0.08
+            How far the curves reach beyond the rows, relative to their range.
+        random_state : int, default=0
+            Seed of the functions.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        GaussianProcessDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        check_is_fitted(estimator)
+        if estimator.y_train_.ndim > 1:
+            raise ValueError(f"the display draws one target, and this process has {estimator.y_train_.shape[1]}.")
+        rows = rows_of(estimator, X if X is not None else estimator.X_train_, what="a Gaussian process")
+        targets = _targets(estimator) if X is None else y
+        if not 0 <= feature < rows.shape[1]:
+            raise ValueError(f"feature must be one of the inputs 0 … {rows.shape[1] - 1}, got {feature!r}.")
+        x, inputs = _line(rows, feature, n_points, margin)
+        with unnamed():
+            mean, deviation = estimator.predict(inputs, return_std=True)
+            draws = _functions(estimator, inputs, n_samples, random_state)
+        keep = sampled(len(rows), DRAWN, random_state) if targets is not None else np.empty(0, dtype=np.intp)
+        names = input_names(estimator, X, rows.shape[1])
+        seen = np.empty(0) if targets is None else np.asarray(targets, dtype=np.float64)[keep]
+        display = cls(
+            x, mean, deviation, draws, rows[keep, feature], seen, tuple(levels), names[feature], estimator.noise_ > 0
+        )
+        return display if ax is None else display.plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw bands, functions, mean and data.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None, default=None
+            Where; ``None`` for a figure of its own.
+
+        Returns
+        -------
+        GaussianProcessDisplay
+            Itself.
+        """
+        self.figure_, self.ax_ = axes(ax, size=(6.4, 3.8))
+        self.bands_ = []
+        for level in sorted(self.levels, reverse=True):
+            reach = float(ndtri(0.5 + 0.5 * level)) * self.deviation
+            low, high = self.mean - reach, self.mean + reach
+            look: dict[str, Any] = {"color": COLOURS[4], "alpha": 0.3, "linewidth": 0.0}
+            band = self.ax_.fill_between(self.x, low, high, label=f"{level:.0%} band", **look)
+            self.ax_.plot(self.x, np.column_stack([low, high]), color=COLOURS[4], lw=0.6, alpha=0.8)
+            self.bands_.append(band)
+        self.samples_ = [
+            self.ax_.plot(self.x, f, color=COLOURS[3], lw=0.8, ls=LINES[1 + i % 3], label="" if i else "a function")[0]
+            for i, f in enumerate(self.samples.T)
+        ]
+        (self.mean_,) = self.ax_.plot(self.x, self.mean, color=COLOURS[0], lw=2.0, label="mean")
+        if self.X.size:
+            size = 4 if self.X.size <= 200 else 2
+            (self.data_,) = self.ax_.plot(self.X, self.y, "o", ms=size, color=ink(), mew=0, alpha=0.75, label="data")
+        self.ax_.set_xlim(self.x[0], self.x[-1])
+        self.ax_.set(xlabel=plain(self.label), ylabel="observation" if self.noisy else "function value")
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
+        return self
+
+
+def _targets(estimator: Any) -> Array:
+    """The training targets in the user's units."""
+    return np.asarray(estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean, dtype=np.float64)
+
+
+def _line(rows: Array, feature: int, n_points: int, margin: float) -> tuple[Array, Array]:
+    low, high = rows[:, feature].min(), rows[:, feature].max()
+    reach = margin * (high - low if high > low else 1.0)
+    x = np.linspace(low - reach, high + reach, n_points)
+    inputs = np.tile(np.median(rows, axis=0), (n_points, 1))
+    inputs[:, feature] = x
+    return x, inputs
+
+
+def _functions(estimator: Any, inputs: Array, count: int, random_state: int) -> Array:
+    """Functions of the posterior; the noise of observations is taken out of their covariance."""
+    if count == 0:
+        return np.empty((len(inputs), 0))
+    mean, cov = estimator.predict(inputs, return_cov=True)
+    noise = estimator.noise_ * float(np.atleast_1d(estimator._y_train_std)[0]) ** 2
+    values, vectors = np.linalg.eigh(cov - noise * np.eye(len(inputs)))
+    draws = np.random.default_rng(random_state).standard_normal((len(inputs), count))
+    return np.asarray(mean[:, None] + vectors @ (np.sqrt(np.maximum(values, 0.0))[:, None] * draws))

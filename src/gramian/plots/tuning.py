@@ -1,0 +1,324 @@
+"""How a score depends on one setting, or on two, and which were chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+
+from gramian.plots.fitted import Array
+from gramian.plots.style import COLOURS, MARKERS, MUTED, axes, ink, log_axis, paper, plain
+
+__all__ = ["TuningDisplay"]
+
+WRITTEN = 60
+"""Cells of a heat map that are few enough to write their values into."""
+
+
+@dataclass(eq=False)
+class TuningDisplay:
+    """The scores of a search: a curve over one setting, or a heat map over two, with the chosen point.
+
+    Parameters
+    ----------
+    names : tuple of str
+        The settings, one or two.
+    values : tuple of list
+        What was tried of each.
+    scores : array of shape (a,) or (a, b)
+        The best score with these values, whatever the other settings were; nan where nothing was tried.
+    spread : array of the same shape, or None
+        Deviation of the score over folds.
+    chosen : tuple of int
+        Position of the chosen values.
+    score_name : str, default="score"
+        What the scores are.
+    higher_is_better : bool, default=True
+        Or else they are losses.
+
+    Attributes
+    ----------
+    figure_, ax_ : matplotlib figure and axes
+        Where it was drawn.
+    line_ : line
+        The curve.
+    mesh_, colorbar_ : heat map and its scale
+        The map.
+    chosen_ : line
+        The chosen point.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from gramian import KernelRidge
+    >>> from gramian.plots import TuningDisplay
+    >>> model = KernelRidge(alpha="loo", kernel="rbf").fit(*load_diabetes(return_X_y=True))
+    >>> display = TuningDisplay.from_estimator(model)
+    >>> display.names, display.scores.shape, display.higher_is_better
+    (('alpha',), (25,), False)
+    """
+
+    names: tuple[str, ...]
+    values: tuple[list[Any], ...]
+    scores: Array
+    spread: Array | None
+    chosen: tuple[int, ...]
+    score_name: str = "score"
+    higher_is_better: bool = True
+
+    @classmethod
+    def from_estimator(cls, estimator: Any, *, ax: Any = None) -> Self:
+        """Take the regularisation path of a fit that chose its own strength, or a search that is fitted.
+
+        Parameters
+        ----------
+        estimator : estimator
+            ``KernelRidge(alpha="loo")``, ``KernelMachineRegressor(lam="cv")``, ``KernelMachineClassifier(lam="cv")``,
+            an automatic estimator, or anything with ``cv_results_``.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        TuningDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        if hasattr(estimator, "cv_results_"):
+            return cls.from_search(estimator, ax=ax)
+        if hasattr(estimator, "leaderboard_"):
+            return cls.from_leaderboard(estimator.leaderboard_, ax=ax)
+        for name, grid, path, what in (
+            ("alpha", "alphas_", "loo_path_", "mean squared leave-one-out error"),
+            ("lam", "lams_", "cv_path_", "loss under cross-validation"),
+        ):
+            if hasattr(estimator, path) and hasattr(estimator, grid):
+                losses = np.asarray(getattr(estimator, path), dtype=np.float64)
+                losses = losses.reshape(len(losses), -1).mean(axis=1)
+                display = cls._path(name, getattr(estimator, grid), losses, what)
+                return display if ax is None else display.plot(ax)
+        raise TypeError(
+            f"{type(estimator).__name__} keeps no path: fit KernelRidge(alpha='loo') or a machine with lam='cv', or "
+            "pass a search of scikit-learn."
+        )
+
+    @classmethod
+    def _path(cls, name: str, grid: Any, losses: Array, what: str) -> Self:
+        order = np.argsort(np.asarray(grid, dtype=np.float64))
+        losses = losses[order]
+        values = [float(v) for v in np.asarray(grid)[order]]
+        return cls((name,), (values,), losses, None, (int(np.nanargmin(losses)),), what, False)
+
+    @classmethod
+    def from_search(cls, search: Any, *, params: Sequence[str] | None = None, ax: Any = None) -> Self:
+        """Take the results of ``GridSearchCV`` and its kin.
+
+        Parameters
+        ----------
+        search : estimator
+            Fitted, with ``cv_results_``.
+        params : sequence of str or None, default=None
+            One or two of its parameters; by default those that were varied, the first two of more.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        TuningDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        results = search.cv_results_
+        trials = [
+            (settings, float(score), float(spread))
+            for settings, score, spread in zip(
+                results["params"], results["mean_test_score"], results["std_test_score"], strict=True
+            )
+        ]
+        best = results["params"][search.best_index_]
+        return cls.from_trials(trials, best, params=params, ax=ax)
+
+    @classmethod
+    def from_leaderboard(cls, leaderboard: Any, *, ax: Any = None) -> Self:
+        """Take the trials of an automatic estimator: kernels against machines and scalings.
+
+        Only those that were judged on as many rows as the winner are drawn, for others do not compare.
+
+        Parameters
+        ----------
+        leaderboard : Leaderboard
+            An automatic estimator's ``leaderboard_``.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        TuningDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        best = leaderboard.best
+        compared = [t for t in leaderboard if t.ok and not t.baseline and t.rows == best.rows]
+        trials = [(_parts(t.name), float(t.score), float(t.spread)) for t in compared]
+        return cls.from_trials(
+            trials,
+            _parts(best.name),
+            params=["machine", "kernel"],
+            score_name=leaderboard.metric,
+            higher_is_better=False,
+            ax=ax,
+        )
+
+    @classmethod
+    def from_trials(
+        cls,
+        trials: Sequence[tuple[Mapping[str, Any], float, float]],
+        best: Mapping[str, Any],
+        *,
+        params: Sequence[str] | None = None,
+        score_name: str = "score",
+        higher_is_better: bool = True,
+        ax: Any = None,
+    ) -> Self:
+        """Take settings with their scores, from wherever they come.
+
+        Parameters
+        ----------
+        trials : sequence of (dict, float, float)
+            Settings, score and spread of each trial.
+        best : dict
+            The settings that were chosen.
+        params : sequence of str or None, default=None
+            One or two settings to draw; by default those that were varied, the first two of more.
+        score_name : str, default="score"
+            What the scores are.
+        higher_is_better : bool, default=True
+            Or else they are losses.
+        ax : matplotlib axes or None, default=None
+            Where to draw; ``None`` not to draw yet.
+
+        Returns
+        -------
+        TuningDisplay
+            Drawn on ``ax`` where that was given.
+        """
+        names = _varied(trials) if params is None else list(params)
+        if not names or len(names) > 2:
+            raise ValueError(f"a search is drawn over one or two settings, got {names}; pass params=.")
+        values = tuple(_ordered({_key(settings.get(name)) for settings, _, _ in trials}) for name in names)
+        scores = np.full([len(v) for v in values], np.nan)
+        spread = np.full(scores.shape, np.nan)
+        for settings, score, deviation in trials:
+            at = tuple(v.index(_key(settings.get(name))) for name, v in zip(names, values, strict=True))
+            better = score > scores[at] if higher_is_better else score < scores[at]
+            if better or np.isnan(scores[at]):
+                scores[at], spread[at] = score, deviation
+        chosen = tuple(v.index(_key(best.get(name))) for name, v in zip(names, values, strict=True))
+        display = cls(tuple(names), values, scores, spread, chosen, score_name, higher_is_better)
+        return display if ax is None else display.plot(ax)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the curve or the map.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None, default=None
+            Where; ``None`` for a figure of its own.
+
+        Returns
+        -------
+        TuningDisplay
+            Itself.
+        """
+        self.figure_, self.ax_ = axes(ax)
+        if self.scores.ndim == 1:
+            self._draw_curve()
+        else:
+            self._draw_map()
+        return self
+
+    def _draw_curve(self) -> None:
+        values, at = self.values[0], self.chosen[0]
+        numbers = all(isinstance(v, int | float) for v in values)
+        x = np.asarray(values, dtype=np.float64) if numbers else np.arange(len(values), dtype=np.float64)
+        if self.spread is not None and np.isfinite(self.spread).any():
+            low, high = self.scores - self.spread, self.scores + self.spread
+            self.band_ = self.ax_.fill_between(x, low, high, color=COLOURS[4], alpha=0.3, lw=0, label="± spread")
+        (self.line_,) = self.ax_.plot(x, self.scores, color=COLOURS[0], marker="o", ms=4, lw=1.5, label="tried")
+        (self.chosen_,) = self.ax_.plot(
+            [x[at]], [self.scores[at]], "D", color=COLOURS[1], ms=9, mec=ink(), label=f"chosen: {_text(values[at])}"
+        )
+        if numbers and _geometric(x):
+            log_axis(self.ax_, "x")
+        if not numbers:
+            self.ax_.set_xticks(x, [plain(_text(v)) for v in values])
+        if (
+            not self.higher_is_better
+            and np.nanmin(self.scores) > 0
+            and np.nanmax(self.scores) > 20 * np.nanmin(self.scores)
+        ):
+            log_axis(self.ax_, "y")
+        self.ax_.set(xlabel=plain(self.names[0]), ylabel=plain(self.score_name))
+        self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
+        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
+
+    def _draw_map(self) -> None:
+        # The best are bright.
+        shades = "cividis" if self.higher_is_better else "cividis_r"
+        self.mesh_ = self.ax_.pcolormesh(np.ma.masked_invalid(self.scores.T), cmap=shades, edgecolors=paper(), lw=0.5)
+        for axis, name, values in zip((self.ax_.xaxis, self.ax_.yaxis), self.names, self.values, strict=True):
+            axis.set_ticks(np.arange(len(values)) + 0.5, [plain(_text(v)) for v in values])
+            axis.set_label_text(plain(name))
+        if len(self.values[0]) > 6:
+            self.ax_.tick_params(axis="x", labelrotation=45)
+        if self.scores.size <= WRITTEN:
+            self._write()
+        at = [position + 0.5 for position in self.chosen]
+        (self.chosen_,) = self.ax_.plot(
+            [at[0]], [at[1] + 0.27], MARKERS[3], color=COLOURS[1], ms=9, mec="white", mew=1.2, label="chosen"
+        )
+        self.colorbar_ = self.figure_.colorbar(self.mesh_, ax=self.ax_, label=plain(self.score_name))
+        self.colorbar_.outline.set_visible(False)
+        self.legend_ = self.ax_.legend(fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
+
+    def _write(self) -> None:
+        low, high = np.nanmin(self.scores), np.nanmax(self.scores)
+        for (i, j), score in np.ndenumerate(self.scores):
+            if np.isfinite(score):
+                place = (score - low) / (high - low) if high > low else 1.0
+                dark = place < 0.55 if self.higher_is_better else place > 0.45
+                colour = "white" if dark else "black"
+                self.ax_.text(
+                    i + 0.5, j + 0.45, f"{score:.3g}", ha="center", va="center", fontsize="x-small", color=colour
+                )
+
+
+def _varied(trials: Sequence[tuple[Mapping[str, Any], float, float]]) -> list[str]:
+    names = dict.fromkeys(name for settings, _, _ in trials for name in settings)
+    return [name for name in names if len({_key(settings.get(name)) for settings, _, _ in trials}) > 1][:2]
+
+
+def _key(value: Any) -> Any:
+    """A setting as something that can be compared: numbers stay numbers, the rest is its text."""
+    if isinstance(value, bool | np.bool_) or value is None:
+        return str(value)
+    if isinstance(value, int | float | np.number):
+        return float(value)
+    return str(value)
+
+
+def _parts(name: str) -> dict[str, str]:
+    """Machine and kernel of a trial: its name is "machine, kernel, scaling", or longer where it borrows a kernel."""
+    machine, *middle, scaling = name.split(", ") if name.count(", ") > 1 else (*name.split(", "), "")
+    return {"machine": f"{machine}, {scaling}" if scaling else machine, "kernel": middle[-1] if middle else ""}
+
+
+def _ordered(values: set[Any]) -> list[Any]:
+    return sorted(values, key=lambda v: (isinstance(v, str), v))
+
+
+def _text(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, int | float) else str(value)
+
+
+def _geometric(x: Array) -> bool:
+    return bool(len(x) > 2 and np.all(x > 0) and x.max() / x.min() >= 50)

@@ -1,0 +1,203 @@
+"""What a careful colleague would point out, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from scipy.linalg import eigvalsh
+
+from gramian.gram import Gram
+from gramian.kernels import Precomputed
+from gramian.plots.fitted import kernel_of, sampled, training_rows
+from gramian.reports.evaluation import Evaluation
+from gramian.reports.facts import Score, certificate_of
+from gramian.reports.subject import Subject
+
+__all__ = ["cautions"]
+
+ROWS = 400
+"""Rows that conditions and similarities are measured on at most."""
+ILL = 1e12
+"""Condition number from which a solution loses digits that matter."""
+UNBALANCED = 10
+"""Times that the largest class is larger than the smallest, from which on accuracy says little."""
+EDGE = 0.01
+"""How near to an end of its range a logarithm counts as being there, relative to the range."""
+FAR = 0.1
+"""A row is far from the training data where its closest similarity is below this share of what is usual."""
+
+
+def cautions(subject: Subject, found: Evaluation | None, score: Score | None) -> list[str]:
+    """Return what should be known before the model is used.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model and its data.
+    found : Evaluation or None
+        Predictions beside the truth.
+    score : Score or None
+        The score on the first screen.
+
+    Returns
+    -------
+    list of str
+        Sentences; none where nothing is wrong.
+
+    Examples
+    --------
+    >>> from gramian import SVC
+    >>> from gramian.reports.cautions import cautions
+    >>> from gramian.reports.subject import subject_of
+    >>> X, y = [[0.0], [1.0], [3.0], [4.0]] * 6, [0, 0, 0, 1] * 6
+    >>> cautions(subject_of(SVC().fit(X, y), X, y), None, None)
+    []
+    """
+    checks = (_certificate(subject), _score(found, score), _search(subject), _edges(subject), _condition(subject))
+    return list(dict.fromkeys(text for check in (*checks, _balance(subject), _far(subject)) for text in check))
+
+
+def _certificate(subject: Subject) -> Iterator[str]:
+    certificate = certificate_of(subject)
+    if certificate is not None and not certificate.converged:
+        yield f"The fit stopped short of its tolerance: {certificate}."
+    elif certificate is not None and certificate.kind == "stationary":
+        yield "The kernel is not positive semi-definite on these data, so the fit may not be an optimum."
+
+
+def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
+    if score is not None and not score.beats_baseline:
+        yield (
+            f"The model does not clearly beat the baseline: {score.name} {score.value:.3g} against "
+            f"{score.baseline:.3g} of “{score.baseline_name}”."
+        )
+    if found is not None and not found.honest and score is not None and score.how == found.how:
+        yield "The score is of rows that the model may have learned from, so it flatters the model."
+
+
+def _search(subject: Subject) -> Iterator[str]:
+    """Whether a search found anything that a baseline did not have."""
+    if not subject.automatic:
+        return
+    best, base = subject.model.best_trial_, subject.model.leaderboard_.baseline
+    if base is not None and base.score <= best.score:
+        yield (
+            f"In the search the baseline “{base.name}” did as well: {base.score:.4g} ± {base.spread:.2g} against "
+            f"{best.score:.4g} ± {best.spread:.2g}."
+        )
+
+
+def _edges(subject: Subject) -> Iterator[str]:
+    """Settings at the end of the range that they were chosen from."""
+    machine = subject.machine
+    for name, grid in (("alpha", "alphas_"), ("lam", "lams_")):
+        tried = getattr(machine, grid, None)
+        if tried is None or len(tried) < 2:
+            continue
+        if np.any(np.isin(np.asarray(getattr(machine, f"{name}_")), [min(tried), max(tried)])):
+            yield f"{name} is at the edge of the {len(tried)} values tried; widen {grid[:-1]}."
+    yield from _kernel_edges(machine)
+    results = getattr(subject.model, "cv_results_", None)
+    if results is not None:
+        yield from _search_edges(results["params"], subject.model.best_params_)
+    if subject.automatic:
+        best = subject.model.best_trial_
+        tried = [trial.settings for trial in subject.model.leaderboard_ if trial.machine == best.machine]
+        yield from _search_edges(tried, best.settings)
+
+
+def _kernel_edges(machine: Any) -> Iterator[str]:
+    kernels = getattr(machine, "kernel_", None)
+    if kernels is None or getattr(machine, "optimizer", None) is None:
+        return
+    for kernel in kernels if isinstance(kernels, tuple | list) else (kernels,):
+        theta, bounds = np.asarray(kernel.theta), np.asarray(kernel.bounds).reshape(-1, 2)
+        for name, value, (low, high) in zip(kernel.theta_names, theta, bounds, strict=True):
+            reach = EDGE * (high - low)
+            if value <= low + reach or value >= high - reach:
+                side = "lower" if value <= low + reach else "upper"
+                yield f"The learned {name} = {np.exp(value):.3g} is at the {side} end of its range."
+
+
+def _search_edges(tried: list[Any], best: Any) -> Iterator[str]:
+    for name, value in best.items():
+        given = [settings[name] for settings in tried if name in settings]
+        numbers = sorted({v for v in given if isinstance(v, int | float) and not isinstance(v, bool)})
+        if len(numbers) > 2 and value in (numbers[0], numbers[-1]):
+            yield f"{name} = {value:g} is at the edge of the {len(numbers)} values tried; widen its range."
+
+
+def _sample(subject: Subject) -> tuple[Any, Any] | None:
+    """The kernel and some training rows, where there are both."""
+    rows = training_rows(subject.machine)
+    try:
+        kernel = kernel_of(subject.machine)
+    except TypeError:
+        return None
+    if rows is None or isinstance(kernel, Precomputed):
+        return None
+    rows = rows.tocsr() if hasattr(rows, "tocsr") else np.asarray(rows)
+    return kernel, rows[sampled(rows.shape[0], ROWS)]
+
+
+def _condition(subject: Subject) -> Iterator[str]:
+    """Of the matrix that a least-squares fit solves; the other fits do not solve with K."""
+    kept = _sample(subject)
+    machine = subject.machine
+    if kept is None or not (hasattr(machine, "alpha") and subject.task == "regression"):
+        return
+    kernel, rows = kept
+    K = np.asarray(Gram(kernel, rows).dense(), dtype=np.float64)
+    # GPs keep their coefficients as alpha_, so the ridge of theirs is the parameter.
+    ridge = machine.alpha if hasattr(machine, "posterior_") else getattr(machine, "alpha_", machine.alpha)
+    ridge = float(np.min(ridge)) if not isinstance(ridge, str) else 0.0
+    values = eigvalsh(K)
+    least = max(float(values[0]) + ridge, np.finfo(float).eps * float(values[-1]))
+    condition = (float(values[-1]) + ridge) / least
+    if condition > ILL:
+        yield (
+            f"The Gram matrix is ill-conditioned: about {condition:.0e} on {len(K)} of the rows, so up to "
+            f"{np.log10(condition):.0f} of 16 digits can be lost. Regularise more, or remove rows that repeat."
+        )
+
+
+def _balance(subject: Subject) -> Iterator[str]:
+    if subject.task != "classification" or subject.y is None:
+        return
+    names, counts = np.unique(np.asarray(subject.y), return_counts=True)
+    if counts.max() >= UNBALANCED * counts.min():
+        small, large = names[counts.argmin()], names[counts.argmax()]
+        yield (
+            f"Classes are unbalanced: “{large}” has {counts.max():,} rows and “{small}” {counts.min():,}. Accuracy "
+            "says little about the small one; look at the confusion matrix, and try class_weight='balanced'."
+        )
+
+
+def _far(subject: Subject) -> Iterator[str]:
+    """Rows that no training row is similar to, or that lie well outside the range of the training rows."""
+    kept = _sample(subject)
+    if kept is None or subject.X is None or subject.numbers is None or subject.seen or hasattr(kept[1], "tocsr"):
+        return
+    kernel, rows = kept
+    new = subject.numbers[sampled(len(subject.numbers), ROWS)]
+    own = _similarity(kernel, rows, rows)
+    np.fill_diagonal(own, -np.inf)
+    alone = _similarity(kernel, new, rows).max(axis=1) < FAR * np.median(own.max(axis=1))
+    low, high = rows.min(axis=0), rows.max(axis=0)
+    varies = high > low
+    beyond = np.any(((new < 2 * low - high) | (new > 2 * high - low)) & varies, axis=1)
+    far = int(np.count_nonzero(alone | beyond))
+    if far:
+        yield (
+            f"{far:,} of {len(new):,} rows ({far / len(new):.0%}) are far from the training data: no training row is "
+            "similar to them, or an input is beyond its range by more than its width. Predictions there are guesses."
+        )
+
+
+def _similarity(kernel: Any, A: Any, B: Any) -> Any:
+    """k(a, b) / √(k(a, a) k(b, b))."""
+    K = np.asarray(Gram(kernel, A, B).dense(), dtype=np.float64)
+    size = np.sqrt(np.outer(kernel.diag(A), kernel.diag(B)))
+    return np.divide(K, size, out=np.zeros_like(K), where=size > 0)

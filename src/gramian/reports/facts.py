@@ -1,0 +1,353 @@
+"""The first screen of a report: what was asked, how good it is beside the baseline, what it cost, what is proved."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.dummy import DummyClassifier, DummyRegressor
+
+from gramian.estimators.mixture import GaussianMixture
+from gramian.gram.tiles import readable
+from gramian.plots.fitted import kernel_of
+from gramian.reports.evaluation import Evaluation
+from gramian.reports.subject import Subject
+
+__all__ = [
+    "METRICS",
+    "Score",
+    "brief",
+    "bytes_held",
+    "certificate_of",
+    "question",
+    "score_of",
+    "seconds_of",
+    "settings_of",
+]
+
+VERBS = {
+    "classification": "Tell classes apart",
+    "regression": "Predict a number",
+    "novelty": "Tell the usual from the unusual",
+    "density": "Find clusters and their densities",
+    "projection": "Find the main directions in feature space",
+    "map": "Make a kernel explicit",
+}
+ELSEWHERE = ("kernel", "memory", "n_jobs", "verbose")
+"""Parameters that are shown by themselves, or change nothing that is learned."""
+METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error rate", "log_loss": "log-loss"}
+
+
+@dataclass(frozen=True)
+class Score:
+    """A number that says how good, and what it has to be compared with.
+
+    Parameters
+    ----------
+    name : str
+        What it is.
+    value : float
+        How much.
+    spread : float
+        Deviation over parts of the data; nan where there are no parts.
+    how : str
+        Where it comes from, in words.
+    baseline : float
+        The same of a model that learns nothing from the inputs; nan where there is none.
+    baseline_name : str
+        Which model that is.
+    less_is_better : bool
+        Or more.
+    figures : dict
+        Further numbers.
+    """
+
+    name: str
+    value: float
+    spread: float = math.nan
+    how: str = ""
+    baseline: float = math.nan
+    baseline_name: str = ""
+    less_is_better: bool = False
+    figures: dict[str, float] | None = None
+
+    @property
+    def beats_baseline(self) -> bool:
+        """Whether it is better than the baseline by more than its spread; true where there is no baseline."""
+        if math.isnan(self.baseline):
+            return True
+        gain = self.baseline - self.value if self.less_is_better else self.value - self.baseline
+        return gain > (0.0 if math.isnan(self.spread) else self.spread)
+
+
+def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
+    """Return the score to show.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model and its data.
+    found : Evaluation or None
+        Predictions beside the truth.
+
+    Returns
+    -------
+    Score or None
+        ``None`` where neither the model nor the data give one.
+    """
+    if subject.automatic and (found is None or not found.honest):
+        return _of_leaderboard(subject.model)
+    if found is not None:
+        return _of_predictions(subject, found)
+    if hasattr(subject.model, "cv_results_"):
+        results, best = subject.model.cv_results_, subject.model.best_index_
+        mean, spread = (float(results[f"{what}_test_score"][best]) for what in ("mean", "std"))
+        return Score("score", mean, spread, "cross-validation inside the search")
+    without_targets = {"density": _of_density, "novelty": _of_novelty, "projection": _of_projection, "map": _of_map}
+    return without_targets[subject.task](subject) if subject.task in without_targets else None
+
+
+def _of_leaderboard(model: Any) -> Score:
+    best, base, metric = model.best_trial_, model.leaderboard_.baseline, model.leaderboard_.metric
+    return Score(
+        METRICS.get(metric, metric),
+        float(best.score),
+        float(best.spread),
+        f"cross-validation on {best.rows:,} rows inside the search",
+        math.nan if base is None else float(base.score),
+        "" if base is None else str(base.name),
+        metric in METRICS,
+        {METRICS.get(name, name): float(value) for name, value in best.figures.items()},
+    )
+
+
+def _of_predictions(subject: Subject, found: Evaluation) -> Score:
+    classes = subject.task == "classification"
+    dummy = DummyClassifier(strategy="most_frequent") if classes else DummyRegressor()
+    base = np.asarray(dummy.fit(np.zeros((len(found.truth), 1)), found.truth).predict(np.zeros((len(found.truth), 1))))
+    scores = found.scores(classes)
+    beside = Evaluation(found.truth, base, None, np.zeros_like(found.folds), True, "", 0.0).scores(classes)
+    return Score(
+        "accuracy" if classes else "R²",
+        float(scores.mean()),
+        float(scores.std()) if scores.size > 1 else math.nan,
+        found.how,
+        float(beside.mean()),
+        "always the largest class" if classes else "always the mean",
+        figures=found.figures(classes),
+    )
+
+
+def _of_density(subject: Subject) -> Score | None:
+    if subject.X is None:
+        evidence = subject.machine.evidence_
+        return Score("log-likelihood per row", evidence[-1].log_likelihood, how="of the training") if evidence else None
+    each = np.asarray(subject.model.score_samples(subject.X), dtype=np.float64)
+    one = GaussianMixture(1).fit(subject.rows)
+    return Score(
+        "log-likelihood per row",
+        float(each.mean()),
+        float(each.std() / math.sqrt(each.size)),
+        f"on {each.size:,} rows; the spread is the standard error",
+        float(one.score(subject.rows)),
+        "one Gaussian",
+    )
+
+
+def _of_novelty(subject: Subject) -> Score | None:
+    if subject.X is None:
+        return None
+    inside = np.asarray(subject.model.predict(subject.X)) == 1
+    share = float(inside.mean())
+    expected = getattr(subject.machine, "nu", None)
+    how = f"of {inside.size:,} rows"
+    if expected is not None:
+        how += f"; nu = {expected:g} lets about {1 - expected:.0%} of the training rows be inside"
+    return Score("share inside", share, math.sqrt(share * (1 - share) / inside.size), how)
+
+
+def _of_projection(subject: Subject) -> Score:
+    ratio = np.asarray(subject.machine.explained_variance_ratio_)
+    count = len(ratio)
+    return Score("variance explained", float(ratio.sum()), how=f"by {count} component{'s' if count > 1 else ''}")
+
+
+def _of_map(subject: Subject) -> Score | None:
+    error = getattr(subject.machine, "trace_error_", None)
+    if error is None:
+        return None
+    return Score("trace error", float(error), how="share of the trace of K that is missed", less_is_better=True)
+
+
+def question(subject: Subject) -> str:
+    """Return in a sentence what was asked.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model and its data.
+
+    Returns
+    -------
+    str
+        The sentence.
+    """
+    d = getattr(subject.model, "n_features_in_", None) or getattr(subject.machine, "n_features_in_", None)
+    parts = [VERBS[subject.task]]
+    target = getattr(subject.y, "name", None)
+    if target is not None and subject.task == "regression":
+        parts = [f"Predict {target}"]
+    elif target is not None and subject.task == "classification":
+        parts = [f"Tell apart the classes of {target}"]
+    if subject.task == "classification":
+        parts.append(f"({len(subject.model.classes_)} classes)")
+    if d:
+        parts.append(f"from {d} input{'s' if d > 1 else ''}")
+    if subject.n_train:
+        parts.append(f"after learning from {subject.n_train:,} rows")
+    return " ".join(parts) + "."
+
+
+def settings_of(subject: Subject) -> list[tuple[str, str]]:
+    """Return the kernel that was used and the parameters that are not at their default.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model.
+
+    Returns
+    -------
+    list of (str, str)
+        Name and value.
+    """
+    machine = subject.machine
+    try:
+        found = [("kernel", brief(kernel_of(machine)))]
+    except TypeError:
+        found = []
+    given = machine.get_params(deep=False)
+    try:
+        default = type(machine)().get_params(deep=False)
+    except TypeError:
+        default = {}
+    changed = {k: v for k, v in given.items() if k not in ELSEWHERE and repr(v) != repr(default.get(k))}
+    found += [(name, brief(value)) for name, value in changed.items()]
+    learned = {name: getattr(machine, f"{name}_", None) for name in ("alpha", "lam", "noise")}
+    if not hasattr(machine, "posterior_"):
+        found += [(f"{n} used", f"{v:.4g}") for n, v in learned.items() if isinstance(v, float) and n in given]
+    elif isinstance(learned["noise"], float):
+        found.append(("noise learned", f"{learned['noise']:.4g}"))
+    solver = getattr(machine, "solver_", None)
+    if solver is not None:
+        found.append(("solver used", brief(solver if isinstance(solver, str) else f"{solver.name}: {solver.reason}")))
+    if subject.automatic:
+        found += [("refit", subject.model.refit_), ("scaling", type(subject.model.scaling_).__name__)]
+    elif subject.model is not machine:
+        steps = [type(step).__name__ for step in (*subject.before, machine)]
+        found.append(("inside", f"{type(subject.model).__name__}: {' → '.join(steps)}"))
+    return found
+
+
+def brief(value: Any, most: int = 200) -> str:
+    """Return a value as text of a few digits and not too many words.
+
+    Parameters
+    ----------
+    value : object
+        Text stays text; the rest is its representation.
+    most : int, default=200
+        Characters at most.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF
+    >>> from gramian.reports.facts import brief
+    >>> brief(RBF(2.7386127875258306))
+    'RBF(2.7386)'
+    """
+    text = " ".join((value if isinstance(value, str) else repr(value)).split())
+    text = re.sub(r"\d+\.\d{5,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.5g}", text)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def certificate_of(subject: Subject) -> Any:
+    """Return the certificate of the fit.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model.
+
+    Returns
+    -------
+    Certificate or None
+        ``None`` where it has none.
+    """
+    return getattr(subject.model, "certificate_", None) or getattr(subject.machine, "certificate_", None)
+
+
+def seconds_of(subject: Subject) -> float | None:
+    """Return how long the fit took: of a search, all its trials.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model.
+
+    Returns
+    -------
+    float or None
+        Seconds; ``None`` where nobody counted.
+    """
+    if subject.automatic:
+        return float(sum(trial.fit_seconds for trial in subject.model.leaderboard_))
+    if hasattr(subject.model, "refit_time_"):
+        return float(subject.model.refit_time_)
+    several = getattr(subject.machine, "certificates_", None)
+    if several:
+        return float(max(certificate.seconds for certificate in several))
+    certificate = certificate_of(subject)
+    return None if certificate is None else float(certificate.seconds)
+
+
+def bytes_held(model: Any) -> str:
+    """Return how much memory the arrays of a model take.
+
+    Parameters
+    ----------
+    model : object
+        Anything.
+
+    Returns
+    -------
+    str
+        As people write it.
+    """
+    return readable(sum(_arrays(model, set())))
+
+
+def _arrays(value: Any, seen: set[int]) -> Iterable[int]:
+    if id(value) in seen or isinstance(value, str | bytes | int | float | type | None):
+        return
+    seen.add(id(value))
+    if isinstance(value, np.ndarray):
+        yield value.nbytes
+        inside = value.ravel().tolist() if value.dtype == object and value.size < 10_000 else []
+    elif isinstance(value, dict):
+        inside = list(value.values())
+    elif isinstance(value, list | tuple | set):
+        inside = list(value)
+    else:
+        inside = list(vars(value).values()) if hasattr(value, "__dict__") else []
+    for part in inside:
+        yield from _arrays(part, seen)

@@ -1,0 +1,226 @@
+"""What a report is about: the model, the kernel machine inside it, the data, and what was asked of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import is_classifier, is_outlier_detector, is_regressor
+from sklearn.utils.validation import _num_samples, check_is_fitted
+
+from gramian.estimators.base import is_precomputed
+from gramian.kernels.arrays import is_sparse
+from gramian.plots.fitted import input_names, training_rows
+
+__all__ = ["Subject", "subject_of"]
+
+COINCIDENCE = 0.2
+"""Share of rows that training and new data may have in common by chance."""
+DENSE_CELLS = 20_000_000
+"""Cells up to which sparse rows are made dense for pictures."""
+TELLING = 20
+"""Rows that a model must keep for their absence to tell anything."""
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A fitted model and the data to show it on.
+
+    Parameters
+    ----------
+    model : estimator
+        What the user passed.
+    machine : estimator
+        The machine inside: the last step of a pipeline, the best of a search, or the model itself.
+    before : list of transformers
+        The steps of a pipeline that come before the machine.
+    X, y : object
+        The data as passed; ``None`` where there are none.
+    columns : list of str or None
+        Names of the columns of X, where X itself has lost them.
+    """
+
+    model: Any
+    machine: Any
+    before: list[Any]
+    X: Any = None
+    y: Any = None
+    columns: list[str] | None = None
+
+    @cached_property
+    def task(self) -> str:
+        """``"classification"``, ``"regression"``, ``"novelty"``, ``"density"``, ``"projection"`` or ``"map"``."""
+        for name, test in (
+            ("classification", is_classifier),
+            ("regression", is_regressor),
+            ("novelty", is_outlier_detector),
+        ):
+            if test(self.model):
+                return name
+        if hasattr(self.machine, "evidence_") and hasattr(self.machine, "means_"):
+            return "density"
+        return "projection" if hasattr(self.machine, "eigenvalues_") else "map"
+
+    @cached_property
+    def rows(self) -> Any:
+        """What the machine sees of X, or the rows that it keeps where there is no X; ``None`` where there are none."""
+        if self.X is None:
+            return training_rows(self.machine)
+        rows = self.X
+        for step in self.before:
+            rows = step.transform(rows)
+        return rows
+
+    @cached_property
+    def numbers(self) -> NDArray[np.float64] | None:
+        """The same as a dense table of numbers; ``None`` where it is none, or is a Gram matrix."""
+        rows = self.rows
+        if rows is None or self.pairwise or (is_sparse(rows) and np.prod(rows.shape) > DENSE_CELLS):
+            return None
+        try:
+            table = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
+        except (TypeError, ValueError):
+            return None
+        return table if table.ndim == 2 and len(table) and np.isfinite(table).all() else None
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Names of the inputs of the machine."""
+        d = 0 if self.numbers is None else self.numbers.shape[1]
+        if self.before:
+            names = _names_out(self.before, self.X)
+            return names if len(names) == d else input_names(None, None, d)
+        if self.columns is not None and len(self.columns) == d:
+            return self.columns
+        return input_names(self.machine, self.X, d)
+
+    @cached_property
+    def targets(self) -> Any:
+        """The targets of ``rows``; ``None`` where they are not known, as of the rows that a model keeps."""
+        return self.y if self.X is not None else None
+
+    @cached_property
+    def n_train(self) -> int | None:
+        """How many rows the model learned from, where it says so."""
+        for name in ("shape_fit_", "kinds_", "X_train_", "X_fit_"):
+            value = getattr(self.machine, name, None)
+            if value is not None and not (name == "X_fit_" and hasattr(self.machine, "approximation_")):
+                return int(value[0]) if name == "shape_fit_" else int(_num_samples(value))
+        return None
+
+    @cached_property
+    def pairwise(self) -> bool:
+        """Whether rows are those of a Gram matrix."""
+        return is_precomputed(getattr(self.machine, "kernel", None))
+
+    @cached_property
+    def automatic(self) -> bool:
+        """Whether the machine was found by an automatic estimator, which encodes its inputs and its targets."""
+        return hasattr(self.model, "leaderboard_")
+
+    @cached_property
+    def seen(self) -> bool | None:
+        """Whether the model learned from the rows given, by those that it keeps; ``None`` where that is not known."""
+        if self.pairwise and self.X is not None:
+            return bool(self.X.shape == (self.n_train, self.n_train))
+        kept = training_rows(self.machine)
+        if self.X is None or kept is None or self.numbers is None:
+            return None
+        kept = np.asarray(kept.toarray() if is_sparse(kept) else kept)
+        if kept.ndim != 2 or kept.shape[1] != self.numbers.shape[1]:
+            return None
+        known = [row.tobytes() for row in np.ascontiguousarray(kept)]
+        asked = [row.tobytes() for row in np.ascontiguousarray(self.numbers.astype(kept.dtype))]
+        shared = set(known) & set(asked)
+        met = max(np.mean([row in shared for row in rows]) for rows in (known, asked))
+        if met > COINCIDENCE:
+            return True
+        return False if len(known) >= TELLING or len(known) == self.n_train else None
+
+
+def _names_out(steps: list[Any], X: Any) -> list[str]:
+    """What the inputs are called after some steps; none where a step does not say."""
+    names = getattr(X, "columns", None)
+    try:
+        for step in steps:
+            names = step.get_feature_names_out(*([] if names is None else [names]))
+    except (TypeError, ValueError, AttributeError):
+        return []
+    return [] if names is None else [str(name) for name in names]
+
+
+class _Reader:
+    """The way from a table to what the machine inside an automatic estimator sees."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def transform(self, X: Any) -> Any:
+        """Encode and scale."""
+        return self.model._rows(X)
+
+    def get_feature_names_out(self, input_features: Any = None) -> list[str]:
+        """One name for each number."""
+        names: list[str] = []
+        for column in self.model.columns_.columns:
+            several = [f"{column.name} ({i + 1})" for i in range(column.width)]
+            names += [column.name] if column.width == 1 else several
+        return names
+
+
+def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
+    """Look inside a model.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted: an estimator of this library, a pipeline that ends in one, or a search over either.
+    X : object or None, default=None
+        Rows.
+    y : object or None, default=None
+        Targets.
+
+    Returns
+    -------
+    Subject
+        What the rest of the report asks.
+
+    Examples
+    --------
+    >>> from gramian import SVC
+    >>> from gramian.reports.subject import subject_of
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> model = make_pipeline(StandardScaler(), SVC()).fit([[0.0], [1.0]], [0, 1])
+    >>> subject_of(model).machine
+    SVC()
+    """
+    if not hasattr(model, "fit"):
+        raise TypeError(f"a report needs a fitted estimator, got {type(model).__name__}.")
+    check_is_fitted(model)
+    if y is not None and X is None:
+        raise ValueError("y without X has nothing to be compared with; pass both.")
+    if y is not None and _num_samples(y) != _num_samples(X):
+        raise ValueError(f"X and y must have as many rows, got {_num_samples(X)} and {_num_samples(y)}.")
+    machine, before = _inside(model)
+    columns = None
+    if hasattr(X, "column_names") and not hasattr(model, "leaderboard_"):
+        # A table of pyarrow, which scikit-learn's checks do not take.
+        columns = [str(name) for name in X.column_names]
+        X = np.column_stack([np.asarray(X.column(name)) for name in X.column_names])
+    return Subject(model, machine, before, X, y, columns)
+
+
+def _inside(model: Any) -> tuple[Any, list[Any]]:
+    """The machine inside a model, and the steps before it."""
+    if hasattr(model, "leaderboard_"):
+        return model.best_, [_Reader(model)]
+    if hasattr(model, "best_estimator_"):
+        return _inside(model.best_estimator_)
+    if hasattr(model, "steps"):
+        machine, before = _inside(model.steps[-1][1])
+        return machine, [step for _, step in model.steps[:-1] if step not in (None, "passthrough")] + before
+    return model, []

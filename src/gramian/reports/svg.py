@@ -1,0 +1,103 @@
+"""A figure as inline SVG: text stays text, colours follow the page, ids are its own, and nothing points outside."""
+
+from __future__ import annotations
+
+import io
+import re
+import xml.etree.ElementTree as ET
+from typing import Any
+
+from gramian.plots.style import COLOURS
+
+__all__ = ["SETTINGS", "inline"]
+
+INK, PAPER = "#1a1b1c", "#fefdfc"
+"""Stand for the page's own colours of text and background."""
+SETTINGS: dict[str, Any] = {
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gramian",
+    "font.family": "sans-serif",
+    "font.size": 10.5,
+    "text.color": INK,
+    "axes.labelcolor": INK,
+    "axes.edgecolor": INK,
+    "axes.titlecolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "hatch.color": INK,
+    "axes.facecolor": PAPER,
+    "figure.facecolor": "none",
+    "savefig.facecolor": "none",
+    "legend.facecolor": PAPER,
+    "legend.edgecolor": "none",
+    "axes.linewidth": 0.8,
+    "path.simplify_threshold": 0.4,
+}
+"""matplotlib's settings for a picture in a report."""
+VARIABLES = {INK: "var(--ink)", PAPER: "var(--card)"} | {
+    colour.lower(): f"var(--c{i})" for i, colour in enumerate(COLOURS)
+}
+
+
+def inline(figure: Any, prefix: str, alt: str) -> str:
+    """Return a figure as an SVG element.
+
+    Parameters
+    ----------
+    figure : matplotlib figure
+        Drawn with ``SETTINGS``.
+    prefix : str
+        Begins every id, so that pictures of one page do not share any.
+    alt : str
+        What a screen reader says.
+
+    Returns
+    -------
+    str
+        The element, without namespaces, which HTML does not need.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from gramian.reports.svg import inline
+    >>> inline(Figure(), "p1-", "an empty figure")[:44]
+    '<svg aria-label="an empty figure" role="img"'
+    """
+    buffer = io.BytesIO()
+    figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    # What matplotlib has just written, and nobody else.
+    source = ET.fromstring(buffer.getvalue())
+    _without(source, ("metadata", "style"))
+    for element in source.iter():
+        element.tag = element.tag.rpartition("}")[2]
+        element.attrib = {name.rpartition("}")[2]: _own(name, text, prefix) for name, text in element.attrib.items()}
+    size = source.attrib
+    root = {"aria-label": alt, "role": "img", "viewBox": size["viewBox"], "style": f"max-width:{_width(size)}px"}
+    source.attrib = root
+    return ET.tostring(source, encoding="unicode", short_empty_elements=False)
+
+
+def _without(element: Any, tags: tuple[str, ...]) -> None:
+    for child in list(element):
+        if child.tag.rpartition("}")[2] in tags:
+            element.remove(child)
+        else:
+            _without(child, tags)
+
+
+def _own(name: str, text: str, prefix: str) -> str:
+    """An attribute with ids made the picture's own and colours made the page's."""
+    name = name.rpartition("}")[2]
+    if name == "id":
+        return prefix + text
+    if name == "href" and text.startswith("#"):
+        return f"#{prefix}{text[1:]}"
+    text = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}\1)", text)
+    if name in ("style", "fill", "stroke", "stop-color"):
+        text = re.sub(r"#[0-9a-f]{6}", lambda found: VARIABLES.get(found[0], found[0]), text)
+    return text
+
+
+def _width(size: dict[str, str]) -> int:
+    """Points of the figure as pixels, a third larger than on paper."""
+    return round(1.34 * float(size["viewBox"].split()[2]))

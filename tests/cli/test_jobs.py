@@ -1,0 +1,224 @@
+"""The main job through the command: fit, predict, inspect, explain-kernel, report, on tables of every make."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.datasets import load_diabetes
+
+import gramian
+from gramian.cli import main
+from gramian.data.tables import read_table
+from peak import peak_bytes
+
+rng = np.random.default_rng(0)
+N = 120
+
+
+def frame() -> pd.DataFrame:
+    """Numbers, categories, text, dates and gaps."""
+    size = rng.standard_normal(N)
+    colour = rng.choice(["red", "green", "blue"], N)
+    words = rng.choice(["good solid work", "poor cheap thing", "good value thing", "poor broken work"], N)
+    y = 3.0 * (colour == "red") + np.sin(2.0 * size) + 2.0 * np.char.startswith(words.astype(str), "good")
+    table = pd.DataFrame(
+        {
+            "size": size,
+            "colour": colour,
+            "review": [f"{w} number {i}" for i, w in enumerate(words)],
+            "day": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(N), unit="D"),
+            "count": rng.integers(0, 50, N),
+            "price": y + 0.05 * rng.standard_normal(N),
+        }
+    )
+    table.loc[::7, "size"] = np.nan
+    table.loc[::11, "colour"] = None
+    table.loc[::13, "review"] = None
+    table["dear"] = np.where(table["price"] > 2.0, "yes", "no")
+    return table
+
+
+FRAME = frame()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Tables, and a model of each kind, made by the command."""
+    made = tmp_path_factory.mktemp("cli")
+    FRAME.to_parquet(made / "t.parquet")
+    FRAME.drop(columns="dear").to_csv(made / "t.csv", index=False)
+    FRAME.drop(columns=["price", "dear"]).to_csv(made / "new.csv", index=False)
+    quick = ["--model", "ridge", "--cv", "3", "--time-limit", "60"]
+    assert main(["fit", str(made / "t.csv"), "--target", "price", *quick, "--out", str(made / "numbers")]) == 0
+    assert main(["fit", str(made / "t.parquet"), "--target", "dear", *quick, "--out", str(made / "classes")]) == 0
+    return made
+
+
+def test_fit_tells_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    arguments = ["fit", str(folder / "t.csv"), "--target", "price", "--model", "ridge", "--out", str(tmp_path / "m")]
+    assert main([*arguments, "--kernel", "RBF(3) + 0.1*Linear()", "--cv", "3"]) == 0
+    out, err = capsys.readouterr()
+    assert err == ""  # in a pipe, no progress
+    for part in ("120 rows, 5 columns", "regression", "% below linear's", "% below mean's", "certificate: converged"):
+        assert part in out
+    assert gramian.load(tmp_path / "m").get_params()["kernel"] is not None
+
+
+def test_the_python_that_fit_prints_makes_the_same_model(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    arguments = ["fit", str(folder / "t.csv"), "--target", "price", "--model", "ridge", "--cv", "3", "--json"]
+    assert main([*arguments, "--kernel", "RBF(3.0)", "--task", "regression", "--out", str(tmp_path / "m")]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["task"] == "regression"
+    assert found["best"]["score"] < min(b["score"] for b in found["baselines"])
+    code = found["python"].replace(repr(str(tmp_path / "m")), repr(str(tmp_path / "copied")))
+    exec(code, {})
+    first, second = (gramian.load(tmp_path / name) for name in ("m", "copied"))
+    X = read_table(folder / "new.csv")
+    assert np.array_equal(first.predict(X), second.predict(X))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
+def test_predict_writes_what_the_model_says(folder: Path, ending: str, tmp_path: Path) -> None:
+    out = tmp_path / f"p.{ending}"
+    assert main(["predict", str(folder / "numbers"), str(folder / "new.csv"), "--interval", "0.9", "-o", str(out)]) == 0
+    written = read_table(out)
+    assert written.column_names == ["prediction", "lower", "upper"]
+    model = gramian.load(folder / "numbers")
+    expected = model.predict(read_table(folder / "new.csv"))
+    np.testing.assert_allclose(written["prediction"].to_numpy(), expected, rtol=1e-12)
+    inside = (written["lower"].to_numpy() < FRAME["price"]) & (FRAME["price"] < written["upper"].to_numpy())
+    assert inside.mean() > 0.8
+    assert os.listdir(tmp_path) == [out.name]
+
+
+def test_classes_come_with_probabilities(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    out = tmp_path / "p.parquet"
+    assert (
+        main(["predict", str(folder / "classes"), str(folder / "t.parquet"), "--proba", "--json", "-o", str(out)]) == 0
+    )
+    assert json.loads(capsys.readouterr().out) == {"predictions": str(out), "rows": N}
+    written = read_table(out)
+    assert written.column_names == ["prediction", "proba_no", "proba_yes"]
+    total = written["proba_no"].to_numpy() + written["proba_yes"].to_numpy()
+    np.testing.assert_allclose(total, 1.0)
+    assert np.mean(written["prediction"].to_numpy() == FRAME["dear"]) > 0.8
+
+
+def test_predictions_go_to_the_output_by_default(folder: Path) -> None:
+    command = [sys.executable, "-m", "gramian", "predict", str(folder / "numbers"), str(folder / "new.csv")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[0] == '"prediction"'
+    assert len(lines) == 1 + N
+    assert done.stderr == ""
+
+
+def test_blocks_do_not_change_predictions(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from gramian.data import tables
+
+    whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
+    call = ["predict", str(folder / "numbers"), str(folder / "new.csv"), "-o"]
+    assert main([*call, str(whole)]) == 0
+    monkeypatch.setattr(tables, "CSV_BYTES", 1000)  # now whole numbers, gaps and texts come first in some blocks
+    assert main([*call, str(parts)]) == 0
+    np.testing.assert_allclose(pd.read_csv(parts)["prediction"], pd.read_csv(whole)["prediction"], rtol=1e-9)
+
+
+def test_other_models_than_those_of_fit_predict_too(folder: Path, tmp_path: Path) -> None:
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    X.to_csv(tmp_path / "x.csv", index=False)
+    np.save(tmp_path / "x.npy", X.to_numpy())
+    for name, model in (
+        ("names", gramian.KernelRidge().fit(X, y)),
+        ("none", gramian.KernelRidge().fit(X.to_numpy(), y)),
+    ):
+        gramian.save(model, tmp_path / name)
+        data = tmp_path / ("x.csv" if name == "names" else "x.npy")
+        assert main(["predict", str(tmp_path / name), str(data), "-o", str(tmp_path / "p.csv")]) == 0
+        np.testing.assert_allclose(
+            pd.read_csv(tmp_path / "p.csv")["prediction"], model.predict(X.to_numpy() if name == "none" else X)
+        )
+
+
+def test_inspect_says_what_is_there(folder: Path, capsys: Any) -> None:
+    assert main(["inspect", str(folder / "numbers")]) == 0
+    out = capsys.readouterr().out
+    for part in ("AutoKernelRegressor", "random_state = 0", "kernel: ", "certificate: converged", "data: target price"):
+        assert part in out
+    assert main(["inspect", str(folder / "numbers"), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["notes"]["rows"] == N
+
+
+def test_explain_kernel(capsys: Any) -> None:
+    assert main(["explain-kernel", "2*RBF(0.5) + Polynomial(2)*Matern(1)"]) == 0
+    out = capsys.readouterr().out
+    for part in ("Gaussian, of deviation 1/lengthscale", "Student's t", "monomials in 2 inputs: 6", "x1 x2", "learned"):
+        assert part in out
+    assert main(["explain-kernel", "rbf", "--inputs", "4", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["amplitude"] == 1.0
+    assert found["kernel"].startswith("RBF(")
+    half = found["terms"][0]["spectrum"]["quantiles"]["0.5"]
+    assert half == pytest.approx(0.6745 / np.sqrt(2.0), rel=0.02)
+    assert main(["explain-kernel", "Polynomial(30)", "--inputs", "100"]) == 0
+    assert "too many to list" in capsys.readouterr().out
+
+
+def test_tasks_are_told_apart(tmp_path: Path, capsys: Any) -> None:
+    X = rng.standard_normal((60, 2))
+    kinds = {"real": X[:, 0], "flag": X[:, 0] > 0, "grade": np.digitize(X[:, 0], [-0.5, 0.5]), "whole": np.arange(60)}
+    expected = {"real": "regression", "flag": "classification", "grade": "classification", "whole": "regression"}
+    kinds["gaps"], expected["gaps"] = np.where(X[:, 1] > 0, X[:, 0], np.nan), "regression"
+    for name, y in kinds.items():
+        np.savez(tmp_path / "t.npz", X=X, y=y)
+        call = ["fit", str(tmp_path / "t.npz"), "--target", "y", "--model", "ridge", "--cv", "2", "--json"]
+        assert main([*call, "--out", str(tmp_path / "m")]) == 0
+        assert json.loads(capsys.readouterr().out)["task"] == expected[name], name
+
+
+def test_a_table_larger_than_memory_can_be_predicted(folder: Path, tmp_path: Path) -> None:
+    """Ten times the rows cost hardly any more memory."""
+    model = gramian.KernelRidge(kernel="rbf").fit(rng.standard_normal((100, 5)), rng.standard_normal(100))
+    gramian.save(model, tmp_path / "m")
+    snippet = """
+        import pyarrow, pyarrow.csv, numpy as np
+        from gramian.cli import main
+        block = pyarrow.table({f"a{j}": np.random.default_rng(j).standard_normal(20_000) for j in range(5)})
+        with pyarrow.csv.CSVWriter("FILE", block.schema) as writer:
+            for _ in range(TIMES):
+                writer.write(block)
+        assert main(["predict", "MODEL", "FILE", "-o", "OUT"]) == 0
+    """
+    for old, new in (("FILE", "t.csv"), ("MODEL", "m"), ("OUT", "p.parquet")):
+        snippet = snippet.replace(old, str(tmp_path / new))
+    few, _ = peak_bytes(snippet.replace("TIMES", "2"))
+    many, said = peak_bytes(snippet.replace("TIMES", "20"))
+    assert "400,000 predictions" in said
+    assert many < few + 100_000_000
+
+
+def test_the_demo_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    from gramian.cli import demo
+
+    def fewer(folder: Path) -> tuple[Path, Path]:
+        """Only zeros and ones, so that the test takes a second."""
+        for table in tables(folder):
+            rows = pd.read_csv(table)
+            rows[rows["digit"] < 2].to_csv(table, index=False)
+        return folder / "digits.csv", folder / "new.csv"
+
+    tables = demo._tables
+    monkeypatch.setattr(demo, "_tables", fewer)
+    assert main(["demo", "--out", str(tmp_path / "out"), "--time-limit", "60"]) == 0
+    out = capsys.readouterr().out
+    assert "the model misreads 0" in out
+    assert "$ gramian fit" in out
+    assert {"model", "new.csv", "digits.csv", "predictions.csv"} <= set(os.listdir(tmp_path / "out"))

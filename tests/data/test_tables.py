@@ -1,0 +1,167 @@
+"""Tables from files: every format gives the same rows, whole and in blocks; what is no table is refused in one line."""
+
+from __future__ import annotations
+
+import gzip
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pyarrow.feather
+import pytest
+
+from gramian.data import tables
+from gramian.data.output import writing
+from gramian.data.tables import TableError, open_table, read_table, split_target
+
+FRAME = pd.DataFrame(
+    {
+        "whole": np.arange(50),
+        "real": np.arange(50) / 8,
+        "text": [f"line {i}\nnext, {i}" for i in range(50)],
+        "gaps": [None, 1.5] * 25,
+        "flag": [True, False] * 25,
+    }
+)
+ENDINGS = ["csv", "csv.gz", "tsv", "parquet", "feather", "arrow", "jsonl"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    made = tmp_path_factory.mktemp("tables")
+    FRAME.to_csv(made / "t.csv", index=False)
+    (made / "t.csv.gz").write_bytes(gzip.compress((made / "t.csv").read_bytes()))
+    FRAME.to_csv(made / "t.tsv", index=False, sep="\t")
+    FRAME.to_parquet(made / "t.parquet", row_group_size=20)
+    table = pyarrow.Table.from_pandas(FRAME)
+    pyarrow.feather.write_feather(table, made / "t.feather", chunksize=20)
+    with pyarrow.OSFile(str(made / "t.arrow"), "wb") as file, pyarrow.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=20)
+    FRAME.to_json(made / "t.jsonl", orient="records", lines=True)
+    return made
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_every_format_holds_the_same(folder: Path, ending: str) -> None:
+    table = read_table(folder / f"t.{ending}")
+    pd.testing.assert_frame_equal(table.to_pandas(), FRAME, check_dtype=False)
+    some = read_table(folder / f"t.{ending}", ["real", "text"])
+    assert some.column_names == ["real", "text"]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_blocks_together_are_the_table(folder: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tables, "CSV_BYTES", 300)
+    blocks = list(open_table(folder / f"t.{ending}").iterate(["text", "gaps", "whole"], rows=7))
+    assert len(blocks) > 7
+    assert max(b.num_rows for b in blocks) <= 7
+    together = pyarrow.concat_tables(blocks).to_pandas()
+    pd.testing.assert_frame_equal(together, FRAME[["text", "gaps", "whole"]], check_dtype=False)
+
+
+def test_types_of_a_csv_hold_for_all_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole numbers may be followed by fractions, gaps by anything; what was text stays text."""
+    rows = ["1,,7"] * 100 + ["2.5,late,x"]
+    (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(rows) + "\n")
+    monkeypatch.setattr(tables, "CSV_BYTES", 100)
+    with pytest.raises(TableError, match="invalid value 'x'"):
+        list(open_table(tmp_path / "t.csv").iterate())
+    blocks = list(open_table(tmp_path / "t.csv").iterate(types={"c": "string"}))
+    last = pyarrow.concat_tables(blocks).to_pylist()[-1]
+    assert last == {"a": 2.5, "b": "late", "c": "x"}
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_the_mark_between_columns_is_found(mark: str, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text(f"a{mark}b{mark}c\n1{mark}x{mark}2.5\n")
+    assert read_table(tmp_path / "t.csv").to_pylist() == [{"a": 1, "b": "x", "c": 2.5}]
+
+
+def test_without_pyarrow_the_extra_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(ImportError, match=r'pip install "gramian\[data\]"'):
+        read_table(folder / "t.csv")
+
+
+def test_arrays(tmp_path: Path) -> None:
+    X = np.arange(12.0).reshape(6, 2)
+    np.save(tmp_path / "a.npy", X)
+    assert read_table(tmp_path / "a.npy")["x1"].to_pylist() == X[:, 1].tolist()
+    np.savez(tmp_path / "b.npz", X=X, label=np.array(["a", "b"] * 3), train=X)
+    source = open_table(tmp_path / "b.npz")
+    assert source.names == ("X0", "X1", "label", "train.0", "train.1")
+    assert source.read(["label"]).num_rows == 6
+
+
+def test_targets() -> None:
+    table = pyarrow.table({"a": [1, 2, 3], "y": [0.5, None, float("nan")], "c": ["u", None, "v"]})
+    X, y = split_target(table, "y")
+    assert y.tolist() == [0.5]
+    assert X.column_names == ["a", "c"]
+    _, y = split_target(table.set_column(2, "c", table["c"].dictionary_encode()), "c")
+    assert y.tolist() == ["u", "v"]
+    _, y = split_target(pyarrow.table({"y": pyarrow.array([1, None, 3])}), "y")
+    assert y.tolist() == [1, 3]
+    with pytest.raises(TableError, match="no column 'Y'; did you mean 'y'"):
+        split_target(table, "Y")
+    with pytest.raises(TableError, match="missing in every row"):
+        split_target(pyarrow.table({"y": pyarrow.array([None, None], "float64")}), "y")
+
+
+def binary(file: Path) -> None:
+    file.write_bytes(b"a,b\n1,\0\n")
+
+
+REFUSED: dict[str, tuple[Any, str]] = {
+    "none.csv": (None, "there is no such file"),
+    "empty.csv": (lambda f: f.write_bytes(b" \n"), "the file is empty"),
+    "header.csv": (lambda f: f.write_text("a,b\n"), "holds no rows"),
+    "zeros.csv": (binary, "binary file, not text"),
+    "zip.jsonl": (lambda f: f.write_bytes(b"PK\x03\x04rest"), "begins as zip does"),
+    "ragged.csv": (lambda f: f.write_text("a,b\n1\n"), "Expected 2 columns, got 1"),
+    "twice.csv": (lambda f: f.write_text("a,a\n1,2\n"), "two columns are called 'a'"),
+    "latin.csv": (lambda f: f.write_bytes("a\né\n".encode("latin-1")), "not UTF-8"),
+    "bad.parquet": (lambda f: f.write_text("hello"), "cannot be read as parquet"),
+    "bad.arrow": (lambda f: f.write_text("hello"), "cannot be read as arrow"),
+    "bad.jsonl": (lambda f: f.write_text("{a"), "cannot be read as jsonl"),
+    "bad.csv.gz": (lambda f: f.write_text("hello"), "cannot be read"),
+    "nested.jsonl": (lambda f: f.write_text('{"a": [1, 2]}\n'), "values with parts"),
+    "pickled.npy": (lambda f: np.save(f, np.array([{}], dtype=object)), "cannot be read as npy"),
+    "cube.npy": (lambda f: np.save(f, np.zeros((2, 2, 2))), "a vector or a matrix"),
+    "uneven.npz": (lambda f: np.savez(f, a=np.zeros(2), b=np.zeros(3)), "equally many rows"),
+    "table.xls": (lambda f: f.write_text("x"), "the name should end in"),
+    "folder.csv": (lambda f: f.mkdir(), "this is a folder"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_table_is_refused(name: str, tmp_path: Path) -> None:
+    make, message = REFUSED[name]
+    if make is not None:
+        make(tmp_path / name)
+    with pytest.raises(TableError, match=message) as raised:
+        read_table(tmp_path / name)
+    assert "\n" not in str(raised.value)
+    assert name in str(raised.value)
+
+
+def test_a_misspelt_file_is_found(folder: Path) -> None:
+    with pytest.raises(TableError, match=r"did you mean 't\.parquet'"):
+        open_table(folder / "t.parqet")
+
+
+def write_half(path: Path) -> None:
+    with writing(path) as write:
+        write(pyarrow.table({"a": [1]}))
+        raise ZeroDivisionError
+
+
+def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("old")
+    with pytest.raises(ZeroDivisionError):
+        write_half(tmp_path / "t.csv")
+    assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
+    assert (tmp_path / "t.csv").read_text() == "old"

@@ -1,0 +1,48 @@
+"""Reports of automatic estimators: tables with text and gaps, leaderboards."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import gramian
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"size <m>": rng.standard_normal(120), "kind": rng.choice(["a & b", "<i>c</i>"], 120)})
+    frame.loc[::17, "size <m>"] = np.nan
+    target = frame["size <m>"].fillna(0.0) * 2 + (frame["kind"] == "a & b") + 0.1 * rng.standard_normal(120)
+    return frame, target.rename("price")
+
+
+def told(model, *data, tmp_path):
+    return gramian.report(model, *data, path=tmp_path / "report.html").read_text(encoding="utf-8")
+
+
+def test_a_regressor(table, tmp_path):
+    X, y = table
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["ridge"], cv=3, random_state=0).fit(X[:80], y[:80])
+    new = told(model, X[80:], y[80:], tmp_path=tmp_path)
+    assert "Predict price from 2 inputs" in new
+    assert "on 40 rows new to the model" in new
+    assert "Leaderboard" in new
+    assert new.count('class="chosen"') == 1
+    assert "size &lt;m&gt;" in new
+    assert "<i>c</i>" not in new
+    assert "Left out" not in new
+    seen = told(model, X[:80], y[:80], tmp_path=tmp_path)
+    assert "inside the search" in seen  # the honest score, and not that of rows it learned from
+    assert "RMSE" in seen
+    assert "flatters" not in seen
+    assert "Leaderboard" in told(model, tmp_path=tmp_path)
+
+
+def test_a_classifier(table, tmp_path):
+    X, y = table
+    labels = np.where(y > 0.5, "dear", "cheap")
+    model = gramian.AutoKernelClassifier(time_limit=None, machines=["ridge"], cv=3, random_state=0)
+    page = told(model.fit(X[:80], labels[:80]), X[80:], labels[80:], tmp_path=tmp_path)
+    assert "Which classes are confused" in page
+    assert "Error rate; less is better" in page
+    assert "Left out" not in page

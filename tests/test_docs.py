@@ -1,0 +1,166 @@
+"""The manual: its code runs, its links lead somewhere, and it asks nothing of the network."""
+
+from __future__ import annotations
+
+import doctest
+import importlib.util
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+MADE = ("_build", "gallery", "generated")  # by Sphinx
+PAGES = [page for page in sorted(DOCS.rglob("*.md")) if not set(page.relative_to(DOCS).parts) & set(MADE)]
+BESIDE = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "GLOSSARY.md", "CHANGELOG.md")]
+FENCE = re.compile(r"^(```+)([^\n`]*)\n(.*?)^\1[ \t]*$", re.DOTALL | re.MULTILINE)
+OPTIONS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def is_examples(fence):
+    return fence[2].strip() in ("pycon", "python") and fence[3].lstrip().startswith(">>>")
+
+
+def is_script(fence):
+    return fence[2].strip() == "python" and not is_examples(fence)
+
+
+def blocks(text, wanted):
+    """Pairs of the line a fenced block begins on and its code."""
+    for fence in FENCE.finditer(text):
+        if wanted(fence):
+            yield text[: fence.start(3)].count("\n"), fence[3]
+
+
+def with_blocks(pages, wanted):
+    return [page for page in pages if any(blocks(page.read_text(), wanted))]
+
+
+def examples(page):
+    """All examples of a page, on their own lines, as one doctest with one namespace."""
+    text = page.read_text()
+    parser = doctest.DocTestParser()
+    found = []
+    for line, code in blocks(text, is_examples):
+        for example in parser.get_examples(code, name_of(page)):
+            example.lineno += line
+            found.append(example)
+    return doctest.DocTest(found, {"__name__": "__main__"}, name_of(page), str(page), 0, text)
+
+
+@pytest.mark.parametrize("page", with_blocks(PAGES, is_examples), ids=name_of)
+def test_the_examples_of_a_page_give_what_they_show(page):
+    report = []
+    runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)
+    runner.run(examples(page), out=report.append)
+    assert not runner.failures, "".join(report)
+
+
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=name_of)
+def test_prompts_stand_where_they_are_run(page):
+    rest = FENCE.sub(lambda fence: "" if is_examples(fence) else fence[3], page.read_text())
+    assert ">>>" not in rest, "examples with prompts belong in ```pycon blocks"
+
+
+@pytest.mark.parametrize("page", with_blocks([*PAGES, ROOT / "README.md"], is_script), ids=name_of)
+def test_the_scripts_of_a_page_run(page):
+    namespace = {"__name__": "page"}
+    for line, code in blocks(page.read_text(), is_script):
+        code = "from __future__ import annotations\n" + "\n" * (line - 1) + code
+        exec(compile(code, str(page), "exec"), namespace)
+
+
+# ---- links -----------------------------------------------------------------------------------------------------------
+
+
+def slug(heading):
+    """The anchor that MyST, and GitHub, give a heading."""
+    return re.sub(r"[^\w\- ]", "", heading.lower().strip()).replace(" ", "-")
+
+
+def anchors(page):
+    return {slug(heading) for heading in re.findall(r"^#+ +(.*)$", FENCE.sub("", page.read_text()), re.MULTILINE)}
+
+
+def exists(target):
+    """Whether a file is there, or will be made by Sphinx from something that is."""
+    if target.is_relative_to(DOCS / "gallery"):
+        return target.stem == "index" or (ROOT / "examples" / f"{target.stem}.py").exists()
+    if target.is_relative_to(DOCS / "api" / "generated"):
+        *module, name = target.stem.removesuffix("-function").split(".")
+        return hasattr(importlib.import_module(".".join(module)), name)
+    return target.exists()
+
+
+def contents(page):
+    """The pages that a page's tables of contents list."""
+    for fence in FENCE.finditer(page.read_text()):
+        if fence[2].strip() == "{toctree}":
+            for entry in re.findall(r"^([^:\s]\S*)$", fence[3], re.MULTILINE):
+                yield page.parent / f"{entry}.md"
+
+
+def links(page):
+    text = FENCE.sub("", page.read_text())
+    yield from re.findall(r"\[[^\]\n]*(?:\n[^\]\n]*)?\]\(([^)\s]+)\)", re.sub(r"`[^`\n]*`", "code", text))
+
+
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=name_of)
+def test_every_link_within_the_project_leads_somewhere(page):
+    for link in links(page):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert exists(target), f"{link} is not there"
+        if anchor and target.suffix == ".md":
+            assert anchor in anchors(target), f"{link}: no such heading"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_what_a_page_includes_or_lists_is_there(page):
+    for fence in FENCE.finditer(page.read_text()):
+        directive, _, argument = fence[2].strip().partition("}")
+        if directive in ("{include", "{image", "{figure"):
+            assert exists((page.parent / argument.strip()).resolve()), argument
+    for listed in contents(page):
+        assert exists(listed), listed
+
+
+def test_every_page_is_in_a_table_of_contents():
+    listed = {DOCS / "index.md", *(entry for page in PAGES for entry in contents(page))}
+    assert set(PAGES) <= listed, set(PAGES) - listed
+
+
+@pytest.mark.parametrize("page", [*PAGES, *BESIDE], ids=name_of)
+def test_no_page_shows_an_image_from_elsewhere(page):
+    text = page.read_text()
+    shown = re.findall(r"!\[[^\]]*\]\(([^)\s]+)", text) + re.findall(r"<(?:img|script|link)[^>]*", text)
+    assert not [image for image in shown if "//" in image]
+
+
+# ---- the reference ---------------------------------------------------------------------------------------------------
+
+
+REFERENCE = re.findall(r"^   ~?(gramian[\w.]*)$", (DOCS / "api.md").read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize("module", ["gramian", "gramian.kernels", "gramian.gram", "gramian.losses", "gramian.rkhs"])
+def test_every_public_name_has_a_page_in_the_reference(module):
+    names = importlib.import_module(module)
+    for name in names.__all__:
+        value = getattr(names, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            assert f"{module}.{name}" in REFERENCE, f"{module}.{name} is not in docs/api.md"
+
+
+def test_the_reference_lists_only_what_exists():
+    for name in REFERENCE:
+        module, _, attribute = name.rpartition(".")
+        assert hasattr(importlib.import_module(module), attribute) or importlib.util.find_spec(name), name
