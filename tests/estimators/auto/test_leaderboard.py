@@ -40,6 +40,12 @@ def test_the_better_judged_come_first():
     assert [t.name for t in board[:2]] == ["mean", "first"]
 
 
+def test_the_winner_comes_first_though_a_slower_one_was_better():
+    board = Leaderboard([trial("slow", 0.1, status="too slow for all rows"), trial("w", 0.2, status="winner")], "rmse")
+    assert board.best.name == "w"
+    assert "too slow for all rows" in str(board)
+
+
 def test_equal_errors_are_told_apart_by_log_loss():
     board = Leaderboard(
         [trial("a", 0.1, figures={"log_loss": 0.5}), trial("b", 0.1, figures={"log_loss": 0.4})], "error"

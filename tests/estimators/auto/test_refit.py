@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from gramian import AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.auto import refit
+from gramian.estimators.auto import base, refit
 from gramian.estimators.auto.calibration import conformal_reach, fit_temperature
 from gramian.estimators.auto.candidates import Candidate
 from gramian.estimators.auto.costs import Plan, Rates, measure, plan
@@ -91,6 +91,15 @@ def test_support_vectors_of_too_many_rows_do_not_win():
         found = Found(Candidate("t", machine, "standard"), trial, rung=step, fits=3)
         assert refit.affordable(found, 200_000, 60.0) is possible
     assert refit.affordable(replace(found, rung=None), 200_000, 60.0)
+
+
+def test_a_better_one_that_is_too_slow_is_passed_over(monkeypatch, rows):
+    X, y = rows
+    monkeypatch.setattr(base, "affordable", lambda found, *_: found.trial.name.endswith("normal, kernel as given"))
+    model = AutoKernelRegressor(None, machines=["ridge"], kernel=RBF(1.0), cv=2, random_state=0, n_jobs=1)
+    model.fit(X[:200], y[:200])
+    assert model.best_trial_.settings["scaling"] == "normal"
+    assert model.leaderboard_.best == model.best_trial_
 
 
 # ---- the steps --------------------------------------------------------------------------------------------------

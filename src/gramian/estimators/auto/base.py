@@ -21,7 +21,7 @@ from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
 from gramian.estimators.auto.costs import RESERVE, measure, reserve
 from gramian.estimators.auto.fitting import Means, outputs
-from gramian.estimators.auto.leaderboard import WINNER, Leaderboard, Trial
+from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard, Trial
 from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, refit
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Found, Search, rungs
@@ -154,15 +154,17 @@ class AutoKernel(BaseEstimator):
         first = candidates(encoding, Z.shape[0], machines, kernel, isinstance(task, Classes))
         steps = rungs(task, Z.shape[0], self.cv, means.seed)
         with self._watched() as observer:
-            until = self._search_time(scaled["standard"], task, means, clock)
+            until = self._search_time(scaled["standard"], task, means)
             search = Search(task, scaled, machines, means, Clock(until, clock.start), clock.max_time, observer)
             ranked = search.run(first, steps)
             left = math.inf if self.time_limit is None else self.time_limit - clock.seconds
             winner = next((found for found in ranked if affordable(found, Z.shape[0], left)), ranked[0])
+            for better in ranked[: ranked.index(winner)]:
+                search.found[better.trial.name] = replace(better, trial=replace(better.trial, status=TOO_SLOW))
             done = refit(winner, search.found, task, scaled[winner.candidate.scaling], means, clock)
         self._keep(task, encoding, scalings[winner.candidate.scaling], search, winner, done)
 
-    def _search_time(self, Z: Array, task: Task, means: Means, clock: Clock) -> float | None:
+    def _search_time(self, Z: Array, task: Task, means: Means) -> float | None:
         """Seconds from the start at which the search ends, so that the winner can still be fitted to everything."""
         if self.time_limit is None:
             return None

@@ -9,10 +9,11 @@ from typing import Any, overload
 
 from gramian.certificates import Certificate
 
-__all__ = ["DONE", "DROPPED", "METRICS", "WINNER", "Leaderboard", "Trial"]
+__all__ = ["DONE", "DROPPED", "METRICS", "TOO_SLOW", "WINNER", "Leaderboard", "Trial"]
 
-DONE, DROPPED, WINNER = "done", "dropped", "winner"
-"""Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything."""
+DONE, DROPPED, WINNER, TOO_SLOW = "done", "dropped", "winner", "too slow for all rows"
+"""Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything; and
+better than that, but without the time for it."""
 METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error", "log_loss": "log-loss"}
 """Names of what a score is, and how they are shown; of each, less is better."""
 COLUMNS = ("", "trial", "score", "rows", "fit", "predict", "certificate", "status")
@@ -43,7 +44,8 @@ class Trial:
     rows : int
         How many rows it was judged on: cheap subsets come first.
     status : str, default="done"
-        ``"done"``, ``"dropped"`` after fewer rows, ``"winner"``, or ``"failed: ..."`` and the reason.
+        ``"done"``, ``"dropped"`` after fewer rows, ``"winner"``, ``"too slow for all rows"``, or ``"failed: ..."`` and
+        the reason.
     baseline : bool, default=False
         Whether it only stands beside, and cannot win.
     figures : dict, default={}
@@ -103,7 +105,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Leaderboard(Sequence[Trial]):
-    """Trials, the best first: those judged on more rows before those on fewer, the failed last.
+    """Trials: the winner, then those judged on more rows before those on fewer, the better first, the failed last.
 
     ``str()`` is a table.
 
@@ -196,7 +198,14 @@ class Leaderboard(Sequence[Trial]):
         return [trial.to_dict() for trial in self]
 
 
-def _place(trial: Trial) -> tuple[bool, bool, int, float, float]:
+def _place(trial: Trial) -> tuple[bool, bool, bool, int, float, float]:
     """More rows first, then the smaller score, then the smaller log-loss where scores are equal."""
     tie = trial.figures.get("log_loss", 0.0)
-    return (not trial.ok, trial.status == DROPPED, -trial.rows, trial.score if trial.ok else 0.0, tie)
+    return (
+        trial.status != WINNER,
+        not trial.ok,
+        trial.status == DROPPED,
+        -trial.rows,
+        trial.score if trial.ok else 0.0,
+        tie,
+    )
