@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, validate_data
 
+from gramian.data.results import by_blocks
 from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags
 from gramian.gram import Gram
 from gramian.kernels import Kernel, resolve
@@ -113,18 +114,19 @@ class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict targets, by tiles of at most ``memory`` bytes.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (m, d)
+        X : array-like or CSR of shape (m, d), Blocks, path or Dask collection
             Rows; k(new, train) where the kernel is precomputed.
 
         Returns
         -------
-        array of shape (m,) or (m, k)
-            The predictions; float32 where X and the training rows are.
+        array of shape (m,) or (m, k), or Results
+            The predictions; float32 where X and the training rows are. Of blocks, ``Results`` to iterate over or write.
         """
         check_is_fitted(self)
         return self._evaluate(self._validated_rows(X))

@@ -16,10 +16,13 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.expansion import wide
 from gramian.estimators.gp_maps import approximate, kernel_of
+from gramian.estimators.over_blocks.gp import fit_gp
 from gramian.estimators.prior import SCREEN, Part, Prior, checked_rows, learn, location, merged, prior_kernel
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
@@ -107,7 +110,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     kernel_ : Kernel
         The kernel with learned parameters.
     X_train_, y_train_ : array
-        Training rows and targets; the targets as they were fitted, normalised where that was asked for.
+        Training rows and targets; the targets as they were fitted, normalised where that was asked for. Over blocks,
+        those that the evidence rows are taken from.
     L_ : array of shape (n, n)
         Lower Cholesky factor of K + D; only where ``solver_`` is Cholesky.
     alpha_ : array of shape (n,) or (n, t)
@@ -215,12 +219,12 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
     # ---- fit ----------------------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the hyperparameters and condition on the data.
 
         Parameters
         ----------
-        X : array-like of shape (n, d)
+        X : array-like of shape (n, d), Blocks, path or Dask collection
             Rows; a list of objects where the kernel compares objects.
         y : array-like of shape (n,) or (n, t)
             Targets.
@@ -230,6 +234,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         GaussianProcessRegressor
             Itself.
         """
+        if is_blocks(X):
+            return fit_gp(self, X, y)
         with restored_on_failure(self), blas_threads(self.n_jobs):
             return self._fit(X, y, Clock(self.max_time))
 
@@ -245,7 +251,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         index, learned = self._learn(kernel, rows, Y, noise, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
-        self.__dict__.pop("approximation_", None)
+        for name in ("approximation_", "_over_blocks"):
+            self.__dict__.pop(name, None)
         if self.approximation is not None:
             kernel, posterior, learned = approximate(self, kernel, rows, Y, noise, learned, clock)
             why = f"{type(self.approximation).__name__}: asked for"
@@ -406,6 +413,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
+    @by_blocks
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, return_interval: float | None = None
     ) -> Any:
@@ -537,6 +545,8 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
+        if hasattr(self, "_over_blocks"):
+            raise ValueError("the training rows came by blocks and were not kept; only theta=None is known.")
         kernel = self.kernel_.with_theta(np.asarray(theta))
         Y = self.y_train_.reshape(self.y_train_.shape[0], -1)
         noise = self._noise(Y.shape[0])

@@ -15,8 +15,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
+from gramian.data.results import by_blocks
 from gramian.estimators.base import COMMON, kernel_tags, warn_unless_converged
 from gramian.estimators.binary_laplace import BinaryLaplaceClassifier
+from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.estimators.prior import checked_rows
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import blas_threads
@@ -142,7 +144,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         return kernel_tags(super().__sklearn_tags__(), self.kernel)
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the hyperparameters and find the modes.
 
         Parameters
@@ -157,6 +159,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         GaussianProcessClassifier
             Itself.
         """
+        refuse_blocks(self, X, f"KernelMachineClassifier('logistic', {NYSTROEM})")
         with restored_on_failure(self), blas_threads(self.n_jobs):
             return self._fit(X, y)
 
@@ -200,6 +203,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         kernels = tuple(b.kernel_ for b in self._parts)
         return kernels[0] if self.n_classes_ == 2 else kernels
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class.
 
@@ -216,6 +220,7 @@ class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
         check_is_fitted(self)
         return np.asarray(self.base_estimator_.predict(checked_rows(self, X, reset=False)))
 
+    @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probabilities of the classes.
 

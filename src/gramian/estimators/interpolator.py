@@ -15,6 +15,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array
+from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.progress import Clock, Tick, progress
@@ -123,7 +124,7 @@ class KernelInterpolator(KernelExpansion):
         self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Find the function of least norm through the data.
 
         Parameters
@@ -138,6 +139,7 @@ class KernelInterpolator(KernelExpansion):
         KernelInterpolator
             The fitted estimator.
         """
+        refuse_blocks(self, X, f"KernelRidge(1e-6, {NYSTROEM})")
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             X, y = self._validated(X, y)

@@ -13,9 +13,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.estimators.base import holds_objects, warn_unless_converged
 from gramian.estimators.expansion import DTYPES
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
+from gramian.estimators.over_blocks.machine import fit_classifier
 from gramian.estimators.restore import restored_on_failure
 from gramian.kernels.points import objects
 from gramian.losses import offers, resolve
@@ -202,12 +205,12 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         self.warm_start = warm_start
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the functions.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : array-like of shape (n,)
             Labels.
@@ -224,6 +227,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"{type(loss).__name__} is a loss of numbers; use KernelMachineRegressor, or a loss of labels."
             )
+        if is_blocks(X):
+            return fit_classifier(self, X, y, sample_weight, loss)
         with restored_on_failure(self):
             X, y = self._validated_labels(X, y)
             weights = self._weights(sample_weight, X, y)
@@ -267,6 +272,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return fitted values, by tiles of at most ``memory`` bytes.
 
@@ -286,6 +292,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             return f
         return f[:, 0] if f.shape[1] == 1 else f[:, 1] - f[:, 0]
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
@@ -304,6 +311,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         return np.asarray(self.classes_[best])
 
     @available_if(_likelihood)
+    @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of every class; only where the loss is a likelihood.
 
@@ -323,6 +331,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         return np.asarray(p).astype(f.dtype, copy=False)
 
     @available_if(_likelihood)
+    @by_blocks
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Return the logarithms of the probabilities.
 

@@ -10,8 +10,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
+from gramian.estimators.over_blocks.machine import fit_regressor
 from gramian.estimators.restore import restored_on_failure
 from gramian.losses import resolve
 
@@ -193,12 +196,12 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         return bool(self.loss == "poisson" or getattr(self.loss, "positive", False))
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the function.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : array-like of shape (n,) or (n, k)
             Targets.
@@ -215,6 +218,8 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
             raise ValueError(
                 f"{type(loss).__name__} is a loss of labels; use KernelMachineClassifier, or a loss of numbers."
             )
+        if is_blocks(X):
+            return fit_regressor(self, X, y, sample_weight, loss)
         with restored_on_failure(self):
             X, y = self._validated(X, y)
             if self._counts() and y.ndim == 2 and y.shape[1] == 1:
@@ -237,6 +242,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         Y = y.reshape(y.shape[0], -1)
         return [Task(part, Y[:, [j]]) for j in range(Y.shape[1]) for part in parts]
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict targets, by tiles of at most ``memory`` bytes.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -16,14 +16,17 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.estimators.mixture_init import INIT_PARAMS, given_parameters, start
 from gramian.estimators.mixture_report import certificate, degeneracies
+from gramian.estimators.over_blocks.mixture import fit_mixture
 from gramian.estimators.restore import restored_on_failure
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.blocks import Rows, Workers
 from gramian.solvers.covariances import COVARIANCE_TYPES, family
 from gramian.solvers.em import Solution, em
-from gramian.solvers.expectation import labels, log_density, posterior
+from gramian.solvers.expectation import Statistics, expect, labels, log_density, posterior
 from gramian.solvers.family import Family, Floats
 from gramian.solvers.gaussians import Mixture
 
@@ -197,7 +200,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
+        X : array-like of shape (n_samples, n_features), Blocks, path or Dask collection
             Samples; float32 stays float32.
         y : Ignored
             For scikit-learn's sake.
@@ -209,6 +212,8 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         GaussianMixture
             Itself, fitted; as it was before where the fit fails or is interrupted.
         """
+        if is_blocks(X):
+            return fit_mixture(self, X, sample_weight)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             self._validate_params()
@@ -239,6 +244,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         """
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[np.int64]:
         """Return the most probable component of each sample.
 
@@ -258,6 +264,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             labels(rows, mixture, workers, out)
         return out
 
+    @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the posterior probability of each component for each sample.
 
@@ -277,6 +284,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             posterior(rows, mixture, workers, out)
         return out
 
+    @by_blocks
     def score_samples(self, X: Any) -> NDArray[Any]:
         """Return the log-density of each sample.
 
@@ -382,17 +390,22 @@ class GaussianMixture(DensityMixin, BaseEstimator):
             weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
             if not np.all(weights > 0):
                 X, weights = X[weights > 0], weights[weights > 0]
-        if len(X) < max(2, self.n_components):
-            raise ValueError(
-                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
-                f"n_samples = {len(X)}; at least 2 samples of positive weight are needed, and one for each component."
-            )
         rows = Rows.of(X, weights)
-        if np.any(rows.reach > FARTHEST):
-            raise ValueError(f"X must stay within {FARTHEST:.0e} of its mean, got {rows.reach.max():.1e}; scale X.")
+        self._check_rows(len(X), rows.reach)
         return rows
 
-    def _best_solution(self, rows: Rows, kind: Family, workers: Workers, clock: Clock) -> Solution:
+    def _check_rows(self, n: int, reach: Floats) -> None:
+        if n < max(2, self.n_components):
+            raise ValueError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {n}; at least 2 samples of positive weight are needed, and one for each component."
+            )
+        if np.any(reach > FARTHEST):
+            raise ValueError(f"X must stay within {FARTHEST:.0e} of its mean, got {reach.max():.1e}; scale X.")
+
+    def _best_solution(
+        self, rows: Rows, kind: Family, workers: Workers, clock: Clock, expect: Callable[..., Statistics] = expect
+    ) -> Solution:
         """The solution of the start whose objective ends highest."""
         solutions: list[Solution] = []
         with progress(self.verbose, "Gaussian mixture", total=self.n_init * self.max_iter) as tick:
@@ -408,6 +421,7 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                     previous=previous,
                     clock=clock,
                     tick=_every(self.verbose_interval, tick, done * self.max_iter),
+                    expect=expect,
                 )
                 solutions.append(solution)
                 if solution.expired:

@@ -14,10 +14,13 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.components import Request, Spectrum, by_features, by_gram
 from gramian.estimators.expansion import wide
+from gramian.estimators.over_blocks.pca import fit_pca
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
 from gramian.gram import Gram
@@ -104,7 +107,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     eigenvalues_ : array of shape (r,)
         From the largest down.
     eigenvectors_ : array of shape (n, r)
-        Of unit length; in each, the entry largest in size is positive.
+        Of unit length; in each, the entry largest in size is positive. Absent over blocks, as is ``X_fit_``.
     explained_variance_ratio_ : array of shape (r,)
         Eigenvalues over the sum of all eigenvalues, found and not.
     dual_coef_ : array of shape (n, d)
@@ -225,7 +228,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed.
         y : None
             Not used.
@@ -235,6 +238,8 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         KernelPCA
             The fitted estimator.
         """
+        if is_blocks(X):
+            return fit_pca(self, X)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             if self.fit_inverse_transform and is_precomputed(self.kernel):
@@ -334,11 +339,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             The projections.
         """
         self.fit(X)
-        return self._projections()
+        return self.transform(X) if is_blocks(X) else self._projections()
 
     def _projections(self) -> NDArray[Any]:
         return (self.eigenvectors_ * np.sqrt(self.eigenvalues_)).astype(self.X_fit_.dtype, copy=False)
 
+    @by_blocks
     def transform(self, X: Any) -> NDArray[Any]:
         """Project rows on the components, by tiles of at most ``memory`` bytes.
 

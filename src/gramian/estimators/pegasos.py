@@ -17,16 +17,25 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import COMMON, is_precomputed, warn_unless_converged
 from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, rows_of, wide
 from gramian.estimators.machine import together
+from gramian.estimators.over_blocks.machine import keep_functions
+from gramian.estimators.over_blocks.pegasos import fit_pegasos
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
+from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
-from gramian.solvers.pegasos import Counts, certify, descend, walk_of
+from gramian.solvers.pegasos import Counts, FeatureGram, certify, descend, walk_of
 
 __all__ = ["PegasosClassifier"]
+
+OPTIONAL = ("dual_coef_", "X_fit_", "function_", "coef_", "approximation_", "_landmarks", "_counts")
+"""What one fit has and the next may not."""
 
 
 class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
@@ -48,6 +57,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
+    approximation : map or None, default=None
+        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then sought in the space of its
+        features. Over blocks, where it must be given, the same objective is minimised by Newton's method, a pass for
+        each step, in place of single rows in random order.
     lam : float, default=1e-3
         The strength of the penalty, > 0.
     n_iter : int, default=1000000
@@ -75,7 +88,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     dual_coef_ : array of shape (s,) or (s, c)
         Coefficients of the averaged functions.
     X_fit_ : array or CSR of shape (s, d)
-        The support; all rows of the Gram matrix where the kernel is precomputed.
+        The support, or the landmarks of a map; all rows of the Gram matrix where the kernel is precomputed.
+    coef_ : array of shape (m,) or (m, c)
+        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        ``function_``.
+    approximation_ : map
+        The fitted map, where there is one.
     function_ : Function or array of Function
         The fitted functions.
     certificate_ : Certificate
@@ -101,6 +119,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
+        "approximation": APPROXIMATION,
         "lam": [Interval(Real, 0, None, closed="neither")],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "max_support": [Interval(Integral, 1, None, closed="left"), None],
@@ -115,6 +134,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         degree: float = 3,
         coef0: float = 1,
         kernel_params: dict[str, Any] | None = None,
+        approximation: Any = None,
         lam: float = 1e-3,
         n_iter: int = 1_000_000,
         max_support: int | None = None,
@@ -130,6 +150,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         self.degree = degree
         self.coef0 = coef0
         self.kernel_params = kernel_params
+        self.approximation = approximation
         self.lam = lam
         self.n_iter = n_iter
         self.max_support = max_support
@@ -143,12 +164,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     # ---- fit ----------------------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the functions.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed.
         y : array-like of shape (n,)
             Labels.
@@ -160,6 +181,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         PegasosClassifier
             The fitted estimator.
         """
+        if is_blocks(X):
+            return fit_pegasos(self, X, y, sample_weight)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C")
@@ -167,19 +190,39 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             self.classes_ = np.unique(y)
             weights = self._weights(sample_weight, X, y)
             kernel = self._resolved(X)
+            features = None if self.approximation is None else adapted(self, kernel)
+            if features is not None and is_precomputed(kernel):
+                raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
             rows, weights = _distinct(None if is_precomputed(kernel) else X, y, weights)
             points = rows_of(kernel, X, rows)
-            gram = self._gram(kernel, points)
+            gram = self._gram(kernel, points) if features is None else self._feature_gram(features, points)
             random = check_random_state(self.random_state)
             with progress(self.verbose, "PegasosClassifier", self.n_iter) as tick:
                 done = [self._run(gram, signs, weights, random, clock, tick) for signs in self._signs(y[rows])]
             if is_precomputed(kernel):
                 done = [(_spread(counts, rows, y.size), certificate) for counts, certificate in done]
                 points = X
-            self._keep(kernel, points, [counts for counts, _ in done])
+            counts = [each for each, _ in done]
+            if features is None:
+                self._keep(kernel, points, counts)
+            else:
+                self._keep_features(features, gram, counts, rows)
             self.certificate_ = together([certificate for _, certificate in done])
         warn_unless_converged(self.certificate_, self)
         return self
+
+    def _feature_gram(self, features: Any, X: Any) -> FeatureGram:
+        return FeatureGram(features_of(features, X, self.memory), memory_budget(self.memory))
+
+    def _keep_features(self, features: Any, gram: Any, counts: list[Counts], rows: NDArray[np.intp]) -> None:
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        weights = np.column_stack([gram.factor.T @ each.average(self.lam) for each in counts])
+        self.approximation_, self.kernel_ = features, features.kernel_
+        self.n_iter_ = max(each.steps for each in counts)
+        keep_functions(self, features, weights, weights.shape[1] == 1)
+        if has_landmarks(features):
+            self._landmarks = rows[features.component_indices_]
 
     def _weights(self, sample_weight: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
         weights = np.ones(y.size)
@@ -200,7 +243,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _run(
         self,
-        gram: Gram,
+        gram: Gram | FeatureGram,
         y: NDArray[np.float64],
         weights: NDArray[np.float64],
         random: np.random.RandomState,
@@ -227,7 +270,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
                 if certificate.converged or ended:
                     return counts, certificate
 
-    def _budget(self, gram: Gram, clock: Clock) -> dict[str, Any]:
+    def _budget(self, gram: Gram | FeatureGram, clock: Clock) -> dict[str, Any]:
         """What ``descend`` is told of the support; small blocks, for within one the budget may be passed."""
         affordable = int(np.clip(gram.memory // (2 * 8 * gram.shape[0]), 1, 256))
         if self.max_support is None:
@@ -270,6 +313,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         return self
 
     def _check_batch(self, y: NDArray[Any]) -> None:
+        if self.approximation is not None:
+            raise ValueError("partial_fit goes on with kernel expansions; leave approximation=None, or use fit.")
         if isinstance(self.kernel, Precomputed) or self.kernel == "precomputed":
             raise ValueError(
                 "partial_fit needs rows, not a Gram matrix: kernel='precomputed' can only be fitted at once."
@@ -308,6 +353,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> None:
         """Drop the rows without a coefficient, except those of a Gram matrix."""
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
         used = np.any([(each.beta != 0) | (each.late != 0) for each in counts], axis=0)
         used |= not used.any()
         if isinstance(kernel, Precomputed):
@@ -321,6 +368,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return fitted values, by tiles of at most ``memory`` bytes.
 
@@ -335,8 +383,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             Of two classes, positive for the second; else one column per class.
         """
         check_is_fitted(self)
-        return self._evaluate(validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False))
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+        return self._evaluate(X)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 

@@ -13,9 +13,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
+from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, rows_of, wide
+from gramian.estimators.over_blocks.ridge import fit_ridge
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.gram.tiles import readable, spans
@@ -219,15 +221,15 @@ class KernelRidge(KernelExpansion):
     # ---- fit ----------------------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the function.
 
         Parameters
         ----------
-        X : array-like or CSR of shape (n, d)
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
             Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : array-like of shape (n,) or (n, k)
-            Targets.
+            Targets; ``Blocks`` have their own.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0; a row of weight zero is as good as absent.
 
@@ -236,6 +238,8 @@ class KernelRidge(KernelExpansion):
         KernelRidge
             The fitted estimator.
         """
+        if is_blocks(X):
+            return fit_ridge(self, X, y, sample_weight)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             X, y = self._validated(X, y)
@@ -363,8 +367,18 @@ class KernelRidge(KernelExpansion):
             return _Fit(found, choice, features=features)
         landmarks: Any = self._landmarks if past else p.rows[features.component_indices_]
         X = self.X_fit_ if past else rows_of(p.kernel, p.X, landmarks)
+        return self._at_landmarks(found, choice, features, X, landmarks)
+
+    def _at_landmarks(self, found: LeastSquares, choice: Choice, features: Any, X: Any, landmarks: Any) -> _Fit:
         dual = features.expansion(found.x)
         return _Fit(found, choice, X, dual, self._functions(features.kernel_, X, dual), features, landmarks)
+
+    def _keep_over_blocks(self, ravel: bool, found: LeastSquares, choice: Choice, features: Any) -> None:
+        fit = _Fit(found, choice, features=features)
+        if has_landmarks(features):
+            X, landmarks = features.components_, features.component_indices_
+            fit = self._at_landmarks(found, choice, features, X, landmarks)
+        self._keep(ravel, None, fit)
 
     @available_if(lambda self: self.approximation is not None)
     @_fit_context(prefer_skip_nested_validation=True)
@@ -413,11 +427,11 @@ class KernelRidge(KernelExpansion):
         if past is not None and past.right.shape[1] != p.Y.shape[1]:
             raise ValueError(f"y has {p.Y.shape[1]} targets, and had {past.right.shape[1]} in earlier parts.")
 
-    def _keep(self, ravel: bool, p: _Problem, fit: _Fit) -> None:
+    def _keep(self, ravel: bool, p: _Problem | None, fit: _Fit) -> None:
         for name in OPTIONAL:
             self.__dict__.pop(name, None)
         found = fit.found
-        self.kernel_ = p.kernel if fit.features is None else fit.features.kernel_
+        self.kernel_ = p.kernel if p is not None and fit.features is None else fit.features.kernel_
         self.solver_, self.certificate_ = fit.choice, found.certificate
         self.n_iter_ = max(found.certificate.iterations, 1)
         self.alpha_ = float(found.ridge[0]) if ravel else found.ridge
@@ -426,7 +440,7 @@ class KernelRidge(KernelExpansion):
         else:
             self.X_fit_, self.dual_coef_ = fit.X, fit.dual.ravel() if ravel else fit.dual
             self.function_ = as_array(fit.functions, ravel)
-        if found.loo is not None:
+        if p is not None and found.loo is not None:
             loo = _spread(found.loo, p, np.nan)
             self.loo_residuals_ = loo.ravel() if ravel else loo
         if found.path is not None:

@@ -13,9 +13,12 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.features.accuracy import Components, components_for
 from gramian.features.base import ExplicitMap
 from gramian.features.frequencies import METHODS, draw
+from gramian.features.over_blocks import fit_over_blocks
 from gramian.features.waves import cosines, pairs_of_waves
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.resolve import resolve_gamma
@@ -117,6 +120,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         FourierFeatures
             The fitted map.
         """
+        if is_blocks(X):
+            return fit_over_blocks(self, X)
         X = self._validated(X, reset=True)
         if self.gamma is not None and not isinstance(self.kernel, str):
             raise ValueError("gamma belongs to a kernel given by name; set the lengthscale on the kernel itself.")
@@ -133,6 +138,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self._n_features_out = self.n_components
         return self
 
+    @by_blocks
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the features of some rows.
 
@@ -246,6 +252,8 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         RBFSampler
             The fitted map.
         """
+        if is_blocks(X):
+            return fit_over_blocks(self, X)
         X = self._validated(X, reset=True)
         rng = check_random_state(self.random_state)
         gamma = resolve_gamma(self.gamma, X)
@@ -256,6 +264,7 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self._n_features_out = self.n_components
         return self
 
+    @by_blocks
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the features of some rows.
 

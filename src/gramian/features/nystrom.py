@@ -15,7 +15,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
+from gramian.features.over_blocks import fit_over_blocks
 from gramian.gram import Gram, Pivots, select
 from gramian.gram.pivots import RULES
 from gramian.gram.tiles import memory_budget, readable, spans
@@ -148,7 +151,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Nystroem
             The fitted map.
         """
-        self.fit_transform(X, y)
+        if is_blocks(X):
+            fit_over_blocks(self, X)
+        else:
+            self.fit_transform(X, y)
         return self
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -167,6 +173,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         array of shape (n, n_components_)
             The features, in the dtype of X.
         """
+        if is_blocks(X):
+            return self.fit(X).transform(X)
         X = self._validated(X, reset=True)
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
@@ -225,6 +233,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             )
         return rank
 
+    @by_blocks
     def transform(self, X: Any) -> NDArray[Any]:
         """Return the features of some rows.
 
@@ -244,8 +253,13 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         out = np.empty(K.shape, X.dtype)
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)
         for rows in spans(K.shape[0], height):
-            out[rows] = K.rows(rows) @ self.normalization_.T
+            out[rows] = self._whitened(K.rows(rows))
         return out
+
+    def _whitened(self, K: NDArray[Any]) -> NDArray[np.float64]:
+        """``K L⁻ᵀ``, at half the operations of a product with a full matrix."""
+        K = np.ascontiguousarray(K, dtype=np.float64)
+        return scipy.linalg.blas.dtrmm(1.0, self.normalization_, K.T, lower=1, overwrite_b=1).T
 
     def _gram(self, X: Any, memory: int | str | None = None) -> Gram:
         if isinstance(self.kernel_, Precomputed):

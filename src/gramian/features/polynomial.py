@@ -17,7 +17,10 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
+from gramian.features.over_blocks import fit_over_blocks
 from gramian.gram.tiles import memory_budget, readable, run, spans, worker_count
 from gramian.kernels import Kernel, Linear, Polynomial, polynomial
 
@@ -202,6 +205,8 @@ class PolynomialMap(ExplicitMap):
         PolynomialMap
             The fitted map.
         """
+        if is_blocks(X):
+            return fit_over_blocks(self, X)
         X = self._validated(X, reset=True)
         if self.basis != "total" and self.offset != 1.0:
             raise ValueError(f"offset belongs to basis='total', got offset={self.offset} with basis={self.basis!r}.")
@@ -238,6 +243,7 @@ class PolynomialMap(ExplicitMap):
         # Exact integers, but for the rounding of the logarithms.
         return np.sqrt(np.round(squared) * np.power(float(self.offset), k - r))
 
+    @by_blocks
     def transform(self, X: Any) -> Any:
         """Return the features of some rows.
 

@@ -110,6 +110,7 @@ def em(
     previous: float = -math.inf,
     clock: Clock | None = None,
     tick: Tick = silent,
+    expect: Callable[..., Statistics] = expect,
 ) -> Solution:
     """Alternate E-steps and M-steps until the objective changes by less than ``tol``.
 
@@ -135,6 +136,8 @@ def em(
         When to stop short.
     tick : callable, default=silent
         Told of every iteration.
+    expect : callable, default=expectation.expect
+        Takes an E-step.
 
     Returns
     -------
@@ -166,7 +169,7 @@ def em(
         values.append(value)
         converged = abs(change) < tol or (hard and change == 0)
         before = mixture
-        mixture, bound = _m_step(rows, before, statistics, workers, reg_covar, hard)
+        mixture, bound = _m_step(rows, before, statistics, workers, reg_covar, hard, expect)
         statistics = expect(rows, mixture, workers, hard=hard)
         value = _objective(statistics)
         _require_rise(rows, before, mixture, reg_covar, previous, value)
@@ -301,7 +304,13 @@ def gradient_norm(statistics: Statistics, mixture: Mixture, reg_covar: float) ->
 
 
 def _m_step(
-    rows: Rows, mixture: Mixture, statistics: Statistics, workers: Workers, reg_covar: float, hard: bool
+    rows: Rows,
+    mixture: Mixture,
+    statistics: Statistics,
+    workers: Workers,
+    reg_covar: float,
+    hard: bool,
+    expect: Callable[..., Statistics],
 ) -> tuple[Mixture, float]:
     """The next mixture, and ``L(q, Θ)`` per row there."""
 

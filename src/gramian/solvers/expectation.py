@@ -21,7 +21,17 @@ from gramian.solvers.covariances import quadratics
 from gramian.solvers.family import EPS, Family, Floats
 from gramian.solvers.gaussians import LOG_ZERO, Mixture
 
-__all__ = ["ROUNDING", "Assignment", "Statistics", "expect", "labels", "log_density", "posterior", "tally"]
+__all__ = [
+    "ROUNDING",
+    "Assignment",
+    "Statistics",
+    "expect",
+    "labels",
+    "log_density",
+    "natural_origin",
+    "posterior",
+    "tally",
+]
 
 # Absolute error of a row's log-density that the expanded form may cause.
 ROUNDING = 1e-8
@@ -154,7 +164,7 @@ def expect(
     """
     view = _View.of(rows, mixture)
     if origin is None and not view.expanded:
-        origin = mixture.means
+        origin = natural_origin(rows, mixture)
 
     def job(block: Block, scratch: Scratch) -> Statistics:
         phi = view.load(block, scratch)
@@ -167,6 +177,24 @@ def expect(
         return view.statistics(phi, q, origin, *(float(np.sum(figure)) for figure in figures))
 
     return reduce(add, workers.map(job, rows.blocks(view.width)))
+
+
+def natural_origin(rows: Rows, mixture: Mixture) -> Floats:
+    """Return where the moments of an E-step lose no digits: the means, or the rows' centre where that is as good.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    mixture : Mixture
+        Parameters, seen from the rows' centre.
+
+    Returns
+    -------
+    ndarray of shape (K, d)
+        The origin of each component.
+    """
+    return np.zeros_like(mixture.means) if _View.of(rows, mixture).expanded else mixture.means
 
 
 def tally(

@@ -16,7 +16,9 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function, check_classification_targets
 from sklearn.utils.validation import check_consistent_length
 
+from gramian.data.results import by_blocks
 from gramian.estimators.base import COMMON
+from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
@@ -55,7 +57,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
     # ---- fit ------------------------------------------------------------------------------------------------------
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
         Parameters
@@ -72,6 +74,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         self
             The fitted estimator.
         """
+        refuse_blocks(self, X, f"KernelMachineClassifier('hinge', lam=1/(n C), {NYSTROEM})")
         with restored_on_failure(self):
             X, pairs = self._set_up(X, y, sample_weight)
             self._learn(X, pairs)
@@ -201,6 +204,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             rows.append(row)
         return np.array(rows)
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the decision values.
 
@@ -221,6 +225,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             values = _ovr_decision_function(values < 0, -values, len(self.classes_))
         return self._output(values, X)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class of every row.
 
@@ -262,6 +267,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         return couple(sigmoid(values, self.probA_, self.probB_), len(self.classes_))
 
     @available_if(_has_probabilities)
+    @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return the probability of every class.
 
@@ -280,6 +286,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         return self._output(self._probabilities(X), X)
 
     @available_if(_has_probabilities)
+    @by_blocks
     def predict_log_proba(self, X: Any) -> NDArray[Any]:
         """Return the logarithms of ``predict_proba``.
 

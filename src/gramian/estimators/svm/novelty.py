@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 
+from gramian.data.results import by_blocks
+from gramian.estimators.over_blocks.opening import refuse_blocks
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, kinds, like
 from gramian.progress import Clock
@@ -146,6 +148,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         self
             The fitted estimator.
         """
+        refuse_blocks(self, X, "GaussianMixture and its score_samples, or fit to blocks.sample(size).X")
         with restored_on_failure(self):
             X = self._validated(X)
             trained = self._prepare(X, sample_weight)
@@ -167,6 +170,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
             self._report([solution])
         return self
 
+    @by_blocks
     def score_samples(self, X: Any) -> NDArray[Any]:
         """Return Σ_s α_s k(x, s), the decision function before the offset is taken off.
 
@@ -188,6 +192,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         # Rows on the edge: whether rounding puts them inside must not depend on which other rows came along.
         return np.where(np.abs(scores - self.offset_) <= EDGE * abs(self.offset_), self.offset_, scores)
 
+    @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
         """Return the signed distance to the edge of the region, in units of feature space times ‖w‖.
 
@@ -204,6 +209,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         X = self._validated_for_predict(X)
         return self._output(self._scores(X) - self.offset_, X)
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[np.intp]:
         """Tell rows inside the region from rows outside.
 

@@ -12,6 +12,8 @@ from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_consistent_length
 
+from gramian.data.results import by_blocks
+from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds, like
 from gramian.progress import Clock
@@ -26,7 +28,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         raise NotImplementedError
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
         Parameters
@@ -43,6 +45,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         self
             The fitted estimator.
         """
+        refuse_blocks(self, X, f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})")
         with restored_on_failure(self):
             X, y = self._validated(X, y, y_numeric=True)
             y = column_or_1d(y, warn=True).astype(np.float64)
@@ -70,6 +73,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         self.kinds_ = KINDS[found]
         self._report([solution])
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Return f(x) for every row.
 

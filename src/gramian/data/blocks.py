@@ -1,0 +1,439 @@
+"""Blocks: rows that need not fit in memory, and passes over them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.checkpoint import Checkpoint
+from gramian.data.cluster import executor_for
+from gramian.data.executor import Executor, Item, Task
+from gramian.data.parts import Need, Part, checked
+from gramian.data.sampling import LARGEST, row_keys, threshold
+from gramian.data.sources import is_dask, opened
+from gramian.data.sums import Sums, Tree
+from gramian.progress import Tick, progress, silent
+
+__all__ = ["Blocks", "Passes", "as_blocks", "is_blocks"]
+
+ROWS = 131_072
+"""Rows of a block: enough for seconds of work with a thousand features, so that a task's own cost does not count."""
+LEAST_SEGMENT = 16
+"""Blocks between two writes of a checkpoint, at least."""
+
+
+class Blocks:
+    """Rows that need not fit in memory, as a sequence of blocks that can be read again.
+
+    ``model.fit(Blocks("folder", target="y"))`` fits over all files of a folder. Only what is worked on is in memory.
+
+    Parameters
+    ----------
+    source : array, memory map, path, list of path, Dask array or data frame, or list of callable
+        The data: arrays; Parquet, Arrow (``.arrow``, ``.feather``) or CSV files, folders of them or patterns such as
+        ``"data/*.parquet"``; Dask collections; functions without arguments that return X, (X, y), (X, y, weight) or a
+        table. A CSV file is one block; large ones are better converted to Parquet.
+    target : str, list of str, array or None, default=None
+        y: names of columns, or an array for arrays.
+    weight : str, array or None, default=None
+        Weights >= 0; a row of weight zero is as good as absent.
+    columns : list of str or None, default=None
+        Columns of X; by default all others.
+    client : distributed.Client, False or None, default=None
+        Who works: a Dask cluster; ``None`` for the active Dask client, where there is one, and threads else; ``False``
+        for threads in any case. With a cluster, its workers must be able to read the source.
+    rows : int or None, default=None
+        Rows of a block, about; 131,072 by default. Row groups of Parquet are joined up to this and never cut;
+        partitions of Dask and results of functions are blocks as they are. Answers depend on it by rounding only.
+    checkpoint : str, path or None, default=None
+        A folder in which a fit keeps what it has, so that after a failure, Ctrl-C or loss of power the same fit of the
+        same data goes on where it was; it is emptied at the end. Give the estimator a ``random_state``, or it will be
+        another fit. A checkpoint of another problem is refused.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian import KernelRidge, Nystroem
+    >>> from gramian.data import Blocks
+    >>> X = np.linspace(0, 6, 5000)[:, None]
+    >>> blocks = Blocks(X, target=np.sin(X[:, 0]), rows=1000)
+    >>> blocks
+    Blocks(5 blocks, 5000 rows, 1 column)
+    >>> model = KernelRidge(1e-3, kernel="rbf", approximation=Nystroem(n_components=20), random_state=0).fit(blocks)
+    >>> model.predict([[1.0]]).round(3)
+    array([0.841])
+    """
+
+    def __init__(
+        self,
+        source: Any,
+        target: Any = None,
+        weight: Any = None,
+        columns: Sequence[str] | None = None,
+        client: Any = None,
+        *,
+        rows: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+    ) -> None:
+        if rows is not None and rows < 1:
+            raise ValueError(f"rows, of a block, must be at least 1, got {rows!r}.")
+        self.source, self.target, self.weight, self.columns = source, target, weight, columns
+        self.client, self.rows, self.checkpoint = client, rows, checkpoint
+
+    def with_columns(self, columns: Sequence[str]) -> Blocks:
+        """Return the same rows with other inputs, and neither target nor weight.
+
+        Parameters
+        ----------
+        columns : sequence of str
+            Columns of X.
+
+        Returns
+        -------
+        Blocks
+            Not yet opened.
+        """
+        return Blocks(self.source, None, None, list(columns), self.client, rows=self.rows)
+
+    @cached_property
+    def _opened(self) -> Any:
+        return opened(self.source, self.target, self.weight, self.columns, self.rows or ROWS)
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names of the inputs, where they have names."""
+        names: tuple[str, ...] | None = self._opened.names
+        return names
+
+    @property
+    def has_targets(self) -> bool:
+        """Whether there is a y."""
+        return bool(self._opened.targets)
+
+    @cached_property
+    def items(self) -> list[Item]:
+        """The blocks in order, each with the number of its first row; reads what only reading tells."""
+        loaders = self._opened.loaders
+        unknown = [Item(loader, 0, 0) for loader in loaders if loader.rows is None]
+        counted = iter(())
+        if unknown:
+            executor = executor_for(self.client, None)
+            need = Need(X=False, y=False, weight=False)
+            shared = executor.broadcast(None)
+            counted = iter(list(executor.map(_count, shared, unknown, need, lambda _: None)))
+        items, first = [], 0
+        for loader in loaders:
+            rows = next(counted) if loader.rows is None else loader.rows
+            if rows:
+                items.append(Item(loader, first, rows))
+            first += rows
+        if not items:
+            raise ValueError("there are no rows in the data.")
+        return items
+
+    @property
+    def n_rows(self) -> int:
+        """Rows in all, those of weight zero included."""
+        return self.items[-1].first + self.items[-1].rows
+
+    @cached_property
+    def n_columns(self) -> int:
+        """Inputs."""
+        width = self._opened.width
+        if width is None:
+            width = next(checked(self.items[0].loader, 0, Need())).X.shape[1]
+        return int(width)
+
+    def __repr__(self) -> str:
+        blocks, columns = len(self.items), self.n_columns
+        return (
+            f"Blocks({blocks} block{'s' * (blocks != 1)}, {self.n_rows} rows, {columns} column{'s' * (columns != 1)})"
+        )
+
+    def __iter__(self) -> Iterator[Part]:
+        """Yield the rows in order, at most 8192 at a time."""
+        for item in self.items:
+            yield from checked(item.loader, item.first, Need())
+
+    def __array__(self, *args: Any, **options: Any) -> NDArray[Any]:
+        raise TypeError(
+            "Blocks are rows that may not fit in memory, and here all are needed at once; take some with "
+            "blocks.sample(size), or use an estimator with approximation=Nystroem(...)."
+        )
+
+    def sample(self, size: int, random_state: int = 0) -> Part:
+        """Draw rows uniformly, in one pass; the same rows whatever the blocks and whoever works.
+
+        Parameters
+        ----------
+        size : int
+            How many; all rows where there are no more.
+        random_state : int, default=0
+            Seed.
+
+        Returns
+        -------
+        Part
+            Rows of positive weight, in the order of the data.
+        """
+        with self.passes() as passes:
+            return passes.sample(size, random_state)
+
+    @contextmanager
+    def passes(
+        self, *, n_jobs: int | None = None, verbose: int | bool = False, label: str = "blocks"
+    ) -> Iterator[Passes]:
+        """Have passes over the blocks for the length of a ``with`` block; an error or Ctrl-C cancels what is under way.
+
+        Parameters
+        ----------
+        n_jobs : int or None, default=None
+            Threads, where it is threads that work.
+        verbose : int or bool, default=False
+            Whether to show a progress bar.
+        label : str, default="blocks"
+            What is being done.
+
+        Yields
+        ------
+        Passes
+            What the work is given to.
+        """
+        executor = executor_for(self.client, n_jobs)
+        kept = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+        with progress(verbose, label, float(self.n_rows) if verbose else None) as tick:
+            try:
+                yield Passes(self, executor, kept, tick)
+            except BaseException:
+                executor.cancel()
+                raise
+        if kept is not None:
+            kept.clear()
+
+
+class Passes:
+    """Passes over blocks: samples, maps and sums.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        The rows.
+    executor : Executor
+        Who works.
+    checkpoint : Checkpoint or None, default=None
+        Where sums are kept.
+    tick : callable, default=silent
+        Told the rows done, with rows per second.
+    """
+
+    def __init__(
+        self, blocks: Blocks, executor: Executor, checkpoint: Checkpoint | None = None, tick: Tick = silent
+    ) -> None:
+        self.blocks, self.executor, self.checkpoint, self.tick = blocks, executor, checkpoint, tick
+        self.number = 0
+
+    def sum(self, task: Task, shared: Any, *, need: Need | None = None) -> Sums:
+        """Return the sum over all blocks of what a task returns for each.
+
+        Parameters
+        ----------
+        task : callable
+            ``task(shared, parts)`` returns ``Sums`` of some rows, or ``None`` of none; a function of a module.
+        shared : object
+            What the task needs to know.
+        need : Need or None, default=None
+            What it wants of the rows; by default everything.
+
+        Returns
+        -------
+        Sums
+            The sum.
+        """
+        items = self.blocks.items
+        number, self.number = self.number, self.number + 1
+        fingerprint = self._fingerprint(task, shared)
+        done, held = (0, []) if self.checkpoint is None else self.checkpoint.read(number, fingerprint)
+        tree, track = Tree(held), _Track(self.tick, sum(item.rows for item in items[:done]))
+        if done < len(items):
+            there = self.executor.broadcast(shared)
+            for start in range(done, len(items), self._segment):
+                part = items[start : start + self._segment]
+                value = self.executor.reduce(task, there, part, need or Need(), track)
+                tree.push(value, len(part))
+                if self.checkpoint is not None:
+                    self.checkpoint.write(number, fingerprint, start + len(part), tree.held)
+        root = tree.root()
+        if root is None:
+            raise ValueError("weights must be positive for at least one row; all weights are zero.")
+        return root
+
+    @property
+    def _segment(self) -> int:
+        """Blocks from one write of the checkpoint to the next: a power of two, which leaves the tree as it is."""
+        if self.checkpoint is None:
+            return len(self.blocks.items)
+        return max(LEAST_SEGMENT, 1 << (2 * self.executor.workers - 1).bit_length())
+
+    def _fingerprint(self, task: Task, shared: Any) -> str:
+        if self.checkpoint is None:
+            return ""
+        name = f"{task.__module__}.{task.__qualname__}"
+        return str(joblib.hash((self._identity, name, shared)))
+
+    @cached_property
+    def _identity(self) -> str:
+        return str(joblib.hash([(item.loader.identity(), item.first, item.rows) for item in self.blocks.items]))
+
+    def map(self, task: Task, shared: Any, *, need: Need | None = None) -> Iterator[Any]:
+        """Yield what a task returns for each block, in order.
+
+        Parameters
+        ----------
+        task : callable
+            ``task(shared, parts)``; a function of a module.
+        shared : object
+            What the task needs to know.
+        need : Need or None, default=None
+            What it wants of the rows; by default everything.
+
+        Yields
+        ------
+        object
+            What it returned.
+        """
+        track = _Track(self.tick)
+        yield from self.executor.map(task, self.executor.broadcast(shared), self.blocks.items, need or Need(), track)
+
+    def sample(self, size: int, seed: int) -> Part:
+        """Draw rows of positive weight uniformly.
+
+        Parameters
+        ----------
+        size : int
+            How many at most.
+        seed : int
+            Seed.
+
+        Returns
+        -------
+        Part
+            In the order of the data.
+        """
+        limit = threshold(size, self.blocks.n_rows)
+        while True:
+            parts = [part for part in self.map(_drawn, (seed, limit)) if part is not None]
+            found = sum(part.index.size for part in parts)
+            if limit == LARGEST or found >= size:
+                break
+            # Rows of weight zero were in the way: ask for more.
+            limit = min(LARGEST, int(1.5 * limit * size / max(found, 1)))
+        if not parts:
+            raise ValueError("weights must be positive for at least one row; all weights are zero.")
+        rows = joined(parts)
+        if found <= size:
+            return rows
+        chosen = np.argsort(row_keys(seed, rows.index), kind="stable")[:size]
+        return rows.take(np.sort(chosen))
+
+
+@dataclass(eq=False)
+class _Track:
+    """Counts the rows of a pass, and tells how fast they go."""
+
+    tick: Tick
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        self.start, self.before = time.perf_counter(), self.done
+
+    def __call__(self, item: Item) -> None:
+        self.done += item.rows
+        seconds = max(time.perf_counter() - self.start, 1e-9)
+        self.tick(self.done, **{"rows/s": (self.done - self.before) / seconds})
+
+
+def joined(parts: Sequence[Part]) -> Part:
+    """Put parts together.
+
+    Parameters
+    ----------
+    parts : sequence of Part
+        At least one.
+
+    Returns
+    -------
+    Part
+        All their rows.
+    """
+    if len(parts) == 1:
+        return parts[0]
+
+    def stacked(of: Callable[[Part], Any]) -> Any:
+        return None if of(parts[0]) is None else np.concatenate([of(part) for part in parts])
+
+    return Part(stacked(lambda p: p.X), stacked(lambda p: p.y), stacked(lambda p: p.weight), stacked(lambda p: p.index))
+
+
+def _count(shared: None, parts: Iterator[Part]) -> int:
+    return max((int(part.index[-1]) + 1 for part in parts), default=0)
+
+
+def _drawn(shared: tuple[int, int], parts: Iterator[Part]) -> Part | None:
+    seed, limit = shared
+    taken = [part.take(row_keys(seed, part.index) <= np.uint64(limit)) for part in parts]
+    return joined(taken) if taken else None
+
+
+def is_blocks(X: Any) -> bool:
+    """Tell whether rows are to be read by blocks: of ``Blocks``, a path, or a Dask collection.
+
+    Parameters
+    ----------
+    X : object
+        What was passed as X.
+
+    Returns
+    -------
+    bool
+        The answer; nothing is opened or imported for it.
+    """
+    return isinstance(X, Blocks | str | os.PathLike) or is_dask(X)
+
+
+def as_blocks(X: Any, y: Any = None, weight: Any = None) -> Blocks:
+    """Return blocks of whatever ``is_blocks`` takes.
+
+    Parameters
+    ----------
+    X : Blocks, path or Dask collection
+        Rows.
+    y, weight : object, default=None
+        Targets and weights, as ``Blocks`` takes them; of ``Blocks`` they are its own.
+
+    Returns
+    -------
+    Blocks
+        The rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.data.blocks import Blocks, as_blocks
+    >>> blocks = Blocks(np.ones((3, 2)))
+    >>> as_blocks(blocks) is blocks
+    True
+    """
+    if not isinstance(X, Blocks):
+        return Blocks(X, y, weight)
+    if y is not None or weight is not None:
+        raise ValueError("Blocks hold their own targets and weights: give them as Blocks(..., target=..., weight=...).")
+    return X

@@ -1,0 +1,131 @@
+"""Results of passes over blocks on disk, so that a fit that was killed goes on where it was.
+
+A fit is a function of the sums that its passes bring back. So it is enough to keep these: when the fit is repeated,
+passes that were finished are answered from the folder, the one that was under way goes on from its last subtrees, and
+every step in between is computed again, to the same bits. No solver knows of it.
+
+A folder holds one ``.npz`` file for each pass, plain arrays and one line of JSON, each written under another name and
+then renamed.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.sums import Sums
+
+__all__ = ["Checkpoint"]
+
+NAME = "pass-{:05d}.npz"
+FORMAT = "gramian checkpoint 1"
+MINE = "pass-[0-9]*.npz"
+"""What the files of a checkpoint are called."""
+
+
+class Checkpoint:
+    """A folder with the results of passes.
+
+    Parameters
+    ----------
+    path : str or path
+        The folder; made on the first write.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from gramian.data.checkpoint import Checkpoint
+    >>> from gramian.data.sums import Sums
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     kept = Checkpoint(folder)
+    ...     kept.write(0, "fingerprint", 3, [(2, Sums.of(x=1.0)), (1, Sums.of(x=5.0))])
+    ...     done, held = kept.read(0, "fingerprint")
+    >>> done, [(size, float(value["x"])) for size, value in held]
+    (3, [(2, 1.0), (1, 5.0)])
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"checkpoint must be a folder, and {self.path} is a file; name another.")
+
+    def write(self, number: int, fingerprint: str, done: int, held: Iterable[tuple[int, Sums | None]]) -> None:
+        """Keep a pass, or as much of it as is done.
+
+        Parameters
+        ----------
+        number : int
+            The pass, from zero.
+        fingerprint : str
+            Of everything that its result depends on.
+        done : int
+            Blocks that are in the sums.
+        held : iterable of (int, Sums or None)
+            Sizes and sums of subtrees.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+        arrays: dict[str, NDArray[Any]] = {}
+        sizes, empty = [], []
+        for i, (size, value) in enumerate(held):
+            sizes.append(size)
+            empty.append(value is None)
+            arrays |= {f"{i}/{name}": array for name, array in (value.arrays if value is not None else {}).items()}
+        header = {"format": FORMAT, "fingerprint": fingerprint, "done": done, "sizes": sizes, "empty": empty}
+        target = self.path / NAME.format(number)
+        draft = target.with_name(f".{target.name}.{os.getpid()}")
+        try:
+            with draft.open("wb") as file:
+                np.savez(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(target)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    def read(self, number: int, fingerprint: str) -> tuple[int, list[tuple[int, Sums | None]]]:
+        """Return what is kept of a pass.
+
+        Parameters
+        ----------
+        number : int
+            The pass.
+        fingerprint : str
+            Of what its result must depend on; a ``ValueError`` where what is kept is of another problem.
+
+        Returns
+        -------
+        tuple of int and list
+            Blocks that are in the sums, and the subtrees; zero and none where nothing is kept.
+        """
+        file = self.path / NAME.format(number)
+        if not file.exists():
+            return 0, []
+        with np.load(file, allow_pickle=False) as kept:
+            header = json.loads(str(kept["header"]))
+            if header.get("format") != FORMAT or header["fingerprint"] != fingerprint:
+                raise ValueError(
+                    f"the checkpoint in {self.path} is of another problem (other data, parameters or seed); remove "
+                    "that folder to begin anew, or name another."
+                )
+            values: list[dict[str, NDArray[Any]]] = [{} for _ in header["sizes"]]
+            for key in kept.files:
+                place, _, name = key.partition("/")
+                if name:
+                    values[int(place)][name] = kept[key]
+        pairs = zip(header["sizes"], header["empty"], values, strict=True)
+        return int(header["done"]), [(int(size), None if nothing else Sums(value)) for size, nothing, value in pairs]
+
+    def clear(self) -> None:
+        """Remove what is kept, and the folder if nothing else is in it."""
+        if not self.path.exists():
+            return
+        for file in self.path.glob(MINE):
+            file.unlink()
+        if not any(self.path.iterdir()):
+            self.path.rmdir()

@@ -1,0 +1,277 @@
+"""The workers of a Dask cluster as those who work on the blocks.
+
+Nothing is lost with a worker: blocks are read again from their source, and shared values are results of tasks that the
+scheduler can repeat, so a worker that dies costs time and changes no bit of the answer.
+"""
+
+from __future__ import annotations
+
+import sys
+import uuid
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+from gramian.data.executor import Done, Executor, Item, Task, Threads, work
+from gramian.data.parts import Need
+from gramian.data.sums import Sums, Tree
+
+__all__ = ["Cluster", "active_client", "connect", "executor_for"]
+
+FIRST = 100
+"""Priority of additions over blocks: what can be added up is, before more is computed."""
+FAN = 8
+"""Sums that one task adds up; a power of two, which leaves the binary tree as it is."""
+INSTALL = 'a Dask cluster needs dask[distributed]; pip install "gramian[cluster]".'
+
+
+class Cluster:
+    """The workers behind a client of ``dask.distributed``.
+
+    Parameters
+    ----------
+    client : distributed.Client
+        The client; it is not closed.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self._pending: list[Any] = []
+
+    @property
+    def workers(self) -> int:
+        """Threads of all workers."""
+        return max(sum(self.client.nthreads().values()), 1)
+
+    def broadcast(self, value: Any) -> Any:
+        """Make a value known to the workers, as the result of a task that can be repeated.
+
+        Parameters
+        ----------
+        value : object
+            The value; it is kept by the scheduler too.
+
+        Returns
+        -------
+        distributed.Future
+            What stands for it.
+        """
+        with self._talking(), warnings.catch_warnings():
+            # Values of some megabytes are what we mean to send.
+            warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
+            return self.client.submit(_same, value, key=_key("shared"), priority=FIRST)
+
+    def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
+        """Yield what a task returns for each block, in order.
+
+        Parameters
+        ----------
+        task : callable
+            ``task(shared, parts)``.
+        shared : distributed.Future
+            Its first argument, broadcast.
+        items : sequence of Item
+            The blocks.
+        need : Need
+            What the task wants of the rows.
+        done : callable
+            Told of every block that is done.
+
+        Yields
+        ------
+        object
+            What the task returned.
+        """
+        with self._talking():
+            futures = self._leaves(task, shared, items, need)
+            for item in items:
+                value = futures.pop(0).result()
+                done(item)
+                yield value
+
+    def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
+        """Return the sum of what a task returns for each block, added up on the workers.
+
+        Parameters
+        ----------
+        task : callable
+            ``task(shared, parts)``.
+        shared : distributed.Future
+            Its first argument, broadcast.
+        items : sequence of Item
+            The blocks.
+        need : Need
+            What the task wants of the rows.
+        done : callable
+            Told of every block that is done.
+
+        Returns
+        -------
+        Sums or None
+            The sum; ``None`` of no rows.
+        """
+        from distributed import as_completed
+
+        with self._talking():
+            leaves = self._leaves(task, shared, items, need)
+            sizes = {leaf.key: item for leaf, item in zip(leaves, items, strict=True)}
+            root = self._tree(leaves)
+            self._pending = [root]
+            waiting = as_completed(leaves, loop=self.client.loop)
+            # From here on a block's result lives only until it has been added to its neighbour's.
+            del leaves
+            for leaf in waiting:
+                if leaf.status != "finished":
+                    leaf.result()
+                done(sizes[leaf.key])
+            value: Sums | None = root.result()
+            return value
+
+    def _leaves(self, task: Task, shared: Any, items: Sequence[Item], need: Need) -> list[Any]:
+        tag = _key("block")
+        keys = [f"{tag}-{i}" for i in range(len(items))]
+        leaves: list[Any] = self.client.map(_leaf, items, key=keys, task=task, shared=shared, need=need)
+        self._pending = leaves
+        return leaves
+
+    def _tree(self, nodes: list[Any]) -> Any:
+        """The tree of ``sums.Tree``, so many neighbours to a task."""
+        tag, count = _key("sum"), 0
+        while len(nodes) > 1:
+            above = []
+            for start in range(0, len(nodes), FAN):
+                key, part = f"{tag}-{count}", nodes[start : start + FAN]
+                above.append(self.client.submit(_added, *part, key=key, priority=FIRST))
+                count += 1
+            nodes = above
+        return nodes[0]
+
+    def cancel(self) -> None:
+        """Have the scheduler drop what is left."""
+        pending, self._pending = self._pending, []
+        if pending and self.client.status == "running":
+            self.client.cancel(pending, force=True)
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        """Turn what Dask says of lost workers and schedulers into what a person can act on."""
+        from distributed import CancelledError, KilledWorker
+        from distributed.comm import CommClosedError
+
+        try:
+            yield
+        except KilledWorker as error:
+            raise RuntimeError(
+                "a block killed every worker that tried it, as too little memory does; give the workers more, or make "
+                f"the blocks smaller (rows=). Dask says: {error}"
+            ) from error
+        except (CancelledError, CommClosedError, TimeoutError) as error:
+            self._gone(error)
+
+    def _gone(self, error: BaseException) -> NoReturn:
+        address = getattr(getattr(self.client, "scheduler", None), "address", "") or "its address"
+        raise ConnectionError(
+            f"the Dask scheduler at {address} is gone, or dropped the work; nothing was fitted. Start it again and "
+            "repeat the fit: with Blocks(..., checkpoint=path) it goes on where it was."
+        ) from error
+
+
+def _key(word: str) -> str:
+    return f"gramian-{word}-{uuid.uuid4().hex[:12]}"
+
+
+def _added(*values: Sums | None) -> Sums | None:
+    """Neighbours first, then sums of neighbours: as if each addition were a task of its own."""
+    tree = Tree()
+    for value in values:
+        tree.push(value)
+    return tree.root()
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _leaf(item: Item, *, task: Task, shared: Any, need: Need) -> Any:
+    return work(task, shared, item, need)
+
+
+def active_client() -> Any:
+    """Return the process's active Dask client, or ``None``; Dask is not imported for that.
+
+    Returns
+    -------
+    distributed.Client or None
+        What ``distributed.default_client`` returns.
+    """
+    distributed = sys.modules.get("distributed")
+    if distributed is None:
+        return None
+    try:
+        return distributed.default_client()
+    except ValueError:
+        return None
+
+
+def executor_for(client: Any, n_jobs: int | None) -> Executor:
+    """Return who is to work: a given client, the active one, or threads.
+
+    Parameters
+    ----------
+    client : distributed.Client, False or None
+        ``None`` for the active client where there is one, ``False`` for threads in any case.
+    n_jobs : int or None
+        Threads, where it is threads.
+
+    Returns
+    -------
+    Executor
+        The executor.
+    """
+    if client is None:
+        client = active_client()
+    return Threads(n_jobs) if client is None or client is False else Cluster(client)
+
+
+@contextmanager
+def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[Any]:
+    """Have a Dask client for the length of a block: of new local processes, or of a cluster that runs.
+
+    Parameters
+    ----------
+    workers : int or None, default=None
+        Processes of one thread each to start on this machine.
+    cluster : str or None, default=None
+        Address of a scheduler, such as ``"tcp://10.0.0.1:8786"``.
+
+    Yields
+    ------
+    distributed.Client or False
+        What ``Blocks`` takes as ``client=``; ``False``, for threads of this process, where neither was given.
+
+    Examples
+    --------
+    >>> from gramian.data import connect
+    >>> with connect() as client:
+    ...     client
+    False
+    """
+    if workers is not None and cluster is not None:
+        raise ValueError("give workers, for processes of this machine, or cluster, the address of a scheduler.")
+    if workers is None and cluster is None:
+        yield False
+        return
+    try:
+        from distributed import Client, LocalCluster
+    except ImportError as error:
+        raise ImportError(INSTALL) from error
+    if cluster is not None:
+        with Client(cluster, set_as_default=False) as client:
+            yield client
+        return
+    with (
+        LocalCluster(n_workers=workers, threads_per_worker=1, dashboard_address=":0") as local,
+        Client(local, set_as_default=False) as client,
+    ):
+        yield client

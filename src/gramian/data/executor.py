@@ -1,0 +1,206 @@
+"""Who works on the blocks: threads of this process, or (see ``cluster``) the workers of a Dask cluster.
+
+A task is a function of shared values and of the rows of one block. Blocks travel as loaders, never as data; what comes
+back is small, or is added up in a binary tree whose shape depends on the number of blocks alone, so that an answer does
+not depend on who computed what.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from gramian.data.parts import Loader, Need, Part, checked
+from gramian.data.sums import Sums, Tree
+from gramian.gram.tiles import one_blas_thread, worker_count
+
+__all__ = ["Executor", "Item", "Task", "Threads", "work"]
+
+T = TypeVar("T")
+Task = Callable[[Any, Iterator[Part]], Any]
+Done = Callable[["Item"], None]
+AHEAD = 2
+"""Blocks begun for each thread before the first of them is asked for."""
+
+
+@dataclass(frozen=True)
+class Item:
+    """One block to work on.
+
+    Parameters
+    ----------
+    loader : Loader
+        Where its rows come from.
+    first : int
+        The number of its first row.
+    rows : int
+        How many rows.
+    """
+
+    loader: Loader
+    first: int
+    rows: int
+
+
+class Executor(Protocol):
+    """What a pass over blocks needs of whoever does it."""
+
+    @property
+    def workers(self) -> int:
+        """Blocks that are worked on at once."""
+
+    def broadcast(self, value: Any) -> Any:
+        """Make a value known to all workers; what is returned stands for it in ``map`` and ``reduce``."""
+
+    def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
+        """Yield what a task returns for each block, in order; ``done`` is told of each."""
+
+    def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
+        """Return the sum, in a binary tree, of what a task returns for each block."""
+
+    def cancel(self) -> None:
+        """Drop the work that nobody waits for any longer."""
+
+
+def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event | None = None) -> Any:
+    """Do a task on one block, with BLAS held to one thread.
+
+    Parameters
+    ----------
+    task : callable
+        ``task(shared, parts)``.
+    shared : object
+        Its first argument.
+    item : Item
+        The block.
+    need : Need
+        What the task wants of the rows.
+    stop : threading.Event or None, default=None
+        Once set, the work ends with ``InterruptedError``.
+
+    Returns
+    -------
+    object
+        What the task returned.
+    """
+
+    def parts() -> Iterator[Part]:
+        for part in checked(item.loader, item.first, need):
+            if stop is not None and stop.is_set():
+                raise InterruptedError("the pass was cancelled.")
+            yield part
+
+    with one_blas_thread():
+        return task(shared, parts())
+
+
+class Threads:
+    """Threads of this process, BLAS held to one thread each.
+
+    Parameters
+    ----------
+    n_jobs : int or None, default=None
+        How many; ``None`` for every core.
+
+    Examples
+    --------
+    >>> from gramian.data.executor import Threads
+    >>> Threads(2).workers
+    2
+    """
+
+    def __init__(self, n_jobs: int | None = None) -> None:
+        self.workers = worker_count(n_jobs)
+        self._stop = threading.Event()
+
+    def broadcast(self, value: Any) -> Any:
+        """Return the value itself: threads share their memory.
+
+        Parameters
+        ----------
+        value : object
+            Any value.
+
+        Returns
+        -------
+        object
+            The same.
+        """
+        return value
+
+    def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
+        """Yield what a task returns for each block, in order.
+
+        Parameters
+        ----------
+        task : callable
+            ``task(shared, parts)``.
+        shared : object
+            Its first argument.
+        items : sequence of Item
+            The blocks.
+        need : Need
+            What the task wants of the rows.
+        done : callable
+            Told of every block that is done.
+
+        Yields
+        ------
+        object
+            What the task returned.
+        """
+        self._stop.clear()
+        waiting: deque[tuple[Item, Future[Any]]] = deque()
+        with one_blas_thread(), ThreadPoolExecutor(self.workers, thread_name_prefix="gramian") as pool:
+            try:
+                for item in items:
+                    waiting.append((item, pool.submit(work, task, shared, item, need, self._stop)))
+                    if len(waiting) > AHEAD * self.workers:
+                        yield _taken(waiting, done)
+                while waiting:
+                    yield _taken(waiting, done)
+            except BaseException:
+                self.cancel()
+                pool.shutdown(wait=True, cancel_futures=True)
+                raise
+
+    def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
+        """Return the sum of what a task returns for each block.
+
+        Parameters
+        ----------
+        task : callable
+            ``task(shared, parts)``.
+        shared : object
+            Its first argument.
+        items : sequence of Item
+            The blocks, at least one.
+        need : Need
+            What the task wants of the rows.
+        done : callable
+            Told of every block that is done.
+
+        Returns
+        -------
+        Sums or None
+            The sum; ``None`` of no rows.
+        """
+        tree = Tree()
+        for value in self.map(task, shared, items, need, done):
+            tree.push(value)
+        return tree.root()
+
+    def cancel(self) -> None:
+        """Have the threads stop before their next rows."""
+        self._stop.set()
+
+
+def _taken(waiting: deque[tuple[Item, Future[Any]]], done: Done) -> Any:
+    item, future = waiting.popleft()
+    value = future.result()
+    done(item)
+    return value

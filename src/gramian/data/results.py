@@ -1,0 +1,218 @@
+"""What a fitted model says of every row, block by block: iterated over, put together, or written to Parquet."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.blocks import Blocks, as_blocks, is_blocks
+from gramian.data.parts import Need, Part
+from gramian.data.tabular import require_pyarrow
+
+__all__ = ["Results", "by_blocks"]
+
+FILE = "part-{:05d}.parquet"
+
+
+@dataclass(frozen=True, eq=False)
+class Results:
+    """Predictions over blocks; nothing is computed before they are asked for.
+
+    Parameters
+    ----------
+    blocks : Blocks
+        The rows.
+    call : callable
+        From rows to an array, or to several.
+    label : str
+        What is computed, such as ``"predict"``.
+    n_jobs : int or None, default=None
+        Threads.
+    verbose : int or bool, default=False
+        Whether to show a progress bar.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.data import Blocks
+    >>> from gramian.data.results import Results
+    >>> results = Results(Blocks(np.ones((5, 2)), rows=2), lambda X: X.sum(axis=1), "sum")
+    >>> [len(block) for block in results]
+    [2, 2, 1]
+    >>> results.compute()
+    array([2., 2., 2., 2., 2.])
+    """
+
+    blocks: Blocks
+    call: Callable[[NDArray[Any]], Any]
+    label: str
+    n_jobs: int | None = None
+    verbose: int | bool = False
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the results of one block after the other: an array, or a tuple of them."""
+        with self._passes() as passes:
+            yield from passes.map(_computed, self.call, need=Need(y=False, weight=False))
+
+    def _passes(self) -> Any:
+        return self.blocks.passes(n_jobs=self.n_jobs, verbose=self.verbose, label=self.label)
+
+    def compute(self) -> Any:
+        """Return the results of all rows; they must fit in memory.
+
+        Returns
+        -------
+        array or tuple of array
+            In the order of the rows.
+        """
+        parts = list(self)
+        if isinstance(parts[0], tuple):
+            return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
+        return np.concatenate(parts)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(self.compute(), dtype=dtype)
+
+    def to_parquet(self, folder: str | os.PathLike[str], names: Sequence[str] | None = None) -> Path:
+        """Write the results to a new folder, one Parquet file for each block.
+
+        The folder appears when all of it is there. Workers of a cluster must be able to write to where it lies.
+
+        Parameters
+        ----------
+        folder : str or path
+            Must not exist.
+        names : sequence of str or None, default=None
+            Columns; by default what was computed (``predict``), numbered where there are several.
+
+        Returns
+        -------
+        Path
+            The folder.
+        """
+        require_pyarrow()
+        final = Path(folder).absolute()
+        if final.exists():
+            raise FileExistsError(f"{final} exists; name a new folder, or remove it first.")
+        draft = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}")
+        draft.mkdir(parents=True)
+        try:
+            with self._passes() as passes:
+                shared = (self.call, str(draft), None if names is None else list(names), self.label)
+                written = list(passes.map(_written, shared, need=Need(y=False, weight=False)))
+            for number, name in enumerate(sorted(filter(None, written))):
+                (draft / name).rename(draft / FILE.format(number))
+            draft.rename(final)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+        return final
+
+
+def _computed(call: Callable[[NDArray[Any]], Any], parts: Iterator[Part]) -> Any:
+    values = [call(part.X) for part in parts]
+    if isinstance(values[0], tuple):
+        return tuple(np.concatenate(column) for column in zip(*values, strict=True))
+    return np.concatenate(values)
+
+
+def _written(shared: tuple[Any, str, list[str] | None, str], parts: Iterator[Part]) -> str:
+    """Write the results of a block under a name that begins with the number of its first row."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    call, folder, names, label = shared
+    writer, place, draft = None, "", ""
+    try:
+        for part in parts:
+            table = _table(call(part.X), names, label, pa)
+            if writer is None:
+                place = f"rows-{int(part.index[0]):015d}.parquet"
+                draft = os.path.join(folder, f".{place}.{uuid.uuid4().hex[:8]}")
+                writer = pq.ParquetWriter(draft, table.schema)
+            writer.write_table(table)
+    finally:
+        if writer is not None:
+            writer.close()
+    os.replace(draft, os.path.join(folder, place))
+    return place
+
+
+def _table(values: Any, names: list[str] | None, label: str, pa: Any) -> Any:
+    arrays = values if isinstance(values, tuple) else (values,)
+    columns = [column for array in arrays for column in np.asarray(array).reshape(len(array), -1).T]
+    if names is None:
+        names = [label] if len(columns) == 1 else [f"{label}_{j}" for j in range(len(columns))]
+    if len(names) != len(columns):
+        raise ValueError(f"names must be {len(columns)}, one for each column of {label}; got {len(names)}.")
+    return pa.table(dict(zip(names, (pa.array(column) for column in columns), strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A method of a fitted model, to be called on rows without names, one thread for each block."""
+
+    model: Any
+    method: str
+    options: dict[str, Any]
+
+    def __call__(self, X: NDArray[Any]) -> Any:
+        return getattr(self.model, self.method)(X, **self.options)
+
+
+def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of an estimator take blocks: it then returns ``Results``.
+
+    Parameters
+    ----------
+    method : callable
+        ``method(self, X, ...)`` of rows X.
+
+    Returns
+    -------
+    callable
+        The same for rows; for ``Blocks``, a path or a Dask collection, the results by blocks.
+    """
+
+    @functools.wraps(method)
+    def streamed(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_blocks(X):
+            return method(self, X, *args, **options)
+        if args:
+            raise TypeError(f"over blocks, options of {method.__name__} are given by name.")
+        return _results(self, method.__name__, X, options)
+
+    return streamed
+
+
+def _results(estimator: Any, method: str, X: Any, options: dict[str, Any]) -> Results:
+    from sklearn.utils.validation import check_is_fitted
+
+    check_is_fitted(estimator)
+    blocks, names = as_blocks(X), getattr(estimator, "feature_names_in_", None)
+    if names is not None and _has_columns(blocks):
+        blocks = blocks.with_columns([str(name) for name in names])
+    # A copy that looks at rows without names, and leaves the other threads to the other blocks.
+    model = copy.copy(estimator)
+    vars(model).pop("feature_names_in_", None)
+    if hasattr(model, "n_jobs"):
+        model.n_jobs = 1
+    n_jobs, verbose = getattr(estimator, "n_jobs", None), getattr(estimator, "verbose", False)
+    return Results(blocks, _Call(model, method, options), method, n_jobs, verbose)
+
+
+def _has_columns(blocks: Blocks) -> bool:
+    """Whether columns can be chosen by name."""
+    if isinstance(blocks.source, str | os.PathLike) or hasattr(blocks.source, "columns"):
+        return True
+    first = blocks.source[0] if isinstance(blocks.source, list | tuple) and blocks.source else None
+    return isinstance(first, str | os.PathLike)

@@ -1,0 +1,125 @@
+"""Gaussian process regression over blocks: hyperparameters from a sample, then from the bound on all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from gramian.data.blocks import Passes
+from gramian.data.parts import Need, Part
+from gramian.data.sums import Sums, total
+from gramian.estimators.approximation import adapted, has_landmarks
+from gramian.estimators.gp_maps import _from_bound
+from gramian.estimators.over_blocks.opening import opened, sampled, seed_of
+from gramian.estimators.restore import restored_on_failure
+from gramian.features.over_blocks import fit_map
+from gramian.gram.tiles import blas_threads, memory_budget, worker_count
+from gramian.progress import Clock
+from gramian.solvers.block_bound import BlockBound, Units, feature_posterior
+from gramian.solvers.block_features import Lift
+from gramian.solvers.block_ridge import targets_of
+from gramian.solvers.collapsed import landmark_posterior
+from gramian.solvers.evidence import signal_and_noise
+from gramian.solvers.posterior import Posterior
+
+__all__ = ["fit_gp"]
+
+
+def fit_gp(gp: Any, X: Any, y: Any) -> Any:
+    """Learn hyperparameters and condition on rows that come by blocks.
+
+    Parameters
+    ----------
+    gp : GaussianProcessRegressor
+        Whose fit it is; its ``X_train_`` and ``y_train_`` will be the evidence rows.
+    X : Blocks, path or Dask collection
+        Rows.
+    y : object
+        Targets, as ``Blocks`` takes them.
+
+    Returns
+    -------
+    GaussianProcessRegressor
+        The fitted estimator.
+    """
+    clock = Clock(gp.max_time)
+    with restored_on_failure(gp), blas_threads(gp.n_jobs), opened(gp, X, y) as passes:
+        noise = _checked_noise(gp, passes)
+        sample = sampled(gp, passes)
+        Y = targets_of(sample)
+        single = sample.y is not None and sample.y.ndim == 1
+        gp._check_targets(Y[:, 0] if single else Y)
+        units = _units(passes, Y) if gp.normalize_y else Units(np.zeros(Y.shape[1]), np.ones(Y.shape[1]))
+        rows, targets = sample.X.astype(np.float64, copy=False), units.of(sample)
+        kernel = gp._prior(rows, targets)
+        few = _evidence_rows(gp, passes, sample)
+        chosen, learned = gp._learn(kernel, few.X.astype(np.float64), units.of(few), noise, clock)
+        kernel = kernel if learned is None else kernel.with_theta(learned.theta)
+        features = fit_map(adapted(gp, signal_and_noise(kernel)[0]), passes, sample)
+        gp.approximation_ = features
+        options: Any = {"workers": worker_count(gp.n_jobs), "tol": gp.tol, "clock": clock}
+        if has_landmarks(features):
+            bound = BlockBound(passes, units, noise, features.components_, gp.memory)
+            if learned is not None:
+                learned = _from_bound(gp, kernel, bound, clock)
+                kernel = kernel.with_theta(learned.theta)
+            posterior: Posterior = landmark_posterior(bound, kernel, **options)
+        else:
+            lift = Lift.of(features, rows[:1])
+            memory = memory_budget(gp.memory)
+            posterior = feature_posterior(
+                passes, lift, features, kernel, units, noise, rows[:1], memory=memory, **options
+            )
+        centre, scale = (units.centre[0], units.scale[0]) if single else (units.centre, units.scale)
+        kept = units.of(few)
+        gp.X_train_, gp.y_train_ = few.X, kept[:, 0] if single else kept
+        gp._y_train_mean, gp._y_train_std = centre, scale
+        gp.kernel_, gp.posterior_ = kernel, posterior
+        gp.solver_ = f"{type(gp.approximation).__name__}: asked for, {len(passes.blocks.items)} blocks"
+        gp.evidence_rows_ = few.index[chosen]
+        gp._over_blocks = True
+        gp._publish(learned)
+    return gp
+
+
+def _checked_noise(gp: Any, passes: Passes) -> float:
+    if passes.blocks.weight is not None:
+        raise ValueError("GaussianProcessRegressor takes no weights; leave weight= out of Blocks.")
+    if np.ndim(gp.alpha) and np.size(gp.alpha) > 1:
+        raise ValueError("over blocks alpha is one number for all rows; an array of variances is for rows in memory.")
+    return float(gp._noise(1))
+
+
+def _evidence_rows(gp: Any, passes: Passes, sample: Part) -> Part:
+    """The rows that hyperparameters are learned from: those that a fit in memory would take, or a sample as large."""
+    from gramian.estimators.gp import EVIDENCE_ROWS
+
+    n = passes.blocks.n_rows
+    if gp.evidence == "full" or sample.index.size == n:
+        if sample.index.size < n:
+            raise ValueError(f"evidence='full' is {n:,} rows in memory; over blocks give a number, or 'auto'.")
+        return sample
+    wanted = EVIDENCE_ROWS if gp.evidence == "auto" else int(gp.evidence)
+    if wanted <= sample.index.size:
+        return sample
+    return passes.sample(wanted, seed_of(gp.random_state))
+
+
+def _sums(middle: Any, parts: Iterator[Part]) -> Sums | None:
+    return total(_sums_of(targets_of(part) - middle) for part in parts)
+
+
+def _sums_of(Y: Any) -> Sums:
+    return Sums.of(count=Y.shape[0], first=Y.sum(axis=0), second=np.sum(Y * Y, axis=0))
+
+
+def _units(passes: Passes, Y: Any) -> Units:
+    """Mean and deviation of each target, summed about the mean of a sample so that nothing cancels."""
+    middle = Y.mean(axis=0)
+    sums = passes.sum(_sums, middle, need=Need(X=False))
+    mean = sums["first"] / sums["count"]
+    deviation = np.sqrt(np.maximum(sums["second"] / sums["count"] - mean**2, 0.0))
+    floor = 10.0 * np.finfo(np.float64).eps * np.abs(middle + mean)
+    return Units(middle + mean, np.where(deviation > floor, deviation, 1.0))

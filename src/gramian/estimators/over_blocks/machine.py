@@ -1,0 +1,406 @@
+"""Machines with any loss over blocks: regressors and classifiers, by Newton's method in the space of a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.class_weight import compute_class_weight
+
+from gramian.data.blocks import Passes
+from gramian.data.parts import Need, Part
+from gramian.estimators.approximation import has_landmarks
+from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.expansion import as_array
+from gramian.estimators.machine import together
+from gramian.estimators.over_blocks.opening import lifted, opened, sampled
+from gramian.estimators.restore import restored_on_failure
+from gramian.gram.tiles import memory_budget, readable
+from gramian.losses import check_gradient
+from gramian.progress import Clock
+from gramian.solvers.block_newton import Functions, Targets, minimise
+from gramian.solvers.block_ridge import targets_of
+from gramian.solvers.choice import Choice
+from gramian.solvers.datafit import DataFit, best_constant
+from gramian.solvers.problem import choose
+
+__all__ = [
+    "Labels",
+    "Numbers",
+    "Objective",
+    "fit_classifier",
+    "fit_regressor",
+    "keep_functions",
+    "labels_of",
+    "solved",
+    "split",
+]
+
+Array = NDArray[np.float64]
+
+COPIES = 3
+"""Hessians alive at once: two that are added, and their sum."""
+OPTIONAL = ("lams_", "cv_path_", "dual_coef_", "X_fit_", "function_", "coef_", "_landmarks")
+"""What one fit has and the next may not."""
+
+
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Targets that are numbers: each column, once for every part of the loss.
+
+    Parameters
+    ----------
+    loss : object
+        Checks them, where it cares.
+    repeats : int
+        Parts of the loss.
+    """
+
+    loss: Any
+    repeats: int = 1
+
+    def of(self, part: Part) -> tuple[list[Array], Array]:
+        """Return the targets of each function, and weights.
+
+        Parameters
+        ----------
+        part : Part
+            Rows.
+
+        Returns
+        -------
+        tuple of list of array and array
+            Targets of shape (r, 1), and weights of shape (r,).
+        """
+        Y = targets_of(part)
+        if hasattr(self.loss, "check_targets"):
+            self.loss.check_targets(Y)
+        return [Y[:, [j]] for j in range(Y.shape[1]) for _ in range(self.repeats)], part.weights
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Targets that are labels: signs for each class against the rest, or one column for each.
+
+    Parameters
+    ----------
+    classes : array of shape (c,)
+        The labels, in order.
+    coupled : bool
+        Whether the loss takes all classes at once.
+    weights : array of shape (c,)
+        Weights of the classes.
+    """
+
+    classes: NDArray[Any]
+    coupled: bool
+    weights: Array
+
+    def of(self, part: Part) -> tuple[list[Array], Array]:
+        """Return the targets of each function, and weights.
+
+        Parameters
+        ----------
+        part : Part
+            Rows.
+
+        Returns
+        -------
+        tuple of list of array and array
+            Targets of shape (r, 1) or (r, c), and weights of shape (r,).
+        """
+        codes = np.searchsorted(self.classes, np.asarray(part.y))
+        hot = np.eye(self.classes.size)[codes]
+        weights = part.weights * self.weights[codes]
+        if self.coupled:
+            return [hot], weights
+        signs = 2.0 * hot - 1.0
+        chosen = [1] if self.classes.size == 2 else range(self.classes.size)
+        return [signs[:, [c]] for c in chosen], weights
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What a model minimises.
+
+    Parameters
+    ----------
+    losses : tuple
+        One for each function, or group of functions.
+    targets : Targets
+        Their targets.
+    intercept : bool
+        Whether each has a constant.
+    lam : float
+        Strength.
+    choice : Choice
+        The solver.
+    """
+
+    losses: tuple[Any, ...]
+    targets: Targets
+    intercept: bool
+    lam: float
+    choice: Choice
+
+
+def _counted(shared: None, parts: Iterator[Part]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    labels = [np.asarray(part.y) for part in parts]
+    if not labels:
+        return np.empty(0), np.empty(0, dtype=np.int64)
+    if labels[0].ndim != 1:
+        raise ValueError(f"labels are one column, got {labels[0].shape[1]}.")
+    found, counts = np.unique(np.concatenate(labels), return_counts=True)
+    if found.dtype.kind == "f" and np.any(found != np.floor(found)):
+        raise ValueError("Unknown label type: continuous. The target must be labels, and holds numbers with fractions.")
+    return found, counts
+
+
+def labels_of(passes: Passes, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the labels of all rows, and how often each occurs, in a pass that reads nothing else.
+
+    Parameters
+    ----------
+    passes : Passes
+        The rows.
+    name : str
+        Who asks.
+
+    Returns
+    -------
+    tuple of array
+        Labels in order, and counts.
+    """
+    found = [pair for pair in passes.map(_counted, None, need=Need(X=False, weight=False)) if pair[0].size]
+    classes, codes = np.unique(np.concatenate([labels for labels, _ in found]), return_inverse=True)
+    counts = np.bincount(codes, weights=np.concatenate([counts for _, counts in found])).astype(np.int64)
+    if classes.size < 2:
+        raise ValueError(f"{name} needs at least two classes, got 1 class: {classes[0]!r}.")
+    return classes, counts
+
+
+def fit_regressor(model: Any, X: Any, y: Any, sample_weight: Any, loss: Any) -> Any:
+    """Fit a machine of numbers over blocks.
+
+    Parameters
+    ----------
+    model : KernelMachineRegressor
+        Whose fit it is.
+    X : Blocks, path or Dask collection
+        Rows.
+    y, sample_weight : object
+        Targets and weights, as ``Blocks`` takes them.
+    loss : object
+        The loss.
+
+    Returns
+    -------
+    KernelMachineRegressor
+        The fitted estimator.
+    """
+    clock = Clock(model.max_time)
+    with restored_on_failure(model), opened(model, X, y, sample_weight) as passes:
+        _check(model)
+        sample = sampled(model, passes)
+        Y = targets_of(sample)
+        pieces = tuple(getattr(loss, "parts", (loss,)))
+        if len(pieces) > 1 and Y.shape[1] > 1:
+            raise ValueError(f"several quantiles take one target, got {Y.shape[1]}; fit each target by itself.")
+        for piece in pieces:
+            check_gradient(piece, Y.ravel())
+        losses = pieces * Y.shape[1]
+        task = Objective(
+            losses, Numbers(loss, len(pieces)), bool(model.fit_intercept), float(model.lam), _chosen(model, losses[0])
+        )
+        single = sample.y is not None and sample.y.ndim == 1 and len(losses) == 1
+        _keep(model, *solved(model, passes, sample, task, clock), single)
+        model.loss_ = loss
+    warn_unless_converged(model.certificate_, model)
+    return model
+
+
+def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any, loss: Any) -> Any:
+    """Fit a machine of labels over blocks.
+
+    Parameters
+    ----------
+    model : KernelMachineClassifier
+        Whose fit it is.
+    X : Blocks, path or Dask collection
+        Rows.
+    y, sample_weight : object
+        Labels and weights, as ``Blocks`` takes them.
+    loss : object
+        The loss.
+
+    Returns
+    -------
+    KernelMachineClassifier
+        The fitted estimator.
+    """
+    clock = Clock(model.max_time)
+    with restored_on_failure(model), opened(model, X, y, sample_weight) as passes:
+        _check(model)
+        sample = sampled(model, passes)
+        classes, counts = labels_of(passes, type(model).__name__)
+        if classes.size > 2:
+            loss = getattr(loss, "several", loss)
+        coupled = bool(getattr(loss, "coupled", False))
+        losses = (loss,) * (1 if coupled or classes.size == 2 else classes.size)
+        targets = Labels(classes, coupled, _class_weights(model.class_weight, classes, counts))
+        task = Objective(losses, targets, bool(model.fit_intercept), float(model.lam), _chosen(model, loss))
+        model.classes_, model.loss_ = classes, loss
+        _keep(model, *solved(model, passes, sample, task, clock), len(losses) == 1 and not coupled)
+    warn_unless_converged(model.certificate_, model)
+    return model
+
+
+def _class_weights(asked: Any, classes: NDArray[Any], counts: NDArray[np.int64]) -> Array:
+    if isinstance(asked, str):
+        return np.asarray(counts.sum() / (classes.size * counts))
+    return np.asarray(compute_class_weight(asked, classes=classes, y=classes), dtype=np.float64)
+
+
+def _check(model: Any) -> None:
+    if model.penalty != "squared":
+        raise ValueError(
+            f"over blocks penalty must be 'squared', which leads to the same functions; got {model.penalty!r}."
+        )
+    if not isinstance(model.lam, int | float):
+        raise ValueError("lam='cv' fits many times; over blocks give lam as a number, chosen on a sample of the rows.")
+    if model.warm_start:
+        raise ValueError("warm_start goes on from coefficients in memory; over blocks use Blocks(..., checkpoint=...).")
+
+
+def _chosen(model: Any, loss: Any) -> Choice:
+    choice = choose(loss, model.solver)
+    if choice.name == "ccp":
+        raise ValueError(
+            f"{type(loss).__name__} is not convex, and its solver keeps a number for every row; over blocks use a "
+            "convex loss, such as 'huber' or 'squared_hinge'."
+        )
+    return choice
+
+
+def solved(model: Any, passes: Passes, sample: Part, task: Objective, clock: Clock) -> tuple[Any, Any, Any, Any]:
+    """Fit the map and the functions.
+
+    Parameters
+    ----------
+    model : estimator
+        Its kernel, map, memory, tolerance and limits count.
+    passes : Passes
+        All rows.
+    sample : Part
+        Rows drawn uniformly.
+    task : Objective
+        What is minimised.
+    clock : Clock
+        Times the fit.
+
+    Returns
+    -------
+    tuple of ExplicitMap, list of array, list of Certificate and Objective
+        The map, weights and constants of each function, certificates.
+    """
+    features, lift = lifted(model, model._resolved(sample.X), passes, sample)
+    kinks = task.choice.name == "proximal"
+    functions = Functions(task.losses, task.targets, task.intercept, task.lam, kinks)
+    targets, weights = task.targets.of(sample)
+    _check_memory(model, lift.width, targets)
+    begun = [_start(*each, weights, lift.width, task.intercept) for each in zip(task.losses, targets, strict=True)]
+    most = getattr(model, "max_iter", 1000)
+    found, certificates, error = minimise(
+        passes,
+        lift,
+        functions,
+        [theta for theta, _ in begun],
+        [width for _, width in begun],
+        tol=model.tol,
+        max_iter=most,
+        clock=clock,
+    )
+    if hasattr(features, "trace_error_"):
+        features.trace_error_ = error
+    return features, found, certificates, task
+
+
+def _check_memory(model: Any, m: int, targets: list[Array]) -> None:
+    needed = sum(COPIES * 8 * (y.shape[1] * (m + 1)) ** 2 for y in targets)
+    if needed > memory_budget(model.memory):
+        raise MemoryError(
+            f"Hessians of {m:,} features for {sum(y.shape[1] for y in targets)} functions take {readable(needed)} and "
+            f"memory is {readable(memory_budget(model.memory))}; lower n_components, or raise memory=."
+        )
+
+
+def _start(loss: Any, y: Array, weights: Array, m: int, intercept: bool) -> tuple[Array, float]:
+    """The best constant of a sample, and a width of the envelope that reaches as far as residuals do."""
+    fit, zero = DataFit(loss, y, weights), np.zeros_like(y)
+    b = best_constant(fit, zero, np.zeros(y.shape[1])) if intercept else np.zeros(y.shape[1])
+    slope = float(np.mean(np.abs(fit.gradient(zero + b))))
+    reach = max(float(np.mean(np.abs(y - b))), 1e-12)
+    theta = np.zeros((m + int(intercept), y.shape[1]))
+    # Of coupled functions only differences of constants count.
+    theta[m:] = b - b.mean() if b.size > 1 else b
+    return theta, reach / max(slope, 1e-3 * float(weights.mean()))
+
+
+def _keep(
+    model: Any, features: Any, found: list[Array], certificates: list[Any], task: Objective, single: bool
+) -> None:
+    for name in OPTIONAL:
+        vars(model).pop(name, None)
+    weights, constants = split(found, task.intercept)
+    model.kernel_, model.solver_, model.approximation_ = features.kernel_, task.choice, features
+    model.certificate_ = together(certificates)
+    model.n_iter_ = max(model.certificate_.iterations, 1)
+    model.lam_ = task.lam
+    model.multiplier_ = task.lam if len(found) == 1 else np.full(len(found), task.lam)
+    model.intercept_ = float(constants[0]) if single else constants
+    keep_functions(model, features, weights, single)
+
+
+def split(found: list[Array], intercept: bool) -> tuple[Array, Array]:
+    """Return weights and constants of all functions.
+
+    Parameters
+    ----------
+    found : list of array of shape (m, k) or (m + 1, k)
+        As ``minimise`` returns them.
+    intercept : bool
+        Whether there are constants.
+
+    Returns
+    -------
+    tuple of array
+        Of shape (m, functions) and (functions,).
+    """
+    both = np.hstack(found)
+    return (both[:-1], both[-1]) if intercept else (both, np.zeros(both.shape[1]))
+
+
+def keep_functions(model: Any, features: Any, weights: Array, single: bool) -> None:
+    """Keep functions as expansions at landmarks or, where a map has none, by their weights.
+
+    Parameters
+    ----------
+    model : estimator
+        Where to.
+    features : ExplicitMap
+        The fitted map.
+    weights : array of shape (m, k)
+        Weights of the features.
+    single : bool
+        Whether there is one function, without an axis of its own.
+    """
+    if not has_landmarks(features):
+        model.coef_ = weights.ravel() if single else weights
+        return
+    dual = features.expansion(weights)
+    model.X_fit_, model._landmarks = features.components_, features.component_indices_
+    model.dual_coef_ = dual.ravel() if single else dual
+    model.function_ = as_array(model._functions(features.kernel_, features.components_, dual), single)

@@ -1,0 +1,53 @@
+"""Gaussian mixtures over blocks: EM from a start on a sample, a pass for each iteration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian.estimators.over_blocks.opening import opened, seed_of
+from gramian.estimators.restore import restored_on_failure
+from gramian.progress import Clock
+from gramian.solvers.block_mixture import expectation, frame
+from gramian.solvers.blocks import Rows, Workers
+from gramian.solvers.covariances import family
+
+__all__ = ["fit_mixture"]
+
+SAMPLE = 100_000
+"""Rows that a start is drawn from."""
+
+
+def fit_mixture(model: Any, X: Any, sample_weight: Any) -> Any:
+    """Fit a mixture over blocks.
+
+    Parameters
+    ----------
+    model : GaussianMixture
+        Whose fit it is.
+    X : Blocks, path or Dask collection
+        Rows.
+    sample_weight : object
+        Weights, as ``Blocks`` takes them.
+
+    Returns
+    -------
+    GaussianMixture
+        The fitted estimator.
+    """
+    clock = Clock(model.max_time)
+    with restored_on_failure(model):
+        model._validate_params()
+        with opened(model, X, None, sample_weight, targets=False) as passes:
+            seen = frame(passes)
+            model._check_rows(seen.count, seen.reach)
+            size = max(SAMPLE, 10 * model.n_components)
+            seed = 0 if size >= passes.blocks.n_rows else seed_of(model.random_state)
+            sample = passes.sample(size, seed)
+            rows: Rows = seen.of(sample.X, sample.weight)
+            kind = family(model.covariance_type, model.n_components, sample.X.shape[1])
+            with Workers(model.n_jobs) as workers:
+                solution = model._best_solution(rows, kind, workers, clock, expectation(passes, seen))
+            model._store(solution, Rows(np.empty((0, 0), seen.dtype), seen.centre, seen.reach), clock)
+    return model

@@ -1,0 +1,153 @@
+"""What every fit over blocks begins with: the rows, a sample of them, a map fitted to both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gramian.data.blocks import Passes, as_blocks, is_blocks
+from gramian.data.parts import Part
+from gramian.estimators.approximation import adapted
+from gramian.estimators.base import is_precomputed
+from gramian.features.over_blocks import draw, fit_map
+from gramian.kernels import Kernel
+from gramian.solvers.block_features import Lift
+
+__all__ = ["NYSTROEM", "lifted", "opened", "refuse", "refuse_blocks", "sampled", "seed_of"]
+
+NYSTROEM = "approximation=Nystroem(n_components=1000)"
+"""What to add where nothing better is known."""
+
+
+@contextmanager
+def opened(model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, targets: bool = True) -> Iterator[Passes]:
+    """Open the rows of a fit for its length, and note their columns.
+
+    Parameters
+    ----------
+    model : estimator
+        Whose fit it is; its ``n_features_in_`` and ``feature_names_in_`` are set.
+    X : Blocks, path or Dask collection
+        Rows.
+    y, sample_weight : object, default=None
+        Targets and weights, as ``Blocks`` takes them.
+    targets : bool, default=True
+        Whether targets are needed.
+
+    Yields
+    ------
+    Passes
+        Passes over the rows.
+    """
+    blocks = as_blocks(X, y, sample_weight)
+    name = type(model).__name__
+    if targets and not blocks.has_targets:
+        raise ValueError(
+            f"This {name} estimator requires y to be passed, but the target y is None: name it, as "
+            "Blocks(..., target='y')."
+        )
+    if is_precomputed(getattr(model, "kernel", None)):
+        raise ValueError("kernel='precomputed' needs the Gram matrix, and blocks hold rows; give the kernel itself.")
+    options: Any = {"n_jobs": getattr(model, "n_jobs", None), "verbose": getattr(model, "verbose", False)}
+    with blocks.passes(**options, label=name) as passes:
+        model.n_features_in_ = blocks.n_columns
+        vars(model).pop("feature_names_in_", None)
+        if blocks.names is not None:
+            model.feature_names_in_ = np.array(blocks.names, dtype=object)
+        yield passes
+
+
+def sampled(model: Any, passes: Passes) -> Part:
+    """Draw the rows that a model's map is fitted to.
+
+    Parameters
+    ----------
+    model : estimator
+        With a parameter ``approximation``, which must be given.
+    passes : Passes
+        All rows.
+
+    Returns
+    -------
+    Part
+        Rows drawn uniformly.
+    """
+    features = model.approximation
+    if features is None:
+        refuse(model)
+    own = getattr(features, "random_state", None)
+    seed = getattr(model, "random_state", None) if own is None else own
+    return draw(passes, getattr(features, "n_components", 1), getattr(model, "memory", None), seed)
+
+
+def lifted(model: Any, kernel: Kernel, passes: Passes, sample: Part) -> tuple[Any, Lift]:
+    """Fit a model's map to all rows.
+
+    Parameters
+    ----------
+    model : estimator
+        With a parameter ``approximation``.
+    kernel : Kernel
+        Its kernel.
+    passes : Passes
+        All rows.
+    sample : Part
+        Rows drawn uniformly.
+
+    Returns
+    -------
+    tuple of ExplicitMap and Lift
+        The fitted map, and the copy that travels.
+    """
+    features = fit_map(adapted(model, kernel), passes, sample)
+    return features, Lift.of(features, sample.X[:1])
+
+
+def seed_of(random_state: Any) -> int:
+    """Return a seed for samples.
+
+    Parameters
+    ----------
+    random_state : int, RandomState or None
+        What the user gave.
+
+    Returns
+    -------
+    int
+        At least zero.
+    """
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def refuse(model: Any) -> NoReturn:
+    """Say which map makes a model fit for blocks.
+
+    Parameters
+    ----------
+    model : estimator
+        Without a map.
+    """
+    raise ValueError(
+        f"{type(model).__name__} without a map needs all rows in memory at once; over blocks give "
+        f"{NYSTROEM}, or FourierFeatures(n_components=1000)."
+    )
+
+
+def refuse_blocks(model: Any, X: Any, instead: str) -> None:
+    """Raise where rows come by blocks to a model that is exact by nature.
+
+    Parameters
+    ----------
+    model : estimator
+        The model.
+    X : object
+        What was passed as X.
+    instead : str
+        What to use in its place.
+    """
+    if is_blocks(X):
+        raise ValueError(f"{type(model).__name__} needs all rows in memory at once; over blocks use {instead}.")

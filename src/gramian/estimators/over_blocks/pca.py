@@ -1,0 +1,74 @@
+"""Kernel principal components over blocks: those of the features of a map."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.components import Request, Spectrum, _leading
+from gramian.estimators.over_blocks.opening import lifted, opened, sampled
+from gramian.estimators.restore import restored_on_failure
+from gramian.kernels import resolve
+from gramian.progress import Clock
+from gramian.solvers.block_spectrum import covariance
+
+__all__ = ["fit_pca"]
+
+
+def fit_pca(model: Any, X: Any) -> Any:
+    """Find components over blocks.
+
+    Parameters
+    ----------
+    model : KernelPCA
+        Whose fit it is; it will have neither ``eigenvectors_`` nor ``X_fit_``, which are as long as the data.
+    X : Blocks, path or Dask collection
+        Rows.
+
+    Returns
+    -------
+    KernelPCA
+        The fitted estimator.
+    """
+    clock = Clock(model.max_time)
+    with restored_on_failure(model), opened(model, X, targets=False) as passes:
+        _check(model, passes.blocks.weight)
+        sample = sampled(model, passes)
+        rows = sample.X.astype(np.float64, copy=False)
+        options: Any = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
+        kernel = resolve(model.kernel, rows, **options, params=model.kernel_params)
+        features, lift = lifted(model, kernel, passes, sample)
+        found = covariance(passes, lift, sample, center=model.center)
+        if hasattr(features, "trace_error_"):
+            features.trace_error_ = found.error
+        size = found.scatter.shape[0]
+        rank = size if model.n_components is None else min(model.n_components, size)
+        ask = Request(rank, "auto", model.center, model.tol, model.max_iter)
+        pairs = _leading(found.scatter, ask, check_random_state(model.random_state), clock)
+        # The signs are such as the sample has them: its largest projection on each component is positive.
+        projections = np.vstack([F @ pairs.vectors for F, _ in lift.strips(iter([sample]))])
+        projections -= found.mean @ pairs.vectors
+        trace = float(np.trace(found.scatter))
+        spectrum = Spectrum(
+            pairs.values, projections, pairs.smallest, trace, found.mean, pairs.certificate, pairs.vectors
+        )
+        for name in ("dual_coef_", "X_transformed_fit_", "_inverse"):
+            vars(model).pop(name, None)
+        model.gamma_ = 1.0 / rows.shape[1] if model.gamma is None else model.gamma
+        model.approximation_, model.kernel_, model.X_fit_ = features, features.kernel_, sample.X
+        model._keep(spectrum)
+        del model.X_fit_, model.eigenvectors_
+    warn_unless_converged(model.certificate_, model)
+    return model
+
+
+def _check(model: Any, weight: Any) -> None:
+    if weight is not None:
+        raise ValueError("KernelPCA takes no weights; leave weight= out of Blocks.")
+    if model.fit_inverse_transform:
+        raise ValueError("fit_inverse_transform keeps the projections of all rows; over blocks leave it at False.")
+    if model.eigen_solver != "auto":
+        raise ValueError(f"eigen_solver={model.eigen_solver!r} has no part over blocks; leave 'auto'.")

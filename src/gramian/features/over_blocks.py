@@ -1,0 +1,161 @@
+"""Explicit maps of rows that come by blocks: landmarks from a sample, means and errors from all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from gramian.data.blocks import Passes, as_blocks
+from gramian.data.parts import Need, Part
+from gramian.data.sums import Sums, total
+from gramian.gram.tiles import memory_budget
+from gramian.kernels import Precomputed
+from gramian.solvers.block_features import Lift
+
+__all__ = ["draw", "fit_map", "fit_over_blocks", "sample_size"]
+
+LEAST = 10_000
+"""Rows that landmarks are chosen among, at least."""
+TIMES = 10
+"""And at least so many for each landmark."""
+COPIES = 3
+"""Arrays of the shape (sample, landmarks) alive while landmarks are chosen."""
+
+
+def sample_size(n_components: int, memory: int | str | None) -> int:
+    """Return how many rows landmarks are chosen among.
+
+    Parameters
+    ----------
+    n_components : int
+        Landmarks.
+    memory : int, str or None
+        Bytes that may be held.
+
+    Returns
+    -------
+    int
+        10,000 or ten for each landmark, less where memory is short.
+    """
+    affordable = memory_budget(memory) // (COPIES * 8 * max(n_components, 1))
+    return int(max(min(max(LEAST, TIMES * n_components), affordable), n_components, 2))
+
+
+def draw(passes: Passes, n_components: int, memory: int | str | None, random_state: Any) -> Part:
+    """Draw the rows that landmarks are chosen among.
+
+    Parameters
+    ----------
+    passes : Passes
+        All rows.
+    n_components : int
+        Landmarks.
+    memory : int, str or None
+        Bytes that may be held.
+    random_state : int, RandomState or None
+        Seed.
+
+    Returns
+    -------
+    Part
+        All rows where they are no more.
+    """
+    size, n = sample_size(n_components, memory), passes.blocks.n_rows
+    seed = 0 if size >= n else int(check_random_state(random_state).randint(2**31 - 1))
+    return passes.sample(size, seed)
+
+
+def fit_map(features: Any, passes: Passes, sample: Part) -> Any:
+    """Fit a map to all rows: what it chooses comes from the sample, what it averages from everywhere.
+
+    Parameters
+    ----------
+    features : ExplicitMap
+        Unfitted; fitted in place.
+    passes : Passes
+        All rows.
+    sample : Part
+        Rows drawn uniformly.
+
+    Returns
+    -------
+    ExplicitMap
+        The same object; its ``component_indices_``, where it has landmarks, are numbers of rows of the data.
+    """
+    kernel = getattr(features, "kernel", None)
+    if isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed"):
+        raise ValueError("blocks hold rows, not a Gram matrix; give the kernel itself.")
+    rows = sample.X.astype(np.float64, copy=False)
+    partial = sample.index.size < passes.blocks.n_rows
+    if partial and isinstance(getattr(features, "gamma", None), str):
+        asked = features.gamma
+        features.set_params(gamma=_scale(passes, rows)).fit(rows).set_params(gamma=asked)
+    else:
+        features.fit(rows)
+    if partial and hasattr(features, "center_"):
+        features.center_ = _mean(passes, rows)
+    if hasattr(features, "component_indices_"):
+        features.component_indices_ = sample.index[features.component_indices_]
+    return features
+
+
+def _columns(middle: NDArray[np.float64], parts: Iterator[Part]) -> Sums | None:
+    return total(_columns_of(part.X.astype(np.float64) - middle) for part in parts)
+
+
+def _columns_of(X: NDArray[np.float64]) -> Sums:
+    return Sums.of(count=X.shape[0], first=X.sum(axis=0), second=np.sum(X**2))
+
+
+def _mean(passes: Passes, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The mean of all rows, summed about that of a few so that nothing cancels."""
+    middle = rows.mean(axis=0)
+    sums = passes.sum(_columns, middle, need=Need(y=False))
+    return np.asarray(middle + sums["first"] / sums["count"])
+
+
+def _scale(passes: Passes, rows: NDArray[np.float64]) -> float:
+    """The gamma of ``gamma="scale"``, 1 / (d · the variance of all entries)."""
+    middle = np.full(rows.shape[1], rows.mean())
+    sums = passes.sum(_columns, middle, need=Need(y=False))
+    cells = float(sums["count"]) * middle.size
+    variance = float(sums["second"]) / cells - (float(np.sum(sums["first"])) / cells) ** 2
+    return 1.0 / (middle.size * variance) if variance > 0 else 1.0
+
+
+def _errors(lift: Lift, parts: Iterator[Part]) -> Sums | None:
+    return total(lift.error_sums(F, part) for F, part in lift.strips(parts))
+
+
+def fit_over_blocks(features: Any, X: Any) -> Any:
+    """Fit a map by itself.
+
+    Parameters
+    ----------
+    features : ExplicitMap
+        Unfitted; fitted in place.
+    X : Blocks, path or Dask collection
+        Rows.
+
+    Returns
+    -------
+    ExplicitMap
+        The same object.
+    """
+    features._validate_params()
+    blocks = as_blocks(X)
+    memory = getattr(features, "memory", None)
+    with blocks.passes(n_jobs=getattr(features, "n_jobs", None), label=type(features).__name__) as passes:
+        sample = draw(passes, getattr(features, "n_components", 1), memory, getattr(features, "random_state", None))
+        fit_map(features, passes, sample)
+        if hasattr(features, "trace_error_") and sample.index.size < blocks.n_rows:
+            sums = passes.sum(_errors, Lift.of(features, sample.X[:1]), need=Need(y=False))
+            features.trace_error_ = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
+    vars(features).pop("feature_names_in_", None)
+    if blocks.names is not None:
+        features.feature_names_in_ = np.array(blocks.names, dtype=object)
+    return features

@@ -1,0 +1,173 @@
+"""Features of rows that come by blocks: the map that travels to the workers, and strips of features there."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.parts import Part
+from gramian.data.sums import Sums
+from gramian.gram import Gram
+from gramian.gram.tiles import spans
+
+__all__ = ["Lift", "strips_of"]
+
+Array = NDArray[np.float64]
+
+CELLS = 2**22
+"""Features that a worker holds at a time: 32 MB, and some copies of it."""
+LEAST_ROWS = 256
+"""Rows of a strip at least, so that products stay efficient."""
+
+
+@dataclass(frozen=True, eq=False)
+class Lift:
+    """A fitted map as the workers use it, one thread each.
+
+    Parameters
+    ----------
+    features : ExplicitMap
+        The map, without names of columns.
+    width : int
+        Its features.
+    """
+
+    features: Any
+    width: int
+
+    @classmethod
+    def of(cls, features: Any, row: NDArray[Any]) -> Lift:
+        """Prepare a fitted map for the workers.
+
+        Parameters
+        ----------
+        features : ExplicitMap
+            Fitted.
+        row : array of shape (1, d)
+            Any row.
+
+        Returns
+        -------
+        Lift
+            With a copy of the map.
+        """
+        bare = copy.copy(features)
+        for name, value in (("n_jobs", 1), ("memory", None)):
+            if hasattr(bare, name):
+                setattr(bare, name, value)
+        vars(bare).pop("feature_names_in_", None)
+        return cls(bare, int(bare.transform(row).shape[1]))
+
+    def __call__(self, X: NDArray[Any]) -> Array:
+        """Return the features of some rows, dense and in float64."""
+        F = self.features.transform(X.astype(np.float64, copy=False))
+        return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)
+
+    def raw(self, X: NDArray[Any]) -> Array:
+        """Return what the features are linear combinations of: kernel values of landmarks, else the features.
+
+        Parameters
+        ----------
+        X : array of shape (r, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (r, m)
+            R with ψ(X) = R @ ``mixing``.
+        """
+        if not hasattr(self.features, "expansion"):
+            return self(X)
+        K = Gram(self.features.kernel_, X.astype(np.float64, copy=False), self.features.components_, n_jobs=1)
+        return np.asarray(K.dense(), dtype=np.float64)
+
+    def mixed(self, V: Array) -> Array:
+        """Return sums of features from sums of what they are combinations of.
+
+        Parameters
+        ----------
+        V : array of shape (m, k)
+            ``Rᵀ z``.
+
+        Returns
+        -------
+        array of shape (m, k)
+            ``ψ(X)ᵀ z``.
+        """
+        return np.asarray(self.features.normalization_ @ V) if hasattr(self.features, "expansion") else V
+
+    def unmixed(self, w: Array) -> Array:
+        """Return the weights of what the features are combinations of.
+
+        Parameters
+        ----------
+        w : array of shape (m, k)
+            Weights of features.
+
+        Returns
+        -------
+        array of shape (m, k)
+            u with ``R u = ψ(X) w``.
+        """
+        return np.asarray(self.features.expansion(w)) if hasattr(self.features, "expansion") else w
+
+    def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Array, Part]]:
+        """Yield the features of rows, a few megabytes at a time.
+
+        Parameters
+        ----------
+        parts : iterator of Part
+            Rows.
+
+        Yields
+        ------
+        tuple of array of shape (r, m) and Part
+            Features and the rows they belong to.
+        """
+        for part in strips_of(parts, self.width):
+            yield self(part.X), part
+
+    def error_sums(self, F: Array, part: Part) -> Sums:
+        """Return what the trace error of the map is made of.
+
+        Parameters
+        ----------
+        F : array of shape (r, m)
+            Features.
+        part : Part
+            Their rows.
+
+        Returns
+        -------
+        Sums
+            ``missed``, the sum of k(x, x) - ‖ψ(x)‖², and ``trace``, that of k(x, x).
+        """
+        diagonal = np.asarray(self.features.kernel_.diag(part.X.astype(np.float64, copy=False)), dtype=np.float64)
+        missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F), 0.0)
+        return Sums.of(missed=missed.sum(), trace=diagonal.sum())
+
+
+def strips_of(parts: Iterator[Part], width: int) -> Iterator[Part]:
+    """Cut parts into strips of a few megabytes of features.
+
+    Parameters
+    ----------
+    parts : iterator of Part
+        Rows.
+    width : int
+        Features of a row.
+
+    Yields
+    ------
+    Part
+        Fewer rows.
+    """
+    height = max(LEAST_ROWS, CELLS // max(width, 1))
+    for part in parts:
+        for rows in spans(part.index.size, height):
+            yield part.take(rows)

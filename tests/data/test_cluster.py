@@ -1,0 +1,171 @@
+"""A Dask cluster of real processes: the same bits as threads, whoever dies."""
+
+import _thread
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+from gramian import GaussianMixture, KernelMachineClassifier, KernelRidge, Nystroem
+from gramian.data import Blocks, connect
+from gramian.data.cluster import active_client
+
+pytest.importorskip("distributed")
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+
+# What Dask itself leaves open or warns about where processes are killed.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore:Future .* was never awaited:RuntimeWarning"),
+]
+
+FILES, ROWS = 40, 1500
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    path = tmp_path_factory.mktemp("data")
+    rng = np.random.default_rng(0)
+    for i in range(FILES):
+        X = rng.standard_normal((ROWS, 4))
+        columns = {f"x{j}": X[:, j] for j in range(4)}
+        pq.write_table(
+            pa.table({**columns, "y": np.sin(X[:, 0]), "c": (X[:, 1] > 0).astype(int)}), path / f"{i:02d}.parquet"
+        )
+    return path
+
+
+@pytest.fixture(scope="module")
+def client():
+    import dask
+
+    with dask.config.set({"distributed.worker.use-file-locking": False}), connect(workers=2) as client:
+        yield client
+
+
+def ridge(m=150):
+    return KernelRidge(1e-2, kernel="rbf", approximation=Nystroem(n_components=m), random_state=0, n_jobs=1)
+
+
+def blocks(folder, client, target="y", **options):
+    return Blocks(folder, target=target, columns=["x0", "x1", "x2", "x3"], client=client, rows=ROWS, **options)
+
+
+@pytest.fixture(scope="module")
+def alone(folder):
+    """The fit by threads, which nothing disturbs."""
+    return ridge().fit(blocks(folder, False)).dual_coef_
+
+
+@contextmanager
+def disturbed(ready, act):
+    """Have a thread act once something is so, while the block runs."""
+
+    def watch():
+        end = time.monotonic() + 120.0
+        while not ready() and time.monotonic() < end:
+            time.sleep(0.01)
+        act()
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    yield
+    thread.join()
+
+
+def test_a_cluster_gives_the_same_bits_as_threads(folder, client, alone):
+    assert active_client() is None
+    np.testing.assert_array_equal(ridge().fit(blocks(folder, client)).dual_coef_, alone)
+    few = sorted(folder.iterdir())[:5]
+    labels, mixtures = [], []
+    for who in (client, False):
+        labels.append(KernelMachineClassifier(approximation=Nystroem(n_components=20), lam=0.1, random_state=0))
+        labels[-1].fit(blocks(few, who, "c"))
+        mixtures.append(GaussianMixture(2, random_state=0, tol=0.1).fit(blocks(few, who)))
+    np.testing.assert_array_equal(labels[0].dual_coef_, labels[1].dual_coef_)
+    np.testing.assert_array_equal(mixtures[0].means_, mixtures[1].means_)
+
+
+def test_predictions_stream_from_the_workers(folder, client, tmp_path):
+    model = ridge(20).fit(blocks(folder, False))
+    out = model.predict(blocks(folder, client)).to_parquet(tmp_path / "out")
+    assert len(list(out.iterdir())) == FILES
+    np.testing.assert_array_equal(pq.read_table(out)["predict"], np.asarray(model.predict(blocks(folder, False))))
+
+
+def test_an_error_on_a_worker_names_the_file(folder, client, tmp_path):
+    X = np.ones((10, 4))
+    X[3, 1] = np.nan
+    columns = {f"x{j}": X[:, j] for j in range(4)}
+    pq.write_table(pa.table({**columns, "y": np.ones(10)}), tmp_path / "bad.parquet")
+    paths = [*sorted(folder.iterdir())[:3], tmp_path / "bad.parquet"]
+    with pytest.raises(ValueError, match=r"bad\.parquet, row group 0: column 'x1' holds NaN"):
+        ridge().fit(blocks(paths, client))
+
+
+def test_a_killed_worker_changes_nothing(folder, client, alone):
+    workers = client.run(os.getpid)
+    victim = next(iter(workers.values()))
+    running = threading.Event()
+
+    def some_done():
+        tasks = client.run_on_scheduler(
+            lambda dask_scheduler: [t.state for k, t in dask_scheduler.tasks.items() if "block" in k]
+        )
+        return "processing" in tasks and "memory" in tasks and len(tasks) >= FILES
+
+    with disturbed(some_done, lambda: (os.kill(victim, signal.SIGKILL), running.set())):
+        found = ridge().fit(blocks(folder, client)).dual_coef_
+    assert running.is_set()
+    np.testing.assert_array_equal(found, alone)
+
+
+def test_interrupted_by_a_key_and_resumed(folder, client, alone, tmp_path):
+    kept = tmp_path / "kept"
+    model = ridge()
+    with pytest.raises(KeyboardInterrupt), disturbed(lambda: any(kept.glob("pass-*.npz")), _thread.interrupt_main):
+        model.fit(blocks(folder, client, checkpoint=kept))
+    assert not hasattr(model, "dual_coef_")
+    with pytest.raises(ValueError, match="another problem"):
+        ridge(151).fit(blocks(folder, client, checkpoint=kept))
+    found = ridge().fit(blocks(folder, False, checkpoint=kept)).dual_coef_
+    np.testing.assert_array_equal(found, alone)
+    assert not kept.exists()
+
+
+def test_a_scheduler_that_is_gone_leaves_a_checkpoint(folder, alone, tmp_path):
+    import dask
+
+    kept, contact = tmp_path / "kept", tmp_path / "scheduler.json"
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
+    scheduler = subprocess.Popen([*program, "--scheduler-file", str(contact)], **quiet)
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    helper = subprocess.Popen([*worker, "--scheduler-file", str(contact)], **quiet)
+    try:
+        while not contact.exists():
+            time.sleep(0.05)
+        address = json.loads(contact.read_text())["address"]
+        with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), connect(cluster=address) as client:
+            client.wait_for_workers(1)
+            with (
+                pytest.raises(ConnectionError, match=r"scheduler at .* checkpoint=path"),
+                disturbed(lambda: any(kept.glob("pass-*.npz")), scheduler.kill),
+            ):
+                ridge().fit(blocks(folder, client, checkpoint=kept))
+    finally:
+        for process in (scheduler, helper):
+            process.kill()
+            process.wait()
+    assert any(kept.glob("pass-*.npz"))
+    found = ridge().fit(blocks(folder, False, checkpoint=kept)).dual_coef_
+    np.testing.assert_array_equal(found, alone)
