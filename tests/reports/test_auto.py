@@ -6,10 +6,6 @@ import pytest
 
 import gramian
 
-pytestmark = pytest.mark.skipif(
-    "AutoKernelRegressor" not in gramian.__all__, reason="this build has no automatic estimators"
-)
-
 
 @pytest.fixture(scope="module")
 def table():

@@ -97,6 +97,26 @@ def test_a_process_keeps_its_kernel_in_the_folds(X):
     assert np.all(found.deviation > 0)
 
 
+def test_noise_given_as_alpha_is_in_an_observation(X, rng):
+    y = 5.0 * X[:, 0] + 2.0 * rng.standard_normal(60)
+    gp = GaussianProcessRegressor(1.0 * RBF(2.0), alpha=0.25, normalize_y=True, optimizer=None).fit(X[:40], y[:40])
+    found = evaluate(subject_of(gp, X[40:], y[40:]))
+    own = gp.predict(X[40:], return_std=True)[1]
+    assert np.allclose(found.deviation, np.sqrt(own**2 + 0.25 * y[:40].var()))
+
+
+def test_one_row_is_not_evaluated(X):
+    model = KernelRidge().fit(X, X[:, 0])
+    assert evaluate(subject_of(model, X[:1], X[:1, 0])) is None
+
+
+def test_what_cannot_be_fitted_again_is_judged_as_it_is(X):
+    gp = GaussianProcessRegressor(RBF(1.0), alpha=np.full(60, 0.1), optimizer=None).fit(X, X[:, 0])
+    found = evaluate(subject_of(gp, X, X[:, 0]))
+    assert not found.honest
+    assert "it could not be fitted again (alpha must be a scalar" in found.how
+
+
 def test_large_data_are_sampled(rng):
     X = rng.standard_normal((1500, 2))
     model = SVC().fit(X, X[:, 0] > 0)

@@ -166,6 +166,22 @@ def test_new_rows_are_predicted_by_the_model_itself(write):
     assert any("new to the model" in text for text in write(support, X[40:], BINARY[40:]).texts)
 
 
+def test_new_rows_of_a_gram_matrix(write):
+    K = RBF(1.0)(X)
+    model = gramian.KernelRidge(0.1, kernel="precomputed").fit(K[:40, :40], Y[:40])
+    page = write(model, K[40:, :40], Y[40:])
+    assert any("on 20 rows new to the model" in text for text in page.texts)
+    assert any("cross-validation on 40 rows" in text for text in write(model, K[:40, :40], Y[:40]).texts)
+
+
+def test_wide_sparse_rows_are_not_made_dense(write):
+    wide = sp.random_array((400, 60_000), density=1e-3, random_state=0, format="csr")
+    y = np.arange(400) % 2
+    page = write(gramian.SVC(kernel="linear").fit(wide, y), wide, y)
+    assert "Which classes are confused" in page.texts
+    assert "Decision boundary" not in page.texts
+
+
 def test_user_text_stays_text(write):
     bad = "<script>alert('x')</script>"
     frame = pd.DataFrame(X, columns=[bad, "a & b", '$x_1$ "q"'])

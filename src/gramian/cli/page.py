@@ -58,6 +58,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
         if target is None:
             raise ValueError("the model does not say which column it predicts; give it with --target.")
         X, y = split_target(read_table(options.data), target)
-    path = report(load(options.model), X, y, options.out, source=options.data or notes.get("source"))
+    source = options.data or notes.get("source")
+    path = report(load(options.model), X, y, options.out, source=source, folder=options.model)
     screen.say(f"report: {path}")
     return {"report": str(path)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -93,7 +93,6 @@ class DecisionBoundaryDisplay:
     levels: tuple[float, ...]
     labels: tuple[str, str]
     method: str = "decision_function"
-    scatters_: dict[tuple[str, str], Any] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def from_estimator(
@@ -219,7 +218,7 @@ class DecisionBoundaryDisplay:
         n = len(self.points)
         codes = np.zeros(n, dtype=np.intp) if self.codes is None else self.codes
         kinds = np.full(n, "object") if self.kinds is None else self.kinds
-        self.scatters_ = {}
+        self.scatters_: dict[tuple[str, str], Any] = {}
         for code in np.unique(codes):
             for kind in ("peripheral", "object", "margin", "violator"):
                 of = self.points[(codes == code) & (kinds == kind)]

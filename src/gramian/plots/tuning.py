@@ -307,7 +307,7 @@ def _key(value: Any) -> Any:
 
 
 def _parts(name: str) -> dict[str, str]:
-    """Machine and kernel of a trial called "machine, kernel, scaling", or so with "kernel of machine, kernel"."""
+    """Machine and kernel of a trial: its name is "machine, kernel, scaling", or longer where it borrows a kernel."""
     machine, *middle, scaling = name.split(", ") if name.count(", ") > 1 else (*name.split(", "), "")
     return {"machine": f"{machine}, {scaling}" if scaling else machine, "kernel": middle[-1] if middle else ""}
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -101,14 +101,14 @@ def evaluate(subject: Subject) -> Evaluation | None:
     Parameters
     ----------
     subject : Subject
-        With X and y, of a task with targets; without, there is nothing to evaluate.
+        With two rows and targets at least, of a task that has targets; else there is nothing to evaluate.
 
     Returns
     -------
     Evaluation or None
         The predictions.
     """
-    if subject.y is None or subject.task not in ("classification", "regression"):
+    if subject.y is None or subject.task not in ("classification", "regression") or _num_samples(subject.y) < 2:
         return None
     truth = np.asarray(subject.y)
     parts = _parts(truth, subject.task == "classification")
@@ -117,17 +117,9 @@ def evaluate(subject: Subject) -> Evaluation | None:
         return _as_it_is(subject, truth, parts)
     try:
         return _by_folds(subject, truth)
-    except (TypeError, ValueError, MemoryError) as error:
+    except (TypeError, ValueError, MemoryError, TimeoutError) as error:
         found = _as_it_is(subject, truth, parts)
-        return Evaluation(
-            found.truth,
-            found.predicted,
-            found.deviation,
-            found.folds,
-            False,
-            f"{found.how}, which flatters it: it could not be fitted again ({error})",
-            found.seconds_per_row,
-        )
+        return replace(found, how=f"{found.how}; it could not be fitted again ({error})")
 
 
 def _parts(truth: NDArray[Any], classes: bool) -> NDArray[np.intp] | None:
@@ -160,8 +152,8 @@ def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
     if folds is None:
         raise ValueError("too few rows of some class")
     model = _with_settings_as_learned(subject.model)
-    predicted, deviation, pace = np.empty(truth.shape, dtype=truth.dtype), np.full(truth.shape, np.nan), 0.0
-    predicted = predicted if truth.dtype.kind != "i" or subject.task == "classification" else predicted.astype(float)
+    predicted = np.empty(truth.shape, dtype=truth.dtype if subject.task == "classification" else np.float64)
+    deviation, pace = np.full(truth.shape, np.nan), 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
         for fold in np.unique(folds):
@@ -186,7 +178,9 @@ def _predictions(model: Any, X: Any, truth: NDArray[Any]) -> tuple[NDArray[Any],
     with unnamed():
         if hasattr(model, "sample_y") and truth.ndim == 1 and not get_tags(model).input_tags.pairwise:
             mean, deviation = model.predict(X, return_std=True)
-            return mean, deviation
+            # The noise that was given as alpha is not in the model's own deviation, but it is in an observation.
+            noise = model.alpha if isinstance(model.alpha, int | float) else 0.0
+            return mean, np.hypot(deviation, np.sqrt(noise) * float(np.mean(model._y_train_std)))
         return np.asarray(model.predict(X)), None
 
 

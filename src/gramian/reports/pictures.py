@@ -234,6 +234,8 @@ def _tuning(holder: Any) -> Any:
 def _of_kernel(subject: Subject) -> Iterator[_Plan]:
     if subject.task == "density" or subject.rows is None or _num_samples(subject.rows) < 3:
         return
+    if subject.pairwise and subject.rows.shape[0] != subject.rows.shape[1]:
+        return  # k(new, train) says nothing of new rows among themselves
     caption = "Eigenvalues of K/n: how many directions of feature space the data use."
     yield _Plan(
         "Spectrum of the kernel",

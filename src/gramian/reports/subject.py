@@ -17,8 +17,10 @@ from gramian.plots.fitted import input_names, training_rows
 
 __all__ = ["Subject", "subject_of"]
 
-COINCIDENCE = 0.05
+COINCIDENCE = 0.2
 """Share of rows that training and new data may have in common by chance."""
+DENSE_CELLS = 20_000_000
+"""Cells up to which sparse rows are made dense for pictures."""
 TELLING = 20
 """Rows that a model must keep for their absence to tell anything."""
 
@@ -76,7 +78,7 @@ class Subject:
     def numbers(self) -> NDArray[np.float64] | None:
         """The same as a dense table of numbers; ``None`` where it is none, or is a Gram matrix."""
         rows = self.rows
-        if rows is None or is_precomputed(getattr(self.machine, "kernel", None)):
+        if rows is None or self.pairwise or (is_sparse(rows) and np.prod(rows.shape) > DENSE_CELLS):
             return None
         try:
             table = np.asarray(rows.toarray() if is_sparse(rows) else rows, dtype=np.float64)
@@ -97,7 +99,7 @@ class Subject:
 
     @cached_property
     def targets(self) -> Any:
-        """The targets of ``rows``: those given, or those that a Gaussian process keeps."""
+        """The targets of ``rows``; ``None`` where they are not known, as of the rows that a model keeps."""
         return self.y if self.X is not None else None
 
     @cached_property
@@ -110,6 +112,11 @@ class Subject:
         return None
 
     @cached_property
+    def pairwise(self) -> bool:
+        """Whether rows are those of a Gram matrix."""
+        return is_precomputed(getattr(self.machine, "kernel", None))
+
+    @cached_property
     def automatic(self) -> bool:
         """Whether the machine was found by an automatic estimator, which encodes its inputs and its targets."""
         return hasattr(self.model, "leaderboard_")
@@ -117,6 +124,8 @@ class Subject:
     @cached_property
     def seen(self) -> bool | None:
         """Whether the model learned from the rows given, by those that it keeps; ``None`` where that is not known."""
+        if self.pairwise and self.X is not None:
+            return bool(self.X.shape == (self.n_train, self.n_train))
         kept = training_rows(self.machine)
         if self.X is None or kept is None or self.numbers is None:
             return None

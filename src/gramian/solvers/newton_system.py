@@ -15,7 +15,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramian.gram.tiles import spans
+from gramian.gram.tiles import one_blas_thread, spans
 from gramian.progress import Clock
 
 __all__ = ["System", "Woodbury", "system_at"]
@@ -284,6 +284,12 @@ class System:
         """Stop where the next r, which is S times this residual over μ, is ``FORCING`` of r or less."""
         precondition, largest = self._preconditioner()
         goal = FORCING * self.mu * size / np.sqrt(2.0 * largest)
+        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
+            return self._conjugate_gradients(h, precondition, goal, clock)
+
+    def _conjugate_gradients(
+        self, h: Array, precondition: Callable[[Array], Array], goal: float, clock: Clock
+    ) -> Array:
         a, R = np.zeros_like(h), self._project(h)
         Z = self._project(precondition(R))
         P, rho = Z, float(np.sum(R * Z))

@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 PROBE, FACTOR = 1024, 2048
 """Rows and columns of the matrices that are timed: tiles of a kernel, and a factorisation."""
 STORED_ROWS = 16 * PROBE
-ITERATIONS = 40
+ITERATIONS = 60
 """Of conjugate gradients, with the ridge that the refit allows at least."""
 CHECKS = 3
 """Passes over the exact kernel in those: the blocks that are stored, and residuals."""

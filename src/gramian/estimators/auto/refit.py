@@ -49,8 +49,8 @@ MACHINE_TOL = 1e-4
 """The duality gap asked of a kernel machine: its probabilities change by less than they are uncertain."""
 
 
-SHARE_OF_ITERATION = 0.7
-"""Of the time left, so that landmarks can still stand in."""
+SHARE_OF_ITERATION, SPARE = 0.7, 0.2
+"""Of the time left, for an iteration and for landmarks that may have to stand in."""
 OTHER_LANDMARKS = 1000
 """Of support vectors and kernel machines on more rows than they can take."""
 OTHERS: dict[tuple[str, bool], tuple[Any, dict[str, Any]]] = {
@@ -140,9 +140,8 @@ def _least_squares(found: Found, learned: Kernel, task: Task, Z: Array, means: M
     _, size, noise = unit(learned, Z)
     kernel = signal_and_noise(learned)[0]
     ridge = noise if process else float(found.settings["alpha"])
-    rates = measure(kernel, Z, task.targets.shape[1], means.n_jobs)
     deviations = process and isinstance(task, Numbers)
-    how = plan(Z.shape[0], task.targets.shape[1], rates, left, means.memory, loo=not deviations)
+    how = _way(kernel, Z, task, means, left, loo=not deviations)
     if how.way == "exact" and deviations:
         model = GaussianProcessRegressor(learned, optimizer=None, solver="cholesky", **means.common()).fit(
             Z, task.targets
@@ -158,8 +157,17 @@ def _least_squares(found: Found, learned: Kernel, task: Task, Z: Array, means: M
         iterated = _by_iteration(kernel, max(ridge, FLOOR * size), task, Z, means, left, how)
         if iterated is not None:
             return iterated
-        how = replace(plan(Z.shape[0], 1, rates, 0.3 * left, 0, loo=False), reason="the iteration did not converge")
+        without = replace(means, memory=min(means.memory, Z.shape[0] ** 2))
+        how = replace(_way(kernel, Z, task, without, SPARE * left, loo=False), reason="the iteration did not converge")
     return _by_landmarks(kernel, max(ridge, FLOOR * 1e-2 * size), task, Z, means, how)
+
+
+def _way(kernel: Kernel, Z: Array, task: Task, means: Means, left: float, *, loo: bool) -> Plan:
+    """How to fit all rows; few rows are not worth a measurement."""
+    n, targets = task.targets.shape
+    if n <= LEARN_ROWS and 8 * n * n <= means.memory:
+        return Plan("exact", 0.0, f"{n:,} rows, exactly")
+    return plan(n, targets, measure(kernel, Z, targets, means.n_jobs), left, means.memory, loo=loo)
 
 
 def _by_iteration(
