@@ -19,7 +19,7 @@ from gramian.data.cluster import executor_for
 from gramian.data.executor import Executor, Item, Task
 from gramian.data.parts import Need, Part, checked
 from gramian.data.sampling import LARGEST, row_keys, threshold
-from gramian.data.sources import is_dask, opened
+from gramian.data.sources import Mapped, Opened, is_dask, opened
 from gramian.data.sums import Sums, Tree
 from gramian.progress import Tick, progress, silent
 
@@ -103,6 +103,25 @@ class Blocks:
             Not yet opened.
         """
         return Blocks(self.source, None, None, list(columns), self.client, rows=self.rows)
+
+    def mapped(self, function: Callable[[Any, Any], tuple[Any, Any]]) -> Blocks:
+        """Return the same rows as a function makes them.
+
+        Parameters
+        ----------
+        function : callable
+            From inputs and targets of some rows, either of which may be ``None``, to such; a row stays a row.
+
+        Returns
+        -------
+        Blocks
+            Read through the function, which travels to the workers.
+        """
+        other = Blocks(self.source, self.target, self.weight, None, self.client, checkpoint=self.checkpoint)
+        items = [Item(Mapped(item.loader, function), item.first, item.rows) for item in self.items]
+        vars(other)["items"] = items
+        vars(other)["_opened"] = Opened([item.loader for item in items], None, None, self.has_targets)
+        return other
 
     @cached_property
     def _opened(self) -> Any:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from gramian.data.parts import CHUNK, BlockError, Loader, Need
 from gramian.data.tabular import Columns, file_blocks, paths_of
 
-__all__ = ["ArrayBlock", "Call", "DaskBlock", "Opened", "Window", "is_dask", "opened"]
+__all__ = ["ArrayBlock", "Call", "DaskBlock", "Mapped", "Opened", "Window", "is_dask", "opened"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,6 +305,60 @@ class DaskBlock:
             return
         X, y, w = (None if v is None else np.asarray(v) for v in (X, y, w))
         yield X, (y if need.y else None), w
+
+
+@dataclass(frozen=True, eq=False)
+class Mapped:
+    """Another block, whose rows go through a function when they are read.
+
+    Parameters
+    ----------
+    inner : Loader
+        The block.
+    function : callable
+        From inputs and targets, either of which may be ``None``, to such.
+    """
+
+    inner: Any
+    function: Callable[[Any, Any], tuple[Any, Any]]
+
+    @property
+    def name(self) -> str:
+        """That of the block."""
+        return str(self.inner.name)
+
+    @property
+    def rows(self) -> int | None:
+        """As many as the block has."""
+        rows: int | None = self.inner.rows
+        return rows
+
+    def identity(self) -> str:
+        """Return what tells this block from others.
+
+        Returns
+        -------
+        str
+            The block's own identity, and a hash of the function.
+        """
+        return f"{self.inner.identity()} {joblib.hash(self.function)}"
+
+    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield inputs, targets and weights.
+
+        Parameters
+        ----------
+        need : Need
+            What is wanted.
+
+        Yields
+        ------
+        tuple of X, y and weight
+            Arrays.
+        """
+        for X, y, weight in self.inner.read(need):
+            X, y = self.function(X if need.X else None, y)
+            yield (np.empty((len(y if y is not None else weight), 0)) if X is None else X), y, weight
 
 
 def is_dask(value: Any) -> bool:
