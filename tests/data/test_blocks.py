@@ -352,7 +352,7 @@ def test_progress_is_told_in_rows(data):
 
     blocks = Blocks(X, y, w, rows=100)
     Passes(blocks, Threads(2), None, lambda done, **figures: told.append((done, *figures))).sum(sums, None)
-    assert told[-1] == (1000, "rows/s")
+    assert told[-1] == (1000, "rows/s", "seconds left")
     assert len(told) == 10
 
 

@@ -311,6 +311,15 @@ def _named(X):
     return pd.DataFrame(X, columns=["x0", "x1", "x2"])
 
 
+def test_dask_collections_are_taken_as_they_are(data):
+    da = pytest.importorskip("dask.array")
+    X, y, _ = data
+    options = {"kernel": "rbf", "approximation": Nystroem(n_components=20), "random_state": 0}
+    model = KernelRidge(1e-2, **options).fit(da.from_array(X, (250, 3)), da.from_array(y, 250))
+    close(model.predict(X), KernelRidge(1e-2, **options).fit(X, y).predict(X))
+    close(model.predict(da.from_array(X, (400, 2))), model.predict(X))
+
+
 def test_nothing_is_half_written_where_a_block_is_bad(data, tmp_path):
     X, y, _ = data
     model = KernelRidge(1e-2, kernel="rbf", approximation=Nystroem(n_components=20), random_state=0).fit(X, y)

@@ -251,7 +251,7 @@ class Passes:
     checkpoint : Checkpoint or None, default=None
         Where sums are kept.
     tick : callable, default=silent
-        Told the rows done, with rows per second.
+        Told the rows done, with rows per second and seconds left.
     """
 
     def __init__(
@@ -281,7 +281,7 @@ class Passes:
         number, self.number = self.number, self.number + 1
         fingerprint = self._fingerprint(task, shared)
         done, held = (0, []) if self.checkpoint is None else self.checkpoint.read(number, fingerprint)
-        tree, track = Tree(held), _Track(self.tick, sum(item.rows for item in items[:done]))
+        tree, track = Tree(held), _Track(self.tick, self.blocks.n_rows, sum(item.rows for item in items[:done]))
         if done < len(items):
             there = self.executor.broadcast(shared)
             for start in range(done, len(items), self._segment):
@@ -329,7 +329,7 @@ class Passes:
         object
             What it returned.
         """
-        track = _Track(self.tick)
+        track = _Track(self.tick, self.blocks.n_rows)
         yield from self.executor.map(task, self.executor.broadcast(shared), self.blocks.items, need or Need(), track)
 
     def sample(self, size: int, seed: int) -> Part:
@@ -369,6 +369,7 @@ class _Track:
     """Counts the rows of a pass, and tells how fast they go."""
 
     tick: Tick
+    total: int
     done: int = 0
 
     def __post_init__(self) -> None:
@@ -376,8 +377,8 @@ class _Track:
 
     def __call__(self, item: Item) -> None:
         self.done += item.rows
-        seconds = max(time.perf_counter() - self.start, 1e-9)
-        self.tick(self.done, **{"rows/s": (self.done - self.before) / seconds})
+        rate = (self.done - self.before) / max(time.perf_counter() - self.start, 1e-9)
+        self.tick(self.done, **{"rows/s": rate, "seconds left": (self.total - self.done) / rate})
 
 
 def joined(parts: Sequence[Part]) -> Part:
