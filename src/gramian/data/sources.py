@@ -261,6 +261,8 @@ class DaskBlock:
         Which columns of a data frame are what.
     token : str
         Dask's name of the collection.
+    persisted : bool, default=False
+        Whether the cluster holds it already, so that only its own workers can get at it.
     """
 
     pieces: tuple[Any, ...]
@@ -268,6 +270,7 @@ class DaskBlock:
     rows: int | None
     columns: Columns | None
     token: str
+    persisted: bool = False
 
     @property
     def name(self) -> str:
@@ -499,8 +502,9 @@ def _partitions(
     pieces: list[Any], sizes: list[int | None], chosen: Any, source: Any, targets: bool, width: int | None = None
 ) -> Opened:
     token = str(getattr(source, "name", getattr(source, "_name", "")))
+    persisted = any(type(value).__name__ == "Future" for value in dict(source.__dask_graph__()).values())
     loaders: list[Loader] = [
-        DaskBlock(tuple(piece), i, rows, chosen, token)
+        DaskBlock(tuple(piece), i, rows, chosen, token, persisted)
         for i, (piece, rows) in enumerate(zip(pieces, sizes, strict=True))
     ]
     names = None if chosen is None else chosen.inputs
