@@ -46,3 +46,11 @@ def test_a_classifier(table, tmp_path):
     assert "Which classes are confused" in page
     assert "Error rate; less is better" in page
     assert "Left out" not in page
+
+
+def test_new_rows_that_are_worse_than_promised(table, tmp_path):
+    X, y = table
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["ridge"], cv=3, random_state=0).fit(X[:80], y[:80])
+    promise = "New rows are predicted worse than the search promised: RMSE"
+    assert promise in told(model, X[80:], y[80:] + 5.0, tmp_path=tmp_path)
+    assert promise not in told(model, X[80:], y[80:], tmp_path=tmp_path)

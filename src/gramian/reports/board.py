@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gramian.reports import drawings
-from gramian.reports.facts import METRICS, brief
+from gramian.reports.facts import METRICS, brief, expression
 
 __all__ = ["Board", "board_of"]
 
@@ -112,7 +112,7 @@ def _of_trials(model: Any) -> Board:
         status = "baseline" if t.baseline and math.isfinite(t.score) else str(t.status)
         times = (f"{t.fit_seconds:.2g} s", f"{t.predict_seconds:.2g} s")
         score = f"{t.score:.4g} ± {t.spread:.2g}" if math.isfinite(t.score) else "–"
-        shown = (score, f"{t.rows:,}", *times, proof, status, brief(str(t.kernel), KERNEL))
+        shown = (score, f"{t.rows:,}", *times, proof, status, expression(str(t.kernel), KERNEL))
         lines.append((str(place + 1), str(t.name), *shown))
     ranked = [t for t in trials if math.isfinite(t.score) and t.rows == best.rows and not t.baseline]
     drawn = sorted(ranked, key=lambda t: t.score)[:DRAWN]

@@ -12,7 +12,7 @@ from gramian.gram import Gram
 from gramian.kernels import Precomputed
 from gramian.plots.fitted import kernel_of, sampled, training_rows
 from gramian.reports.evaluation import Evaluation
-from gramian.reports.facts import Score, certificate_of
+from gramian.reports.facts import METRICS, Score, certificate_of
 from gramian.reports.subject import Subject
 
 __all__ = ["cautions"]
@@ -25,6 +25,8 @@ UNBALANCED = 10
 """Times that the largest class is larger than the smallest, from which on accuracy says little."""
 EDGE = 0.01
 """How near to an end of its range a logarithm counts as being there, relative to the range."""
+BROKEN = 3.0
+"""Standard errors by which new rows may be predicted worse than promised."""
 FAR = 0.1
 """A row is far from the training data where its closest similarity is below this share of what is usual."""
 
@@ -55,7 +57,13 @@ def cautions(subject: Subject, found: Evaluation | None, score: Score | None) ->
     >>> cautions(subject_of(SVC().fit(X, y), X, y), None, None)
     []
     """
-    checks = (_certificate(subject), _score(found, score), _search(subject), _edges(subject), _condition(subject))
+    checks = (
+        _certificate(subject),
+        _score(found, score),
+        _search(subject, found),
+        _edges(subject),
+        _condition(subject),
+    )
     return list(dict.fromkeys(text for check in (*checks, _balance(subject), _far(subject)) for text in check))
 
 
@@ -77,15 +85,33 @@ def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
         yield "The score is of rows that the model may have learned from, so it flatters the model."
 
 
-def _search(subject: Subject) -> Iterator[str]:
-    """Whether a search found anything that a baseline did not have."""
+def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
+    """Whether a search found anything that a baseline did not have, and whether it keeps its promise on new rows."""
     if not subject.automatic:
         return
-    best, base = subject.model.best_trial_, subject.model.leaderboard_.baseline
+    board = subject.model.leaderboard_
+    best, base = subject.model.best_trial_, board.baseline
+    if found is not None and found.honest:
+        yield from _promise(board.metric, best, found, subject.task == "classification")
     if base is not None and base.score <= best.score:
         yield (
             f"In the search the baseline “{base.name}” did as well: {base.score:.4g} ± {base.spread:.2g} against "
             f"{best.score:.4g} ± {best.spread:.2g}."
+        )
+
+
+def _promise(metric: str, best: Any, found: Evaluation, classes: bool) -> Iterator[str]:
+    figures = {"error": 1.0 - float(np.mean(found.truth == found.predicted))} if classes else found.figures(False)
+    name = METRICS.get(metric, metric)
+    now = figures.get(metric, figures.get(name))
+    if now is None:
+        return
+    # What chance does to an error rate, or to a root mean square, on so many rows.
+    chance = np.sqrt(now * (1.0 - now) / len(found.truth)) if classes else now / np.sqrt(2.0 * len(found.truth))
+    if now > best.score + BROKEN * np.hypot(best.spread, chance):
+        yield (
+            f"New rows are predicted worse than the search promised: {name} {now:.3g} against {best.score:.3g} ± "
+            f"{best.spread:.2g}. They may differ from the rows that the model learned from."
         )
 
 

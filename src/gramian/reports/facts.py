@@ -23,6 +23,7 @@ __all__ = [
     "brief",
     "bytes_held",
     "certificate_of",
+    "expression",
     "question",
     "score_of",
     "seconds_of",
@@ -227,7 +228,7 @@ def settings_of(subject: Subject) -> list[tuple[str, str]]:
     """
     machine = subject.machine
     try:
-        found = [("kernel", brief(kernel_of(machine)))]
+        found = [("kernel", expression(kernel_of(machine)))]
     except TypeError:
         found = []
     given = machine.get_params(deep=False)
@@ -278,6 +279,32 @@ def brief(value: Any, most: int = 200) -> str:
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     text = re.sub(r"\d+\.\d{5,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.5g}", text)
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def expression(kernel: Any, most: int = 200) -> str:
+    """Return a kernel as text, without the bounds that its parameters were learned in.
+
+    Parameters
+    ----------
+    kernel : Kernel or str
+        A kernel, or its representation.
+    most : int, default=200
+        Characters at most.
+
+    Returns
+    -------
+    str
+        The text.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF, White
+    >>> from gramian.reports.facts import expression
+    >>> expression(2.0 * RBF(0.5, (0.1, 10.0)) + White(0.25, "fixed"))
+    '2.0 * RBF(0.5) + White(0.25)'
+    """
+    text = str(kernel) if isinstance(kernel, str) else repr(kernel)
+    return brief(re.sub(r", \w+_bounds=(\[\[.*?\]\]|\[[^\]]*\]|'fixed')", "", text), most)
 
 
 def certificate_of(subject: Subject) -> Any:
