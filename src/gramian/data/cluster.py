@@ -15,8 +15,8 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from gramian.data.executor import Done, Executor, Item, Task, Threads, work
+from gramian.data.loaders import DaskBlock
 from gramian.data.parts import Need
-from gramian.data.sources import DaskBlock
 from gramian.data.sums import Sums, Tree
 
 __all__ = ["Cluster", "active_client", "connect", "executor_for"]

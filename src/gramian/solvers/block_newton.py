@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gramian.certificates import Certificate
-from gramian.data.blocks import Passes
 from gramian.data.parts import Part
+from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.losses import offers
 from gramian.progress import Clock
