@@ -317,7 +317,7 @@ def test_a_checkpoint_goes_on_where_it_was_and_to_the_same_bits(data, tmp_path):
 
 
 def _fingerprint(blocks, shared):
-    from gramian.data.blocks import Passes
+    from gramian.data.passes import Passes
 
     return Passes(blocks, Threads(1), Checkpoint(blocks.checkpoint))._fingerprint(failing, shared)
 
@@ -348,11 +348,11 @@ def test_answers_do_not_depend_on_the_number_of_threads(data):
 def test_progress_is_told_in_rows(data):
     X, y, w = data
     told = []
-    from gramian.data.blocks import Passes
+    from gramian.data.passes import Passes
 
     blocks = Blocks(X, y, w, rows=100)
     Passes(blocks, Threads(2), None, lambda done, **figures: told.append((done, *figures))).sum(sums, None)
-    assert told[-1] == (1000, "rows/s")
+    assert told[-1] == (1000, "rows/s", "seconds left")
     assert len(told) == 10
 
 

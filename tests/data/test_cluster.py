@@ -95,6 +95,16 @@ def test_a_cluster_gives_the_same_bits_as_threads(folder, client, alone):
     np.testing.assert_array_equal(mixtures[0].means_, mixtures[1].means_)
 
 
+def test_persisted_collections_stay_where_they_are(client):
+    import dask.array as da
+
+    with client.as_current():
+        X = da.random.default_rng(0).standard_normal((3000, 3), chunks=(1000, 3)).persist()
+        found = ridge(20).fit(Blocks(X, X[:, 0], client=client)).dual_coef_
+        rows = X.compute()
+    np.testing.assert_array_equal(found, ridge(20).fit(Blocks(rows, rows[:, 0], rows=1000, client=False)).dual_coef_)
+
+
 def test_predictions_stream_from_the_workers(folder, client, tmp_path):
     model = ridge(20).fit(blocks(folder, False))
     out = model.predict(blocks(folder, client)).to_parquet(tmp_path / "out")

@@ -3,10 +3,13 @@
 import numpy as np
 import pytest
 
+import gramian.estimators.over_blocks.auto as auto_over_blocks
 import gramian.features.over_blocks as maps_over_blocks
 from gramian import (
     SVC,
     SVR,
+    AutoKernelClassifier,
+    AutoKernelRegressor,
     FourierFeatures,
     GaussianMixture,
     GaussianProcessClassifier,
@@ -221,6 +224,22 @@ def test_mixture_far_from_the_origin(data):
     close((one.means_ - 1e6) * 1e4, (other.means_ - 1e6) * 1e4, 1e-5)
 
 
+@pytest.mark.parametrize(("machine", "classes"), [("ridge", False), ("svm", True), ("machine", False)])
+def test_a_search_on_a_sample_and_a_fit_to_all_rows(data, machine, classes, monkeypatch):
+    monkeypatch.setattr(auto_over_blocks, "SAMPLE", 200)
+    monkeypatch.setattr(auto_over_blocks, "LANDMARKS", 60)
+    X, y, _ = data
+    y = np.where(X[:, 0] > 0, "up", "down") if classes else y
+    make = AutoKernelClassifier if classes else AutoKernelRegressor
+    model = make(time_limit=None, machines=[machine], random_state=0).fit(Blocks(X[:800], y[:800], rows=130))
+    assert "60 landmarks over 800 rows in blocks; chosen on 200" in model.refit_
+    assert model.machine_ == ("ridge" if machine == "ridge" else "machine")
+    assert model.score(X[800:], y[800:]) > 0.8
+    np.testing.assert_array_equal(np.asarray(model.predict(Blocks(X, rows=300))), model.predict(X))
+    with pytest.raises(ValueError, match="requires y"):
+        make().fit(Blocks(X))
+
+
 # ---- independent of blocks ------------------------------------------------------------------------------------------
 
 
@@ -290,6 +309,15 @@ def _named(X):
     import pandas as pd
 
     return pd.DataFrame(X, columns=["x0", "x1", "x2"])
+
+
+def test_dask_collections_are_taken_as_they_are(data):
+    da = pytest.importorskip("dask.array")
+    X, y, _ = data
+    options = {"kernel": "rbf", "approximation": Nystroem(n_components=20), "random_state": 0}
+    model = KernelRidge(1e-2, **options).fit(da.from_array(X, (250, 3)), da.from_array(y, 250))
+    close(model.predict(X), KernelRidge(1e-2, **options).fit(X, y).predict(X))
+    close(model.predict(da.from_array(X, (400, 2))), model.predict(X))
 
 
 def test_nothing_is_half_written_where_a_block_is_bad(data, tmp_path):

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import joblib
-import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.checkpoint import Checkpoint
 from gramian.data.cluster import executor_for
-from gramian.data.executor import Executor, Item, Task
+from gramian.data.executor import Item
+from gramian.data.loaders import Mapped
 from gramian.data.parts import Need, Part, checked
-from gramian.data.sampling import LARGEST, row_keys, threshold
-from gramian.data.sources import is_dask, opened
-from gramian.data.sums import Sums, Tree
-from gramian.progress import Tick, progress, silent
+from gramian.data.passes import Passes
+from gramian.data.sources import Opened, is_dask, opened
+from gramian.progress import progress
 
-__all__ = ["Blocks", "Passes", "as_blocks", "is_blocks"]
+__all__ = ["Blocks", "as_blocks", "is_blocks"]
 
 ROWS = 131_072
 """Rows of a block: enough for seconds of work with a thousand features, so that a task's own cost does not count."""
-LEAST_SEGMENT = 16
-"""Blocks between two writes of a checkpoint, at least."""
 
 
 class Blocks:
@@ -103,6 +97,25 @@ class Blocks:
             Not yet opened.
         """
         return Blocks(self.source, None, None, list(columns), self.client, rows=self.rows)
+
+    def mapped(self, function: Callable[[Any, Any], tuple[Any, Any]]) -> Blocks:
+        """Return the same rows as a function makes them.
+
+        Parameters
+        ----------
+        function : callable
+            From inputs and targets of some rows, either of which may be ``None``, to such; a row stays a row.
+
+        Returns
+        -------
+        Blocks
+            Read through the function, which travels to the workers.
+        """
+        other = Blocks(self.source, self.target, self.weight, None, self.client, checkpoint=self.checkpoint)
+        items = [Item(Mapped(item.loader, function), item.first, item.rows) for item in self.items]
+        vars(other)["items"] = items
+        vars(other)["_opened"] = Opened([item.loader for item in items], None, None, self.has_targets)
+        return other
 
     @cached_property
     def _opened(self) -> Any:
@@ -220,177 +233,8 @@ class Blocks:
             kept.clear()
 
 
-class Passes:
-    """Passes over blocks: samples, maps and sums.
-
-    Parameters
-    ----------
-    blocks : Blocks
-        The rows.
-    executor : Executor
-        Who works.
-    checkpoint : Checkpoint or None, default=None
-        Where sums are kept.
-    tick : callable, default=silent
-        Told the rows done, with rows per second.
-    """
-
-    def __init__(
-        self, blocks: Blocks, executor: Executor, checkpoint: Checkpoint | None = None, tick: Tick = silent
-    ) -> None:
-        self.blocks, self.executor, self.checkpoint, self.tick = blocks, executor, checkpoint, tick
-        self.number = 0
-
-    def sum(self, task: Task, shared: Any, *, need: Need | None = None) -> Sums:
-        """Return the sum over all blocks of what a task returns for each.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)`` returns ``Sums`` of some rows, or ``None`` of none; a function of a module.
-        shared : object
-            What the task needs to know.
-        need : Need or None, default=None
-            What it wants of the rows; by default everything.
-
-        Returns
-        -------
-        Sums
-            The sum.
-        """
-        items = self.blocks.items
-        number, self.number = self.number, self.number + 1
-        fingerprint = self._fingerprint(task, shared)
-        done, held = (0, []) if self.checkpoint is None else self.checkpoint.read(number, fingerprint)
-        tree, track = Tree(held), _Track(self.tick, sum(item.rows for item in items[:done]))
-        if done < len(items):
-            there = self.executor.broadcast(shared)
-            for start in range(done, len(items), self._segment):
-                part = items[start : start + self._segment]
-                value = self.executor.reduce(task, there, part, need or Need(), track)
-                tree.push(value, len(part))
-                if self.checkpoint is not None:
-                    self.checkpoint.write(number, fingerprint, start + len(part), tree.held)
-        root = tree.root()
-        if root is None:
-            raise ValueError("weights must be positive for at least one row; all weights are zero.")
-        return root
-
-    @property
-    def _segment(self) -> int:
-        """Blocks from one write of the checkpoint to the next: a power of two, which leaves the tree as it is."""
-        if self.checkpoint is None:
-            return len(self.blocks.items)
-        return max(LEAST_SEGMENT, 1 << (2 * self.executor.workers - 1).bit_length())
-
-    def _fingerprint(self, task: Task, shared: Any) -> str:
-        if self.checkpoint is None:
-            return ""
-        name = f"{task.__module__}.{task.__qualname__}"
-        return str(joblib.hash((self._identity, name, shared)))
-
-    @cached_property
-    def _identity(self) -> str:
-        return str(joblib.hash([(item.loader.identity(), item.first, item.rows) for item in self.blocks.items]))
-
-    def map(self, task: Task, shared: Any, *, need: Need | None = None) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)``; a function of a module.
-        shared : object
-            What the task needs to know.
-        need : Need or None, default=None
-            What it wants of the rows; by default everything.
-
-        Yields
-        ------
-        object
-            What it returned.
-        """
-        track = _Track(self.tick)
-        yield from self.executor.map(task, self.executor.broadcast(shared), self.blocks.items, need or Need(), track)
-
-    def sample(self, size: int, seed: int) -> Part:
-        """Draw rows of positive weight uniformly.
-
-        Parameters
-        ----------
-        size : int
-            How many at most.
-        seed : int
-            Seed.
-
-        Returns
-        -------
-        Part
-            In the order of the data.
-        """
-        limit = threshold(size, self.blocks.n_rows)
-        while True:
-            parts = [part for part in self.map(_drawn, (seed, limit)) if part is not None]
-            found = sum(part.index.size for part in parts)
-            if limit == LARGEST or found >= size:
-                break
-            # Rows of weight zero were in the way: ask for more.
-            limit = min(LARGEST, int(1.5 * limit * size / max(found, 1)))
-        if not parts:
-            raise ValueError("weights must be positive for at least one row; all weights are zero.")
-        rows = joined(parts)
-        if found <= size:
-            return rows
-        chosen = np.argsort(row_keys(seed, rows.index), kind="stable")[:size]
-        return rows.take(np.sort(chosen))
-
-
-@dataclass(eq=False)
-class _Track:
-    """Counts the rows of a pass, and tells how fast they go."""
-
-    tick: Tick
-    done: int = 0
-
-    def __post_init__(self) -> None:
-        self.start, self.before = time.perf_counter(), self.done
-
-    def __call__(self, item: Item) -> None:
-        self.done += item.rows
-        seconds = max(time.perf_counter() - self.start, 1e-9)
-        self.tick(self.done, **{"rows/s": (self.done - self.before) / seconds})
-
-
-def joined(parts: Sequence[Part]) -> Part:
-    """Put parts together.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        At least one.
-
-    Returns
-    -------
-    Part
-        All their rows.
-    """
-    if len(parts) == 1:
-        return parts[0]
-
-    def stacked(of: Callable[[Part], Any]) -> Any:
-        return None if of(parts[0]) is None else np.concatenate([of(part) for part in parts])
-
-    return Part(stacked(lambda p: p.X), stacked(lambda p: p.y), stacked(lambda p: p.weight), stacked(lambda p: p.index))
-
-
 def _count(shared: None, parts: Iterator[Part]) -> int:
     return max((int(part.index[-1]) + 1 for part in parts), default=0)
-
-
-def _drawn(shared: tuple[int, int], parts: Iterator[Part]) -> Part | None:
-    seed, limit = shared
-    taken = [part.take(row_keys(seed, part.index) <= np.uint64(limit)) for part in parts]
-    return joined(taken) if taken else None
 
 
 def is_blocks(X: Any) -> bool:

@@ -11,9 +11,11 @@ import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, NoReturn
 
 from gramian.data.executor import Done, Executor, Item, Task, Threads, work
+from gramian.data.loaders import DaskBlock
 from gramian.data.parts import Need
 from gramian.data.sums import Sums, Tree
 
@@ -131,9 +133,17 @@ class Cluster:
     def _leaves(self, task: Task, shared: Any, items: Sequence[Item], need: Need) -> list[Any]:
         tag = _key("block")
         keys = [f"{tag}-{i}" for i in range(len(items))]
-        leaves: list[Any] = self.client.map(_leaf, items, key=keys, task=task, shared=shared, need=need)
+        held = [self._held(item.loader) for item in items]
+        leaves: list[Any] = self.client.map(_leaf, items, held, key=keys, task=task, shared=shared, need=need)
         self._pending = leaves
         return leaves
+
+    def _held(self, loader: Any) -> list[Any] | None:
+        """Rows that the cluster holds already, which a task gets as such and not from their source."""
+        if not (isinstance(loader, DaskBlock) and loader.persisted):
+            return None
+        held: list[Any] = self.client.compute(list(loader.pieces))
+        return held
 
     def _tree(self, nodes: list[Any]) -> Any:
         """The tree of ``sums.Tree``, so many neighbours to a task."""
@@ -193,7 +203,9 @@ def _same(value: Any) -> Any:
     return value
 
 
-def _leaf(item: Item, *, task: Task, shared: Any, need: Need) -> Any:
+def _leaf(item: Item, held: list[Any] | None, *, task: Task, shared: Any, need: Need) -> Any:
+    if held is not None and isinstance(item.loader, DaskBlock):
+        item = replace(item, loader=replace(item.loader, pieces=tuple(held)))
     return work(task, shared, item, need)
 
 

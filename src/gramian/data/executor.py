@@ -54,13 +54,62 @@ class Executor(Protocol):
         """Blocks that are worked on at once."""
 
     def broadcast(self, value: Any) -> Any:
-        """Make a value known to all workers; what is returned stands for it in ``map`` and ``reduce``."""
+        """Make a value known to all workers.
+
+        Parameters
+        ----------
+        value : object
+            The value.
+
+        Returns
+        -------
+        object
+            What stands for it in ``map`` and ``reduce``.
+        """
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order; ``done`` is told of each."""
+        """Yield what a task returns for each block, in order.
+
+        Parameters
+        ----------
+        task : callable
+            ``task(shared, parts)``.
+        shared : object
+            Its first argument, broadcast.
+        items : sequence of Item
+            The blocks.
+        need : Need
+            What the task wants of the rows.
+        done : callable
+            Told of every block that is done.
+
+        Yields
+        ------
+        object
+            What the task returned.
+        """
 
     def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
-        """Return the sum, in a binary tree, of what a task returns for each block."""
+        """Return the sum, in a binary tree, of what a task returns for each block.
+
+        Parameters
+        ----------
+        task : callable
+            ``task(shared, parts)``.
+        shared : object
+            Its first argument, broadcast.
+        items : sequence of Item
+            The blocks.
+        need : Need
+            What the task wants of the rows.
+        done : callable
+            Told of every block that is done.
+
+        Returns
+        -------
+        Sums or None
+            The sum; ``None`` of no rows.
+        """
 
     def cancel(self) -> None:
         """Drop the work that nobody waits for any longer."""

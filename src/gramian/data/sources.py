@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from mmap import mmap
 from typing import Any
 
-import joblib
 import numpy as np
-from numpy.typing import NDArray
 
-from gramian.data.parts import CHUNK, BlockError, Loader, Need
+from gramian.data.loaders import ArrayBlock, Call, DaskBlock, Window
+from gramian.data.parts import Loader, Need
 from gramian.data.tabular import Columns, file_blocks, paths_of
 
-__all__ = ["ArrayBlock", "Call", "DaskBlock", "Opened", "Window", "is_dask", "opened"]
+__all__ = ["Opened", "is_dask", "opened"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,273 +36,6 @@ class Opened:
     names: tuple[str, ...] | None
     width: int | None
     targets: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Window:
-    """Rows of an array in memory, or of a memory map, which travels as the name of its file.
-
-    Parameters
-    ----------
-    array : array or None
-        The rows, where they are in memory.
-    file : tuple
-        File, dtype, shape, order and place of a memory map.
-    rows : slice
-        Which.
-    """
-
-    array: NDArray[Any] | None
-    file: tuple[Any, ...]
-    rows: slice
-
-    @classmethod
-    def of(cls, array: NDArray[Any], rows: slice) -> Window:
-        """Return some rows of an array.
-
-        Parameters
-        ----------
-        array : array
-            In memory, or a memory map as ``np.memmap`` made it.
-        rows : slice
-            Which.
-
-        Returns
-        -------
-        Window
-            Without a copy.
-        """
-        if isinstance(array, np.memmap) and array.filename is not None and isinstance(array.base, mmap):
-            order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-            return cls(None, (str(array.filename), array.dtype.str, array.shape, order, array.offset), rows)
-        return cls(array[rows], (), rows)
-
-    def identity(self) -> str:
-        """Return what tells these rows from others.
-
-        Returns
-        -------
-        str
-            A hash, or the file and its time.
-        """
-        if self.array is None:
-            return f"{self.file} {self.rows} {os.stat(self.file[0]).st_mtime_ns}"
-        return str(joblib.hash(self.array))
-
-    def load(self) -> NDArray[Any]:
-        """Return the rows.
-
-        Returns
-        -------
-        array
-            A view.
-        """
-        if self.array is not None:
-            return self.array
-        path, dtype, shape, order, offset = self.file
-        return np.memmap(path, dtype=dtype, mode="r", shape=shape, order=order, offset=offset)[self.rows]
-
-
-@dataclass(frozen=True, eq=False)
-class ArrayBlock:
-    """Rows of arrays.
-
-    Parameters
-    ----------
-    X : Window
-        Inputs.
-    y, weight : Window or None
-        Targets and weights.
-    first : int
-        The first row.
-    rows : int
-        How many.
-    """
-
-    X: Window
-    y: Window | None
-    weight: Window | None
-    first: int
-    rows: int
-
-    @property
-    def name(self) -> str:
-        """Which rows."""
-        return f"rows {self.first:,} to {self.first + self.rows - 1:,}"
-
-    def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            A hash of the rows, or the file of a memory map.
-        """
-        windows = (window for window in (self.X, self.y, self.weight) if window is not None)
-        return " ".join(window.identity() for window in windows)
-
-    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
-        X = self.X.load() if need.X else None
-        y = None if self.y is None or not need.y else self.y.load()
-        w = None if self.weight is None else self.weight.load()
-        for start in range(0, self.rows, CHUNK):
-            rows = slice(start, start + CHUNK)
-            count = min(CHUNK, self.rows - start)
-            inputs = np.empty((count, 0)) if X is None else X[rows]
-            yield inputs, None if y is None else y[rows], None if w is None else w[rows]
-
-
-@dataclass(frozen=True, eq=False)
-class Call:
-    """A user's function that returns X, (X, y), (X, y, weight) or a table.
-
-    Parameters
-    ----------
-    function : callable
-        Without arguments.
-    number : int
-        Its place in the list.
-    columns : Columns or None, default=None
-        Which columns of a table are what.
-    rows : None
-        How many rows: only calling it tells.
-    """
-
-    function: Callable[[], Any]
-    number: int
-    columns: Columns | None = None
-    rows: None = None
-
-    @property
-    def name(self) -> str:
-        """Its place, and the function's name."""
-        return f"loader {self.number} ({getattr(self.function, '__name__', type(self.function).__name__)})"
-
-    def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            Its name: what a function returns is not looked at.
-        """
-        return f"{self.name} {self.columns}"
-
-    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
-        yield _triple(self.function(), self.columns, self.name, need)
-
-
-def _triple(value: Any, columns: Columns | None, name: str, need: Need) -> tuple[Any, Any, Any]:
-    if columns is not None:
-        table = _as_table(value, name, columns.wanted(need))
-        return columns.split(table, name, need)
-    X, y, w = (*value, None, None)[:3] if isinstance(value, tuple) else (value, None, None)
-    X = np.asarray(X)
-    if X.ndim != 2:
-        raise BlockError(f"{name}: X must have two dimensions, got shape {X.shape}.")
-    y, w = (None if v is None else np.asarray(v) for v in (y, w))
-    for what, v in (("y", y), ("the weight", w)):
-        if v is not None and v.shape[0] != X.shape[0]:
-            raise BlockError(f"{name}: X has {X.shape[0]:,} rows and {what} has {v.shape[0]:,}.")
-    return X, y if need.y else None, w
-
-
-def _as_table(value: Any, name: str, wanted: Sequence[str]) -> Any:
-    import pyarrow as pa
-
-    if missing := [c for c in wanted if c not in list(getattr(value, "column_names", getattr(value, "columns", ())))]:
-        raise BlockError(f"{name}: has no column {missing[0]!r}.")
-    if isinstance(value, pa.Table | pa.RecordBatch):
-        return value
-    if hasattr(value, "to_arrow"):
-        return value.to_arrow()
-    return pa.Table.from_pandas(value[list(wanted)], preserve_index=False)
-
-
-@dataclass(frozen=True, eq=False)
-class DaskBlock:
-    """Partitions of Dask collections, computed where the block is worked on.
-
-    Parameters
-    ----------
-    pieces : tuple
-        Delayed X, and y and weight or ``None``.
-    number : int
-        The partition.
-    rows : int or None
-        How many rows, where Dask knows.
-    columns : Columns or None
-        Which columns of a data frame are what.
-    token : str
-        Dask's name of the collection.
-    """
-
-    pieces: tuple[Any, ...]
-    number: int
-    rows: int | None
-    columns: Columns | None
-    token: str
-
-    @property
-    def name(self) -> str:
-        """The partition."""
-        return f"partition {self.number}"
-
-    def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            Dask's token, and the number of the partition.
-        """
-        return f"{self.token} {self.number} {self.columns}"
-
-    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
-        import dask
-
-        X, y, w = dask.compute(*self.pieces, scheduler="synchronous")
-        if self.columns is not None:
-            yield _triple(X, self.columns, self.name, need)
-            return
-        X, y, w = (None if v is None else np.asarray(v) for v in (X, y, w))
-        yield X, (y if need.y else None), w
 
 
 def is_dask(value: Any) -> bool:
@@ -445,8 +176,9 @@ def _partitions(
     pieces: list[Any], sizes: list[int | None], chosen: Any, source: Any, targets: bool, width: int | None = None
 ) -> Opened:
     token = str(getattr(source, "name", getattr(source, "_name", "")))
+    persisted = any(type(value).__name__ == "Future" for value in dict(source.__dask_graph__()).values())
     loaders: list[Loader] = [
-        DaskBlock(tuple(piece), i, rows, chosen, token)
+        DaskBlock(tuple(piece), i, rows, chosen, token, persisted)
         for i, (piece, rows) in enumerate(zip(pieces, sizes, strict=True))
     ]
     names = None if chosen is None else chosen.inputs

@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from gramian.data.blocks import Passes, as_blocks
+from gramian.data.blocks import as_blocks
 from gramian.data.parts import Need, Part
+from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Precomputed

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, solve_triangular
 
-from gramian.data.blocks import Passes
 from gramian.data.parts import Part
+from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.blocks import Passes
 from gramian.data.parts import Need, Part
+from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.solvers.blocks import Rows, Workers
 from gramian.solvers.expectation import Statistics, expect, natural_origin

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gramian.certificates import Certificate
-from gramian.data.blocks import Passes
 from gramian.data.parts import Part
+from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.losses import offers
 from gramian.progress import Clock
@@ -47,7 +47,18 @@ class Targets(Protocol):
     """How the rows of a part become the targets of each function."""
 
     def of(self, part: Part) -> tuple[list[Array], Array]:
-        """Return the targets of each function, of shape (r, k), and the weights of the rows."""
+        """Return the targets of each function, and weights.
+
+        Parameters
+        ----------
+        part : Part
+            Rows.
+
+        Returns
+        -------
+        tuple of list of array and array
+            Targets of shape (r, k), and weights of shape (r,).
+        """
 
 
 @dataclass(frozen=True, eq=False)

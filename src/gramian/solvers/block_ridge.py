@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from gramian.certificates import Certificate
-from gramian.data.blocks import Passes
 from gramian.data.parts import Part
+from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.progress import Clock
 from gramian.solvers.block_features import Lift, strips_of

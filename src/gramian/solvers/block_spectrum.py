@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.blocks import Passes
 from gramian.data.parts import Need, Part
+from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.solvers.block_features import Lift
 

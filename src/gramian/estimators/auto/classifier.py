@@ -12,10 +12,13 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.calibration import fit_temperature
 from gramian.estimators.auto.regressor import _plain
 from gramian.estimators.auto.task import Classes
+from gramian.estimators.over_blocks.auto import fit_auto
 
 __all__ = ["AutoKernelClassifier"]
 
@@ -96,13 +99,13 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Search, and fit the winner to all rows.
 
         Parameters
         ----------
-        X : data frame of pandas or polars, table of pyarrow, array or nested list, of shape (n, d)
-            The table.
+        X : data frame of pandas or polars, table of pyarrow, array or nested list, of shape (n, d); Blocks or path
+            The table. Of blocks, the search looks at a sample, and the winner's kernel is fitted to all rows.
         y : array-like of shape (n,)
             Labels.
 
@@ -111,6 +114,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         AutoKernelClassifier
             The fitted estimator.
         """
+        if is_blocks(X):
+            return fit_auto(self, X, y)
         return self._fit(X, y)
 
     def _task(self, y: Any) -> Classes:
@@ -126,6 +131,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         self._centre, self._scale = task.centre, task.scale
         self.temperature_ = 1.0 / fit_temperature(held, task.codes[rows])
 
+    @by_blocks
     def decision_function(self, X: Any) -> Array:
         """Return what the machine says before it is made a probability.
 
@@ -142,6 +148,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         scores = self._scores(X)
         return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
 
+    @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict labels.
 
@@ -158,6 +165,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         winners = np.argmax(self._scores(X), axis=1)
         return np.asarray(self.classes_[winners])
 
+    @by_blocks
     def predict_proba(self, X: Any) -> Array:
         """Predict calibrated probabilities.
 
@@ -174,6 +182,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         scores = self._scores(X)
         return np.asarray(softmax(scores / self.temperature_, axis=1))
 
+    @by_blocks
     def predict_log_proba(self, X: Any) -> Array:
         """Predict the logarithms of the probabilities.
 

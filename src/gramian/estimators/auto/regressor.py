@@ -10,9 +10,12 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_y
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.calibration import conformal_reach
 from gramian.estimators.auto.task import Numbers
+from gramian.estimators.over_blocks.auto import fit_auto
 
 __all__ = ["AutoKernelRegressor"]
 
@@ -89,13 +92,13 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     """
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Search, and fit the winner to all rows.
 
         Parameters
         ----------
-        X : data frame of pandas or polars, table of pyarrow, array or nested list, of shape (n, d)
-            The table.
+        X : data frame of pandas or polars, table of pyarrow, array or nested list, of shape (n, d); Blocks or path
+            The table. Of blocks, the search looks at a sample, and the winner's kernel is fitted to all rows.
         y : array-like of shape (n,)
             Numbers to predict.
 
@@ -104,6 +107,8 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         AutoKernelRegressor
             The fitted estimator.
         """
+        if is_blocks(X):
+            return fit_auto(self, X, y)
         return self._fit(X, y)
 
     def _task(self, y: Any) -> Numbers:
@@ -115,6 +120,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         self._centre, self._scale = task.centre, task.scale
         self.residuals_ = task.scale * (task.targets[rows, 0] - held[:, 0])
 
+    @by_blocks
     def predict(self, X: Any, return_std: bool = False, return_interval: float | None = None) -> Any:
         """Predict, and say how sure the prediction is.
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gramian.data.blocks import Passes
 from gramian.data.parts import Need, Part
+from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.estimators.approximation import adapted, has_landmarks
 from gramian.estimators.gp_maps import _from_bound
@@ -16,12 +16,14 @@ from gramian.estimators.over_blocks.opening import opened, sampled, seed_of
 from gramian.estimators.restore import restored_on_failure
 from gramian.features.over_blocks import fit_map
 from gramian.gram.tiles import blas_threads, memory_budget, worker_count
+from gramian.kernels import Kernel
 from gramian.progress import Clock
 from gramian.solvers.block_bound import BlockBound, Units, feature_posterior
 from gramian.solvers.block_features import Lift
 from gramian.solvers.block_ridge import targets_of
 from gramian.solvers.collapsed import landmark_posterior
 from gramian.solvers.evidence import signal_and_noise
+from gramian.solvers.hyperparameters import Optimum
 from gramian.solvers.posterior import Posterior
 
 __all__ = ["fit_gp"]
@@ -52,36 +54,44 @@ def fit_gp(gp: Any, X: Any, y: Any) -> Any:
         single = sample.y is not None and sample.y.ndim == 1
         gp._check_targets(Y[:, 0] if single else Y)
         units = _units(passes, Y) if gp.normalize_y else Units(np.zeros(Y.shape[1]), np.ones(Y.shape[1]))
-        rows, targets = sample.X.astype(np.float64, copy=False), units.of(sample)
-        kernel = gp._prior(rows, targets)
+        kernel = gp._prior(sample.X.astype(np.float64, copy=False), units.of(sample))
         few = _evidence_rows(gp, passes, sample)
         chosen, learned = gp._learn(kernel, few.X.astype(np.float64), units.of(few), noise, clock)
         kernel = kernel if learned is None else kernel.with_theta(learned.theta)
-        features = fit_map(adapted(gp, signal_and_noise(kernel)[0]), passes, sample)
-        gp.approximation_ = features
-        options: Any = {"workers": worker_count(gp.n_jobs), "tol": gp.tol, "clock": clock}
-        if has_landmarks(features):
-            bound = BlockBound(passes, units, noise, features.components_, gp.memory)
-            if learned is not None:
-                learned = _from_bound(gp, kernel, bound, clock)
-                kernel = kernel.with_theta(learned.theta)
-            posterior: Posterior = landmark_posterior(bound, kernel, **options)
-        else:
-            lift = Lift.of(features, rows[:1])
-            memory = memory_budget(gp.memory)
-            posterior = feature_posterior(
-                passes, lift, features, kernel, units, noise, rows[:1], memory=memory, **options
-            )
-        centre, scale = (units.centre[0], units.scale[0]) if single else (units.centre, units.scale)
+        gp.kernel_, gp.posterior_, learned = _conditioned(gp, passes, sample, units, kernel, noise, learned, clock)
+        gp.solver_ = f"{type(gp.approximation).__name__}: asked for, {len(passes.blocks.items)} blocks"
+        gp.evidence_rows_, gp._over_blocks = few.index[chosen], True
         kept = units.of(few)
         gp.X_train_, gp.y_train_ = few.X, kept[:, 0] if single else kept
-        gp._y_train_mean, gp._y_train_std = centre, scale
-        gp.kernel_, gp.posterior_ = kernel, posterior
-        gp.solver_ = f"{type(gp.approximation).__name__}: asked for, {len(passes.blocks.items)} blocks"
-        gp.evidence_rows_ = few.index[chosen]
-        gp._over_blocks = True
+        gp._y_train_mean, gp._y_train_std = (v[0] if single else v for v in (units.centre, units.scale))
         gp._publish(learned)
     return gp
+
+
+def _conditioned(
+    gp: Any,
+    passes: Passes,
+    sample: Part,
+    units: Units,
+    kernel: Kernel,
+    noise: float,
+    learned: Optimum | None,
+    clock: Clock,
+) -> tuple[Kernel, Posterior, Optimum | None]:
+    """The posterior through the map, and for landmarks the parameters learned from the bound on all rows before."""
+    features = fit_map(adapted(gp, signal_and_noise(kernel)[0]), passes, sample)
+    gp.approximation_ = features
+    options: Any = {"workers": worker_count(gp.n_jobs), "tol": gp.tol, "clock": clock}
+    if not has_landmarks(features):
+        row, memory = sample.X[:1].astype(np.float64), memory_budget(gp.memory)
+        lift = Lift.of(features, row)
+        linear = feature_posterior(passes, lift, features, kernel, units, noise, row, memory=memory, **options)
+        return kernel, linear, learned
+    bound = BlockBound(passes, units, noise, features.components_, gp.memory)
+    if learned is not None:
+        learned = _from_bound(gp, kernel, bound, clock)
+        kernel = kernel.with_theta(learned.theta)
+    return kernel, landmark_posterior(bound, kernel, **options), learned
 
 
 def _checked_noise(gp: Any, passes: Passes) -> float:

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
-from gramian.data.blocks import Passes
 from gramian.data.parts import Need, Part
+from gramian.data.passes import Passes
 from gramian.estimators.approximation import has_landmarks
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.expansion import as_array

@@ -9,8 +9,9 @@ from typing import Any, NoReturn
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gramian.data.blocks import Passes, as_blocks, is_blocks
+from gramian.data.blocks import as_blocks, is_blocks
 from gramian.data.parts import Part
+from gramian.data.passes import Passes
 from gramian.estimators.approximation import adapted
 from gramian.estimators.base import is_precomputed
 from gramian.features.over_blocks import draw, fit_map

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from gramian.data.blocks import Passes
 from gramian.data.parts import Part
+from gramian.data.passes import Passes
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.restore import restored_on_failure
