@@ -380,13 +380,13 @@ def test_threads_do_not_change_the_machines():
 def test_ctrl_c_stops_all_pairs(monkeypatch):
     """Threads that are busy with a pair learn of it through their clock."""
     X, y = load_digits(return_X_y=True)
-    began, seen = threading.Barrier(2, timeout=10), []
+    busy, seen = threading.Event(), []
 
     def endless(self, pairs, first, second, *, clock, **options):
         if first == 0:
-            began.wait()
+            assert busy.wait(timeout=10)
             raise KeyboardInterrupt
-        began.wait()
+        busy.set()
         while not clock.expired:
             time.sleep(0.001)
         seen.append((first, second))
@@ -396,5 +396,5 @@ def test_ctrl_c_stops_all_pairs(monkeypatch):
     monkeypatch.setattr(SVC, "_fit_pair", endless)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
-    assert len(seen) == 1
+    assert seen
     np.testing.assert_array_equal(model.dual_coef_, before)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -210,7 +210,11 @@ class Dropped:
 
     name: str
     reason: str
-    width: int = field(default=0, init=False)
+
+    @property
+    def width(self) -> int:
+        """No columns."""
+        return 0
 
     def transform(self, column: Column) -> Array:
         """Return no columns.
