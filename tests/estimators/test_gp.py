@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_info
 
 import reference_gp as reference
 from gramian.estimators.gp import GaussianProcessRegressor
+from gramian.estimators.prior import noise_of_repeats
 from gramian.kernels import RBF, Linear, Matern, Precomputed, Sigmoid, Spectrum, White
 from gramian.solvers.posterior import exact_posterior
 
@@ -418,3 +419,18 @@ def test_predictions_keep_to_the_memory():
     done = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
     # K(Z, X) would be 2.4 GB; the answer and a few passes over Z itself are 20 MB.
     assert int(done.stdout) < 100e6
+
+
+def test_rows_that_repeat_tell_of_the_noise_that_the_subset_does_not_see():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.uniform(0, 20, 300), 2)[:, None]
+    y = np.sin(X[:, 0]) + 0.3 * rng.standard_normal(600)
+    floor = noise_of_repeats(X, y[:, None])
+    assert 0.05 < floor < 0.09
+    learned = GaussianProcessRegressor(1.0 * RBF(0.01), noise="learn", evidence=10, random_state=0).fit(X, y)
+    assert learned.noise_ >= floor * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("X", [np.arange(40.0)[:, None], np.repeat(np.arange(10.0), 2)[:, None], np.array(["a"] * 50)])
+def test_too_few_repeats_say_nothing(X):
+    assert noise_of_repeats(X, np.arange(len(X), dtype=float)[:, None]) == 0.0

@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gramian.cli.spread import add_options, blocks_of, is_spread
+
 if TYPE_CHECKING:
     from gramian.cli.screen import Screen
 
@@ -16,6 +18,8 @@ __all__ = ["add", "run"]
 
 FEW = 10
 """Different whole numbers up to which a target is taken for classes."""
+SAMPLE = 10_000
+"""Rows of data in blocks that tell whether the target holds classes."""
 WIDE = 300
 """Characters of a kernel that are shown."""
 
@@ -36,7 +40,11 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="tune a model on a table and save it",
         description="Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it.",
     )
-    parser.add_argument("data", help="the table: .csv, .parquet, .arrow, .feather, .jsonl, .npy or .npz")
+    parser.add_argument(
+        "data",
+        help="the table: .csv, .parquet, .arrow, .feather, .jsonl, .npy or .npz; or a folder or a quoted pattern of "
+        "tables of numbers, which need not fit in memory",
+    )
     parser.add_argument("--target", required=True, help="the column to predict")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to save the model")
     parser.add_argument("--task", choices=["auto", "regression", "classification"], default="auto")
@@ -46,6 +54,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="(default: %(default)g)")
     parser.add_argument("--memory", help="most memory, such as 4GB (default: half of what is free)")
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: %(default)s)")
+    add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -65,12 +74,36 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
         What was found, in plain values.
     """
     start = time.perf_counter()
-    from gramian.data.tables import open_table, split_target
     from gramian.files import save
     from gramian.files.write import check_folder
 
     settings = _settings(options)
     check_folder(Path(options.out))
+    model, task, notes = (_over_blocks if is_spread(options) else _on_a_table)(options, settings, screen)
+    save(model, options.out, data=notes)
+    code = python(options, task, settings)
+    _tell(model, options, code, screen)
+    return {
+        "model": str(options.out),
+        "task": task,
+        "rows": notes["rows"],
+        "metric": model.leaderboard_.metric,
+        "best": model.best_trial_.to_dict(),
+        "baselines": [trial.to_dict() for trial in model.leaderboard_ if trial.baseline],
+        "leaderboard": model.leaderboard_.to_dicts(),
+        "certificate": model.certificate_.to_dict(),
+        "refit": model.refit_,
+        "seconds": time.perf_counter() - start,
+        "python": code,
+    }
+
+
+def _on_a_table(
+    options: argparse.Namespace, settings: dict[str, Any], screen: Screen
+) -> tuple[Any, str, dict[str, Any]]:
+    """The model, the task, and what to note of the data."""
+    from gramian.data.tables import open_table, split_target
+
     source = open_table(options.data)
     source.require([options.target])
     table = source.read()
@@ -84,22 +117,23 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
     digest = _digest(source.path)
     notes = {"source": source.path.name, "target": options.target, "rows": X.num_rows, "types": types, "sha256": digest}
-    save(model, options.out, data=notes)
-    code = python(options, task, settings)
-    _tell(model, options, code, screen)
-    return {
-        "model": str(options.out),
-        "task": task,
-        "rows": X.num_rows,
-        "metric": model.leaderboard_.metric,
-        "best": model.best_trial_.to_dict(),
-        "baselines": [trial.to_dict() for trial in model.leaderboard_ if trial.baseline],
-        "leaderboard": model.leaderboard_.to_dicts(),
-        "certificate": model.certificate_.to_dict(),
-        "refit": model.refit_,
-        "seconds": time.perf_counter() - start,
-        "python": code,
-    }
+    return model, task, notes
+
+
+def _over_blocks(
+    options: argparse.Namespace, settings: dict[str, Any], screen: Screen
+) -> tuple[Any, str, dict[str, Any]]:
+    """The same for data in blocks: the search looks at a sample, the winner's kernel is fitted to all rows."""
+    with blocks_of(options, target=options.target) as blocks:
+        task = _task(options, blocks.sample(SAMPLE, options.seed).y)
+        model = _estimator(task, settings)
+        model.set_params(verbose=int(screen.live))  # a bar for each pass over the blocks
+        columns = len(blocks.names or ())
+        size = f"{blocks.n_rows:,} rows in {len(blocks.items):,} blocks, {columns} columns"
+        screen.say(f"{options.data}: {size}; {options.target} is a {task} target")
+        model.fit(blocks).set_params(verbose=0)
+        notes = {"source": str(options.data), "target": options.target, "rows": blocks.n_rows}
+    return model, task, notes
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
@@ -192,13 +226,26 @@ def python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> 
     expression = shown.get("kernel")
     of_text = expression is not None and not isinstance(expression, str)
     given = [f"{k}=parse({str(v)!r})" if k == "kernel" and of_text else f"{k}={v!r}" for k, v in shown.items()]
-    lines = [
-        f"from gramian import {estimator}, save",
+    parsing = ["from gramian.kernels.parse import parse"] if of_text else []
+    data = [
         "from gramian.data.tables import read_table, split_target",
-        *(["from gramian.kernels.parse import parse"] if of_text else []),
+        *parsing,
         "",
         f"X, y = split_target(read_table({str(options.data)!r}), {options.target!r})",
         f"model = {estimator}({', '.join(given)}).fit(X, y)",
+    ]
+    if is_spread(options):
+        blocks = f"Blocks({str(options.data)!r}, target={options.target!r}, client=client)"
+        data = [
+            "from gramian.data import Blocks, connect",
+            *parsing,
+            "",
+            f"with connect(workers={options.workers!r}, cluster={options.cluster!r}) as client:",
+            f"    model = {estimator}({', '.join(given)}).fit({blocks})",
+        ]
+    lines = [
+        f"from gramian import {estimator}, save",
+        *data,
         f"save(model, {str(options.out)!r})",
     ]
     return "\n".join(lines)

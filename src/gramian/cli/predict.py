@@ -5,8 +5,11 @@ from __future__ import annotations
 import argparse
 import inspect as signatures
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from gramian.cli.spread import add_options, is_spread, predicted
 
 if TYPE_CHECKING:
     from gramian.cli.screen import Screen
@@ -31,10 +34,13 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         description="Predict every row of a table, in blocks, so that the table need not fit in memory.",
     )
     parser.add_argument("model", help="the folder of a saved model")
-    parser.add_argument("data", help="the table, with the columns that the model was fitted on")
+    parser.add_argument(
+        "data", help="the table, a folder or a quoted pattern of tables, with the columns that the model was fitted on"
+    )
     parser.add_argument("-o", "--out", metavar="FILE", help=".csv, .parquet or .arrow (default: CSV to the output)")
     parser.add_argument("--interval", type=float, metavar="P", help="also the ends of an interval of probability P")
     parser.add_argument("--proba", action="store_true", help="also the probability of each class")
+    add_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -54,7 +60,6 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
         What was written; ``None`` where the predictions themselves went to the output.
     """
     from gramian.data.output import check_output, writing
-    from gramian.data.tables import open_table
     from gramian.files import inspect, load
 
     target = None if options.out in (None, "-") else Path(options.out)
@@ -65,14 +70,12 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
     notes = inspect(options.model).data["notes"]
     model = load(options.model)
     _check_options(model, options)
-    source = open_table(options.data)
-    columns = _columns(model, source, notes)
-    types = {name: kind for name, kind in notes.get("types", {}).items() if name in columns}
+    tables = predicted(model, options, notes.get("target")) if is_spread(options) else _predicted(model, options, notes)
     done, file = 0, sys.stdout.buffer if target is None else target
     with writing(file) as write, screen.counter("predicting") as count:
-        for block in source.iterate(columns, types=types):
-            write(predictions(model, block.select(columns), options))
-            done += block.num_rows
+        for table in tables:
+            write(table)
+            done += table.num_rows
             count(done)
         if done == 0:
             raise ValueError(f"{options.data} holds no rows.")
@@ -80,6 +83,17 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
         return None
     screen.say(f"{done:,} predictions: {target}")
     return {"predictions": str(target), "rows": done}
+
+
+def _predicted(model: Any, options: argparse.Namespace, notes: dict[str, Any]) -> Iterator[Any]:
+    """Tables of predictions for a single file, block by block."""
+    from gramian.data.tables import open_table
+
+    source = open_table(options.data)
+    columns = _columns(model, source, notes)
+    types = {name: kind for name, kind in notes.get("types", {}).items() if name in columns}
+    for block in source.iterate(columns, types=types):
+        yield predictions(model, block.select(columns), options)
 
 
 def _check_options(model: Any, options: argparse.Namespace) -> None:

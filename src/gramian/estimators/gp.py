@@ -23,7 +23,17 @@ from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_un
 from gramian.estimators.expansion import wide
 from gramian.estimators.gp_maps import approximate, kernel_of
 from gramian.estimators.over_blocks.gp import fit_gp
-from gramian.estimators.prior import SCREEN, Part, Prior, checked_rows, learn, location, merged, prior_kernel
+from gramian.estimators.prior import (
+    SCREEN,
+    Part,
+    Prior,
+    checked_rows,
+    learn,
+    location,
+    merged,
+    noise_of_repeats,
+    prior_kernel,
+)
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
 from gramian.kernels import RBF, Kernel, Scaled, White
@@ -292,8 +302,10 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         if self.noise is None:
             return kernel
         size = float(np.mean(Y**2)) or 1.0
-        low, high = NOISE_RANGE
-        return kernel + White(NOISE_START * size, (low * size, high * size))
+        low, high = (bound * size for bound in NOISE_RANGE)
+        # Few of the rows that the evidence looks at repeat each other; of all rows, many may, and contradict it.
+        low = low if is_precomputed(kernel) else min(max(low, noise_of_repeats(X, Y)), high)
+        return kernel + White(min(max(NOISE_START * size, low), high), (low, high))
 
     def _learn(
         self, kernel: Kernel, X: Any, Y: NDArray[np.float64], noise: float | NDArray[np.float64], clock: Clock

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable as Fn
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,10 +17,22 @@ from gramian.kernels import Callable, Columns, Composed, Kernel, Spectrum, WordC
 from gramian.progress import Clock, Tick
 from gramian.solvers.hyperparameters import Optimizer, Optimum, data_starts, maximise, random_starts
 
-__all__ = ["Part", "Prior", "checked_rows", "learn", "location", "merged", "prior_kernel", "takes_objects"]
+__all__ = [
+    "Part",
+    "Prior",
+    "checked_rows",
+    "learn",
+    "location",
+    "merged",
+    "noise_of_repeats",
+    "prior_kernel",
+    "takes_objects",
+]
 
 SCREEN = 500
 """Rows on which the starts compete."""
+REPEATS = 20
+"""Degrees of freedom that equal rows must leave before they tell of the noise."""
 
 
 def prior_kernel(kernel: Any, default: Kernel, X: Any = None) -> Kernel:
@@ -265,6 +278,42 @@ class Part:
         """
         noise = self.noise[index] if isinstance(self.noise, np.ndarray) else self.noise
         return rows_of(self.kernel, self.X, index), self.Y[index], noise
+
+
+def noise_of_repeats(X: Any, Y: NDArray[np.float64]) -> float:
+    """Return how much noise there is at least, by rows that are equal and whose targets are not.
+
+    Parameters
+    ----------
+    X : array, CSR, or array of objects
+        Rows; only arrays of numbers are looked at.
+    Y : array of shape (n, t)
+        Targets.
+
+    Returns
+    -------
+    float
+        The pooled variance of the targets of equal rows, less two of its standard errors; zero where too few are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.prior import noise_of_repeats
+    >>> X = np.repeat(np.arange(100.0), 2)[:, None]
+    >>> 0.8 < noise_of_repeats(X, np.tile([[-1.0], [1.0]], (100, 1))) < 2.0
+    True
+    """
+    if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and X.size):
+        return 0.0
+    _, group, count = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    group, freedom = group.ravel(), (Y.shape[0] - count.size) * Y.shape[1]
+    if freedom < REPEATS:
+        return 0.0
+    square = 0.0
+    for y in Y.T:
+        mean = np.bincount(group, y) / count
+        square += float(np.sum((y - mean[group]) ** 2))
+    return square / freedom * (1.0 - 2.0 * math.sqrt(2.0 / freedom))
 
 
 def location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
