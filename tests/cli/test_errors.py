@@ -63,7 +63,7 @@ WRONG = {
     "empty": ("fit empty.csv --target y --out new", "the file is empty"),
     "no rows": ("fit header.csv --target y --out new", "holds no rows"),
     "no such file": ("fit t.cvs --target y --out new", "no such file; did you mean 't.csv'?"),
-    "a folder": ("fit thesis --target y --out new", "this is a folder"),
+    "a folder without data": ("fit thesis --target y --out new", "no data at 'thesis': expected a file, a folder"),
     "unreadable": ("fit cut.parquet --target y --out new", "cannot be read as parquet"),
     "ragged": ("fit ragged.csv --target y --out new", "Expected 2 columns, got 1"),
     "binary": ("fit binary.csv --target y --out new", "binary file (it begins as Parquet does)"),
