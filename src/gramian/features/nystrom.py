@@ -21,7 +21,7 @@ from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
 from gramian.features.over_blocks import fit_over_blocks
 from gramian.gram import Gram, Pivots, draw_landmarks, select
-from gramian.gram.pivots import RULES
+from gramian.gram.pivots import RULES, factorise
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, Precomputed, resolve
 
@@ -205,7 +205,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     @property
     def needs_features(self) -> bool:
-        """Whether the choice of landmarks makes the features of all rows on its way."""
+        """Whether the choice of landmarks takes the features of all rows."""
         return self.selection != "rpcholesky" or self.tol is not None
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -229,7 +229,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
         index = draw_landmarks(gram, self._rank(X, gram.memory), check_random_state(self.random_state))
         block = gram.rows(index, index).astype(np.float64, copy=False)
-        lower = np.asarray(scipy.linalg.cholesky(block.T, lower=True, overwrite_a=True, check_finite=False))
+        lower = np.asarray(np.linalg.cholesky(block), dtype=np.float64)
         K = gram.rows(index, out=np.empty((index.size, gram.shape[1])))
         self._keep(kernel, X, index, lower)
         return Values(K, lower, float(gram.diagonal().sum(dtype=np.float64)))
@@ -251,6 +251,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     def _landmarks(self, gram: Gram, X: Any) -> Pivots:
         """As many landmarks as ``n_components`` allows or ``tol`` needs."""
         rank, rng = self._rank(X, gram.memory), check_random_state(self.random_state)
+        if not self.needs_features:
+            # The landmarks of ``fit_values``, whoever asks.
+            return factorise(gram, draw_landmarks(gram, rank, rng))
         if self.tol is None:
             return select(self.selection, gram, rank, rng, X=X)
         if self.selection in ("rpcholesky", "greedy"):
