@@ -96,8 +96,8 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
     ----------
     features : ExplicitMap
         The map, fitted in place.
-    X : array or CSR of shape (n, d)
-        Rows of numbers.
+    X : array or CSR of shape (n, d), or sequence of objects
+        Rows of numbers; objects where the map has landmarks.
     memory : int, str or None, default=None
         Bytes that the features may take.
 
@@ -106,11 +106,8 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
     array of shape (n, m)
         In float64, and dense: solvers multiply by it again and again.
     """
-    if getattr(X, "dtype", None) is None or X.dtype == object:
-        raise ValueError(
-            f"approximation={type(features).__name__}() needs rows of numbers, got objects; leave approximation=None."
-        )
-    X = X.astype(np.float64, copy=False)
+    numbers = getattr(X, "dtype", None) is not None and X.dtype != object
+    X = X.astype(np.float64, copy=False) if numbers else X
     if has_landmarks(features):
         # It looks at its memory by itself, and has the features of these rows when it is fitted.
         return np.asarray(features.fit_transform(X))

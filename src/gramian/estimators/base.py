@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Number, Real
+from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from gramian.certificates import Certificate
-from gramian.kernels import Kernel, Precomputed
-from gramian.kernels.arrays import is_sparse
+from gramian.kernels import Kernel
+from gramian.kernels.resolve import holds_objects, is_precomputed
 
 __all__ = ["COMMON", "holds_objects", "is_precomputed", "kernel_tags", "warn_unless_converged"]
 
@@ -29,57 +28,6 @@ COMMON: dict[str, list[Any]] = {
 
 DENSE_NAMES = ("laplacian", "chi2", "additive_chi2")
 """scikit-learn's names of kernels that have no sparse form here."""
-
-
-def is_precomputed(kernel: Any) -> bool:
-    """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it.
-
-    Parameters
-    ----------
-    kernel : object
-        What the user passed as ``kernel=``.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
-    if isinstance(kernel, Kernel):
-        return isinstance(kernel, Precomputed) or any(map(is_precomputed, kernel.children))
-    return isinstance(kernel, str) and kernel == "precomputed"
-
-
-def holds_objects(kernel: Any, X: Any) -> bool:
-    """Tell whether X is a sequence of objects, not rows of numbers, and the kernel one that may compare them.
-
-    Parameters
-    ----------
-    kernel : object
-        What the user passed as ``kernel=``; names compare numbers only.
-    X : object
-        What the user passed as X.
-
-    Returns
-    -------
-    bool
-        The answer.
-
-    Examples
-    --------
-    >>> from gramian.estimators.base import holds_objects
-    >>> from gramian.kernels import Spectrum
-    >>> holds_objects(Spectrum(2), ["abc", "abd"]), holds_objects(Spectrum(2), [1.0, 2.0])
-    (True, False)
-    """
-    if isinstance(kernel, str) or is_sparse(X) or hasattr(X, "columns") or getattr(X, "ndim", 1) != 1:
-        return False
-    if not isinstance(X, list | tuple | np.ndarray):
-        X = getattr(X, "iloc", ())
-    try:
-        first = X[0]
-    except IndexError:
-        return False
-    return not isinstance(first, Number | list | tuple | np.ndarray)
 
 
 def kernel_tags(tags: Any, kernel: Any) -> Any:

@@ -22,7 +22,9 @@ from gramian.features.over_blocks import fit_over_blocks
 from gramian.gram import Gram, Pivots, select
 from gramian.gram.pivots import RULES
 from gramian.gram.tiles import memory_budget, readable, spans
-from gramian.kernels import Kernel, Precomputed, resolve
+from gramian.kernels import Kernel, resolve
+from gramian.kernels.points import objects
+from gramian.kernels.resolve import holds_objects, is_precomputed
 
 __all__ = ["Nystroem"]
 
@@ -65,7 +67,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     Attributes
     ----------
-    components_ : array of shape (n_components_, d)
+    components_ : array of shape (n_components_, d), or array of object of shape (n_components_,)
         The landmarks.
     component_indices_ : array of shape (n_components_,)
         Which rows of X they are.
@@ -133,7 +135,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -142,7 +144,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows; the square Gram matrix where the kernel is precomputed.
+            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : None
             Not used.
 
@@ -171,7 +173,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Returns
         -------
         array of shape (n, n_components_)
-            The features, in the dtype of X.
+            The features, in the dtype of X; float64 of objects.
         """
         if is_blocks(X):
             return self.fit(X).transform(X)
@@ -187,7 +189,17 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self.normalization_ = inverse
         self.trace_error_ = pivots.trace_error
         self._n_features_out = pivots.rank
-        return pivots.factor.astype(X.dtype, copy=False)
+        return pivots.factor.astype(_dtype(X), copy=False)
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        if not holds_objects(self.kernel, X):
+            return super()._validated(X, reset=reset)
+        if reset:
+            if self.selection == "kmeans":
+                raise ValueError("selection='kmeans' takes means of rows, and objects have none; use another rule.")
+            self.n_features_in_ = 1
+            self.__dict__.pop("feature_names_in_", None)
+        return objects(X, kernel=type(self.kernel).__name__)
 
     def _resolved(self, X: Any) -> Kernel:
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
@@ -240,17 +252,17 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Parameters
         ----------
         X : array-like or CSR of shape (m, d)
-            Rows; k(new, train) where the kernel is precomputed.
+            Rows; k(new, train) where the kernel is precomputed; objects where the kernel compares objects.
 
         Returns
         -------
         array of shape (m, n_components_)
-            The features, in the dtype of X.
+            The features, in the dtype of X; float64 of objects.
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         K = self._gram(X)
-        out = np.empty(K.shape, X.dtype)
+        out = np.empty(K.shape, _dtype(X))
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)
         for rows in spans(K.shape[0], height):
             out[rows] = self._whitened(K.rows(rows))
@@ -262,7 +274,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return scipy.linalg.blas.dtrmm(1.0, self.normalization_, K.T, lower=1, overwrite_b=1).T
 
     def _gram(self, X: Any, memory: int | str | None = None) -> Gram:
-        if isinstance(self.kernel_, Precomputed):
+        if is_precomputed(self.kernel_):
             X, landmarks = X[:, self.component_indices_], self.components_[:, self.component_indices_]
         else:
             landmarks = self.components_
@@ -305,3 +317,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         coefficients = self.expansion(w)
         X = self._validated(X, reset=False)
         return np.asarray(self._gram(X, memory) @ coefficients)
+
+
+def _dtype(X: Any) -> np.dtype[Any]:
+    """Of the features of rows, or of objects."""
+    return np.dtype(np.float64) if X.dtype == object else X.dtype

@@ -7,6 +7,7 @@ from collections.abc import Callable as Fn
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.registry import known_kernels, nearest
 from gramian.kernels.stationary import Constant, Laplace, White
 
-__all__ = ["from_sklearn", "names", "resolve", "resolve_gamma"]
+__all__ = ["from_sklearn", "holds_objects", "is_precomputed", "names", "resolve", "resolve_gamma"]
 
 
 def resolve(
@@ -283,3 +284,54 @@ _TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
     "PairwiseKernel": _pairwise,
     "CompoundKernel": _refuse_compound,
 }
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it.
+
+    Parameters
+    ----------
+    kernel : object
+        What the user passed as ``kernel=``.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    if isinstance(kernel, Kernel):
+        return isinstance(kernel, Precomputed) or any(map(is_precomputed, kernel.children))
+    return isinstance(kernel, str) and kernel == "precomputed"
+
+
+def holds_objects(kernel: Any, X: Any) -> bool:
+    """Tell whether X is a sequence of objects, not rows of numbers, and the kernel one that may compare them.
+
+    Parameters
+    ----------
+    kernel : object
+        What the user passed as ``kernel=``; names compare numbers only.
+    X : object
+        What the user passed as X.
+
+    Returns
+    -------
+    bool
+        The answer.
+
+    Examples
+    --------
+    >>> from gramian.kernels.resolve import holds_objects
+    >>> from gramian.kernels import Spectrum
+    >>> holds_objects(Spectrum(2), ["abc", "abd"]), holds_objects(Spectrum(2), [1.0, 2.0])
+    (True, False)
+    """
+    if isinstance(kernel, str) or is_sparse(X) or hasattr(X, "columns") or getattr(X, "ndim", 1) != 1:
+        return False
+    if hasattr(X, "dtype") and not isinstance(X, np.ndarray):
+        # A series: of pandas, which may call its first row anything but 0, or of polars.
+        X = np.asarray(X, dtype=object)
+    if not isinstance(X, list | tuple | np.ndarray) or len(X) == 0:
+        return False
+    first = X[0]
+    return not isinstance(first, Number | list | tuple | np.ndarray)

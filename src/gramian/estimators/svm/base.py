@@ -24,6 +24,7 @@ from gramian.gram import Gram
 from gramian.gram.tiles import worker_count
 from gramian.kernels import Dot, Kernel, Radial, resolve
 from gramian.kernels.arrays import is_sparse
+from gramian.kernels.points import objects
 from gramian.progress import progress
 from gramian.rkhs import Function
 from gramian.solvers.smo import Solution
@@ -71,6 +72,7 @@ class SupportVectorMachine(BaseEstimator):
         """Check X, and y where there is one; objects that are no rows of numbers go to the kernel as they are."""
         alone = isinstance(y, str)
         if holds_objects(self.kernel, X):
+            X = objects(X, kernel=type(self.kernel).__name__)
             return X if alone else (X, y)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", **options}
         checked = validate_data(self, X, y, **options)
@@ -90,10 +92,10 @@ class SupportVectorMachine(BaseEstimator):
         kept = kept[weight[kept] > 0]
         if not kept.size:
             raise ValueError("Invalid input - all samples have zero or negative weights.")
-        kernel = self._resolved(_rows_of(X, kept), weight[kept])
+        kernel = self._resolved(X[kept], weight[kept])
         if self.approximation is not None:
             return self._mapped(X, kernel, kept, weight[kept])
-        rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else _rows_of(X, kept)
+        rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else X[kept]
         wide = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
         direct = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] <= DIRECT_INPUTS
         direct = direct and not is_precomputed(self.kernel) and isinstance(kernel, Dot | Radial)
@@ -103,7 +105,7 @@ class SupportVectorMachine(BaseEstimator):
         """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
         rows = np.sort(kept)
         features = adapted(self, kernel)
-        points = X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else _rows_of(X, rows)
+        points = X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else X[rows]
         F = features_of(features, points, self.memory)
         F = F if np.array_equal(rows, kept) else F[np.searchsorted(rows, kept)]
         return Mapped(kept, features.kernel_, F, features, rows, worker_count(self.n_jobs), weight)
@@ -157,7 +159,7 @@ class SupportVectorMachine(BaseEstimator):
         if is_precomputed(self.kernel):
             self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
         else:
-            self.support_vectors_ = _rows_of(X, trained.kept[used[:0] if isinstance(trained, Mapped) else used])
+            self.support_vectors_ = X[trained.kept[used[:0] if isinstance(trained, Mapped) else used]]
 
     def _keep_map(self, trained: Trained | Mapped, used: NDArray[np.intp]) -> None:
         """Keep a map and the weights of its features, one column per decision value, once dual_coef_ is there."""
@@ -283,10 +285,6 @@ def _weighted_scale(X: Any, weight: Vector) -> float:
 def _weights(sample_weight: Any, X: Any, n: int) -> Vector:
     rows = X if hasattr(X, "shape") else np.empty((n, 1))
     return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
-
-
-def _rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
 
 
 def dense(a: Any) -> NDArray[Any]:
