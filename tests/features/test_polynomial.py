@@ -74,8 +74,11 @@ def test_float32_and_threads(rng):
 def test_what_does_not_fit_is_refused_with_its_size():
     with pytest.raises(MemoryError, match=r"1,208,925,819,614,629,174,706,176 features"):
         PolynomialMap(3, "box").fit(np.ones((5, 40)))
-    with pytest.raises(MemoryError, match="memory is 1 MB"):
+    # C(43, 3) = 12,341 products, at 40 bytes each, and 8 for each of 100 rows.
+    with pytest.raises(MemoryError, match=r"products takes 493\.6 kB, and 100 rows of them 9\.9 MB; memory is 1 MB"):
         PolynomialMap(3, memory="1MB").fit(np.ones((100, 40)))
+    with pytest.raises(MemoryError, match=r"products takes 493\.6 kB; memory is 100 kB"):
+        PolynomialMap(3, memory="100kB").fit(sp.csr_array(np.ones((100, 40))))
     with pytest.raises(ValueError, match="offset belongs to basis='total'"):
         PolynomialMap(2, "box", 2.0).fit(np.ones((2, 2)))
 

@@ -28,6 +28,8 @@ __all__ = ["PolynomialMap"]
 
 CELLS = 1 << 18
 """Entries of a block of rows."""
+LISTED = 40
+"""Bytes of a product in the list of products: its parent, its input, its weight, and two more while they are found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,12 +215,13 @@ class PolynomialMap(ExplicitMap):
         n, d = X.shape
         size = self.output_size(d)
         # Of sparse rows only the nonzero products are kept; the list of all products must fit all the same.
-        needed = 40 * size + (X.dtype.itemsize * n * size if isinstance(X, np.ndarray) else 0)
-        if needed > memory_budget(self.memory):
+        listed, made = LISTED * size, X.dtype.itemsize * n * size if isinstance(X, np.ndarray) else 0
+        if listed + made > memory_budget(self.memory):
+            rows = f", and {n:,} rows of them {readable(made)}" if made else ""
             raise MemoryError(
-                f"basis={self.basis!r} of degree {self.degree} on {d} inputs has {size:,} features, and {n:,} rows of "
-                f"them take {readable(needed)}; memory is {readable(memory_budget(self.memory))}. Lower degree, raise "
-                "memory=, or use the kernel (kernel=Polynomial(...)), which never computes them."
+                f"basis={self.basis!r} of degree {self.degree} on {d} inputs has {size:,} features. The list of their "
+                f"products takes {readable(listed)}{rows}; memory is {readable(memory_budget(self.memory))}. Lower "
+                "degree, raise memory=, or use the kernel (kernel=Polynomial(...)), which never computes them."
             )
         self.n_output_features_ = size
         self.kernel_ = self._kernel(d)
