@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
+from gramian.estimators.base import NAMED, changed
 from gramian.gram.tiles import memory_budget, readable
 from gramian.kernels import Kernel
 
@@ -22,7 +23,7 @@ __all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks"]
 APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None]
 """The constraint on ``approximation=``."""
 
-KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+KERNEL_PARAMETERS = ("kernel", *NAMED)
 SHARED = ("memory", "n_jobs", "random_state")
 
 
@@ -53,24 +54,18 @@ def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
     features = clone(owner.approximation)
     given, name = features.get_params(deep=False), type(features).__name__
     if "kernel" not in given:
-        if own := _changed(owner):
+        if own := changed(owner, KERNEL_PARAMETERS):
             raise ValueError(
                 f"{name} has a kernel of its own; leave {', '.join(own)} of {type(owner).__name__} at the default."
             )
         return features
-    if own := _changed(features):
+    if own := changed(features, KERNEL_PARAMETERS):
         raise ValueError(
             f"the kernel is set on {type(owner).__name__}; leave {', '.join(own)} of {name} at the default."
         )
     theirs = owner.get_params(deep=False)
     shared = {p: theirs[p] for p in SHARED if p in theirs and p in given and given[p] is None}
     return features.set_params(kernel=kernel, **shared)
-
-
-def _changed(estimator: BaseEstimator) -> list[str]:
-    """Parameters of the kernel that are not at their default."""
-    given, default = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
-    return [p for p in KERNEL_PARAMETERS if p in given and given[p] is not default[p] and given[p] != default[p]]
 
 
 def has_landmarks(features: Any) -> bool:

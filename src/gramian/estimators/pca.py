@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted
-from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, resolved, warn_unless_converged
 from gramian.estimators.components import Request, Spectrum, by_features, by_gram
 from gramian.estimators.expansion import wide
 from gramian.estimators.over_blocks.pca import fit_pca
@@ -25,7 +25,7 @@ from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
-from gramian.kernels import RBF, Kernel, resolve
+from gramian.kernels import RBF, Kernel
 from gramian.kernels.points import objects
 from gramian.kernels.pointwise import Scaled
 from gramian.progress import Clock, progress
@@ -248,9 +248,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             # Pre-images are dense, so rows that are not are refused where pre-images are wanted.
             sparse: Any = False if self.fit_inverse_transform else "csr"
             X = self._validated(X, reset=True, accept_sparse=sparse, copy=self.copy_X)
-            kernel = resolve(
-                self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, params=self.kernel_params
-            )
+            kernel = resolved(self, X)
             for name in OPTIONAL:
                 self.__dict__.pop(name, None)
             self.gamma_ = 1.0 / self.n_features_in_ if self.gamma is None else self.gamma

@@ -22,7 +22,7 @@ from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.registry import known_kernels, nearest
 from gramian.kernels.stationary import Constant, Laplace, White
 
-__all__ = ["from_sklearn", "holds_objects", "is_precomputed", "names", "resolve", "resolve_gamma"]
+__all__ = ["from_sklearn", "holds_objects", "is_precomputed", "names", "resolve", "resolve_gamma", "scale_gamma"]
 
 
 def resolve(
@@ -118,22 +118,58 @@ def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = Non
             raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}.")
         if X is None:
             raise ValueError(f"gamma={gamma!r} depends on the data; pass X or a number.")
-        d = np.shape(X)[1]
         if gamma != "scale":
-            return 1.0 / d
-        spread = _variance(X)
-        return 1.0 / (d * spread) if spread > 0 else 1.0
+            return 1.0 / float(np.shape(X)[1])
+        return scale_gamma(X)
     value = float(gamma)
     if not 0 <= value < math.inf:
         raise ValueError(f"gamma must be finite and >= 0, got {gamma!r}.")
     return value
 
 
-def _variance(X: Any) -> float:
-    if is_sparse(X):
-        values = X.astype(np.float64)
-        return float(values.multiply(values).mean() - values.mean() ** 2)
-    return float(np.var(np.asarray(X), dtype=np.float64))
+def scale_gamma(X: Any, weights: Any = None) -> float:
+    """Return what ``gamma="scale"`` is: 1 / (d · variance of all entries of X).
+
+    Parameters
+    ----------
+    X : array-like or CSR of shape (n, d)
+        Rows.
+    weights : array of shape (n,) or None, default=None
+        How often each row counts.
+
+    Returns
+    -------
+    float
+        A number > 0; 1 where X is constant.
+
+    Examples
+    --------
+    >>> from gramian.kernels.resolve import scale_gamma
+    >>> scale_gamma([[1.0, 3.0], [3.0, 1.0]])
+    0.5
+    """
+    X = X if is_sparse(X) else np.asarray(X)
+    d = X.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = _variance(X, weights)
+    if not math.isfinite(variance):
+        raise ValueError("gamma='scale' is 1 / (d · variance of X), and this variance overflows; rescale X.")
+    return 1.0 / (d * variance) if variance > 0 else 1.0
+
+
+def _variance(X: Any, weights: Any) -> float:
+    """In two passes, so that rows far from zero cost no digits."""
+    if weights is None and not is_sparse(X):
+        return float(np.var(X, dtype=np.float64))
+    n, d = X.shape
+    share = np.ones(n) / (n * d) if weights is None else np.asarray(weights) / (np.sum(weights) * d)
+    mean = float(np.sum(share @ X.astype(np.float64, copy=False)))
+    if not is_sparse(X):
+        return float(np.sum(share @ (X - mean) ** 2))
+    squares = X.tocsr().astype(np.float64, copy=True)
+    squares.data = (squares.data - mean) ** 2
+    zeros = d - np.diff(squares.indptr)
+    return float(np.sum(share @ squares) + mean**2 * np.sum(share * zeros))
 
 
 def _rbf(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:

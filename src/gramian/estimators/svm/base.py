@@ -18,13 +18,21 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from gramian.certificates import Certificate
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
-from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.estimators.base import (
+    COMMON,
+    check_named,
+    holds_objects,
+    is_precomputed,
+    kernel_tags,
+    warn_unless_converged,
+)
 from gramian.estimators.svm.trained import Mapped, Trained
 from gramian.gram import Gram
 from gramian.gram.tiles import worker_count
 from gramian.kernels import Dot, Kernel, Radial, resolve
 from gramian.kernels.arrays import is_sparse
 from gramian.kernels.points import objects
+from gramian.kernels.resolve import scale_gamma
 from gramian.progress import progress
 from gramian.rkhs import Function
 from gramian.solvers.smo import Solution
@@ -111,9 +119,11 @@ class SupportVectorMachine(BaseEstimator):
         return Mapped(kept, features.kernel_, F, features, rows, worker_count(self.n_jobs), weight)
 
     def _resolved(self, X: Any, weight: Vector) -> Kernel:
+        check_named(self)
         gamma = self.gamma
+        # By weight: as if every row were there as often as its weight says.
         if isinstance(gamma, str) and gamma == "scale" and np.ptp(weight) > 0 and isinstance(self.kernel, str):
-            gamma = _weighted_scale(X, weight)
+            gamma = scale_gamma(X, weight)
         return resolve(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0, vectorized=True)
 
     def _narrow(self, kernel: Kernel, rows: Any, wide: Gram) -> Gram:
@@ -272,14 +282,6 @@ def _certificate(solution: Solution) -> Certificate:
 
 def _shortfall(certificate: Certificate) -> tuple[bool, float]:
     return not certificate.converged, certificate.violation if math.isnan(certificate.gap) else certificate.gap
-
-
-def _weighted_scale(X: Any, weight: Vector) -> float:
-    """``gamma="scale"`` by weight: as if every row were there as often as its weight says."""
-    share = weight / (weight.sum() * X.shape[1])
-    squares = X.multiply(X) if is_sparse(X) else X.astype(np.float64) ** 2
-    variance = float(np.sum(share @ squares) - np.sum(share @ X) ** 2)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
 
 
 def _weights(sample_weight: Any, X: Any, n: int) -> Vector:
