@@ -10,6 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem as Peer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
 from gramian.gram.pivots import RULES
@@ -140,3 +142,16 @@ def test_what_objects_need():
         Nystroem(n_components=1).fit(["ab", "ba"])
     with pytest.raises(ValueError, match="PolynomialMap needs rows of numbers"):
         PolynomialMap().fit(pd.Series(["ab", "ba"], index=[5, 6]))
+
+
+def test_a_kernel_that_is_zero_on_all_rows():
+    X = np.zeros((6, 2))
+    features = Nystroem("linear", n_components=3, random_state=0)
+    np.testing.assert_array_equal(features.fit_transform(X), np.zeros((6, 1)))
+    np.testing.assert_array_equal(features.transform(np.ones((2, 2))), np.zeros((2, 1)))
+    assert features.trace_error_ == 0.0
+    np.testing.assert_array_equal(Nystroem(Spectrum(2), n_components=2).fit_transform(["", "a"]), np.zeros((2, 1)))
+    features = Nystroem(n_components=3, random_state=0)
+    assert KernelRidge(approximation=features).fit(X, np.arange(6.0)).predict(X[:1]) == [0.0]
+    mapped = KernelMachineRegressor("squared", kernel="linear", approximation=features).fit(X, np.arange(6.0))
+    np.testing.assert_allclose(mapped.predict(X[:1]), [2.5])

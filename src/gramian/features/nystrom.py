@@ -201,8 +201,13 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
         pivots = self._landmarks(gram, X)
-        self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
         self.trace_error_ = pivots.trace_error
+        if pivots.rank == 0:
+            # The kernel is zero on all rows, and so is the map: one feature, for whoever cannot do with none.
+            self._keep(kernel, X, np.zeros(1, dtype=np.intp), np.ones((1, 1)))
+            self.normalization_ = np.zeros((1, 1))
+            return np.zeros((gram.shape[0], 1), _dtype(X))
+        self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
         return pivots.factor.astype(_dtype(X), copy=False)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:

@@ -81,6 +81,8 @@ class SupportVectorMachine(BaseEstimator):
         alone = isinstance(y, str)
         if holds_objects(self.kernel, X):
             X = objects(X, kernel=type(self.kernel).__name__)
+            if options.get("reset", True):
+                self.n_features_in_ = 1
             return X if alone else (X, y)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", **options}
         checked = validate_data(self, X, y, **options)
