@@ -245,6 +245,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
         index = draw_landmarks(gram, self._rank(X, gram.memory), check_random_state(self.random_state))
+        if index.size == 0:
+            raise np.linalg.LinAlgError("the kernel is zero on all rows, so that no landmark spans anything.")
         block = gram.rows(index, index).astype(np.float64, copy=False)
         lower = np.asarray(scipy.linalg.cholesky(block.T, lower=True, overwrite_a=True, check_finite=False))
         K = gram.rows(index, out=np.empty((index.size, gram.shape[1])))
