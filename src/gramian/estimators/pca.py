@@ -26,7 +26,7 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import RBF, Kernel
-from gramian.kernels.points import objects
+from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.pointwise import Scaled
 from gramian.progress import Clock, progress
 from gramian.solvers.preimage import fixed_point
@@ -330,7 +330,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 PositiveSpectrumWarning,
                 stacklevel=4,
             )
-        return np.where(spectrum.values > NEGLIGIBLE[_dtype(self.X_fit_)] * largest, spectrum.values, 0.0)
+        return np.where(spectrum.values > NEGLIGIBLE[dtype_of(self.X_fit_)] * largest, spectrum.values, 0.0)
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """Find the components and project the same rows on them, which costs nothing more.
@@ -351,7 +351,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self.transform(X) if is_blocks(X) else self._projections()
 
     def _projections(self) -> NDArray[Any]:
-        return (self.eigenvectors_ * np.sqrt(self.eigenvalues_)).astype(_dtype(self.X_fit_), copy=False)
+        return (self.eigenvectors_ * np.sqrt(self.eigenvalues_)).astype(dtype_of(self.X_fit_), copy=False)
 
     @by_blocks
     def transform(self, X: Any) -> NDArray[Any]:
@@ -373,7 +373,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             K = self.approximation_.transform(X)
         else:
             K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
-        return np.asarray(K @ self._projector - self._shift).astype(_dtype(X), copy=False)
+        return np.asarray(K @ self._projector - self._shift).astype(dtype_of(X), copy=False)
 
     # ---- the way back -------------------------------------------------------------------------------------------
 
@@ -445,8 +445,3 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, rows.shape[0])).fit(wide(self.X_transformed_fit_))
         return np.asarray(rows[index.kneighbors(T, return_distance=False)].mean(axis=1))
-
-
-def _dtype(X: Any) -> np.dtype[Any]:
-    """Of the projections of rows, or of objects."""
-    return np.dtype(np.float64) if X.dtype == object else X.dtype

@@ -24,7 +24,7 @@ from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.pivots import RULES
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, resolve
-from gramian.kernels.points import objects
+from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
 
 __all__ = ["Nystroem", "Values"]
@@ -206,9 +206,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             # The kernel is zero on all rows, and so is the map: one feature, for whoever cannot do with none.
             self._keep(kernel, X, np.zeros(1, dtype=np.intp), np.ones((1, 1)))
             self.normalization_ = np.zeros((1, 1))
-            return np.zeros((gram.shape[0], 1), _dtype(X))
+            return np.zeros((gram.shape[0], 1), dtype_of(X))
         self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
-        return pivots.factor.astype(_dtype(X), copy=False)
+        return pivots.factor.astype(dtype_of(X), copy=False)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if not holds_objects(self.kernel, X):
@@ -321,7 +321,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         K = self._gram(X)
-        out = np.empty(K.shape, _dtype(X))
+        out = np.empty(K.shape, dtype_of(X))
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)
         for rows in spans(K.shape[0], height):
             out[rows] = self._whitened(K.rows(rows))
@@ -376,8 +376,3 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         coefficients = self.expansion(w)
         X = self._validated(X, reset=False)
         return np.asarray(self._gram(X, memory) @ coefficients)
-
-
-def _dtype(X: Any) -> np.dtype[Any]:
-    """Of the features of rows, or of objects."""
-    return np.dtype(np.float64) if X.dtype == object else X.dtype
