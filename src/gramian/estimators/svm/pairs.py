@@ -16,9 +16,11 @@ from gramian.gram.tiles import run
 from gramian.progress import Clock
 from gramian.solvers.smo import Rows, Solution, Task, solve
 
-__all__ = ["Pair", "Pairs", "fit_pair", "rounds"]
+__all__ = ["Pair", "Pairs", "fit_pair"]
 
 Vector = NDArray[np.float64]
+POLL = 0.1
+"""Seconds after which somebody who waits for a class looks whether it is all over."""
 TaskMaker = Callable[[Vector, Vector, "Vector | None"], Task]
 
 
@@ -103,7 +105,7 @@ class Pairs:
         self.indices = list(combinations(range(len(sizes)), 2))
 
     def each(self, task: Callable[..., Any], clock: Clock) -> list[Any]:
-        """Do something for every pair, in an order that does not depend on the number of threads.
+        """Do something for every pair, those without a class in common side by side, the largest first.
 
         Parameters
         ----------
@@ -120,10 +122,23 @@ class Pairs:
         stop = threading.Event()
         clock = replace(clock, stop=stop)
         found: dict[tuple[int, int], Any] = {}
-        for part in rounds(len(self.blocks)):
-            results = run(lambda p: task(self.indices.index(p), *p, clock=clock), part, self.workers, stop)
-            found.update(zip(part, results, strict=True))
+        turns = _Turns(sorted(self.indices, key=self._size, reverse=True), stop)
+
+        def work(_: int) -> None:
+            while (pair := turns.take()) is not None:
+                try:
+                    found[pair] = task(self.indices.index(pair), *pair, clock=clock)
+                except BaseException:
+                    stop.set()
+                    raise
+                finally:
+                    turns.give_back(pair)
+
+        run(work, range(self.workers), self.workers, stop)
         return [found[pair] for pair in self.indices]
+
+    def _size(self, pair: tuple[int, int]) -> int:
+        return sum(self.blocks[c].stop - self.blocks[c].start for c in pair)
 
     def rows(self, first: int, second: int) -> Rows:
         """Return the kernel rows of one pair.
@@ -162,32 +177,30 @@ class Pairs:
         return y, np.concatenate([weight[a], weight[b]])
 
 
-def rounds(k: int) -> list[list[tuple[int, int]]]:
-    """Return all pairs of k classes by rounds in which no class comes twice: the circle method of tournaments.
+class _Turns:
+    """Hands out pairs such that no class is in two hands at once."""
 
-    Parameters
-    ----------
-    k : int
-        How many classes.
+    def __init__(self, pairs: list[tuple[int, int]], stop: threading.Event) -> None:
+        self.left, self.stop = pairs, stop
+        self.busy: set[int] = set()
+        self.changed = threading.Condition()
 
-    Returns
-    -------
-    list of list of tuple
-        Rounds of pairs ``(i, j)``, i < j.
+    def take(self) -> tuple[int, int] | None:
+        """The next pair whose classes are free, as soon as there is one; None at the end."""
+        with self.changed:
+            while self.left and not self.stop.is_set():
+                for pair in self.left:
+                    if self.busy.isdisjoint(pair):
+                        self.left.remove(pair)
+                        self.busy.update(pair)
+                        return pair
+                self.changed.wait(POLL)
+        return None
 
-    Examples
-    --------
-    >>> from gramian.estimators.svm.pairs import rounds
-    >>> rounds(4)
-    [[(0, 3), (1, 2)], [(0, 2), (1, 3)], [(0, 1), (2, 3)]]
-    """
-    seats = [*range(k), *[-1] * (k % 2)]  # of an odd number, one rests
-    found = []
-    for _ in range(len(seats) - 1):
-        facing = zip(seats[: len(seats) // 2], reversed(seats[len(seats) // 2 :]), strict=True)
-        found.append(sorted((min(p), max(p)) for p in facing if -1 not in p))
-        seats = [seats[0], seats[-1], *seats[1:-1]]
-    return found
+    def give_back(self, pair: tuple[int, int]) -> None:
+        with self.changed:
+            self.busy.difference_update(pair)
+            self.changed.notify_all()
 
 
 def fit_pair(
