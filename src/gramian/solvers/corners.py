@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.solvers.multipliers import multipliers
 from gramian.solvers.polish import polish
 
 __all__ = ["Corner", "Kinks", "Memo", "corner_of", "most_kinks", "near"]
@@ -212,7 +213,7 @@ class Corner:
     memo: Memo
 
     def solve(self, mu: float) -> tuple[Array, float, Memo] | None:
-        """Minimise by an active-set method on the dual, ``max -‖G + Fᵀu‖² / (2μ) - cᵀu + C`` over ``0 <= u <= J``.
+        """Minimise: multipliers of the dual ``max -‖G + Fᵀu‖² / (2μ) - cᵀu + C`` over ``0 <= u <= J``, to rounding.
 
         Parameters
         ----------
@@ -226,39 +227,44 @@ class Corner:
         """
         m, a = self.F.shape[1], self.place.size
         G, free = self.slope[:m], self.slope.size > m
-        u = np.clip(self.memo.u, 0.0, self.jump)
-        if free:
-            wanted = -float(self.slope[m])
-            if not 0.0 <= wanted <= float(self.jump.sum()):
-                return None
-            u = _shifted(u, self.jump, wanted)
+        wanted = -float(self.slope[m]) if free else 0.0
+        if free and not 0.0 <= wanted <= float(self.jump.sum()):
+            return None
+        u = multipliers(self, mu, np.clip(self.memo.u, 0.0, self.jump))
         K = self.F @ self.F.T / mu
         linear, low, high = self.place + self.F @ G / mu, np.zeros(a), self.jump
-        if not free:
+        if free:
+            u = _shifted(u, self.jump, wanted)
+        else:
             # Without a constant there is no sum to keep; a variable that costs nothing takes it up.
             K = np.pad(K, ((0, 1), (0, 1)))
-            linear, low, high, u = np.append(linear, 0.0), np.append(low, -np.inf), np.append(high, np.inf), np.append(u, 0.0)
+            linear, u = np.append(linear, 0.0), np.append(u, 0.0)
+            low, high = np.append(low, -np.inf), np.append(high, np.inf)
         u = polish(K, linear, low, high, u, u.size, 0.0)[:a]
         w = -(G + self.F.T @ u) / mu
         bound = self.level - 0.5 * mu * float(w @ w) - float(self.place @ u)
-        theta = np.append(w, _constant(self.place - self.F @ w, self.jump, float(self.slope[m]))) if free else w
+        theta = np.append(w, _constant(self.place - self.F @ w, self.jump, -wanted)) if free else w
         return theta, bound, Memo(self.memo.index, self.place, u)
 
 
 def _shifted(u: Array, high: Array, wanted: float) -> Array:
-    """The nearest u, up to one shift of all, within [0, high] that has a given sum."""
-    low_shift, high_shift = -float(high.max(initial=0.0)), float(high.max(initial=0.0))
-    for _ in range(200):
-        shift = 0.5 * (low_shift + high_shift)
-        if float(np.clip(u + shift, 0.0, high).sum()) < wanted:
-            low_shift = shift
-        else:
-            high_shift = shift
-    moved = np.clip(u + high_shift, 0.0, high)
-    inside = (moved > 0) & (moved < high)
-    if inside.any():
-        moved[np.flatnonzero(inside)[0]] += wanted - float(moved.sum())
-    return np.clip(moved, 0.0, high)
+    """The nearest u within [0, high] that has a given sum; what is at a bound stays there, if that is possible."""
+    for moving in ((u > 0) & (u < high), np.full(u.size, True)):
+        rest = wanted - float(u[~moving].sum())
+        if not 0.0 <= rest <= float(high[moving].sum()):
+            continue
+        own, most = u[moving], high[moving]
+        low_shift, high_shift = -float(most.max(initial=0.0)), float(most.max(initial=0.0))
+        for _ in range(100):
+            shift = 0.5 * (low_shift + high_shift)
+            if float(np.clip(own + shift, 0.0, most).sum()) < rest:
+                low_shift = shift
+            else:
+                high_shift = shift
+        out = u.copy()
+        out[moving] = np.clip(own + high_shift, 0.0, most)
+        return out
+    return u
 
 
 def _constant(at: Array, jump: Array, slope: float) -> float:
