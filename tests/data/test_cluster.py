@@ -122,6 +122,79 @@ def test_an_error_on_a_worker_names_the_file(folder, client, tmp_path):
         ridge().fit(blocks(paths, client))
 
 
+def nothing_left(client):
+    """Whether the scheduler knows nothing of ours any more, after a moment at most."""
+    end = time.monotonic() + 20.0
+    while time.monotonic() < end:
+        left = client.run_on_scheduler(
+            lambda dask_scheduler: [key for key in dask_scheduler.tasks if "gramian" in key]
+        )
+        if not left:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def damaged(path):
+    """The footer tells of row groups whose bytes are not theirs."""
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) // 2] = b"\xff" * (len(content) // 2 - 4)
+    path.write_bytes(bytes(content))
+
+
+def renamed(path):
+    table = pq.read_table(path)
+    pq.write_table(table.rename_columns([name.replace("x2", "z") for name in table.column_names]), path)
+
+
+def worded(path):
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(2, "x2", pa.array(["word"] * table.num_rows)), path)
+
+
+def removed(path):
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("opened", "spoil", "words"),
+    [
+        (True, cut_short, r"09\.parquet, row group 0: cannot be read"),
+        (True, damaged, r"09\.parquet, row group 0: cannot be read"),
+        (True, renamed, r"09\.parquet, row group 0: has no column 'x2'; it has"),
+        (True, worded, r"09\.parquet, row group 0: column 'x2' holds (large_)?string"),
+        (True, removed, r"09\.parquet, row group 0: cannot be read"),
+        (False, cut_short, r"09\.parquet: cannot be read as parquet"),
+        (False, renamed, r"09\.parquet: has no column 'x2', which .*00\.parquet has"),
+    ],
+)
+def test_a_file_that_went_bad_is_named_and_the_rest_is_dropped(folder, client, tmp_path, opened, spoil, words):
+    source = tmp_path / "in"
+    source.mkdir()
+    for path in sorted(folder.iterdir())[:12]:
+        (source / path.name).write_bytes(path.read_bytes())
+    rows = blocks(source, client)
+    if opened:
+        # Known to the client as it was, so that it is a worker that finds out.
+        assert rows.n_rows == 12 * ROWS
+    fitted = ridge(20).fit(blocks(sorted(source.iterdir())[:2], client))
+    spoil(source / "09.parquet")
+    model = ridge(20)
+    with pytest.raises(ValueError, match=words):
+        model.fit(rows)
+    assert not [name for name in vars(model) if name.endswith("_")]
+    # Predictions open the folder anew, and would go on with the files that are left.
+    if spoil is not removed:
+        with pytest.raises(ValueError, match=r"09\.parquet"):
+            fitted.predict(rows).to_parquet(tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+    assert nothing_left(client)
+
+
 def test_a_killed_worker_changes_nothing(folder, client, alone):
     workers = client.run(os.getpid)
     victim = next(iter(workers.values()))
