@@ -1,11 +1,8 @@
 """A Dask cluster of real processes: the same bits as threads, whoever dies."""
 
 import _thread
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -16,6 +13,7 @@ import pytest
 from gramian import GaussianMixture, KernelMachineClassifier, KernelRidge, Nystroem
 from gramian.data import Blocks, connect
 from gramian.data.cluster import active_client
+from tests.dask_processes import scheduler_and_workers
 
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
@@ -228,27 +226,18 @@ def test_interrupted_by_a_key_and_resumed(folder, client, alone, tmp_path):
 def test_a_scheduler_that_is_gone_leaves_a_checkpoint(folder, alone, tmp_path):
     import dask
 
-    kept, contact = tmp_path / "kept", tmp_path / "scheduler.json"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
-    scheduler = subprocess.Popen([*program, "--scheduler-file", str(contact)], **quiet)
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    helper = subprocess.Popen([*worker, "--scheduler-file", str(contact)], **quiet)
-    try:
-        while not contact.exists():
-            time.sleep(0.05)
-        address = json.loads(contact.read_text())["address"]
-        with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), connect(cluster=address) as client:
-            client.wait_for_workers(1)
-            with (
-                pytest.raises(ConnectionError, match=r"scheduler at .* checkpoint=path"),
-                disturbed(lambda: any(kept.glob("pass-*.npz")), scheduler.kill),
-            ):
-                ridge().fit(blocks(folder, client, checkpoint=kept))
-    finally:
-        for process in (scheduler, helper):
-            process.kill()
-            process.wait()
+    kept = tmp_path / "kept"
+    with (
+        scheduler_and_workers(tmp_path, 1) as (address, scheduler),
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        connect(cluster=address) as client,
+    ):
+        client.wait_for_workers(1)
+        with (
+            pytest.raises(ConnectionError, match=r"scheduler at .* checkpoint=path"),
+            disturbed(lambda: any(kept.glob("pass-*.npz")), scheduler.kill),
+        ):
+            ridge().fit(blocks(folder, client, checkpoint=kept))
     assert any(kept.glob("pass-*.npz"))
     found = ridge().fit(blocks(folder, False, checkpoint=kept)).dual_coef_
     np.testing.assert_array_equal(found, alone)
