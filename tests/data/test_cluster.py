@@ -13,7 +13,7 @@ import pytest
 from gramian import GaussianMixture, KernelMachineClassifier, KernelRidge, Nystroem
 from gramian.data import Blocks, connect
 from gramian.data.cluster import active_client
-from tests.dask_processes import scheduler_and_workers
+from dask_processes import scheduler_and_workers
 
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")

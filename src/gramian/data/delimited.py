@@ -17,8 +17,10 @@ from gramian.data.sniff import delimiter_of
 
 __all__ = ["CsvBlock", "CsvFormat", "csv_blocks", "record_ends"]
 
-BYTES = 1 << 23
-"""Bytes that are looked through, or parsed, at a time."""
+BYTES = 1 << 20
+"""Bytes that are looked through at a time, and by the first of which types are settled."""
+PARSED = 1 << 23
+"""Bytes that are parsed at a time; no record may be longer."""
 QUOTE, NEWLINE, RETURN = b'"\n\r'
 
 
@@ -87,7 +89,7 @@ class CsvFormat:
         known = {name: _settled(kind, number=name in numbers) for name, kind in self.types if name in wanted}
         return {
             "read_options": pc.ReadOptions(
-                block_size=BYTES, use_threads=False, column_names=None if header else self.names
+                block_size=PARSED, use_threads=False, column_names=None if header else self.names
             ),
             "parse_options": pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
             "convert_options": pc.ConvertOptions(
@@ -210,7 +212,7 @@ def _cuts(path: str, delimiter: str, rows: int) -> Iterator[int]:
 
 
 def record_ends(path: str, delimiter: str = ",", size: int = BYTES) -> Iterator[NDArray[np.int64]]:
-    """Find where records end, reading a file once, a few megabytes at a time.
+    """Find where records end, reading a file once, a megabyte at a time.
 
     A quote opens a quoted field where a field begins, and the next one that is not doubled closes it; a line end in
     between belongs to the field.
@@ -221,7 +223,7 @@ def record_ends(path: str, delimiter: str = ",", size: int = BYTES) -> Iterator[
         The file.
     delimiter : str, default=","
         What separates columns.
-    size : int, default=8388608
+    size : int, default=1048576
         Bytes at a time.
 
     Yields
