@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import gramian
+from dask_processes import scheduler_and_workers
 from gramian.cli import main
 from gramian.data.tables import read_table
-from dask_processes import scheduler_and_workers
 
 FILES, ROWS = 3, 7500
 QUICK = ["--model", "ridge", "--kernel", "RBF(1.0)", "--cv", "2", "--time-limit", "60"]

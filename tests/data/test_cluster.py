@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from dask_processes import scheduler_and_workers
 from gramian import GaussianMixture, KernelMachineClassifier, KernelRidge, Nystroem
 from gramian.data import Blocks, connect
 from gramian.data.cluster import active_client
-from dask_processes import scheduler_and_workers
 
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
@@ -124,9 +124,7 @@ def nothing_left(client):
     """Whether the scheduler knows nothing of ours any more, after a moment at most."""
     end = time.monotonic() + 20.0
     while time.monotonic() < end:
-        left = client.run_on_scheduler(
-            lambda dask_scheduler: [key for key in dask_scheduler.tasks if "gramian" in key]
-        )
+        left = client.run_on_scheduler(lambda dask_scheduler: [key for key in dask_scheduler.tasks if "gramian" in key])
         if not left:
             return True
         time.sleep(0.05)

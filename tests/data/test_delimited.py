@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramian import KernelRidge, Nystroem
-from gramian.data import Blocks
-from gramian.data import delimited
+from gramian.data import Blocks, delimited
 from gramian.data.delimited import record_ends
 from peak import peak_bytes
 
@@ -43,7 +42,7 @@ def test_records_end_where_the_writer_ended_them(tmp_path_factory, rows, line, s
 
 @pytest.mark.parametrize("size", [1, 3, 1000])
 def test_a_quote_amid_text_opens_nothing(tmp_path, size):
-    lines = ['a,b\n', '5" pipe,1\n', '6"" pipe,2\n', '"7"" pipe\nand more",3\n', 'x,"4"\n']
+    lines = ["a,b\n", '5" pipe,1\n', '6"" pipe,2\n', '"7"" pipe\nand more",3\n', 'x,"4"\n']
     path = tmp_path / "t.csv"
     path.write_text("".join(lines))
     assert ends_of(path, ",", size) == np.cumsum([len(line) for line in lines]).tolist()
@@ -61,7 +60,9 @@ def table(tmp_path):
         writer = csv.writer(file)
         writer.writerow(["x", "note\nof mine", "z", "y"])
         for i, (x, z) in enumerate(X):
-            writer.writerow([repr(float(x)), f'said "{i}",\nand left', int(z) if i < 600 else repr(float(z)), repr(float(y[i]))])
+            writer.writerow(
+                [repr(float(x)), f'said "{i}",\nand left', int(z) if i < 600 else repr(float(z)), repr(float(y[i]))]
+            )
             if i % 100 == 7:
                 file.write("\n")
     return tmp_path / "t.csv", X, y

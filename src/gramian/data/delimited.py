@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -198,8 +199,7 @@ def csv_blocks(path: str, form: CsvFormat, columns: Columns, rows: int, stamp: s
         In order; the first has the names of the columns at its beginning.
     """
     cuts = [0, *_cuts(path, form.delimiter, rows), os.path.getsize(path)]
-    pairs = zip(cuts, cuts[1:], strict=False)
-    return [CsvBlock(path, start, stop, form, columns, stamp) for start, stop in pairs if stop > start]
+    return [CsvBlock(path, start, stop, form, columns, stamp) for start, stop in pairwise(cuts) if stop > start]
 
 
 def _cuts(path: str, delimiter: str, rows: int) -> Iterator[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ def _gather(shared: _Near, parts: Iterator[Part]) -> tuple[Sums | None, list[lis
     sums: Sums | None = None
     kept: list[list[Part]] = [[] for _ in point.which]
     for F, part in point.lift.strips(parts):
-        lines = {}
+        lines: dict[str, Any] = {}
         for i, (fit, _) in enumerate(fits_of(point, part)):
             f = values_of(F, point.theta[i])
             bent = near(fit, f, reach_of(shared.scales[i], fit, point.functions.typical))

@@ -122,7 +122,9 @@ def minimise(
         here = Point(lift, functions, which, tuple(_tried(run) for run in live), tuple(run.width for run in live))
         sums = passes.sum(local, here)
         error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
-        turned = [run for i, run in enumerate(live) if not _arrived(run, i, sums, functions, lift.width, tol, most_kinks)]
+        turned = [
+            run for i, run in enumerate(live) if not _arrived(run, i, sums, functions, lift.width, tol, most_kinks)
+        ]
         ended = "" if number < max_iter else f"max_iter={max_iter} was reached"
         ended = f"max_time={clock.max_time:g} s passed" if clock.expired else ended
         if ended:

@@ -128,9 +128,7 @@ class Kinks:
             left, right = loss.gradient(a, t)[:, 0], loss.gradient(b, t)[:, 0]
             at_a, at_b = (np.asarray(loss.value(end, t)).reshape(-1) for end in (a, b))
             bent = right - left > SAME
-            row, low, high, t, left, right, at_a, at_b = (
-                v[bent] for v in (row, low, high, t, left, right, at_a, at_b)
-            )
+            row, low, high, t, left, right, at_a, at_b = (v[bent] for v in (row, low, high, t, left, right, at_a, at_b))
             if not row.size:
                 break
             # Where the straight lines through both ends meet; if the loss goes through that point, it is the kink.
@@ -193,7 +191,7 @@ class Corner:
 
     Parameters
     ----------
-    F : array of shape (a, m)
+    features : array of shape (a, m)
         ψ, a row for each kink.
     place, jump : array of shape (a,)
         c and J.
@@ -205,7 +203,7 @@ class Corner:
         Where to begin: the kinks with multipliers in [0, J].
     """
 
-    F: Array
+    features: Array
     place: Array
     jump: Array
     slope: Array
@@ -223,16 +221,17 @@ class Corner:
         Returns
         -------
         tuple of array of shape (m,) or (m + 1,), float and Memo, or None
-            θ, the bound that the dual gives, and what to remember; ``None`` where no constant is good enough.
+            θ, the bound that the dual gives, and what to remember; ``None`` where there is no kink,
+            or no constant is good enough.
         """
-        m, a = self.F.shape[1], self.place.size
+        m, a = self.features.shape[1], self.place.size
         G, free = self.slope[:m], self.slope.size > m
         wanted = -float(self.slope[m]) if free else 0.0
-        if free and not 0.0 <= wanted <= float(self.jump.sum()):
+        if not a or (free and not 0.0 <= wanted <= float(self.jump.sum())):
             return None
         u = multipliers(self, mu, np.clip(self.memo.u, 0.0, self.jump))
-        K = self.F @ self.F.T / mu
-        linear, low, high = self.place + self.F @ G / mu, np.zeros(a), self.jump
+        K = self.features @ self.features.T / mu
+        linear, low, high = self.place + self.features @ G / mu, np.zeros(a), self.jump
         if free:
             u = _shifted(u, self.jump, wanted)
         else:
@@ -241,9 +240,9 @@ class Corner:
             linear, u = np.append(linear, 0.0), np.append(u, 0.0)
             low, high = np.append(low, -np.inf), np.append(high, np.inf)
         u = polish(K, linear, low, high, u, u.size, 0.0)[:a]
-        w = -(G + self.F.T @ u) / mu
+        w = -(G + self.features.T @ u) / mu
         bound = self.level - 0.5 * mu * float(w @ w) - float(self.place @ u)
-        theta = np.append(w, _constant(self.place - self.F @ w, self.jump, -wanted)) if free else w
+        theta = np.append(w, _constant(self.place - self.features @ w, self.jump, -wanted)) if free else w
         return theta, bound, Memo(self.memo.index, self.place, u)
 
 

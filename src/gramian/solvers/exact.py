@@ -106,9 +106,7 @@ def _slopes(fit: DataFit, f: Array, reach: Array, bent: Any, memo: Memo) -> Arra
     return u
 
 
-def _certified(
-    space: Any, fit: DataFit, mu: float, u: Array, theta: Array, intercept: bool, before: Newton
-) -> Newton:
+def _certified(space: Any, fit: DataFit, mu: float, u: Array, theta: Array, intercept: bool, before: Newton) -> Newton:
     Ku = space @ u
     b = theta[-1:] if intercept else before.at.b
     at = Iterate(-u / mu, -Ku / mu, b)

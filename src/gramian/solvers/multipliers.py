@@ -33,7 +33,7 @@ class Hinges(Protocol):
     """What the method needs of a problem: ψ, c, J and G."""
 
     @property
-    def F(self) -> Array:
+    def features(self) -> Array:
         """Features, of shape (a, m)."""
 
     @property
@@ -66,15 +66,15 @@ def multipliers(problem: Hinges, mu: float, u: Array) -> Array:
     array of shape (a,)
         Within [0, J]; most that are at a bound at the optimum are there.
     """
-    constant = problem.slope.size > problem.F.shape[1]
-    G = np.hstack([problem.F, np.ones((u.size, 1))]) if constant else problem.F
+    constant = problem.slope.size > problem.features.shape[1]
+    G = np.hstack([problem.features, np.ones((u.size, 1))]) if constant else problem.features
     ridge = np.full(G.shape[1], mu)
     if constant:
         ridge[-1] = 0.0
     theta = np.zeros(G.shape[1])
-    theta[: problem.F.shape[1]] = -(problem.slope[: problem.F.shape[1]] + problem.F.T @ u) / mu
+    theta[: problem.features.shape[1]] = -(problem.slope[: problem.features.shape[1]] + problem.features.T @ u) / mu
     if constant:
-        theta[-1] = float(np.median(problem.place - problem.F @ theta[:-1]))
+        theta[-1] = float(np.median(problem.place - problem.features @ theta[:-1]))
     gamma = first = _width(problem, G @ theta)
     for _ in range(STEPS):
         theta = _minimised(problem, G, ridge, theta, u, gamma)
