@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.columns import Columns
-from gramian.data.parts import Need
+from gramian.data.parts import Need, Readable
 from gramian.data.sniff import delimiter_of
 
 __all__ = ["CsvBlock", "CsvFormat", "csv_blocks", "record_ends"]
@@ -108,7 +108,7 @@ def _settled(kind: str, *, number: bool) -> str | None:
 
 
 @dataclass(frozen=True)
-class CsvBlock:
+class CsvBlock(Readable):
     """Records of a CSV file.
 
     Parameters
@@ -141,28 +141,9 @@ class CsvBlock:
         return f"{self.path}, bytes {self.start:,} to {self.stop:,}"
 
     def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            File, bytes and columns.
-        """
         return f"{self.path} {self.start} {self.stop} {self.stamp} {self.columns}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
         import pyarrow as pa
         import pyarrow.csv as pc
 
