@@ -28,7 +28,7 @@ FORMATS = {
 
 
 @dataclass(frozen=True)
-class FileBlock:
+class FileBlock(Readable):
     """Row groups of a Parquet file, or an Arrow file as a whole.
 
     Parameters
