@@ -350,7 +350,7 @@ def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
 
 
 def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float64] | None = None) -> Pivots:
-    """Return the Nyström factor of given landmarks, by a pivoted Cholesky of their block.
+    """Return the Nyström factor of given landmarks, by a Cholesky factorisation of their block, pivoted if need be.
 
     Parameters
     ----------
@@ -388,6 +388,13 @@ def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float6
 
 
 def _pivoted_cholesky(A: NDArray[np.float64], floor: float) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
+    """In the order given where every pivot is more than rounding; else by pivots, as far as they are."""
+    try:
+        lower = np.asarray(np.linalg.cholesky(A), dtype=np.float64)
+        if np.all(np.diagonal(lower) ** 2 > floor):
+            return lower, np.arange(len(A)), len(A)
+    except np.linalg.LinAlgError:
+        pass
     c, order, rank, _ = scipy.linalg.lapack.dpstrf(A, tol=floor, lower=1)
     return np.tril(c), np.asarray(order, dtype=np.intp) - 1, int(rank)
 
