@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import gramian
+from dask_processes import scheduler_and_workers
 from gramian.cli import main
 from gramian.data.tables import read_table
 
@@ -66,6 +67,33 @@ def test_workers_change_nothing(folder: Path, model: Path, tmp_path: Path) -> No
     assert main(["predict", str(model), str(folder), "-o", str(tmp_path / "one.parquet")]) == 0
     one, two = (read_table(tmp_path / f"{name}.parquet")["prediction"].to_numpy() for name in ("one", "two"))
     np.testing.assert_array_equal(one, two)
+
+
+# What Dask itself leaves open where processes are killed.
+@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_cluster_of_other_processes_changes_nothing(folder: Path, model: Path, tmp_path: Path, capsys: Any) -> None:
+    out, files = str(tmp_path / "m"), {name: tmp_path / f"{name}.parquet" for name in ("one", "many")}
+    with scheduler_and_workers(tmp_path, 2) as (address, _):
+        assert main(["fit", str(folder), "--target", "y", *QUICK, "--cluster", address, "--out", out]) == 0
+        assert main(["predict", out, str(folder), "--cluster", address, "-o", str(files["many"])]) == 0
+    assert main(["predict", str(model), str(folder), "-o", str(files["one"])]) == 0
+    one, many = (read_table(path)["prediction"].to_numpy() for path in files.values())
+    np.testing.assert_array_equal(one, many)
+    capsys.readouterr()
+
+
+def test_a_cluster_that_is_not_there_is_told_in_one_line(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    import dask
+
+    arguments = ["fit", str(folder), "--target", "y", *QUICK, "--cluster", "tcp://127.0.0.1:9", "--out"]
+    with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
+        code = main([*arguments, str(tmp_path / "m")])
+    err = capsys.readouterr().err
+    assert code != 0
+    assert "tcp://127.0.0.1:9" in err
+    assert len(err.splitlines()) == 1
+    assert not (tmp_path / "m").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,8 @@
 """A Dask cluster of real processes: the same bits as threads, whoever dies."""
 
 import _thread
-import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
 from contextlib import contextmanager
@@ -13,6 +10,7 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
+from dask_processes import scheduler_and_workers
 from gramian import GaussianMixture, KernelMachineClassifier, KernelRidge, Nystroem
 from gramian.data import Blocks, connect
 from gramian.data.cluster import active_client
@@ -122,6 +120,77 @@ def test_an_error_on_a_worker_names_the_file(folder, client, tmp_path):
         ridge().fit(blocks(paths, client))
 
 
+def nothing_left(client):
+    """Whether the scheduler knows nothing of ours any more, after a moment at most."""
+    end = time.monotonic() + 20.0
+    while time.monotonic() < end:
+        left = client.run_on_scheduler(lambda dask_scheduler: [key for key in dask_scheduler.tasks if "gramian" in key])
+        if not left:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def cut_short(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def damaged(path):
+    """The footer tells of row groups whose bytes are not theirs."""
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) // 2] = b"\xff" * (len(content) // 2 - 4)
+    path.write_bytes(bytes(content))
+
+
+def renamed(path):
+    table = pq.read_table(path)
+    pq.write_table(table.rename_columns([name.replace("x2", "z") for name in table.column_names]), path)
+
+
+def worded(path):
+    table = pq.read_table(path)
+    pq.write_table(table.set_column(2, "x2", pa.array(["word"] * table.num_rows)), path)
+
+
+def removed(path):
+    path.unlink()
+
+
+@pytest.mark.parametrize(
+    ("opened", "spoil", "words"),
+    [
+        (True, cut_short, r"09\.parquet, row group 0: cannot be read"),
+        (True, damaged, r"09\.parquet, row group 0: cannot be read"),
+        (True, renamed, r"09\.parquet, row group 0: has no column 'x2'; it has"),
+        (True, worded, r"09\.parquet, row group 0: column 'x2' holds (large_)?string"),
+        (True, removed, r"09\.parquet, row group 0: cannot be read"),
+        (False, cut_short, r"09\.parquet: cannot be read as parquet"),
+        (False, renamed, r"09\.parquet: has no column 'x2', which .*00\.parquet has"),
+    ],
+)
+def test_a_file_that_went_bad_is_named_and_the_rest_is_dropped(folder, client, tmp_path, opened, spoil, words):
+    source = tmp_path / "in"
+    source.mkdir()
+    for path in sorted(folder.iterdir())[:12]:
+        (source / path.name).write_bytes(path.read_bytes())
+    rows = blocks(source, client)
+    if opened:
+        # Known to the client as it was, so that it is a worker that finds out.
+        assert rows.n_rows == 12 * ROWS
+    fitted = ridge(20).fit(blocks(sorted(source.iterdir())[:2], client))
+    spoil(source / "09.parquet")
+    model = ridge(20)
+    with pytest.raises(ValueError, match=words):
+        model.fit(rows)
+    assert not [name for name in vars(model) if name.endswith("_")]
+    # Predictions open the folder anew, and would go on with the files that are left.
+    if spoil is not removed:
+        with pytest.raises(ValueError, match=r"09\.parquet"):
+            fitted.predict(rows).to_parquet(tmp_path / "out")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["in"]
+    assert nothing_left(client)
+
+
 def test_a_killed_worker_changes_nothing(folder, client, alone):
     workers = client.run(os.getpid)
     victim = next(iter(workers.values()))
@@ -155,27 +224,18 @@ def test_interrupted_by_a_key_and_resumed(folder, client, alone, tmp_path):
 def test_a_scheduler_that_is_gone_leaves_a_checkpoint(folder, alone, tmp_path):
     import dask
 
-    kept, contact = tmp_path / "kept", tmp_path / "scheduler.json"
-    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    program = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--no-dashboard", "--port", "0"]
-    scheduler = subprocess.Popen([*program, "--scheduler-file", str(contact)], **quiet)
-    worker = [sys.executable, "-m", "distributed.cli.dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard"]
-    helper = subprocess.Popen([*worker, "--scheduler-file", str(contact)], **quiet)
-    try:
-        while not contact.exists():
-            time.sleep(0.05)
-        address = json.loads(contact.read_text())["address"]
-        with dask.config.set({"distributed.comm.timeouts.connect": "1s"}), connect(cluster=address) as client:
-            client.wait_for_workers(1)
-            with (
-                pytest.raises(ConnectionError, match=r"scheduler at .* checkpoint=path"),
-                disturbed(lambda: any(kept.glob("pass-*.npz")), scheduler.kill),
-            ):
-                ridge().fit(blocks(folder, client, checkpoint=kept))
-    finally:
-        for process in (scheduler, helper):
-            process.kill()
-            process.wait()
+    kept = tmp_path / "kept"
+    with (
+        scheduler_and_workers(tmp_path, 1) as (address, scheduler),
+        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+        connect(cluster=address) as client,
+    ):
+        client.wait_for_workers(1)
+        with (
+            pytest.raises(ConnectionError, match=r"scheduler at .* checkpoint=path"),
+            disturbed(lambda: any(kept.glob("pass-*.npz")), scheduler.kill),
+        ):
+            ridge().fit(blocks(folder, client, checkpoint=kept))
     assert any(kept.glob("pass-*.npz"))
     found = ridge().fit(blocks(folder, False, checkpoint=kept)).dual_coef_
     np.testing.assert_array_equal(found, alone)

@@ -35,7 +35,7 @@ class Blocks:
     source : array, memory map, path, list of path, Dask array or data frame, or list of callable
         The data: arrays; Parquet, Arrow (``.arrow``, ``.feather``) or CSV files, folders of them or patterns such as
         ``"data/*.parquet"``; Dask collections; functions without arguments that return X, (X, y), (X, y, weight) or a
-        table. A CSV file is one block; large ones are better converted to Parquet.
+        table. CSV files are cut at ends of records, which takes one look through the file.
     target : str, list of str, array or None, default=None
         y: names of columns, or an array for arrays.
     weight : str, array or None, default=None
@@ -46,7 +46,8 @@ class Blocks:
         Who works: a Dask cluster; ``None`` for the active Dask client, where there is one, and threads else; ``False``
         for threads in any case. With a cluster, its workers must be able to read the source.
     rows : int or None, default=None
-        Rows of a block, about; 131,072 by default. Row groups of Parquet are joined up to this and never cut;
+        Rows of a block, about; 131,072 by default. Row groups of Parquet are joined up to this and never cut, Arrow
+        files are blocks as they are;
         partitions of Dask and results of functions are blocks as they are. Answers depend on it by rounding only.
     checkpoint : str, path or None, default=None
         A folder in which a fit keeps what it has, so that after a failure, Ctrl-C or loss of power the same fit of the

@@ -40,6 +40,7 @@ class Cluster:
     def __init__(self, client: Any) -> None:
         self.client = client
         self._pending: list[Any] = []
+        self._shared: Any = None
 
     @property
     def workers(self) -> int:
@@ -62,7 +63,8 @@ class Cluster:
         with self._talking(), warnings.catch_warnings():
             # Values of some megabytes are what we mean to send.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-            return self.client.submit(_same, value, key=_key("shared"), priority=FIRST)
+            self._shared = self.client.submit(_same, value, key=_key("shared"), priority=FIRST)
+            return self._shared
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
         """Yield what a task returns for each block, in order.
@@ -88,7 +90,9 @@ class Cluster:
         with self._talking():
             futures = self._leaves(task, shared, items, need)
             for item in items:
-                value = futures.pop(0).result()
+                value = futures[0].result()
+                # Only now, so that one that failed is dropped with the others.
+                del futures[0]
                 done(item)
                 yield value
 
@@ -125,6 +129,7 @@ class Cluster:
             del leaves
             for leaf in waiting:
                 if leaf.status != "finished":
+                    self._pending.append(leaf)
                     leaf.result()
                 done(sizes[leaf.key])
             value: Sums | None = root.result()
@@ -159,7 +164,8 @@ class Cluster:
 
     def cancel(self) -> None:
         """Have the scheduler drop what is left."""
-        pending, self._pending = self._pending, []
+        pending = [*self._pending, *([] if self._shared is None else [self._shared])]
+        self._pending, self._shared = [], None
         if pending and self.client.status == "running":
             self.client.cancel(pending, force=True)
 

@@ -12,8 +12,8 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.data.columns import Columns
 from gramian.data.parts import CHUNK, BlockError, Need, Readable
-from gramian.data.tabular import Columns
 
 __all__ = ["ArrayBlock", "Call", "DaskBlock", "Mapped", "Window"]
 

@@ -9,9 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from gramian.data.columns import Columns
 from gramian.data.loaders import ArrayBlock, Call, DaskBlock, Window
 from gramian.data.parts import Loader, Need
-from gramian.data.tabular import Columns, file_blocks, paths_of
+from gramian.data.tabular import file_blocks, paths_of
 
 __all__ = ["Opened", "is_dask", "opened"]
 

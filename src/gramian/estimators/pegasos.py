@@ -60,7 +60,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     approximation : map or None, default=None
         An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then sought in the space of its
         features. Over blocks, where it must be given, the same objective is minimised by Newton's method, a pass for
-        each step, in place of single rows in random order.
+        each step, in place of single rows in random order: gaps g and h of the two leave functions at most
+        √(2g/lam) + √(2h/lam) apart in norm.
     lam : float, default=1e-3
         The strength of the penalty, > 0.
     n_iter : int, default=1000000

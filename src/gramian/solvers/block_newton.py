@@ -3,29 +3,29 @@
 ``min_{w, b} Σ_i w_i ℓ(<w, ψ_i> + b, y_i) + (μ/2) ‖w‖²``. A pass brings back value, gradient and Hessian at a point, all
 functions at once; a step that goes too far costs one more pass, which needs values only. A loss with kinks is replaced
 by its Moreau envelope, whose width shrinks until the duality gap of the loss itself is small enough: the envelope's
-slopes are a point of the dual.
+slopes are a point of the dual. Once few rows are near a kink, these alone are a small problem, whose exact solution is
+that of all rows, or leads there (``corners``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gramian.certificates import Certificate
-from gramian.data.parts import Part
 from gramian.data.passes import Passes
-from gramian.data.sums import Sums, total
+from gramian.data.sums import Sums
 from gramian.losses import offers
 from gramian.progress import Clock
+from gramian.solvers.block_corners import corners
 from gramian.solvers.block_features import Lift
-from gramian.solvers.datafit import DataFit, Envelope
+from gramian.solvers.block_objective import LENGTHS, REACHES, Functions, Point, along, local
+from gramian.solvers.corners import Memo
 
-__all__ = ["Functions", "Targets", "minimise"]
+__all__ = ["minimise"]
 
 Array = NDArray[np.float64]
 
@@ -37,138 +37,10 @@ NARROWEST = 1e-14
 """Of the width, relative to the first."""
 FLAT = 1e-11
 """A slope this small, relative to the objective, cannot be seen in the objective."""
-LENGTHS: Array = np.power(0.5, np.arange(0.5, 15.5, 0.5))
-"""Lengths of a step that are tried where a full one goes too far."""
+EXACT = 1e-13
+"""A gap below this, relative to the objective, is rounding."""
 TINY = 1e-4
 """An objective below this part of the first is as good as zero."""
-
-
-class Targets(Protocol):
-    """How the rows of a part become the targets of each function."""
-
-    def of(self, part: Part) -> tuple[list[Array], Array]:
-        """Return the targets of each function, and weights.
-
-        Parameters
-        ----------
-        part : Part
-            Rows.
-
-        Returns
-        -------
-        tuple of list of array and array
-            Targets of shape (r, k), and weights of shape (r,).
-        """
-
-
-@dataclass(frozen=True, eq=False)
-class Functions:
-    """What is fitted: functions, or groups of functions that a loss couples.
-
-    Parameters
-    ----------
-    losses : tuple
-        One for each.
-    targets : Targets
-        Their targets.
-    intercept : bool
-        Whether each has a constant.
-    lam : float
-        Strength, of mean loss + (lam/2) ‖f‖².
-    kinks : bool
-        Whether losses are replaced by envelopes.
-    """
-
-    losses: tuple[Any, ...]
-    targets: Targets
-    intercept: bool
-    lam: float
-    kinks: bool
-
-
-@dataclass(frozen=True, eq=False)
-class _Point:
-    """Where a pass evaluates the functions that are not done: weights with constants below, widths of envelopes."""
-
-    lift: Lift
-    functions: Functions
-    which: tuple[int, ...]
-    theta: tuple[Array, ...]
-    widths: tuple[float, ...]
-    steps: tuple[Array, ...] = ()
-
-
-# ---- on the workers -------------------------------------------------------------------------------------------------
-
-
-def _fits(point: _Point, part: Part) -> list[tuple[DataFit, Any]]:
-    """Data terms of a strip: the loss's own, and what is minimised."""
-    targets, weights = point.functions.targets.of(part)
-    out = []
-    for which, width in zip(point.which, point.widths, strict=True):
-        fit = DataFit(point.functions.losses[which], targets[which], weights)
-        envelope = Envelope(fit, width, np.zeros_like(fit.y)) if point.functions.kinks else fit
-        out.append((fit, envelope))
-    return out
-
-
-def _values(F: Array, theta: Array) -> Array:
-    return F @ theta[: F.shape[1]] + (theta[F.shape[1] :] if theta.shape[0] > F.shape[1] else 0.0)
-
-
-def _local(point: _Point, parts: Iterator[Part]) -> Sums | None:
-    return total(_local_of(point, F, part) for F, part in point.lift.strips(parts))
-
-
-def _local_of(point: _Point, F: Array, part: Part) -> Sums:
-    sums: dict[str, Any] = dict(point.lift.error_sums(F, part).arrays)
-    for i, (fit, smooth) in enumerate(_fits(point, part)):
-        f = _values(F, point.theta[i])
-        u = smooth.gradient(f)
-        sums[f"objective{i}"] = smooth.value(f)
-        sums[f"value{i}"] = fit.value(f)
-        sums[f"weight{i}"] = fit.w.sum()
-        # Fenchel's equality, at the point where u is a slope: no rounding takes it out of the conjugate's domain.
-        z = smooth.point(f) if point.functions.kinks else f
-        sums[f"conjugate{i}"] = np.sum(u * z) - fit.value(z)
-        sums[f"gradient{i}"] = _extended(F.T @ u, u, point.functions.intercept)
-        sums[f"hessian{i}"] = _hessian(F, smooth.half_curvature(f), point.functions.intercept)
-    return Sums.of(**sums)
-
-
-def _extended(below: Array, u: Array, intercept: bool) -> Array:
-    return np.vstack([below, u.sum(axis=0)]) if intercept else below
-
-
-def _hessian(F: Array, S: Array, intercept: bool) -> Array:
-    """``Σ_i (S_i S_iᵀ) ⊗ (ψ_i, 1)(ψ_i, 1)ᵀ``, features within functions."""
-    G = np.hstack([F, np.ones((F.shape[0], 1))]) if intercept else F
-    if S.ndim == 2:
-        scaled = S * G
-        return np.asarray(scaled.T @ scaled)
-    C = np.einsum("icd,ied->ice", S, S)
-    k, m = C.shape[1], G.shape[1]
-    H = np.empty((k, m, k, m))
-    for a in range(k):
-        for b in range(a + 1):
-            H[a, :, b] = G.T @ (C[:, a, b, None] * G)
-            H[b, :, a] = H[a, :, b]
-    return H.reshape(k * m, k * m)
-
-
-def _along(point: _Point, parts: Iterator[Part]) -> Sums | None:
-    return total(_along_of(point, F, part) for F, part in point.lift.strips(parts))
-
-
-def _along_of(point: _Point, F: Array, part: Part) -> Sums:
-    sums = {}
-    for i, (_, smooth) in enumerate(_fits(point, part)):
-        f, df = _values(F, point.theta[i]), _values(F, point.steps[i])
-        sums[f"objective{i}"] = [smooth.value(f + length * df) for length in LENGTHS]
-    return Sums.of(**sums)
-
-
-# ---- on the client --------------------------------------------------------------------------------------------------
 
 
 @dataclass(eq=False)
@@ -186,7 +58,6 @@ class _Run:
     total: float = 1.0
     gap: float = np.inf
     primal: float = np.inf
-    dual: float = -np.inf
     violation: float = np.inf
     strikes: int = 0
     sure: bool = False
@@ -194,7 +65,11 @@ class _Run:
     steps: int = 0
     done: bool = False
     why: str = ""
-    best: tuple[float, Array] = field(default_factory=lambda: (np.inf, np.empty(0)))
+    bound: float = -np.inf
+    reach: float = 0.0
+    cornered: bool = False
+    memo: Memo | None = None
+    best: tuple[float, Array, float] = field(default_factory=lambda: (np.inf, np.empty(0), np.inf))
 
 
 def minimise(
@@ -207,6 +82,7 @@ def minimise(
     tol: float,
     max_iter: int,
     clock: Clock,
+    most_kinks: int = 0,
 ) -> tuple[list[Array], list[Certificate], float]:
     """Minimise, each function by itself, in passes that serve all.
 
@@ -228,6 +104,8 @@ def minimise(
         Passes with a Hessian at most.
     clock : Clock
         Stops it once expired.
+    most_kinks : int, default=0
+        Rows near a kink that may come to the client.
 
     Returns
     -------
@@ -241,10 +119,12 @@ def minimise(
         if not which:
             break
         live = [runs[i] for i in which]
-        here = _Point(lift, functions, which, tuple(_tried(run) for run in live), tuple(run.width for run in live))
-        sums = passes.sum(_local, here)
+        here = Point(lift, functions, which, tuple(_tried(run) for run in live), tuple(run.width for run in live))
+        sums = passes.sum(local, here)
         error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
-        turned = [run for i, run in enumerate(live) if not _arrived(run, i, sums, functions, lift.width, tol)]
+        turned = [
+            run for i, run in enumerate(live) if not _arrived(run, i, sums, functions, lift.width, tol, most_kinks)
+        ]
         ended = "" if number < max_iter else f"max_iter={max_iter} was reached"
         ended = f"max_time={clock.max_time:g} s passed" if clock.expired else ended
         if ended:
@@ -253,6 +133,8 @@ def minimise(
             break
         if turned:
             _shorten(passes, here, live, turned, functions.kinks)
+        if any(run.reach for run in live):
+            _corner(passes, here, [(i, run) for i, run in zip(which, live, strict=True) if run.reach])
     certificates = [_certificate(run, functions, tol, clock) for run in runs]
     return [run.best[1] for run in runs], certificates, error
 
@@ -268,7 +150,7 @@ def _penalised(theta: Array, m: int) -> Array:
     return out
 
 
-def _arrived(run: _Run, i: int, sums: Sums, functions: Functions, m: int, tol: float) -> bool:
+def _arrived(run: _Run, i: int, sums: Sums, functions: Functions, m: int, tol: float, most_kinks: int) -> bool:
     """Take over the point that was tried and find the next; ``False`` where the step went too far."""
     theta = _tried(run)
     run.total = float(sums[f"weight{i}"])
@@ -276,37 +158,85 @@ def _arrived(run: _Run, i: int, sums: Sums, functions: Functions, m: int, tol: f
     w = _penalised(theta, m)
     penalty = 0.5 * mu * float(np.sum(w * w))
     objective = float(sums[f"objective{i}"]) + penalty
+    primal = float(sums[f"value{i}"]) + penalty
+    if run.cornered and not primal < run.primal:
+        _note(run, run.primal, False)
+        return _turn_back(run, tol)
     flat = not run.sure and abs(run.slope) <= FLAT * abs(objective)
     if not (run.sure or flat or objective <= run.objective + 1e-4 * run.slope):
         return False
-    run.theta, run.objective, run.sure = theta, objective, False
+    run.theta, run.objective, run.primal, run.sure = theta, objective, primal, False
     run.steps += 1
     gradient = sums[f"gradient{i}"]
-    run.primal = float(sums[f"value{i}"]) + penalty
     dual = -float(sums[f"conjugate{i}"]) - 0.5 * float(np.sum(gradient[:m] ** 2)) / mu
-    run.scale = run.scale or TINY * abs(run.primal)
+    run.scale = run.scale or TINY * abs(primal)
     run.violation = float(np.linalg.norm(gradient + mu * w)) / (float(np.linalg.norm(gradient)) + mu or 1.0)
     # A dual point has slopes that sum to zero; these nearly do, and P - P* <= P - D - s b + s (b - b*).
     left = float(np.sum(gradient[m:] * theta[m:]))
-    smoothing = max(run.primal - dual - left, 0.0)
+    smoothing = max(primal - dual - left, 0.0)
     slack = _slack(sums[f"hessian{i}"], gradient, m)
-    gap = smoothing + slack
-    run.dual = run.primal - gap
-    _note(run, gap, flat)
-    if gap <= tol * max(abs(run.primal), run.scale):
-        run.done = True
-        return True
+    run.bound = max(run.bound, primal - smoothing - slack)
+    before = run.gap
+    _note(run, primal, flat)
     stage = 0.5 * float(np.sum((gradient[:m] + mu * w[:m]) ** 2)) / mu + slack
-    if functions.kinks and (stage <= STAGE * smoothing or run.stuck):
-        # As good as this width allows: go on with a narrower one, from here.
-        run.width *= SHRINK
-        run.trial, run.sure, run.stuck, run.objective, run.slope = theta, True, False, np.inf, 0.0
-        run.done = run.width < NARROWEST * run.first
+    size = max(abs(primal), run.scale)
+    met = run.gap <= tol * size
+    run.reach = _reach(run, sums[f"near{i}"], most_kinks) if functions.kinks else 0.0
+    if run.cornered and (run.gap > 0.5 * before or run.gap <= EXACT * size):
+        run.reach = 0.0
+    if met and not run.reach:
+        run.done = True
+    elif functions.kinks and (met or run.cornered or stage <= STAGE * smoothing or run.stuck):
+        # As good as this width allows: solve the corner here, or go on with a narrower one.
+        if not run.reach:
+            _narrow(run)
     else:
+        run.reach = 0.0
         _aim(run, sums[f"hessian{i}"], gradient + mu * w, mu, m)
+    run.cornered = False
     if run.strikes > 2:
         run.done, run.why = True, "rounding in float64 stops it"
     return True
+
+
+def _reach(run: _Run, near: Array, most: int) -> float:
+    """How far around the values kinks are to be looked for: as far as there are not too many; zero for nowhere."""
+    fits = np.flatnonzero(near <= most)
+    return float(REACHES[fits[-1]]) * run.width if fits.size and near[fits[-1]] else 0.0
+
+
+def _narrow(run: _Run) -> None:
+    """Go on with a narrower envelope, from where the function stands."""
+    run.width *= SHRINK
+    run.trial, run.sure, run.stuck, run.objective, run.slope = run.theta, True, False, np.inf, 0.0
+    run.reach, run.cornered, run.memo = 0.0, False, None
+    run.done = run.width < NARROWEST * run.first
+
+
+def _turn_back(run: _Run, tol: float) -> bool:
+    """A corner that was no better than the point it was made at has shown a bound at least."""
+    _narrow(run)
+    run.done |= run.best[0] <= tol * max(abs(run.primal), run.scale)
+    return True
+
+
+def _corner(passes: Passes, here: Point, runs: list[tuple[int, _Run]]) -> None:
+    """Try the exact solution of the problem that has kinks near a point only."""
+    point = replace(
+        here,
+        which=tuple(i for i, _ in runs),
+        theta=tuple(run.theta for _, run in runs),
+        widths=tuple(run.width for _, run in runs),
+    )
+    each = [run for _, run in runs]
+    solved = corners(passes, point, [r.reach for r in each], [r.mu for r in each], [r.memo for r in each])
+    for run, found in zip(each, solved, strict=True):
+        if found is None:
+            _narrow(run)
+            continue
+        run.trial, bound, run.memo = found
+        run.bound = max(run.bound, bound)
+        run.sure, run.stuck, run.cornered, run.reach = True, False, True, 0.0
 
 
 def _slack(H: Array, gradient: Array, m: int) -> float:
@@ -315,13 +245,15 @@ def _slack(H: Array, gradient: Array, m: int) -> float:
     return float(np.sum(gradient[m:].T ** 2 / np.maximum(bend, np.finfo(float).tiny)))
 
 
-def _note(run: _Run, gap: float, flat: bool) -> None:
+def _note(run: _Run, primal: float, flat: bool) -> None:
     """Keep the best point; where the objective shows no difference, the gap tells whether steps still gain."""
+    gap = max(primal - run.bound, 0.0)
     if flat and np.isfinite(run.gap):
         run.strikes += int(gap > 0.5 * run.best[0])
     run.gap = gap
-    if gap <= run.best[0]:
-        run.best = (gap, run.theta)
+    if primal <= run.best[2]:
+        run.best = (gap, run.theta, primal)
+    run.best = (max(run.best[2] - run.bound, 0.0), *run.best[1:])
 
 
 def _aim(run: _Run, H: Array, slope: Array, mu: float, m: int) -> None:
@@ -346,7 +278,7 @@ def _aim(run: _Run, H: Array, slope: Array, mu: float, m: int) -> None:
     run.trial = run.theta + direction
 
 
-def _shorten(passes: Passes, here: _Point, live: list[_Run], turned: list[_Run], kinks: bool) -> None:
+def _shorten(passes: Passes, here: Point, live: list[_Run], turned: list[_Run], kinks: bool) -> None:
     """Find, in a pass of values only, how much of each step to take."""
     places = [i for i, run in enumerate(live) if run in turned]
     runs = [live[i] for i in places]
@@ -358,7 +290,7 @@ def _shorten(passes: Passes, here: _Point, live: list[_Run], turned: list[_Run],
         widths=tuple(run.width for run in runs),
         steps=steps,
     )
-    sums = passes.sum(_along, point)
+    sums = passes.sum(along, point)
     m = here.lift.width
     for i, run in enumerate(runs):
         penalties = [0.5 * run.mu * float(np.sum(_penalised(run.theta + t * steps[i], m) ** 2)) for t in LENGTHS]
@@ -374,13 +306,14 @@ def _shorten(passes: Passes, here: _Point, live: list[_Run], turned: list[_Run],
 def _certificate(run: _Run, functions: Functions, tol: float, clock: Clock) -> Certificate:
     loss = functions.losses[0]
     known = offers(loss, "conjugate") or not functions.kinks
-    gap = run.best[0] / max(abs(run.primal), run.scale)
+    least, _, primal = run.best
+    gap = least / max(abs(primal), run.scale)
     met = gap <= max(tol, 1e-12)
     why = run.why or "rounding in float64 stops it"
     return Certificate(
         kind="duality gap" if known else "stationary",
-        primal=run.primal / run.total,
-        dual=run.dual / run.total if known else np.nan,
+        primal=primal / run.total,
+        dual=(primal - least) / run.total if known else np.nan,
         gap=gap if known else np.nan,
         violation=run.violation,
         converged=bool(met),

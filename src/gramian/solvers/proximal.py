@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers import newton
+from gramian.solvers import exact, newton
 from gramian.solvers.datafit import DataFit, Envelope, best_constant
 from gramian.solvers.newton import Iterate, Newton
 
@@ -102,6 +102,9 @@ def minimise(
             why = "rounding in float64 stops it"
         gamma = max(SHRINK * gamma, SMALLEST * first)
     assert best is not None
+    if space.low_rank and (goal == 0 or best.gap > goal * size):
+        # What is left of the gap, or all of it where the goal is zero, is a matter of which rows lie at a kink.
+        best = exact.finished(space, fit, mu, best, intercept)
     return replace(best, steps=steps, why=why)
 
 

@@ -21,9 +21,11 @@ from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import memory_budget, readable
 from gramian.losses import check_gradient
 from gramian.progress import Clock
-from gramian.solvers.block_newton import Functions, Targets, minimise
+from gramian.solvers.block_newton import minimise
+from gramian.solvers.block_objective import Functions, Targets
 from gramian.solvers.block_ridge import targets_of
 from gramian.solvers.choice import Choice
+from gramian.solvers.corners import most_kinks
 from gramian.solvers.datafit import DataFit, best_constant
 from gramian.solvers.problem import choose
 
@@ -308,8 +310,8 @@ def solved(model: Any, passes: Passes, sample: Part, task: Objective, clock: Clo
     """
     features, lift = lifted(model, model._resolved(sample.X), passes, sample)
     kinks = task.choice.name == "proximal"
-    functions = Functions(task.losses, task.targets, task.intercept, task.lam, kinks)
     targets, weights = task.targets.of(sample)
+    functions = Functions(task.losses, task.targets, task.intercept, task.lam, kinks, float(weights.mean()))
     _check_memory(model, lift.width, targets)
     begun = [_start(*each, weights, lift.width, task.intercept) for each in zip(task.losses, targets, strict=True)]
     most = getattr(model, "max_iter", 1000)
@@ -322,6 +324,7 @@ def solved(model: Any, passes: Passes, sample: Part, task: Objective, clock: Clo
         tol=model.tol,
         max_iter=most,
         clock=clock,
+        most_kinks=most_kinks(lift.width, memory_budget(model.memory)),
     )
     if hasattr(features, "trace_error_"):
         features.trace_error_ = error

@@ -1,0 +1,158 @@
+"""Which columns of a table are inputs, targets and weights, and their values as arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.parts import BlockError, Need
+
+__all__ = ["Columns"]
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which columns of a table are what.
+
+    Parameters
+    ----------
+    inputs : tuple of str
+        X.
+    target : str, tuple of str or None
+        y: one column, or several.
+    weight : str or None
+        Weights.
+    """
+
+    inputs: tuple[str, ...]
+    target: str | tuple[str, ...] | None
+    weight: str | None
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Columns of y."""
+        return (self.target,) if isinstance(self.target, str) else self.target or ()
+
+    @classmethod
+    def among(cls, names: Sequence[str], inputs: Any, target: Any, weight: str | None) -> Columns:
+        """Return the columns by name; inputs are by default all that are nothing else.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Columns that there are.
+        inputs : sequence of str or None
+            Columns of X.
+        target : str, sequence of str or None
+            Of y.
+        weight : str or None
+            Of weights.
+
+        Returns
+        -------
+        Columns
+            The choice.
+        """
+        target = target if target is None or isinstance(target, str) else tuple(target)
+        chosen = cls((), target, weight)
+        others = {*chosen.targets, *([] if weight is None else [weight])}
+        inputs = tuple(name for name in names if name not in others) if inputs is None else tuple(inputs)
+        if not inputs:
+            raise ValueError(f"no columns are left for X beside {sorted(others)}; the data have {list(names)}.")
+        if both := others & set(inputs):
+            raise ValueError(
+                f"columns {sorted(both)} are both inputs and target or weight; leave them out of columns=."
+            )
+        return cls(inputs, target, weight)
+
+    def wanted(self, need: Need) -> list[str]:
+        """Return the columns to read.
+
+        Parameters
+        ----------
+        need : Need
+            What a pass wants.
+
+        Returns
+        -------
+        list of str
+            At least one, so that rows can be counted.
+        """
+        names = [*(self.inputs if need.X else ()), *(self.targets if need.y else ())]
+        names += [self.weight] if self.weight is not None and need.weight else []
+        return list(dict.fromkeys(names)) or [self.inputs[0]]
+
+    def split(self, table: Any, name: str, need: Need) -> tuple[Any, Any, Any]:
+        """Return inputs, targets and weights of a table.
+
+        Parameters
+        ----------
+        table : pyarrow.RecordBatch or pyarrow.Table
+            With the columns wanted.
+        name : str
+            What an error calls it.
+        need : Need
+            What is wanted.
+
+        Returns
+        -------
+        tuple
+            Arrays, or ``None``.
+        """
+        X = _matrix(table, self.inputs, name) if need.X else None
+        y = None
+        if need.y and self.targets:
+            y = (
+                _values(table, self.target, name)
+                if isinstance(self.target, str)
+                else _matrix(table, self.targets, name)
+            )
+        w = None if self.weight is None or not need.weight else _matrix(table, (self.weight,), name)[:, 0]
+        if X is None and y is None and w is None:
+            X = np.empty((table.num_rows, 0))
+        return X, y, w
+
+
+def _column(table: Any, column: str, name: str) -> Any:
+    if column not in table.schema.names:
+        raise BlockError(f"{name}: has no column {column!r}; it has {table.schema.names}.")
+    return table.column(column)
+
+
+def _values(table: Any, column: str, name: str) -> NDArray[Any]:
+    """A column as it is: numbers or labels."""
+    values = _column(table, column, name)
+    if values.null_count:
+        raise BlockError(f"{name}: the target {column!r} lacks {values.null_count} values; remove such rows.")
+    array = values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
+    return array.astype(str) if array.dtype.kind == "O" else np.asarray(array)
+
+
+def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
+    """Columns of numbers side by side; float32 where all are."""
+    import pyarrow.types as kinds
+
+    fields = [_column(table, column, name).type for column in columns]
+    for column, kind in zip(columns, fields, strict=True):
+        if not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind)):
+            raise BlockError(
+                f"{name}: column {column!r} holds {kind}, and an input must be a number; encode it, or choose others "
+                "with columns=."
+            )
+    small = all(kinds.is_float32(kind) or kinds.is_float16(kind) for kind in fields)
+    out = np.empty((table.num_rows, len(columns)), np.float32 if small else np.float64)
+    for j, column in enumerate(columns):
+        values = table.column(column)
+        out[:, j] = values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
+    if not np.all(np.isfinite(out)):
+        row, j = (int(i) for i in np.argwhere(~np.isfinite(out))[0])
+        what = "NaN or nothing" if np.isnan(out[row, j]) else "infinity"
+        raise BlockError(
+            f"{name}: column {columns[j]!r} holds {what} (row {row} of {table.num_rows:,} read at a time there); "
+            "remove such rows, or fill them in."
+        )
+    return out
