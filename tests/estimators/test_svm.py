@@ -21,8 +21,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
-from gramian.estimators.svm.pairs import rounds
+from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, classifier, svm_path
+from gramian.estimators.svm.pairs import _Turns, rounds
+from gramian.gram.tiles import run
 from gramian.kernels import RBF, Linear, Spectrum, resolve
 from reference_svm import fast_svc_gap, svr_gap
 
@@ -364,6 +365,34 @@ def test_rounds_hold_every_pair_once_and_no_class_twice(k):
     for part in found:
         classes = [c for pair in part for c in pair]
         assert len(set(classes)) == len(classes)
+
+
+def test_pairs_with_a_class_in_common_wait_for_one_another():
+    pairs = list(combinations(range(6), 2))
+    turns, held, seen, lock = _Turns(list(pairs), threading.Event()), set(), [], threading.Lock()
+
+    def work(_):
+        while (pair := turns.take()) is not None:
+            with lock:
+                assert held.isdisjoint(pair)
+                held.update(pair)
+                seen.append(pair)
+            time.sleep(1e-3)
+            with lock:
+                held.difference_update(pair)
+            turns.give_back(pair)
+
+    run(work, range(3), 3)
+    assert sorted(seen) == pairs
+    for c in range(6):
+        assert [pair for pair in seen if c in pair] == [pair for pair in pairs if c in pair]
+
+
+def test_an_error_in_one_pair_ends_them_all(monkeypatch):
+    X, y = load_digits(return_X_y=True)
+    monkeypatch.setattr(classifier, "fit_pair", lambda *a, **k: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        SVC(n_jobs=2).fit(X[:300], y[:300])
 
 
 def test_threads_do_not_change_the_machines():

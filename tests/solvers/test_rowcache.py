@@ -11,7 +11,7 @@ from gramian.gram import Gram
 from gramian.kernels import RBF, Linear
 from gramian.solvers.anchored import AnchoredRows
 from gramian.solvers.feature_rows import FeatureRows
-from gramian.solvers.rowcache import KernelRows, RowCache
+from gramian.solvers.rowcache import KernelRows, RowCache, Wide
 
 X = np.random.default_rng(0).standard_normal((30, 4))
 K = RBF(1.0)(X)
@@ -21,7 +21,9 @@ def cache(rows=5, columns=None, wide=False):
     columns = np.arange(30) if columns is None else np.asarray(columns)
     gram = Gram(RBF(1.0), X)
     if wide:
-        return RowCache(Gram(RBF(1.0), X.astype(np.float32)), columns, rows * len(columns) * 4, gram)
+        return RowCache(
+            Gram(RBF(1.0), X.astype(np.float32)), columns, rows * len(columns) * 4, Wide(gram.rows, lambda: gram)
+        )
     return RowCache(gram, columns, rows * len(columns) * 8)
 
 

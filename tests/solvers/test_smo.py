@@ -12,7 +12,7 @@ from gramian.kernels import RBF, Callable, Linear
 from gramian.progress import Clock
 from gramian.solvers import smo as module
 from gramian.solvers import svm_tasks
-from gramian.solvers.rowcache import KernelRows, RowCache
+from gramian.solvers.rowcache import KernelRows, RowCache, Wide
 from gramian.solvers.smo import solve
 from reference_svm import objective, smo, svc_gap, svr_gap
 
@@ -29,8 +29,11 @@ def draw(n, seed=0, d=3):
 def kernel_rows(X, budget=10**8, kernel=None, dtype=np.float64, direct=False, n_jobs=1):
     kernel = kernel or RBF(1.0)
     wide = Gram(kernel, X, n_jobs=n_jobs)
-    narrow = wide if dtype == np.float64 else Gram(kernel, X.astype(dtype), n_jobs=n_jobs)
-    return KernelRows([RowCache(narrow, np.arange(len(X)), budget, wide)], n_jobs, direct)
+    if dtype == np.float64:
+        return KernelRows([RowCache(wide, np.arange(len(X)), budget)], n_jobs, direct)
+    narrow = Gram(kernel, X.astype(dtype), n_jobs=n_jobs)
+    full = Wide(wide.rows, lambda: wide)
+    return KernelRows([RowCache(narrow, np.arange(len(X)), budget, full)], n_jobs, direct)
 
 
 def tasks(X, y):

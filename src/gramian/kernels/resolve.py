@@ -24,6 +24,9 @@ from gramian.kernels.stationary import Constant, Laplace, White
 
 __all__ = ["from_sklearn", "holds_objects", "is_precomputed", "names", "resolve", "resolve_gamma", "scale_gamma"]
 
+STRIP = 256
+"""Rows that are looked at together."""
+
 
 def resolve(
     kernel: Any,
@@ -159,13 +162,14 @@ def scale_gamma(X: Any, weights: Any = None) -> float:
 
 def _variance(X: Any, weights: Any) -> float:
     """In two passes, so that rows far from zero cost no digits."""
-    if weights is None and not is_sparse(X):
-        return float(np.var(X, dtype=np.float64))
     n, d = X.shape
     share = np.ones(n) / (n * d) if weights is None else np.asarray(weights) / (np.sum(weights) * d)
-    mean = float(np.sum(share @ X.astype(np.float64, copy=False)))
     if not is_sparse(X):
-        return float(np.sum(share @ (X - mean) ** 2))
+        # By strips, which stay in the cache: what they are made of is never copied whole.
+        strips = [slice(start, start + STRIP) for start in range(0, n, STRIP)]
+        mean = sum(float(np.sum(share[s] @ X[s].astype(np.float64, copy=False))) for s in strips)
+        return sum(float(np.sum(share[s] @ (X[s] - mean) ** 2)) for s in strips)
+    mean = float(np.sum(share @ X.astype(np.float64, copy=False)))
     squares = X.tocsr().astype(np.float64, copy=True)
     squares.data = (squares.data - mean) ** 2
     zeros = d - np.diff(squares.indptr)

@@ -144,6 +144,7 @@ def solve(
     run = _Refinement(scale * B, X, tol, max_iter, clock, tick)
     for system in _systems(gram, ridge, scale, rank, random_state):
         run.with_system(system)
+        del system  # before its blocks are made anew in double precision
         if run.at_an_end():
             break
     return Solution(scale * run.X, run.residuals, run.certificate())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,42 @@ from numpy.typing import NDArray
 from gramian.gram import Gram
 from gramian.gram.tiles import run, spans
 
-__all__ = ["KernelRows", "RowCache"]
+__all__ = ["KernelRows", "RowCache", "Wide"]
 
 Index = NDArray[np.intp]
 PANEL_BYTES = 64 * 10**6
 """Rows are computed in panels of about this size, so that Ctrl-C is never far away."""
+
+
+@dataclass(frozen=True)
+class Wide:
+    """A matrix in full precision, of which most fits see only a few blocks.
+
+    Parameters
+    ----------
+    block : callable
+        Of rows and columns; returns their block.
+    whole : callable
+        Returns the Gram matrix.
+    """
+
+    block: Callable[[Index, Index], NDArray[Any]]
+    whole: Callable[[], Gram]
+
+    def on(self, workers: int) -> Wide:
+        """Return the same matrix, made by another number of threads.
+
+        Parameters
+        ----------
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        Wide
+            The same otherwise.
+        """
+        return Wide(self.block, lambda: self.whole().on(workers))
 
 
 class RowCache:
@@ -29,7 +61,7 @@ class RowCache:
         The columns to keep of each row, ascending.
     budget : int
         Bytes for the rows; two rows are kept whatever it says.
-    wide : Gram or None, default=None
+    wide : Wide or None, default=None
         The same matrix in full precision, where ``gram`` has less.
 
     Examples
@@ -44,9 +76,9 @@ class RowCache:
            [1.  , 0.37, 0.37, 0.37]])
     """
 
-    def __init__(self, gram: Gram, columns: Index, budget: int, wide: Gram | None = None) -> None:
+    def __init__(self, gram: Gram, columns: Index, budget: int, wide: Wide | None = None) -> None:
         self.gram = gram
-        self.wide = gram if wide is None else wide
+        self.wide = wide
         self.columns = columns
         self.computed = 0
         self.evicted = 0
@@ -158,11 +190,26 @@ class RowCache:
         bool
             Whether that changed anything.
         """
-        if self.gram is self.wide:
+        if self.wide is None:
             return False
-        self.gram = self.wide
+        self.gram, self.wide = self.wide.whole(), None
         self._allocate()
         return True
+
+    def exact(self, rows: Index, columns: Index) -> NDArray[Any]:
+        """Return a block of the matrix in full precision, past the cache.
+
+        Parameters
+        ----------
+        rows, columns : array of int
+            Which.
+
+        Returns
+        -------
+        array of shape (len(rows), len(columns))
+            The block.
+        """
+        return (self.gram.rows if self.wide is None else self.wide.block)(rows, columns)
 
 
 class KernelRows:
@@ -225,7 +272,7 @@ class KernelRows:
     @property
     def full_precision(self) -> bool:
         """Whether the rows kept are as precise as they can be."""
-        return all(cache.gram is cache.wide for cache in self.caches)
+        return all(cache.wide is None for cache in self.caches)
 
     @property
     def capacity(self) -> int:
@@ -309,7 +356,7 @@ class KernelRows:
         array of shape (len(objects), len(others))
             The block.
         """
-        return self.caches[0].wide.rows(self.ids[objects], self.ids[others])
+        return self.caches[0].exact(self.ids[objects], self.ids[others])
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return Σ_k weights_k K[objects_k, :] in full precision, past the caches.

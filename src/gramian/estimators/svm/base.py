@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
+from functools import cache
 from numbers import Integral, Real
 from typing import Any
 
@@ -35,6 +36,7 @@ from gramian.kernels.points import objects
 from gramian.kernels.resolve import scale_gamma
 from gramian.progress import progress
 from gramian.rkhs import Function
+from gramian.solvers.rowcache import Wide
 from gramian.solvers.smo import Solution
 
 __all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "dense", "kinds", "like"]
@@ -48,7 +50,8 @@ NARROW_LOSS = 1e-6
 """What float32 may change in a kernel value, relative to the largest."""
 DIRECT_INPUTS = 64
 """Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
-PROBES = 8
+PROBES, PROBED = 8, 1000
+"""Kernel values of so many rows with so many others tell what float32 changes."""
 MEGABYTE = 2**20
 
 
@@ -102,14 +105,21 @@ class SupportVectorMachine(BaseEstimator):
         kept = kept[weight[kept] > 0]
         if not kept.size:
             raise ValueError("Invalid input - all samples have zero or negative weights.")
-        kernel = self._resolved(X[kept], weight[kept])
+        whole = kept.size == n
+        kernel = self._resolved(X if whole else X[kept], weight if whole else weight[kept])
         if self.approximation is not None:
             return self._mapped(X, kernel, kept, weight[kept])
-        rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else X[kept]
-        wide = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
-        direct = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] <= DIRECT_INPUTS
+        narrow = self._narrow(kernel, X, kept)
+        direct = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] <= DIRECT_INPUTS
         direct = direct and not is_precomputed(self.kernel) and isinstance(kernel, Dot | Radial)
-        return Trained(kept, kernel, self._narrow(kernel, rows, wide), wide, direct, weight[kept])
+        if narrow is None:
+            rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else X[kept]
+            return Trained(kept, kernel, self._gram(kernel, rows), None, direct, weight[kept])
+        wide = Wide(lambda i, j: kernel(X[kept[i]], X[kept[j]]), cache(lambda: self._gram(kernel, X[kept])))
+        return Trained(kept, kernel, narrow, wide, direct, weight[kept])
+
+    def _gram(self, kernel: Kernel, rows: Any) -> Gram:
+        return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
 
     def _mapped(self, X: Any, kernel: Kernel, kept: NDArray[np.intp], weight: Vector) -> Mapped:
         """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
@@ -128,20 +138,21 @@ class SupportVectorMachine(BaseEstimator):
             gamma = scale_gamma(X, weight)
         return resolve(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0, vectorized=True)
 
-    def _narrow(self, kernel: Kernel, rows: Any, wide: Gram) -> Gram:
-        """The same matrix in float32, where that is worth it and loses nothing that matters."""
-        small = wide.shape[0] < NARROW_ROWS or self.tol < NARROW_TOL or math.isinf(getattr(self, "C", 1.0))
-        if small or is_precomputed(self.kernel) or not isinstance(rows, np.ndarray) or rows.dtype != np.float64:
-            return wide
+    def _narrow(self, kernel: Kernel, X: Any, kept: NDArray[np.intp]) -> Gram | None:
+        """The matrix in float32, where that is worth it and loses nothing that matters."""
+        n = kept.size
+        small = n < NARROW_ROWS or self.tol < NARROW_TOL or math.isinf(getattr(self, "C", 1.0))
+        if small or is_precomputed(self.kernel) or not isinstance(X, np.ndarray) or X.dtype != np.float64:
+            return None
         with np.errstate(over="ignore"):
-            narrow = rows.astype(np.float32)
+            narrow = X.astype(np.float32)[kept]
         if not np.isfinite(narrow).all():
-            return wide
-        gram = Gram(kernel, narrow, memory=self.memory, n_jobs=self.n_jobs)
-        probes = np.linspace(0, wide.shape[0] - 1, PROBES).astype(np.intp)
-        exact = wide.rows(probes)
-        lost = np.abs(gram.rows(probes) - exact).max()
-        return gram if lost <= NARROW_LOSS * np.abs(exact).max() else wide
+            return None
+        gram = self._gram(kernel, narrow)
+        probes, others = (np.linspace(0, n - 1, min(count, n)).astype(np.intp) for count in (PROBES, PROBED))
+        exact = kernel(X[kept[probes]], X[kept[others]])
+        lost = np.abs(gram.rows(probes, others) - exact).max()
+        return gram if lost <= NARROW_LOSS * np.abs(exact).max() else None
 
     def _solver_options(self) -> dict[str, Any]:
         return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking}

@@ -16,7 +16,7 @@ from gramian.gram.tiles import run
 from gramian.progress import Clock
 from gramian.solvers.smo import Rows, Solution, Task, solve
 
-__all__ = ["Pair", "Pairs", "fit_pair"]
+__all__ = ["Pair", "Pairs", "fit_pair", "rounds"]
 
 Vector = NDArray[np.float64]
 POLL = 0.1
@@ -105,7 +105,7 @@ class Pairs:
         self.indices = list(combinations(range(len(sizes)), 2))
 
     def each(self, task: Callable[..., Any], clock: Clock) -> list[Any]:
-        """Do something for every pair, those without a class in common side by side, the largest first.
+        """Do something for every pair, those without a class in common side by side.
 
         Parameters
         ----------
@@ -122,7 +122,7 @@ class Pairs:
         stop = threading.Event()
         clock = replace(clock, stop=stop)
         found: dict[tuple[int, int], Any] = {}
-        turns = _Turns(sorted(self.indices, key=self._size, reverse=True), stop)
+        turns = _Turns([pair for part in rounds(len(self.blocks)) for pair in part], stop)
 
         def work(_: int) -> None:
             while (pair := turns.take()) is not None:
@@ -136,9 +136,6 @@ class Pairs:
 
         run(work, range(self.workers), self.workers, stop)
         return [found[pair] for pair in self.indices]
-
-    def _size(self, pair: tuple[int, int]) -> int:
-        return sum(self.blocks[c].stop - self.blocks[c].start for c in pair)
 
     def rows(self, first: int, second: int) -> Rows:
         """Return the kernel rows of one pair.
@@ -177,8 +174,39 @@ class Pairs:
         return y, np.concatenate([weight[a], weight[b]])
 
 
+def rounds(k: int) -> list[list[tuple[int, int]]]:
+    """Return all pairs of k classes by rounds in which no class comes twice: the circle method of tournaments.
+
+    Parameters
+    ----------
+    k : int
+        How many classes.
+
+    Returns
+    -------
+    list of list of tuple
+        Rounds of pairs ``(i, j)``, i < j.
+
+    Examples
+    --------
+    >>> from gramian.estimators.svm.pairs import rounds
+    >>> rounds(4)
+    [[(0, 3), (1, 2)], [(0, 2), (1, 3)], [(0, 1), (2, 3)]]
+    """
+    seats = [*range(k), *[-1] * (k % 2)]  # of an odd number, one rests
+    found = []
+    for _ in range(len(seats) - 1):
+        facing = zip(seats[: len(seats) // 2], reversed(seats[len(seats) // 2 :]), strict=True)
+        found.append(sorted((min(p), max(p)) for p in facing if -1 not in p))
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return found
+
+
 class _Turns:
-    """Hands out pairs such that no class is in two hands at once."""
+    """Hands out pairs such that every class goes through its own in the order given, one after the other.
+
+    What a cache holds then depends on that order alone, whoever is faster.
+    """
 
     def __init__(self, pairs: list[tuple[int, int]], stop: threading.Event) -> None:
         self.left, self.stop = pairs, stop
@@ -189,11 +217,13 @@ class _Turns:
         """The next pair whose classes are free, as soon as there is one; None at the end."""
         with self.changed:
             while self.left and not self.stop.is_set():
+                waiting = set(self.busy)
                 for pair in self.left:
-                    if self.busy.isdisjoint(pair):
+                    if waiting.isdisjoint(pair):
                         self.left.remove(pair)
                         self.busy.update(pair)
                         return pair
+                    waiting.update(pair)
                 self.changed.wait(POLL)
         return None
 

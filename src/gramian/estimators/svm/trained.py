@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.solvers.feature_rows import FeatureRows
-from gramian.solvers.rowcache import KernelRows, RowCache
+from gramian.solvers.rowcache import KernelRows, RowCache, Wide
 
 __all__ = ["Mapped", "Trained"]
 
@@ -30,8 +30,10 @@ class Trained:
         Which of the user's rows they are, in the order of the Gram matrices.
     kernel : Kernel
         The kernel, resolved.
-    gram, wide : Gram
-        The kernel matrix: as the row cache keeps it, and in full precision.
+    gram : Gram
+        The kernel matrix, as the row cache keeps it.
+    wide : Wide or None
+        The same in full precision, where ``gram`` has less.
     direct : bool
         Whether a kernel value is cheaper to compute than to look up.
     weight : array of shape (n,)
@@ -41,7 +43,7 @@ class Trained:
     kept: NDArray[np.intp]
     kernel: Kernel
     gram: Gram
-    wide: Gram
+    wide: Wide | None
     direct: bool
     weight: Vector
 
@@ -63,8 +65,7 @@ class Trained:
         Trained
             The same otherwise.
         """
-        gram = self.gram.on(workers)
-        return replace(self, gram=gram, wide=gram if self.wide is self.gram else self.wide.on(workers))
+        return replace(self, gram=self.gram.on(workers), wide=self.wide and self.wide.on(workers))
 
     def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
         """Return one row cache for each block of columns, sharing the budget by width.
