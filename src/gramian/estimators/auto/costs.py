@@ -396,7 +396,7 @@ def _through(n: int, m: int, rates: Rates) -> float:
 
 def _landmarks(n: int, rates: Rates, left: float, memory: int) -> int:
     """The most that time and memory allow: a few m x m matrices, and the features of the rows that they come from."""
-    most = min(MOST_LANDMARKS, n, int(math.sqrt(memory / (8 * 8))))
+    most = min(MOST_LANDMARKS, n // 2, int(math.sqrt(memory / (8 * 8))))
     while most > LEAST_LANDMARKS and _through(n, most, rates) > RACE * left:
         most = int(0.9 * most)
     return max(most, min(LEAST_LANDMARKS, n))

@@ -46,8 +46,8 @@ LANDMARK_FLOOR = 2e-5
 """The least ridge of a fit through landmarks, relative to k(x, x)."""
 USELESS = 0.05
 """A residual above this makes landmarks, or fewer rows, the better choice."""
-ENOUGH = 2
-"""A part of the rows competes with landmarks where it has this many times as many."""
+ENOUGH, CLEARLY = 2, 0.98
+"""A part of the rows competes with landmarks where it has this many times as many, and wins with this error or less."""
 LEARN_ROWS = 2000
 """Rows up to which hyperparameters are learned again from everything."""
 WITNESSES = 2000
@@ -262,13 +262,14 @@ def _by_landmarks_or_part(p: _Problem, how: Plan) -> Refit:
     n, targets = p.task.targets.shape
     count, effort = part(n, targets, rates, ridges, p.left, p.means.memory)
     rest, last = p.split()
-    if count < ENOUGH * how.landmarks or count > rest.size:
+    count = min(count, rest.size)
+    if count < ENOUGH * how.landmarks:
         return landmarks
     model = p.iterate(effort.ridge, SHARE_OF_PART, rest[:count])
     held = outputs("ridge", model, p.task, p.Z[last])
     some = [np.arange(last.size)]
     worse, better = (p.task.judge(each, last, some).score for each in (landmarks.held, held))
-    if not better < worse:
+    if not better <= CLEARLY * worse:
         return landmarks
     note = f"{count:,} of {n:,} rows, which predict others better than {how.landmarks:,} landmarks of all rows do"
     return Refit(model, "ridge", model.certificate_, f"{note} ({better:.3g} against {worse:.3g})", held, last)
