@@ -39,8 +39,8 @@ __all__ = ["AutoKernel", "Observer"]
 Array = NDArray[np.float64]
 Observer = Callable[[Leaderboard], None]
 """Called with the leaderboard after every trial."""
-REPEATS_COPIES = 4
-"""Copies of the rows that fit in memory where all of them are searched for repeats."""
+COPIES = 4
+"""Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
 
 class AutoKernel(BaseEstimator):
@@ -144,10 +144,8 @@ class AutoKernel(BaseEstimator):
             del table
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
             memory = memory_budget(self.memory)
-            # Beside the rows a sorted copy is made.
-            some = slice(max(memory // (REPEATS_COPIES * 8 * encoding.width), 1))
-            least = noise_of_repeats(Z[some], task.targets[some])
-            means = Means(memory, self.n_jobs, seed, least)
+            some = slice(max(memory // (COPIES * 8 * encoding.width), 1))
+            means = Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], task.targets[some]))
             self._choose(task, encoding, Z, machines, means, clock)
         warn_unless_converged(self.certificate_, self)
         return self
@@ -163,8 +161,8 @@ class AutoKernel(BaseEstimator):
         with self._watched() as observer:
             until = self._search_time(scaled["standard"], task, means)
             search = Search(task, scaled, machines, means, Clock(until, clock.start), clock.max_time, observer)
-            if self.time_limit is not None and Z.shape[0] > LEARN_ROWS:
-                search.reserve = lambda best: needed(best, search, means, float(self.time_limit))
+            if (limit := self.time_limit) is not None and Z.shape[0] > LEARN_ROWS:
+                search.reserve = lambda best: needed(best, search, means, limit)
             ranked = search.run(first, steps)
             left = math.inf if self.time_limit is None else self.time_limit - clock.seconds
             winner = next((found for found in ranked if affordable(found, Z.shape[0], left)), ranked[0])

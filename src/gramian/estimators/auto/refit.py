@@ -181,7 +181,9 @@ class _Problem:
         """Conjugate gradients within a share of the time left; what they have by then."""
         limited = replace(self.means, clock=_within(share * self.left))
         options: Any = {"solver": "pcg", "tol": PCG_TOL, "random_state": self.means.seed, **limited.common()}
-        return KernelRidge(ridge, kernel=self.kernel, **options).fit(self.Z[rows], self.task.targets[rows])
+        model = KernelRidge(ridge, kernel=self.kernel, **options)
+        model.fit(self.Z[rows], self.task.targets[rows])
+        return model
 
     def split(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """All rows but some, and those, in random order: to be predicted before they are fitted to."""
