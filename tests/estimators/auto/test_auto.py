@@ -212,6 +212,14 @@ def test_a_class_with_one_row():
         assert model.predict_proba(X).shape == (90, 3)
 
 
+def test_fewer_rows_of_each_class_than_folds():
+    X = np.vstack([np.zeros((3, 2)), np.ones((3, 2))]) + 0.01 * np.arange(12).reshape(6, 2)
+    model = AutoKernelClassifier(None, machines=["ridge"], random_state=0, n_jobs=1)
+    assert model.fit(X, [0, 0, 0, 1, 1, 1]).score(X, [0, 0, 0, 1, 1, 1]) == 1.0
+    with pytest.raises(ValueError, match="every class has one row only, so none can be held out"):
+        model.fit(X[[0, 3]], ["a", "b"])
+
+
 def test_scoring_by_log_loss():
     X = np.random.default_rng(0).standard_normal((80, 2))
     model = AutoKernelClassifier(None, scoring="log_loss", machines=["ridge"], cv=2, n_jobs=1).fit(X, X[:, 0] > 0)

@@ -142,7 +142,10 @@ def _folds(task: Task, n: int, cv: int, seed: int) -> Rung:
     if task.strata is None:
         made: Any = KFold(min(cv, n), shuffle=True, random_state=seed).split(np.zeros(n))
     else:
-        folds = StratifiedKFold(max(min(cv, n), 2), shuffle=True, random_state=seed)
+        most = int(np.unique(task.strata, return_counts=True)[1].max())
+        if most < 2:
+            raise ValueError("every class has one row only, so none can be held out; pass more rows of each class.")
+        folds = StratifiedKFold(min(cv, most), shuffle=True, random_state=seed)
         with quiet():  # it warns of classes with fewer rows than folds
             made = list(folds.split(np.zeros(n), task.strata))
     splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
