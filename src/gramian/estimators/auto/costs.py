@@ -50,8 +50,8 @@ PASSES = 2
 """Passes over the float64 kernel beside the iterations: residuals, at the start and at the end of a cycle."""
 SHARE = 0.7
 """The part of the time left that a way may take by the estimate; what is left over covers its error."""
-SHARE_OF_ITERATIONS = 0.5
-"""The same for iterations, so that a second fit can tell how wrong the first is."""
+SHARE_OF_ITERATIONS, AT_MOST = 0.5, 0.75
+"""The same for iterations, so that a second fit can tell how wrong the first is; and where there is no time for it."""
 RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that is kept for the last fit."""
 MOST_LANDMARKS, LEAST_LANDMARKS = 5000, 30
@@ -78,6 +78,21 @@ class Rates:
     entry: float
     flop: float
     product: float
+
+    def times(self, factor: float) -> Rates:
+        """Return the rates of a machine that takes so many times as long.
+
+        Parameters
+        ----------
+        factor : float
+            How many times.
+
+        Returns
+        -------
+        Rates
+            All of them.
+        """
+        return Rates(factor * self.entry, factor * self.flop, factor * self.product)
 
 
 @dataclass(frozen=True)
@@ -181,8 +196,8 @@ def measure(kernel: Kernel, Z: Array, targets: int, n_jobs: int | None) -> Rates
     return Rates(values, factor, product)
 
 
-def _seconds(job: Callable[[], Any], repeats: int = 2) -> float:
-    """The faster of a few calls."""
+def _seconds(job: Callable[[], Any], repeats: int = 3) -> float:
+    """The fastest of a few calls: other work on the machine only ever adds."""
     best = math.inf
     for _ in range(repeats):
         begun = time.perf_counter()
@@ -271,11 +286,12 @@ def plan(n: int, targets: int, rates: Rates, ridges: Sequence[Effort], left: flo
     exact = n * n * rates.entry + (3.0 if loo else 1.2) * n**3 / 3 * rates.flop
     if 8 * n * n <= memory and exact <= SHARE * left:
         return Plan("exact", exact, f"the factor of {n:,} rows takes about {exact:.0f} s")
-    for effort in ridges:
-        iterated = _iterated(n, targets, rates, effort, memory)
-        if iterated <= SHARE_OF_ITERATIONS * left:
-            about = f"about {effort.on(n)} iterations {iterated:.0f}"
-            return Plan("pcg", iterated, f"{n:,} rows: a factor would take {exact:.0f} s, {about}", ridge=effort.ridge)
+    iterated = [_iterated(n, targets, rates, effort, memory) for effort in ridges]
+    fitting = [i for i, seconds in enumerate(iterated) if seconds <= SHARE_OF_ITERATIONS * left]
+    if fitting or iterated[-1] <= AT_MOST * left:
+        effort, seconds = (each[fitting[0] if fitting else -1] for each in (ridges, iterated))
+        reason = f"a factor would take about {exact:.0f} s, {effort.on(n)} iterations {seconds:.0f}"
+        return Plan("pcg", seconds, f"{n:,} rows: {reason}", ridge=effort.ridge)
     return through_landmarks(n, rates, left, memory)
 
 
@@ -333,6 +349,9 @@ def part(n: int, targets: int, rates: Rates, ridges: Sequence[Effort], left: flo
     >>> 20_000 < part(300_000, 1, rates, ridges, 20.0, 2 * 10**9)[0] < 40_000
     True
     """
+    for each in ridges:
+        if _iterated(n, targets, rates, each, memory) <= SHARE * left:
+            return n, each
     effort = next((each for each in ridges if each.on(n) <= FEW), ridges[-1])
     rows = n
     while rows > 1 and _iterated(rows, targets, rates, effort, memory) > SHARE * left:

@@ -256,15 +256,17 @@ def _without(model: KernelRidge, rows: NDArray[np.intp], p: _Problem) -> Array:
 
 
 def _by_landmarks_or_part(p: _Problem, how: Plan) -> Refit:
-    """All rows through landmarks, or a part of them without: whichever predicts rows better that neither has seen."""
+    """All rows through landmarks, or some of them without: whichever predicts rows better that neither has seen."""
+    clock = Clock()
     landmarks = _by_landmarks(p, how)
-    if p.left == math.inf or landmarks.held is None or landmarks.rows is None:
+    if p.left == math.inf or landmarks.held is None:
         return landmarks
+    # What was just done tells more of this machine than the probes that it was planned by.
     rates, ridges = p.measured
+    rates = rates.times(min(clock.seconds / max(how.seconds, clock.seconds), 1.0))
     n, targets = p.task.targets.shape
     count, effort = part(n, targets, rates, ridges, p.left, p.means.memory)
     rest, last = p.split()
-    count = min(count, rest.size)
     if count < ENOUGH * how.landmarks:
         return landmarks
     model = p.iterate(effort.ridge, SHARE_OF_PART, rest[:count])
@@ -273,7 +275,7 @@ def _by_landmarks_or_part(p: _Problem, how: Plan) -> Refit:
     worse, better = (p.task.judge(each, last, some).score for each in (landmarks.held, held))
     if not better <= CLEARLY * worse:
         return landmarks
-    note = f"{count:,} of {n:,} rows, which predict others better than {how.landmarks:,} landmarks of all rows do"
+    note = f"{min(count, rest.size):,} of {n:,} rows predict others better than {how.landmarks:,} landmarks of all"
     return Refit(model, "ridge", model.certificate_, f"{note} ({better:.3g} against {worse:.3g})", held, last)
 
 
