@@ -54,7 +54,7 @@ SHARE_OF_ITERATIONS, AT_MOST = 0.5, 0.75
 """The same for iterations, so that a second fit can tell how wrong the first is; and where there is no time for it."""
 RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that is kept for the last fit."""
-MOST_LANDMARKS, LEAST_LANDMARKS = 5000, 30
+MOST_LANDMARKS, LEAST_LANDMARKS = 5000, 100
 RACE = 0.4
 """The part of the time that landmarks may take where a part of the rows, fitted without them, competes."""
 FEW = 60
@@ -418,4 +418,4 @@ def _landmarks(n: int, rates: Rates, left: float, memory: int) -> int:
     most = min(MOST_LANDMARKS, n // 2, int(math.sqrt(memory / (8 * 8))))
     while most > LEAST_LANDMARKS and _through(n, most, rates) > RACE * left:
         most = int(0.9 * most)
-    return max(most, min(LEAST_LANDMARKS, n))
+    return max(most, min(LEAST_LANDMARKS, n // 2), 1)

@@ -64,6 +64,8 @@ MACHINE_TOL = 1e-4
 
 SHARE_OF_LEARNING, SHARE_OF_ITERATION, SHARE_OF_PART = 0.3, 0.75, 0.9
 """Of the time left: for learning again, for an iteration over all rows, and over a part where that is all there is."""
+GRACE, LAST = 0.1, 0.3
+"""Of the time limit, and of what was left of it: what a fit has in any case, where the search or the probes overran."""
 OTHER_LANDMARKS = 1000
 """Of support vectors and kernel machines on more rows than they can take."""
 OTHERS: dict[tuple[str, bool], tuple[Any, dict[str, Any]]] = {
@@ -126,7 +128,7 @@ def refit(found: Found, sources: dict[str, Found], task: Task, Z: Array, means: 
     Refit
         The fitted winner.
     """
-    left = math.inf if clock.max_time is None else max(clock.max_time - clock.seconds, 0.05 * clock.max_time)
+    left = math.inf if clock.max_time is None else max(clock.max_time - clock.seconds, GRACE * clock.max_time)
     learned = _relearned(found, sources, task, Z, means, left)
     with quiet():
         if found.candidate.machine in ("gp", "ridge"):
@@ -166,9 +168,9 @@ class _Problem:
 
     @property
     def left(self) -> float:
-        """Seconds."""
+        """Seconds; some in any case, for nobody is served by a model that is no good in time."""
         limit = self.clock.max_time
-        return math.inf if limit is None else max(limit - self.clock.seconds, 0.0)
+        return math.inf if limit is None else max(limit - self.clock.seconds, LAST * limit)
 
     @cached_property
     def measured(self) -> tuple[Rates, list[Effort]]:
