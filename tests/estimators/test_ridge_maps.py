@@ -103,3 +103,28 @@ def test_refusals(problem):
         model.partial_fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="has a kernel of its own"):
         KernelRidge(kernel="rbf", approximation=PolynomialMap()).fit(X, Y)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_landmarks_by_kernel_values_or_by_features(weighted, rng):
+    X, Y = rng.standard_normal((200, 3)), rng.standard_normal((200, 2))
+    weights = rng.uniform(0.5, 2.0, 200) if weighted else None
+    model = KernelRidge([0.1, 0.5], kernel="rbf", approximation=Nystroem(n_components=30), random_state=0)
+    fitted = model.fit(X, Y, weights)
+    F = fitted.approximation_.transform(X)
+    assert fitted.approximation_.trace_error_ == pytest.approx(1.0 - np.sum(F**2) / 200, rel=1e-6)
+    W = np.ones(200) if weights is None else weights
+    for j, alpha in enumerate([0.1, 0.5]):
+        w = np.linalg.solve((F.T * W) @ F + alpha * np.eye(30), F.T @ (W * Y[:, j]))
+        np.testing.assert_allclose(fitted.predict(X)[:, j], F @ w, atol=1e-7)
+
+
+def test_landmarks_that_nearly_coincide_are_fitted_by_features():
+    X = np.linspace(0, 1, 200)[:, None]
+    y = np.sin(9 * X[:, 0])
+    model = KernelRidge(1e-6, kernel="rbf", gamma=0.5, approximation=Nystroem(n_components=40), random_state=0)
+    fitted = model.fit(X, y)
+    assert fitted.certificate_.converged
+    assert fitted.approximation_.component_indices_.size < 40
+    exact = KernelRidge(1e-6, kernel="rbf", gamma=0.5).fit(X, y)
+    np.testing.assert_allclose(fitted.predict(X), exact.predict(X), atol=1e-4)

@@ -25,6 +25,7 @@ from gramian.kernels import Kernel, Precomputed
 from gramian.progress import Clock, progress
 from gramian.rkhs import Function
 from gramian.solvers import pcg
+from gramian.solvers.at_landmarks import by_landmarks
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
 from gramian.solvers.least_squares import LeastSquares, Moments, by_cholesky, by_eigenvectors, by_features
 
@@ -341,12 +342,29 @@ class KernelRidge(KernelExpansion):
     def _solve_in_features(self, p: _Problem, clock: Clock) -> _Fit:
         self._check_features(p)
         features, rows = adapted(self, p.kernel), wide(rows_of(p.kernel, p.X, p.rows))
-        if has_landmarks(features) or p.ridge is None or self.store_loo:
+        plain = p.ridge is not None and not self.store_loo
+        if plain and has_landmarks(features) and not features.needs_features:
+            found = self._by_landmarks(features, rows, p, clock)
+            if found is not None:
+                return self._in_features(found, features, p)
+        if has_landmarks(features) or not plain:
             F = features_of(features, rows, self.memory)
             options: Any = {"grid": p.grid, "loo": self.store_loo, "tol": self.tol, "clock": clock}
             return self._in_features(by_features(F, p.Y, p.ridge, p.weights, **options), features, p)
         moments = self._moments_of(features.fit(rows), rows, p)
-        return self._in_features(moments.solve(p.ridge, tol=self.tol, clock=clock), features, p)
+        return self._in_features(moments.solve(np.asarray(p.ridge), tol=self.tol, clock=clock), features, p)
+
+    def _by_landmarks(self, features: Any, rows: Any, p: _Problem, clock: Clock) -> LeastSquares | None:
+        """The fit from kernel values, where the landmarks are independent enough for it."""
+        try:
+            values = features.fit_values(rows)
+        except np.linalg.LinAlgError:
+            return None
+        fit = by_landmarks(values.K, values.lower, p.Y, np.asarray(p.ridge), p.weights, tol=self.tol, clock=clock)
+        if fit is None:
+            return None
+        features.trace_error_ = max(1.0 - fit.trace / values.trace, 0.0) if values.trace > 0 else 0.0
+        return fit.found
 
     def _check_features(self, p: _Problem) -> None:
         if self.solver != "auto":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -19,15 +20,34 @@ from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
 from gramian.features.over_blocks import fit_over_blocks
-from gramian.gram import Gram, Pivots, select
+from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.pivots import RULES
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, Precomputed, resolve
 
-__all__ = ["Nystroem"]
+__all__ = ["Nystroem", "Values"]
 
 FIRST = 16
 """Landmarks that ``tol`` begins with where a rule cannot add to those it has."""
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What a fit in the span of landmarks needs of the kernel.
+
+    Parameters
+    ----------
+    K : array of shape (m, n)
+        Kernel values of the landmarks with all rows.
+    lower : array of shape (m, m)
+        The Cholesky factor of those with the landmarks.
+    trace : float
+        ``tr K`` over all rows.
+    """
+
+    K: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    trace: float
 
 
 class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
@@ -179,15 +199,47 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
         pivots = self._landmarks(gram, X)
-        lower = np.tril(pivots.factor[pivots.indices])
-        inverse = scipy.linalg.solve_triangular(lower, np.eye(pivots.rank), lower=True, check_finite=False)
-        self.kernel_ = kernel
-        self.component_indices_ = pivots.indices
-        self.components_ = X[pivots.indices]
-        self.normalization_ = inverse
+        self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
         self.trace_error_ = pivots.trace_error
-        self._n_features_out = pivots.rank
         return pivots.factor.astype(X.dtype, copy=False)
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether the choice of landmarks makes the features of all rows on its way."""
+        return self.selection != "rpcholesky" or self.tol is not None
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit_values(self, X: Any) -> Values:
+        """Choose the landmarks and return their kernel values with all rows, at a fraction of the cost of features.
+
+        Whoever calls it sets ``trace_error_``, which follows from what is then computed.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        Values
+            In float64. ``LinAlgError`` where the landmarks depend on one another to rounding.
+        """
+        X = self._validated(X, reset=True)
+        kernel = self._resolved(X)
+        gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
+        index = draw_landmarks(gram, self._rank(X, gram.memory), check_random_state(self.random_state))
+        block = gram.rows(index, index).astype(np.float64, copy=False)
+        lower = np.asarray(scipy.linalg.cholesky(block.T, lower=True, overwrite_a=True, check_finite=False))
+        K = gram.rows(index, out=np.empty((index.size, gram.shape[1])))
+        self._keep(kernel, X, index, lower)
+        return Values(K, lower, float(gram.diagonal().sum(dtype=np.float64)))
+
+    def _keep(self, kernel: Kernel, X: Any, index: NDArray[np.intp], lower: NDArray[np.float64]) -> None:
+        self.kernel_ = kernel
+        self.component_indices_ = index
+        self.components_ = X[index]
+        self.normalization_ = scipy.linalg.solve_triangular(lower, np.eye(index.size), lower=True, check_finite=False)
+        self._n_features_out = index.size
 
     def _resolved(self, X: Any) -> Kernel:
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"

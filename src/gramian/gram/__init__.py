@@ -1,5 +1,6 @@
 """K(X, Y) as an operator that need never exist, and its low-rank shadows."""
 
+from gramian.gram.landmarks import draw_landmarks
 from gramian.gram.lowrank import LowRank
 from gramian.gram.operator import Gram
 from gramian.gram.pivots import Pivots, greedy, kmeans, leverage, rpcholesky, select, uniform
@@ -10,6 +11,7 @@ __all__ = [
     "LowRank",
     "Pivots",
     "SymmetricGram",
+    "draw_landmarks",
     "greedy",
     "kmeans",
     "leverage",

@@ -84,8 +84,21 @@ def _checked_tol(tol: float) -> float:
     return float(tol)
 
 
-def _floor(gram: Gram, diagonal: NDArray[np.float64]) -> float:
-    """Residual below which a pivot is rounding, not information."""
+def rounding_floor(gram: Gram, diagonal: NDArray[np.float64]) -> float:
+    """Return the residual below which a pivot is rounding, not information.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    diagonal : array of shape (n,)
+        Its diagonal.
+
+    Returns
+    -------
+    float
+        Ten times the rounding of the largest entry.
+    """
     return float(10.0 * gram.rounding * diagonal.max(initial=0.0))
 
 
@@ -147,7 +160,7 @@ def rpcholesky(
     tol = _checked_tol(tol)
     store = np.empty((rank, gram.shape[0]), dtype)  # Fᵀ: new columns of F are rows of K, made in place
     residual = diagonal.copy()
-    floor = max(_floor(gram, diagonal), 10.0 * float(np.finfo(dtype).eps) * diagonal.max(initial=0.0))
+    floor = max(rounding_floor(gram, diagonal), 10.0 * float(np.finfo(dtype).eps) * diagonal.max(initial=0.0))
     chosen: list[int] = []
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         proposals = rng.choice(gram.shape[0], size=block, p=residual / residual.sum())
@@ -174,9 +187,10 @@ def _grow(
     found, new = store[:rank], store[rank : rank + index.size]
     known, lower = found[:, index].T.copy(), np.asfortranarray(lower, store.dtype)
     (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (lower,))
+    single = gram.on(1)  # a strip is one thread's work
 
     def strip(columns: slice) -> None:
-        rows = gram.rows(index, columns, np.empty((index.size, columns.stop - columns.start), store.dtype))
+        rows = single.rows(index, columns, np.empty((index.size, columns.stop - columns.start), store.dtype))
         rows -= known @ found[:, columns]
         # As columns: what BLAS overwrites must be in the order of Fortran.
         rows = trsm(1.0, lower, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
@@ -196,25 +210,50 @@ def _accept(
     uniforms: NDArray[np.float64],
     floor: float,
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Go through the proposals one by one, eliminating each that is accepted from those behind it.
-
-    ``factor`` has their rows of F.
-
-    A proposal was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
-    the law of drawing by the residual now.
-    """
+    """Which proposals become landmarks, and the Cholesky factor of what is left of K there; F has their rows."""
     H = gram.rows(proposals, proposals).astype(np.float64)
     factor = factor.astype(np.float64)
     H -= factor @ factor.T
+    kept, lower = eliminate(H, residual[proposals], uniforms, floor)
+    return proposals[kept], lower
+
+
+def eliminate(
+    H: NDArray[np.float64], stale: NDArray[np.float64], uniforms: NDArray[np.float64], floor: float
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """Go through candidates one by one, eliminating each that is accepted from those behind it.
+
+    A candidate was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
+    the law of drawing by the residual now.
+
+    Parameters
+    ----------
+    H : array of shape (c, c)
+        What is left of K between the candidates; overwritten.
+    stale : array of shape (c,)
+        The residuals by which they were drawn.
+    uniforms : array of shape (c,)
+        Draws from [0, 1).
+    floor : float
+        Residual below which a pivot is rounding.
+
+    Returns
+    -------
+    kept : array of shape (a,)
+        Which were accepted.
+    lower : array of shape (a, a)
+        The Cholesky factor of their block of H.
+    """
     kept: list[int] = []
     lower = np.zeros_like(H)
-    for i, row in enumerate(proposals):
+    for i in range(len(H)):
         now = H[i, i]
-        if now > floor and uniforms[i] * residual[row] < now:
-            lower[:, len(kept)] = H[:, i] / np.sqrt(now)
-            H -= np.outer(lower[:, len(kept)], lower[:, len(kept)])
+        if now > floor and uniforms[i] * stale[i] < now:
+            column = lower[i:, len(kept)]
+            np.divide(H[i:, i], np.sqrt(now), out=column)
+            H[i:, i:] -= np.outer(column, column)
             kept.append(i)
-    return proposals[kept], lower[np.ix_(kept, range(len(kept)))]
+    return np.asarray(kept, dtype=np.intp), lower[np.ix_(kept, range(len(kept)))]
 
 
 def _columns(gram: Gram, index: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -256,7 +295,7 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
     tol = _checked_tol(tol)
     factor = np.zeros((gram.shape[0], rank))
     residual = diagonal.copy()
-    floor = _floor(gram, diagonal)
+    floor = rounding_floor(gram, diagonal)
     chosen: list[int] = []
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         i, r = int(np.argmax(residual)), len(chosen)
@@ -319,7 +358,7 @@ def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float6
     indices = np.asarray(indices, dtype=np.intp)
     diagonal = gram.diagonal().astype(np.float64) if diagonal is None else diagonal
     block = gram.rows(indices, indices).astype(np.float64)
-    lower, order, rank = _pivoted_cholesky(block, _floor(gram, diagonal))
+    lower, order, rank = _pivoted_cholesky(block, rounding_floor(gram, diagonal))
     kept = indices[order[:rank]]
     factor = np.empty((gram.shape[0], rank))
     L = lower[:rank, :rank]

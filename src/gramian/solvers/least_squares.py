@@ -14,15 +14,18 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram
+from gramian.gram.tiles import spans
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, solve
 from gramian.solvers.loo import Eigenbasis, default_grid
 from gramian.solvers.singular import diagnosis
 from gramian.solvers.solution import relative_residuals
 
-__all__ = ["LeastSquares", "Moments", "by_cholesky", "by_eigenvectors", "by_features"]
+__all__ = ["LeastSquares", "Moments", "by_cholesky", "by_eigenvectors", "by_features", "residual_certificate", "square"]
 
 Array = NDArray[np.float64]
+STRIP = 8192
+"""Rows of features that are squared at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +179,7 @@ def by_eigenvectors(
     a = basis.dual(scale * Y, ridge)
     K = SymmetricGram(gram, 0, np.float64)
     R = scale * Y - (scale * (K @ (scale * a)) + ridge * a)
-    certificate = _certificate(R, scale * Y, tol, clock, "regularise more")
+    certificate = residual_certificate(R, scale * Y, tol, clock, "regularise more")
     return LeastSquares(scale * a, certificate, ridge, basis.residuals(scale * Y, ridge) / scale, grid, path)
 
 
@@ -232,8 +235,31 @@ def by_features(
         if ridge is None:
             grid, path, ridge = _chosen(basis, B, grid)
         errors = basis.residuals(B, ridge) / scale
-    found = Moments(F.T @ F, F.T @ B, F.shape[0]).solve(ridge, tol=tol, clock=clock)
+    found = Moments(square(F), F.T @ B, F.shape[0]).solve(ridge, tol=tol, clock=clock)
     return replace(found, loo=errors, grid=grid, path=path)
+
+
+def square(F: Array, weights: Array | None = None) -> Array:
+    """Return FᵀWF, strip by strip: Ctrl-C is answered in between.
+
+    Parameters
+    ----------
+    F : array of shape (n, m)
+        Features.
+    weights : array of shape (n,) or None, default=None
+        W, >= 0; ones by default.
+
+    Returns
+    -------
+    array of shape (m, m)
+        The square.
+    """
+    total = np.zeros((F.shape[1], F.shape[1]))
+    level = weights is None or bool(np.all(weights == 1.0))
+    for rows in spans(F.shape[0], STRIP):
+        part = F[rows] if level or weights is None else F[rows] * np.sqrt(weights[rows])[:, None]
+        total += part.T @ part
+    return total
 
 
 @dataclass(frozen=True, eq=False)
@@ -308,10 +334,28 @@ class Moments:
             w[:, columns] = solve(A, self.right[:, columns], tol=tol, jitter_limit=1e-12)[0].x
         R = self.right - self.second @ w - ridge * w
         advice = "regularise more, or take fewer features"
-        return LeastSquares(w, _certificate(R, self.right, tol, clock or Clock(), advice), ridge)
+        return LeastSquares(w, residual_certificate(R, self.right, tol, clock or Clock(), advice), ridge)
 
 
-def _certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
+def residual_certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
+    """Return what a residual certifies.
+
+    Parameters
+    ----------
+    R, B : array of shape (m, k)
+        Residuals and right-hand sides.
+    tol : float
+        The relative residual that was asked for.
+    clock : Clock
+        Times the fit.
+    advice : str
+        What to do where it was missed.
+
+    Returns
+    -------
+    Certificate
+        Of kind ``"residual"``, by the worst column.
+    """
     worst = float(relative_residuals(R, B).max(initial=0.0))
     met = worst <= tol
     return Certificate(
