@@ -12,9 +12,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
 from gramian.kernels.arrays import is_sparse
 from gramian.kernels.points import raw_rows
+from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.cholesky import Factor, cholesky
 
 __all__ = ["Function"]
@@ -157,7 +158,7 @@ class Function:
             same_fit = self.noise == g.noise and np.array_equal(_marked(self.ridge), _marked(g.ridge))
             known = {} if same_fit else {"ridge": None, "noise": 0.0}
             return replace(self, coefficients=self.coefficients + g.coefficients, **known)  # type: ignore[arg-type]
-        if isinstance(self.kernel, Precomputed):
+        if is_precomputed(self.kernel):
             raise ValueError("functions of a precomputed kernel can be added only on the same Gram matrix.")
         alpha = np.concatenate([self.coefficients, g.coefficients])
         return replace(self, X=_stacked(self.X, g.X), coefficients=alpha, ridge=None, noise=0.0)
@@ -207,7 +208,7 @@ class Function:
         """
         keep = np.arange(len(self))[np.asarray(index)]
         X = self.X[keep]
-        if isinstance(self.kernel, Precomputed):
+        if is_precomputed(self.kernel):
             X = X[:, keep]
         return replace(self, X=X, coefficients=self.coefficients[keep], ridge=None, noise=0.0)
 

@@ -22,6 +22,7 @@ from gramian import losses
 from gramian.estimators.machine_classifier import KernelMachineClassifier
 from gramian.estimators.machine_regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
+from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import RBF, Spectrum
 from gramian.losses import EpsilonInsensitive, Huber, Multinomial, Quantile, Ramp
@@ -96,6 +97,18 @@ def test_multinomial_of_two_classes_is_logistic(data):
     one = KernelMachineClassifier("logistic", lam=5e-3).fit(X, labels)  # f₁ = -f₀ = f/2: half of ‖f‖² each
     np.testing.assert_allclose(two.predict_proba(Z), one.predict_proba(Z), atol=1e-7)
     np.testing.assert_allclose(two.decision_function(Z), one.decision_function(Z), atol=1e-6)
+
+
+@pytest.mark.parametrize("penalty", ["squared", "norm", "ball"])
+@pytest.mark.parametrize("approximation", [None, Nystroem(n_components=20), FourierFeatures(n_components=20)])
+def test_multinomial_constants_sum_to_zero(rng, penalty, approximation):
+    # Two rare classes: Newton's steps for the constants are long, and drift along (1, 1, 1) by rounding.
+    X, labels = rng.standard_normal((150, 3)), np.repeat([0, 1, 2], [100, 40, 10])
+    options = {"penalty": penalty, "approximation": approximation, "lam": 1e-2, "random_state": 0}
+    model = KernelMachineClassifier(**options).fit(X, labels)
+    assert np.ptp(model.intercept_) > 0.5
+    assert abs(model.intercept_.sum()) < 1e-12
+    assert model.certificate_.converged
 
 
 def test_more_rows_than_are_factorised(data, monkeypatch):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem as Peer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
+from gramian.features.polynomial import PolynomialMap
 from gramian.gram.pivots import RULES
-from gramian.kernels import RBF, Laplace
+from gramian.kernels import RBF, Laplace, Spectrum
 
 
 @pytest.mark.filterwarnings("ignore:n_components = 100 is more than")
@@ -104,3 +108,50 @@ def test_error_of_pairs(rng):
     assert Nystroem(RBF(1.0), n_components=150, random_state=0).fit(X).error(X).maximum < 1e-4
     with pytest.raises(ValueError, match="precomputed"):
         Nystroem("precomputed", n_components=5).fit(RBF(1.0)(X)).error(RBF(1.0)(X))
+
+
+@pytest.mark.parametrize("selection", ["rpcholesky", "uniform", "greedy", "leverage"])
+def test_landmarks_among_texts(rng, selection):
+    texts = ["".join(rng.choice(list("abc"), 8)) for _ in range(50)]
+    K = Spectrum(2)(texts)
+    features = Nystroem(Spectrum(2), n_components=9, selection=selection, random_state=0)
+    F = features.fit_transform(texts)
+    assert F.dtype == np.float64
+    assert features.n_features_in_ == 1
+    np.testing.assert_array_equal(features.components_, np.array(texts)[features.component_indices_])
+    # Pairs of three letters: nine dimensions, so nine landmarks that are independent leave nothing.
+    if features.trace_error_ < 1e-12:
+        np.testing.assert_allclose(F @ F.T, K, atol=1e-8)
+    np.testing.assert_allclose(features.transform(texts), F, atol=1e-8)
+    np.testing.assert_allclose((F @ F.T)[features.component_indices_], K[features.component_indices_], atol=1e-8)
+    assert features.error(texts).maximum <= np.abs(F @ F.T - K).max() + 1e-8
+    assert features.get_feature_names_out().shape == (F.shape[1],)
+
+
+def test_landmarks_among_sets():
+    sets = [{1, 2}, {2, 3}, {1}, {1, 2, 3}, {4}]
+    features = Nystroem(lambda a, b: len(a & b) / len(a | b), n_components=5, random_state=0)
+    F = features.fit_transform(sets)
+    np.testing.assert_allclose(F @ F.T, [[len(a & b) / len(a | b) for b in sets] for a in sets], atol=1e-10)
+
+
+def test_what_objects_need():
+    with pytest.raises(ValueError, match="selection='kmeans' takes means of rows, and objects have none"):
+        Nystroem(Spectrum(2), n_components=1, selection="kmeans").fit(["ab", "ba"])
+    with pytest.raises(ValueError, match="Nystroem needs rows of numbers, got objects such as 'ab'"):
+        Nystroem(n_components=1).fit(["ab", "ba"])
+    with pytest.raises(ValueError, match="PolynomialMap needs rows of numbers"):
+        PolynomialMap().fit(pd.Series(["ab", "ba"], index=[5, 6]))
+
+
+def test_a_kernel_that_is_zero_on_all_rows():
+    X = np.zeros((6, 2))
+    features = Nystroem("linear", n_components=3, random_state=0)
+    np.testing.assert_array_equal(features.fit_transform(X), np.zeros((6, 1)))
+    np.testing.assert_array_equal(features.transform(np.ones((2, 2))), np.zeros((2, 1)))
+    assert features.trace_error_ == 0.0
+    np.testing.assert_array_equal(Nystroem(Spectrum(2), n_components=2).fit_transform(["", "a"]), np.zeros((2, 1)))
+    features = Nystroem(n_components=3, random_state=0)
+    assert KernelRidge(approximation=features).fit(X, np.arange(6.0)).predict(X[:1]) == [0.0]
+    mapped = KernelMachineRegressor("squared", kernel="linear", approximation=features).fit(X, np.arange(6.0))
+    np.testing.assert_allclose(mapped.predict(X[:1]), [2.5])

@@ -74,8 +74,11 @@ def test_float32_and_threads(rng):
 def test_what_does_not_fit_is_refused_with_its_size():
     with pytest.raises(MemoryError, match=r"1,208,925,819,614,629,174,706,176 features"):
         PolynomialMap(3, "box").fit(np.ones((5, 40)))
-    with pytest.raises(MemoryError, match="memory is 1 MB"):
+    # C(43, 3) = 12,341 products, at 40 bytes each, and 8 for each of 100 rows.
+    with pytest.raises(MemoryError, match=r"products takes 494 KB, and 100 rows of them 9\.87 MB; memory is 1 MB"):
         PolynomialMap(3, memory="1MB").fit(np.ones((100, 40)))
+    with pytest.raises(MemoryError, match="products takes 494 KB; memory is 100 KB"):
+        PolynomialMap(3, memory="100kB").fit(sp.csr_array(np.ones((100, 40))))
     with pytest.raises(ValueError, match="offset belongs to basis='total'"):
         PolynomialMap(2, "box", 2.0).fit(np.ones((2, 2)))
 
@@ -90,3 +93,11 @@ def test_sets_of_the_line_become_separable(x):
     w = np.linalg.lstsq(np.column_stack([lifted, np.ones(len(x))]), 2.0 * y - 1.0, rcond=None)[0]
     scores = np.column_stack([lifted, np.ones(len(x))]) @ w
     assert scores[y].min() > scores[~y].max()
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_products_that_overflow_are_refused(dtype):
+    X = np.full((3, 2), np.sqrt(np.finfo(dtype).max) * 2, dtype=dtype)
+    for rows in (X, sp.csr_array(X)):
+        with pytest.raises(ValueError, match=f"products of these inputs overflow {np.dtype(dtype)}; scale the rows"):
+            PolynomialMap(2).fit_transform(rows)

@@ -55,3 +55,11 @@ def test_misuse():
         SymmetricGram(gram)
     with pytest.raises(ValueError, match="V must have 3 rows"):
         SymmetricGram(Gram(RBF(1.0), np.ones((3, 1)))) @ np.ones(2)
+
+
+@pytest.mark.parametrize("size", [1e39, 1e-50])
+def test_vectors_beyond_single_precision(rng, size):
+    gram = Gram(RBF(1.0), rng.standard_normal((30, 2)))
+    V, sizes = rng.random((30, 3)), np.array([1.0, size, 0.0])
+    product = SymmetricGram(gram, dtype=np.float32) @ (V * sizes)
+    np.testing.assert_allclose(product, (gram.dense() @ V) * sizes, rtol=1e-5)

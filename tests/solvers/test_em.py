@@ -15,7 +15,7 @@ from gramian.solvers import expectation
 from gramian.solvers.blocks import Rows, Workers
 from gramian.solvers.covariances import family, quadratics
 from gramian.solvers.em import em, gradient_norm, maximise
-from gramian.solvers.expectation import expect, labels, log_density, posterior, tally
+from gramian.solvers.expectation import evaluate, expect, tally
 from gramian.solvers.gaussians import Mixture
 
 TYPES = ["full", "tied", "diag", "spherical"]
@@ -64,9 +64,9 @@ def test_densities_posteriors_and_labels_equal_the_reference(covariance_type, fo
     rows, mixture, X, _ = problem(covariance_type)
     n, K = len(X), 3
     densities, q, best = np.empty(n), np.empty((n, K)), np.empty(n, dtype=int)
-    log_density(rows, mixture, workers, densities)
-    posterior(rows, mixture, workers, q)
-    labels(rows, mixture, workers, best)
+    evaluate(rows, mixture, workers, "log_density", densities)
+    evaluate(rows, mixture, workers, "posterior", q)
+    evaluate(rows, mixture, workers, "labels", best)
     parameters = plain(mixture, rows)
     assert_allclose(densities, reference.log_densities(X, *parameters), rtol=1e-10)
     assert_allclose(q, reference.posterior(X, *parameters), atol=1e-10)
@@ -99,7 +99,7 @@ def test_a_density_integrates_to_one(covariance_type, workers):
     )
     grid = np.linspace(-15, 15, 4001)[:, None]
     values = np.empty(len(grid))
-    log_density(Rows.of(grid, centre=np.zeros(1)), mixture, workers, values)
+    evaluate(Rows.of(grid, centre=np.zeros(1)), mixture, workers, "log_density", values)
     assert np.trapezoid(np.exp(values), grid[:, 0]) == pytest.approx(1, abs=1e-10)
 
 
@@ -201,8 +201,8 @@ def test_rows_at_infinity_have_no_nan(workers):
     rows, mixture, _, _ = problem("full")
     away = Rows.of(np.array([[1e300, 0, 0], [1e200, -1e200, 0]]), centre=rows.centre)
     densities, q = np.empty(2), np.empty((2, 3))
-    log_density(away, mixture, workers, densities)
-    posterior(away, mixture, workers, q)
+    evaluate(away, mixture, workers, "log_density", densities)
+    evaluate(away, mixture, workers, "posterior", q)
     assert np.isfinite(densities).all()
     assert_allclose(q.sum(axis=1), 1)
 

@@ -12,7 +12,7 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import CHUNK, BlockError, Need
+from gramian.data.parts import CHUNK, BlockError, Need, Readable
 from gramian.data.tabular import Columns
 
 __all__ = ["ArrayBlock", "Call", "DaskBlock", "Mapped", "Window"]
@@ -84,7 +84,7 @@ class Window:
 
 
 @dataclass(frozen=True, eq=False)
-class ArrayBlock:
+class ArrayBlock(Readable):
     """Rows of arrays.
 
     Parameters
@@ -111,29 +111,10 @@ class ArrayBlock:
         return f"rows {self.first:,} to {self.first + self.rows - 1:,}"
 
     def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            A hash of the rows, or the file of a memory map.
-        """
         windows = (window for window in (self.X, self.y, self.weight) if window is not None)
         return " ".join(window.identity() for window in windows)
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
         X = self.X.load() if need.X else None
         y = None if self.y is None or not need.y else self.y.load()
         w = None if self.weight is None else self.weight.load()
@@ -145,7 +126,7 @@ class ArrayBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class Call:
+class Call(Readable):
     """A user's function that returns X, (X, y), (X, y, weight) or a table.
 
     Parameters
@@ -171,28 +152,10 @@ class Call:
         return f"loader {self.number} ({getattr(self.function, '__name__', type(self.function).__name__)})"
 
     def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            Its name: what a function returns is not looked at.
-        """
+        # Its name: what a function returns is not looked at.
         return f"{self.name} {self.columns}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
         yield _triple(self.function(), self.columns, self.name, need)
 
 
@@ -224,7 +187,7 @@ def _as_table(value: Any, name: str, wanted: Sequence[str]) -> Any:
 
 
 @dataclass(frozen=True, eq=False)
-class DaskBlock:
+class DaskBlock(Readable):
     """Partitions of Dask collections, computed where the block is worked on.
 
     Parameters
@@ -256,28 +219,9 @@ class DaskBlock:
         return f"partition {self.number}"
 
     def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            Dask's token, and the number of the partition.
-        """
         return f"{self.token} {self.number} {self.columns}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
         import dask
 
         X, y, w = dask.compute(*self.pieces, scheduler="synchronous")
@@ -289,7 +233,7 @@ class DaskBlock:
 
 
 @dataclass(frozen=True, eq=False)
-class Mapped:
+class Mapped(Readable):
     """Another block, whose rows go through a function when they are read.
 
     Parameters
@@ -315,28 +259,9 @@ class Mapped:
         return rows
 
     def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            The block's own identity, and a hash of the function.
-        """
         return f"{self.inner.identity()} {joblib.hash(self.function)}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
         for X, y, weight in self.inner.read(need):
             X, y = self.function(X if need.X else None, y)
             yield (np.empty((len(y if y is not None else weight), 0)) if X is None else X), y, weight

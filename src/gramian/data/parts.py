@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "BlockError", "Loader", "Need", "Part", "checked"]
+__all__ = ["CHUNK", "BlockError", "Loader", "Need", "Part", "Readable", "checked"]
 
 CHUNK = 8192
 """Rows that a task holds at a time, whatever the size of a block."""
@@ -82,16 +82,8 @@ class Part:
         return Part(self.X[rows], y, weight, self.index[rows])
 
 
-class Loader(Protocol):
-    """A block that can be read, and read again: a small value that travels to whoever works on it."""
-
-    @property
-    def name(self) -> str:
-        """What an error calls it: the file and the row group."""
-
-    @property
-    def rows(self) -> int | None:
-        """How many rows; ``None`` where only reading tells."""
+class Readable(Protocol):
+    """What can be read, and read again."""
 
     def identity(self) -> str:
         """Return what tells this block from others, by which a checkpoint knows its data."""
@@ -109,6 +101,18 @@ class Loader(Protocol):
         tuple of X, y and weight
             Arrays.
         """
+
+
+class Loader(Readable, Protocol):
+    """A block that can be read, and read again: a small value that travels to whoever works on it."""
+
+    @property
+    def name(self) -> str:
+        """What an error calls it: the file and the row group."""
+
+    @property
+    def rows(self) -> int | None:
+        """How many rows; ``None`` where only reading tells."""
 
 
 def checked(loader: Loader, first: int, need: Need) -> Iterator[Part]:

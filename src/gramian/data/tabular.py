@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import CHUNK, BlockError, Need
+from gramian.data.parts import CHUNK, BlockError, Need, Readable
 
 __all__ = ["Columns", "FileBlock", "file_blocks", "paths_of", "require_pyarrow"]
 
@@ -173,7 +173,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class FileBlock:
+class FileBlock(Readable):
     """Row groups of a Parquet file, or another file as a whole.
 
     Parameters
@@ -208,28 +208,9 @@ class FileBlock:
         return f"{self.path}, row group{'' if first == last else 's'} {first if first == last else f'{first}-{last}'}"
 
     def identity(self) -> str:
-        """Return what tells this block from others.
-
-        Returns
-        -------
-        str
-            File, row groups and columns.
-        """
         return f"{self.path} {self.groups} {self.stamp} {self.columns}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
         wanted = self.columns.wanted(need)
         if self.format != "parquet":
             for batch in _dataset(self.path, self.format).to_batches(columns=wanted, batch_size=CHUNK):

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
+from gramian.estimators.base import NAMED, changed
 from gramian.gram.tiles import memory_budget, readable
 from gramian.kernels import Kernel
 
@@ -22,7 +23,7 @@ __all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks"]
 APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None]
 """The constraint on ``approximation=``."""
 
-KERNEL_PARAMETERS = ("kernel", "gamma", "degree", "coef0", "kernel_params")
+KERNEL_PARAMETERS = ("kernel", *NAMED)
 SHARED = ("memory", "n_jobs", "random_state")
 
 
@@ -53,24 +54,18 @@ def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
     features = clone(owner.approximation)
     given, name = features.get_params(deep=False), type(features).__name__
     if "kernel" not in given:
-        if own := _changed(owner):
+        if own := changed(owner, KERNEL_PARAMETERS):
             raise ValueError(
                 f"{name} has a kernel of its own; leave {', '.join(own)} of {type(owner).__name__} at the default."
             )
         return features
-    if own := _changed(features):
+    if own := changed(features, KERNEL_PARAMETERS):
         raise ValueError(
             f"the kernel is set on {type(owner).__name__}; leave {', '.join(own)} of {name} at the default."
         )
     theirs = owner.get_params(deep=False)
     shared = {p: theirs[p] for p in SHARED if p in theirs and p in given and given[p] is None}
     return features.set_params(kernel=kernel, **shared)
-
-
-def _changed(estimator: BaseEstimator) -> list[str]:
-    """Parameters of the kernel that are not at their default."""
-    given, default = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
-    return [p for p in KERNEL_PARAMETERS if p in given and given[p] is not default[p] and given[p] != default[p]]
 
 
 def has_landmarks(features: Any) -> bool:
@@ -96,8 +91,8 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
     ----------
     features : ExplicitMap
         The map, fitted in place.
-    X : array or CSR of shape (n, d)
-        Rows of numbers.
+    X : array or CSR of shape (n, d), or sequence of objects
+        Rows of numbers; objects where the map has landmarks.
     memory : int, str or None, default=None
         Bytes that the features may take.
 
@@ -106,11 +101,8 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
     array of shape (n, m)
         In float64, and dense: solvers multiply by it again and again.
     """
-    if getattr(X, "dtype", None) is None or X.dtype == object:
-        raise ValueError(
-            f"approximation={type(features).__name__}() needs rows of numbers, got objects; leave approximation=None."
-        )
-    X = X.astype(np.float64, copy=False)
+    numbers = getattr(X, "dtype", None) is not None and X.dtype != object
+    X = X.astype(np.float64, copy=False) if numbers else X
     if has_landmarks(features):
         # It looks at its memory by itself, and has the features of these rows when it is fitted.
         return np.asarray(features.fit_transform(X))

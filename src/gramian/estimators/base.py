@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
-from numbers import Integral, Number, Real
+from collections.abc import Iterable
+from numbers import Integral, Real
 from typing import Any
 
-import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval
 
 from gramian.certificates import Certificate
-from gramian.kernels import Kernel, Precomputed
-from gramian.kernels.arrays import is_sparse
+from gramian.kernels import Kernel
+from gramian.kernels.resolve import holds_objects, is_precomputed, resolve
 
-__all__ = ["COMMON", "holds_objects", "is_precomputed", "kernel_tags", "warn_unless_converged"]
+__all__ = [
+    "COMMON",
+    "NAMED",
+    "changed",
+    "check_named",
+    "holds_objects",
+    "is_precomputed",
+    "kernel_tags",
+    "resolved",
+    "warn_unless_converged",
+]
 
 COMMON: dict[str, list[Any]] = {
     "memory": [None, str, Interval(Real, 1, None, closed="left")],
@@ -27,59 +39,73 @@ COMMON: dict[str, list[Any]] = {
 """Constraints on the parameters that mean the same everywhere; an estimator takes those that it has."""
 
 
+NAMED = ("gamma", "degree", "coef0", "kernel_params")
+"""Parameters of kernels given by name, or of callables."""
 DENSE_NAMES = ("laplacian", "chi2", "additive_chi2")
 """scikit-learn's names of kernels that have no sparse form here."""
 
 
-def is_precomputed(kernel: Any) -> bool:
-    """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it.
+def changed(estimator: BaseEstimator, names: Iterable[str]) -> list[str]:
+    """Return which parameters are not at their default.
 
     Parameters
     ----------
-    kernel : object
-        What the user passed as ``kernel=``.
+    estimator : estimator
+        Whose parameters.
+    names : iterable of str
+        Which to look at, where it has them.
 
     Returns
     -------
-    bool
-        The answer.
+    list of str
+        Their names.
     """
-    if isinstance(kernel, Kernel):
-        return isinstance(kernel, Precomputed) or any(map(is_precomputed, kernel.children))
-    return isinstance(kernel, str) and kernel == "precomputed"
+    given, known = estimator.get_params(deep=False), inspect.signature(type(estimator)).parameters
+    both = {p: (given[p], known[p].default) for p in names if p in given}
+    return [p for p, (value, default) in both.items() if value is not default and value != default]
 
 
-def holds_objects(kernel: Any, X: Any) -> bool:
-    """Tell whether X is a sequence of objects, not rows of numbers, and the kernel one that may compare them.
+def check_named(estimator: BaseEstimator) -> None:
+    """Refuse parameters of kernels given by name beside a kernel that has its own.
 
     Parameters
     ----------
-    kernel : object
-        What the user passed as ``kernel=``; names compare numbers only.
-    X : object
-        What the user passed as X.
+    estimator : estimator
+        With a parameter ``kernel``.
+    """
+    kernel = estimator.get_params(deep=False)["kernel"]
+    if isinstance(kernel, Kernel) and (own := changed(estimator, NAMED)):
+        raise ValueError(
+            f"{' and '.join(own)} of {type(estimator).__name__} {'belongs' if len(own) == 1 else 'belong'} to a kernel "
+            f"given by name, and kernel={kernel!r}; set parameters on the kernel itself."
+        )
+
+
+def resolved(estimator: Any, X: Any) -> Kernel:
+    """Return the kernel that an estimator was given, by its object or by a name with parameters.
+
+    Parameters
+    ----------
+    estimator : estimator
+        With the parameters ``kernel``, ``gamma``, ``degree``, ``coef0`` and ``kernel_params``.
+    X : array, CSR, or array of object
+        The training rows.
 
     Returns
     -------
-    bool
-        The answer.
+    Kernel
+        The kernel.
 
     Examples
     --------
-    >>> from gramian.estimators.base import holds_objects
-    >>> from gramian.kernels import Spectrum
-    >>> holds_objects(Spectrum(2), ["abc", "abd"]), holds_objects(Spectrum(2), [1.0, 2.0])
-    (True, False)
+    >>> from gramian.estimators.base import resolved
+    >>> from gramian.estimators.ridge import KernelRidge
+    >>> resolved(KernelRidge(kernel="rbf", gamma=2.0), [[1.0]])
+    RBF(0.5)
     """
-    if isinstance(kernel, str) or is_sparse(X) or hasattr(X, "columns") or getattr(X, "ndim", 1) != 1:
-        return False
-    if not isinstance(X, list | tuple | np.ndarray):
-        X = getattr(X, "iloc", ())
-    try:
-        first = X[0]
-    except IndexError:
-        return False
-    return not isinstance(first, Number | list | tuple | np.ndarray)
+    check_named(estimator)
+    named = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+    return resolve(estimator.kernel, X, **named, params=estimator.kernel_params)
 
 
 def kernel_tags(tags: Any, kernel: Any) -> Any:

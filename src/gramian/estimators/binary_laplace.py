@@ -10,6 +10,7 @@ from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
+from gramian.estimators.base import is_precomputed
 from gramian.estimators.expansion import rows_of, wide
 from gramian.estimators.prior import SCREEN, learn, merged, prior_kernel
 from gramian.gram import Gram
@@ -200,6 +201,11 @@ max_iter, max_time, memory, n_jobs, verbose : object
         tuple of array of shape (m,)
             Means and variances; the variances are never negative.
         """
+        if is_precomputed(self.kernel_):
+            raise ValueError(
+                "a precomputed k(new, train) does not hold k(new, new), which probabilities need, and so do the labels "
+                "of more than two classes one against the rest; pass the rows and their kernel instead."
+            )
         gram = self._gram(X)
         mean = np.asarray(gram @ (self.y_train_ - self.pi_))
         variance = np.asarray(self.kernel_.diag(wide(X)), dtype=np.float64).copy()

@@ -13,9 +13,9 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, validate_data
 
 from gramian.data.results import by_blocks
-from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags
+from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, resolved
 from gramian.gram import Gram
-from gramian.kernels import Kernel, resolve
+from gramian.kernels import Kernel
 from gramian.kernels.points import objects
 from gramian.rkhs import Function
 from gramian.solvers.singular import check_symmetric
@@ -83,9 +83,7 @@ class Expansion:
         return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
 
     def _resolved(self, X: Any) -> Kernel:
-        return resolve(
-            self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, params=self.kernel_params
-        )
+        return resolved(self, X)
 
     def _gram(self, kernel: Kernel, X: Any, rows: NDArray[np.intp] | None = None) -> Gram:
         """K of some rows with themselves, in float64 whatever X is."""

@@ -11,22 +11,20 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import ndtri
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.blocks import is_blocks
-from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.expansion import wide
 from gramian.estimators.gp_maps import approximate, kernel_of
+from gramian.estimators.gp_process import Process, default_kernel
 from gramian.estimators.over_blocks.gp import fit_gp
 from gramian.estimators.prior import (
     SCREEN,
     Part,
-    Prior,
     checked_rows,
     learn,
     location,
@@ -36,7 +34,7 @@ from gramian.estimators.prior import (
 )
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
-from gramian.kernels import RBF, Kernel, Scaled, White
+from gramian.kernels import Kernel, White
 from gramian.progress import Clock, Tick, progress
 from gramian.rkhs import Function
 from gramian.solvers.collapsed import CollapsedBound, FeaturePosterior, LandmarkPosterior
@@ -56,7 +54,7 @@ NOISE_RANGE = (1e-8, 10.0)
 """Where it may go."""
 
 
-class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
+class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian process regression.
 
     The prior is a kernel; the posterior mean is ``k(x, X) (K + D)⁻¹ y``, kernel ridge with alpha = σ², and the variance
@@ -296,7 +294,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         return float(noise.item()) if noise.size == 1 else noise
 
     def _prior(self, X: Any, Y: NDArray[np.float64]) -> Kernel:
-        kernel = prior_kernel(self.kernel, Scaled(RBF(1.0), 1.0), X)
+        kernel = prior_kernel(self.kernel, default_kernel(), X)
         if self.approximation is not None:
             kernel = kernel_of(self, kernel, X)
         if self.noise is None:
@@ -423,114 +421,7 @@ class GaussianProcessRegressor(MultiOutputMixin, RegressorMixin, BaseEstimator):
         functions[:] = [function(t) for t in range(dual.shape[1])]
         return functions
 
-    # ---- predict ------------------------------------------------------------------------------------------------
-
-    @by_blocks
-    def predict(
-        self, X: Any, return_std: bool = False, return_cov: bool = False, return_interval: float | None = None
-    ) -> Any:
-        """Return the posterior mean, and how sure it is; before a fit, the prior's.
-
-        The mean never pays for the variance. Deviations are those of a new observation where the kernel holds noise
-        (``White``, ``noise="learn"``), else of the function.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            New rows.
-        return_std : bool, default=False
-            Whether to return the deviations too.
-        return_cov : bool, default=False
-            Whether to return the joint covariance too.
-        return_interval : float or None, default=None
-            A probability: returns the ends of the central interval that holds it.
-
-        Returns
-        -------
-        mean : array of shape (m,) or (m, t)
-            Posterior means.
-        std : array of shape (m,) or (m, t)
-            Deviations, with ``return_std``.
-        cov : array of shape (m, m) or (m, m, t)
-            Covariances, with ``return_cov``.
-        lower, upper : array of shape (m,) or (m, t)
-            Ends of the interval, with ``return_interval``.
-        """
-        if sum(map(bool, (return_std, return_cov, return_interval is not None))) > 1:
-            raise RuntimeError("At most one of return_std, return_cov and return_interval can be requested.")
-        if return_interval is not None and not 0.0 < return_interval < 1.0:
-            raise ValueError(f"return_interval must be a probability between 0 and 1, got {return_interval!r}.")
-        X = checked_rows(self, X, reset=False)
-        if (return_std or return_cov or return_interval is not None) and is_precomputed(self.kernel):
-            raise ValueError(
-                "a precomputed k(new, train) does not hold k(new, new), so only the mean can be predicted; "
-                "pass the rows and their kernel instead."
-            )
-        dtype = X.dtype if X.dtype == np.float32 else np.float64
-        with blas_threads(self.n_jobs):
-            outputs = self._predictions(wide(X), return_std, return_cov, return_interval)
-        outputs = tuple(out.astype(dtype, copy=False) for out in outputs)
-        return outputs[0] if len(outputs) == 1 else outputs
-
-    def _predictions(
-        self, X: Any, return_std: bool, return_cov: bool, return_interval: float | None
-    ) -> tuple[NDArray[np.float64], ...]:
-        process = self._process(X)
-        mean = self._in_units(process.mean(X), self._units[1], self._units[0])
-        if return_cov:
-            return mean, self._in_units(process.covariance(X)[..., None], self._units[1] ** 2)
-        if not return_std and return_interval is None:
-            return (mean,)
-        std = self._in_units(np.sqrt(process.variance(X))[:, None], self._units[1])
-        if return_std:
-            return mean, std
-        reach = float(ndtri(0.5 + 0.5 * float(return_interval or 0.0))) * std
-        return mean, mean - reach, mean + reach
-
-    def _process(self, X: Any) -> Any:
-        """The posterior, or before a fit the prior."""
-        memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
-        if hasattr(self, "posterior_"):
-            return self.posterior_.under(memory, workers)
-        return Prior(prior_kernel(self.kernel, Scaled(RBF(1.0), 1.0), X), self.n_targets or 1)
-
-    @property
-    def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and deviation that the targets had."""
-        if hasattr(self, "posterior_"):
-            return np.atleast_1d(self._y_train_mean), np.atleast_1d(self._y_train_std)
-        return np.zeros(self.n_targets or 1), np.ones(self.n_targets or 1)
-
-    @staticmethod
-    def _in_units(
-        values: NDArray[np.float64], scale: NDArray[np.float64], shift: float | NDArray[np.float64] = 0.0
-    ) -> NDArray[np.float64]:
-        values = values * scale + shift
-        return values[..., 0] if values.shape[-1] == 1 else values
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[Any]:
-        """Draw functions from the posterior, or before a fit from the prior, at given rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Rows.
-        n_samples : int, default=1
-            How many functions.
-        random_state : int, RandomState or None, default=0
-            Seed.
-
-        Returns
-        -------
-        array of shape (m, n_samples) or (m, t, n_samples)
-            The values.
-        """
-        rng = check_random_state(random_state)
-        mean, cov = self.predict(X, return_cov=True)
-        if mean.ndim == 1:
-            return np.asarray(rng.multivariate_normal(mean, cov, n_samples).T)
-        draws = [rng.multivariate_normal(mean[:, t], cov[..., t], n_samples).T for t in range(mean.shape[1])]
-        return np.stack(draws, axis=1)
+    # ---- evidence ------------------------------------------------------------------------------------------------
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True

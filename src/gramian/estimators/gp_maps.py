@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from gramian.estimators.approximation import adapted, has_landmarks
 from gramian.estimators.prior import learn
 from gramian.gram.tiles import memory_budget, worker_count
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
+from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, progress
 from gramian.solvers.collapsed import CollapsedBound, feature_posterior, landmark_posterior
 from gramian.solvers.evidence import signal_and_noise
@@ -39,7 +40,7 @@ def kernel_of(gp: Any, kernel: Kernel, X: Any) -> Kernel:
     Kernel
         Without the noise that is to be learned.
     """
-    if isinstance(kernel, Precomputed):
+    if is_precomputed(kernel):
         raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
     if gp.solver != "auto":
         raise ValueError(f"solver={gp.solver!r} has no part where approximation= is given; leave solver='auto'.")

@@ -19,7 +19,8 @@ from gramian.estimators.base import COMMON
 from gramian.estimators.expansion import KERNEL, Expansion, as_array, rows_of, wide
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
+from gramian.kernels.resolve import is_precomputed
 from gramian.losses import check_gradient
 from gramian.progress import Clock, progress
 from gramian.solvers.choice import Choice
@@ -263,7 +264,7 @@ class Machine(Expansion):
     ) -> Array:
         """Losses on held-out rows, from the largest lam to the smallest, each fit starting at the one before."""
         rows = X[test]
-        if isinstance(kernel, Precomputed):
+        if is_precomputed(kernel):
             rows = rows[:, np.setdiff1d(np.flatnonzero(weights), test)]
         evaluate = place.evaluation(wide(rows), self.memory, self.n_jobs)
         losses, start = np.empty(grid.size), None

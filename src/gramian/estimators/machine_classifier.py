@@ -106,7 +106,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
         ``function_``.
     intercept_ : float or array of shape (k,)
-        The constants.
+        The constants; of several classes under a multinomial loss, they sum to zero.
     X_fit_ : array, CSR or array of object of shape (n, d)
         The rows the coefficients belong to.
     function_ : Function or array of Function

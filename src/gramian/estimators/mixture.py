@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from gramian.data.blocks import is_blocks
-from gramian.data.results import by_blocks
+from gramian.estimators.mixture_density import MixtureDensity
 from gramian.estimators.mixture_init import INIT_PARAMS, given_parameters, start
 from gramian.estimators.mixture_report import certificate, degeneracies
 from gramian.estimators.over_blocks.mixture import fit_mixture
@@ -26,7 +26,7 @@ from gramian.progress import Clock, Tick, progress
 from gramian.solvers.blocks import Rows, Workers
 from gramian.solvers.covariances import COVARIANCE_TYPES, family
 from gramian.solvers.em import Solution, em
-from gramian.solvers.expectation import Statistics, expect, labels, log_density, posterior
+from gramian.solvers.expectation import Statistics, expect
 from gramian.solvers.family import Family, Floats
 from gramian.solvers.gaussians import Mixture
 
@@ -36,7 +36,7 @@ __all__ = ["GaussianMixture"]
 FARTHEST = 1e150
 
 
-class GaussianMixture(DensityMixin, BaseEstimator):
+class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     """Mixture of Gaussians ``p(x) = Σ_k π_k N(x | μ_k, Σ_k)``, fitted by expectation-maximisation.
 
     As scikit-learn's, with its parameters, methods and attributes; and with weights for samples, hard assignment,
@@ -244,146 +244,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
         """
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
-    @by_blocks
-    def predict(self, X: Any) -> NDArray[np.int64]:
-        """Return the most probable component of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Numbers of components.
-        """
-        rows, mixture = self._evaluated(X)
-        out = np.empty(len(rows.X), dtype=np.int64)
-        with Workers(self.n_jobs) as workers:
-            labels(rows, mixture, workers, out)
-        return out
-
-    @by_blocks
-    def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the posterior probability of each component for each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components)
-            Of the dtype of X.
-        """
-        rows, mixture = self._evaluated(X)
-        out = np.empty((len(rows.X), len(mixture.weights)), dtype=rows.X.dtype)
-        with Workers(self.n_jobs) as workers:
-            posterior(rows, mixture, workers, out)
-        return out
-
-    @by_blocks
-    def score_samples(self, X: Any) -> NDArray[Any]:
-        """Return the log-density of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            ``log p(x)``, of the dtype of X.
-        """
-        rows, mixture = self._evaluated(X)
-        out = np.empty(len(rows.X), dtype=rows.X.dtype)
-        with Workers(self.n_jobs) as workers:
-            log_density(rows, mixture, workers, out)
-        return out
-
-    def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the log-likelihood per sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : Ignored
-            For scikit-learn's sake.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            The mean of ``score_samples``.
-        """
-        return self._log_likelihood(X, sample_weight)[0]
-
-    def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the Bayesian information criterion, which is the lower the better.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights; their sum is the number of samples.
-
-        Returns
-        -------
-        float
-            ``-2 log p(X) + (number of parameters) · log n``.
-        """
-        mean, n = self._log_likelihood(X, sample_weight)
-        return -2 * mean * n + self._n_parameters() * math.log(n)
-
-    def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the Akaike information criterion, which is the lower the better.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights; their sum is the number of samples.
-
-        Returns
-        -------
-        float
-            ``-2 log p(X) + 2 · (number of parameters)``.
-        """
-        mean, n = self._log_likelihood(X, sample_weight)
-        return -2 * mean * n + 2 * self._n_parameters()
-
-    def sample(self, n_samples: int = 1) -> tuple[Floats, NDArray[np.int64]]:
-        """Draw samples from the mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            How many.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            Samples, ordered by component.
-        y : ndarray of shape (n_samples,)
-            Their components.
-        """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
-        rng = check_random_state(self.random_state)
-        mixture = self._mixture(centre=np.zeros(self.means_.shape[1]))
-        counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
-        spreads = mixture.family.stack(mixture.covariances)
-        drawn = [_normal(rng, *component) for component in zip(mixture.means, spreads, counts, strict=True)]
-        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
-
     def _training_rows(self, X: NDArray[Any], sample_weight: ArrayLike | None) -> Rows:
         weights = None
         if sample_weight is not None:
@@ -470,34 +330,6 @@ class GaussianMixture(DensityMixin, BaseEstimator):
                 stacklevel=3,
             )
 
-    def _evaluated(self, X: Any) -> tuple[Rows, Mixture]:
-        check_is_fitted(self)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        centre = self.weights_.astype(np.float64) @ self.means_.astype(np.float64)
-        return Rows.of(X, centre=centre), self._mixture(centre)
-
-    def _mixture(self, centre: Floats) -> Mixture:
-        """The fitted mixture in float64, seen from a centre."""
-        learned = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
-        weights, means, covariances, factors = (np.asarray(values, dtype=np.float64) for values in learned)
-        return Mixture(family(self.covariance_type, *means.shape), weights, means - centre, covariances, factors)
-
-    def _n_parameters(self) -> int:
-        K, d = self.means_.shape
-        return family(self.covariance_type, K, d).n_parameters + K * d + K - 1
-
-    def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
-        """Log-likelihood per sample, and the number of samples."""
-        rows, mixture = self._evaluated(X)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, rows.X, dtype=np.float64, ensure_non_negative=True)
-        densities = np.empty(len(rows.X))
-        with Workers(self.n_jobs) as workers:
-            log_density(rows, mixture, workers, densities)
-        n = float(len(rows.X) if weights is None else weights.sum())
-        return float(np.average(densities, weights=weights)), n
-
 
 def _every(interval: int, tick: Tick, offset: int) -> Tick:
     """Tell of every so many iterations."""
@@ -507,11 +339,3 @@ def _every(interval: int, tick: Tick, offset: int) -> Tick:
             tick(offset + done, **figures)
 
     return tell
-
-
-def _normal(rng: np.random.RandomState, mean: Floats, spread: Floats, count: int) -> Floats:
-    """Draws from one component, whose spread is a covariance matrix or a vector of variances."""
-    if spread.ndim == 2:
-        return rng.multivariate_normal(mean, spread, count)
-    draws: Floats = mean + rng.standard_normal(size=(count, len(mean))) * np.sqrt(spread)
-    return draws

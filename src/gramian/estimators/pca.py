@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted
-from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, resolved, warn_unless_converged
 from gramian.estimators.components import Request, Spectrum, by_features, by_gram
 from gramian.estimators.expansion import wide
 from gramian.estimators.over_blocks.pca import fit_pca
@@ -25,7 +25,8 @@ from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
-from gramian.kernels import RBF, Kernel, resolve
+from gramian.kernels import RBF, Kernel
+from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.pointwise import Scaled
 from gramian.progress import Clock, progress
 from gramian.solvers.preimage import fixed_point
@@ -229,7 +230,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
-            Rows; the square Gram matrix where the kernel is precomputed.
+            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : None
             Not used.
 
@@ -246,13 +247,11 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
             # Pre-images are dense, so rows that are not are refused where pre-images are wanted.
             sparse: Any = False if self.fit_inverse_transform else "csr"
-            X = validate_data(self, X, accept_sparse=sparse, dtype=DTYPES, order="C", copy=self.copy_X)
-            kernel = resolve(
-                self.kernel, X, gamma=self.gamma, degree=self.degree, coef0=self.coef0, params=self.kernel_params
-            )
+            X = self._validated(X, reset=True, accept_sparse=sparse, copy=self.copy_X)
+            kernel = resolved(self, X)
             for name in OPTIONAL:
                 self.__dict__.pop(name, None)
-            self.gamma_ = 1.0 / X.shape[1] if self.gamma is None else self.gamma
+            self.gamma_ = 1.0 / self.n_features_in_ if self.gamma is None else self.gamma
             self.X_fit_ = X
             spectrum, self.kernel_ = self._spectrum(X, kernel, clock)
             self._keep(spectrum)
@@ -260,6 +259,16 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 self._fit_inverse(X)
         warn_unless_converged(self.certificate_, self)
         return self
+
+    def _validated(self, X: Any, *, reset: bool, accept_sparse: Any = "csr", copy: bool = False) -> Any:
+        if not holds_objects(self.kernel, X):
+            options: Any = {"dtype": DTYPES, "order": "C", "copy": copy, "reset": reset}
+            return validate_data(self, X, accept_sparse=accept_sparse, **options)
+        if self.fit_inverse_transform:
+            raise ValueError("pre-images are rows of numbers, got objects; leave fit_inverse_transform=False.")
+        if reset:
+            self.n_features_in_ = 1
+        return objects(X, kernel=type(self.kernel).__name__)
 
     def _spectrum(self, X: Any, kernel: Kernel, clock: Clock) -> tuple[Spectrum, Kernel]:
         n = X.shape[0]
@@ -321,7 +330,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
                 PositiveSpectrumWarning,
                 stacklevel=4,
             )
-        return np.where(spectrum.values > NEGLIGIBLE[self.X_fit_.dtype] * largest, spectrum.values, 0.0)
+        return np.where(spectrum.values > NEGLIGIBLE[dtype_of(self.X_fit_)] * largest, spectrum.values, 0.0)
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """Find the components and project the same rows on them, which costs nothing more.
@@ -342,7 +351,7 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return self.transform(X) if is_blocks(X) else self._projections()
 
     def _projections(self) -> NDArray[Any]:
-        return (self.eigenvectors_ * np.sqrt(self.eigenvalues_)).astype(self.X_fit_.dtype, copy=False)
+        return (self.eigenvectors_ * np.sqrt(self.eigenvalues_)).astype(dtype_of(self.X_fit_), copy=False)
 
     @by_blocks
     def transform(self, X: Any) -> NDArray[Any]:
@@ -359,12 +368,12 @@ class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             The projections, in the dtype of X.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+        X = self._validated(X, reset=False)
         if hasattr(self, "approximation_"):
             K = self.approximation_.transform(X)
         else:
             K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
-        return np.asarray(K @ self._projector - self._shift).astype(X.dtype, copy=False)
+        return np.asarray(K @ self._projector - self._shift).astype(dtype_of(X), copy=False)
 
     # ---- the way back -------------------------------------------------------------------------------------------
 

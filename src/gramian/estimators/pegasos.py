@@ -28,7 +28,7 @@ from gramian.estimators.over_blocks.pegasos import fit_pegasos
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
 from gramian.progress import Clock, progress
 from gramian.solvers.pegasos import Counts, FeatureGram, certify, descend, walk_of
 
@@ -315,7 +315,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     def _check_batch(self, y: NDArray[Any]) -> None:
         if self.approximation is not None:
             raise ValueError("partial_fit goes on with kernel expansions; leave approximation=None, or use fit.")
-        if isinstance(self.kernel, Precomputed) or self.kernel == "precomputed":
+        if is_precomputed(self.kernel):
             raise ValueError(
                 "partial_fit needs rows, not a Gram matrix: kernel='precomputed' can only be fitted at once."
             )
@@ -357,7 +357,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             self.__dict__.pop(name, None)
         used = np.any([(each.beta != 0) | (each.late != 0) for each in counts], axis=0)
         used |= not used.any()
-        if isinstance(kernel, Precomputed):
+        if is_precomputed(kernel):
             used[:] = True
         self._counts = [replace(each, beta=each.beta[used], late=each.late[used]) for each in counts]
         dual = np.column_stack([each.average(self.lam) for each in self._counts])

@@ -21,7 +21,8 @@ from gramian.estimators.over_blocks.ridge import fit_ridge
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.gram.tiles import readable, spans
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
+from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, progress
 from gramian.rkhs import Function
 from gramian.solvers import pcg
@@ -440,7 +441,7 @@ class KernelRidge(KernelExpansion):
         self._check_features(p)
         if p.ridge is None or self.store_loo:
             raise ValueError("leave-one-out needs all rows at once: use fit, or give alpha as a number.")
-        if isinstance(p.kernel, Precomputed):
+        if is_precomputed(p.kernel):
             raise ValueError("partial_fit needs rows, not a precomputed Gram matrix.")
         if past is not None and past.right.shape[1] != p.Y.shape[1]:
             raise ValueError(f"y has {p.Y.shape[1]} targets, and had {past.right.shape[1]} in earlier parts.")

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.features.accuracy import Accuracy, observed
 from gramian.gram.tiles import memory_budget, spans
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
+from gramian.kernels.resolve import holds_objects, is_precomputed
 
 __all__ = ["ExplicitMap"]
 
@@ -38,6 +39,11 @@ class ExplicitMap(TransformerMixin, BaseEstimator):
         return tags
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
+        if holds_objects(None, X):
+            raise ValueError(
+                f"{type(self).__name__} needs rows of numbers, got objects such as {next(iter(X))!r:.40}; Nystroem "
+                "takes objects, with a kernel that compares them."
+            )
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 
     def evaluate(self, X: Any, w: NDArray[np.float64], memory: int | str | None = None) -> NDArray[np.float64]:
@@ -81,6 +87,6 @@ class ExplicitMap(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
-        if isinstance(self.kernel_, Precomputed):
+        if is_precomputed(self.kernel_):
             raise ValueError("error(X) needs the kernel of pairs of rows, which a precomputed matrix does not hold.")
         return observed(self.kernel_, X, self.transform, n_pairs, check_random_state(random_state))

@@ -21,9 +21,11 @@ from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
 from gramian.features.over_blocks import fit_over_blocks
 from gramian.gram import Gram, Pivots, draw_landmarks, select
-from gramian.gram.pivots import RULES
+from gramian.gram.pivots import RULES, factorise
 from gramian.gram.tiles import memory_budget, readable, spans
-from gramian.kernels import Kernel, Precomputed, resolve
+from gramian.kernels import Kernel, resolve
+from gramian.kernels.points import dtype_of, objects
+from gramian.kernels.resolve import holds_objects, is_precomputed
 
 __all__ = ["Nystroem", "Values"]
 
@@ -85,7 +87,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     Attributes
     ----------
-    components_ : array of shape (n_components_, d)
+    components_ : array of shape (n_components_, d), or array of object of shape (n_components_,)
         The landmarks.
     component_indices_ : array of shape (n_components_,)
         Which rows of X they are.
@@ -153,7 +155,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.input_tags.pairwise = isinstance(self.kernel, Precomputed) or self.kernel == "precomputed"
+        tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -162,7 +164,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows; the square Gram matrix where the kernel is precomputed.
+            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : None
             Not used.
 
@@ -191,7 +193,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Returns
         -------
         array of shape (n, n_components_)
-            The features, in the dtype of X.
+            The features, in the dtype of X; float64 of objects.
         """
         if is_blocks(X):
             return self.fit(X).transform(X)
@@ -199,13 +201,28 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
         pivots = self._landmarks(gram, X)
-        self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
         self.trace_error_ = pivots.trace_error
-        return pivots.factor.astype(X.dtype, copy=False)
+        if pivots.rank == 0:
+            # The kernel is zero on all rows, and so is the map: one feature, for whoever cannot do with none.
+            self._keep(kernel, X, np.zeros(1, dtype=np.intp), np.ones((1, 1)))
+            self.normalization_ = np.zeros((1, 1))
+            return np.zeros((gram.shape[0], 1), dtype_of(X))
+        self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
+        return pivots.factor.astype(dtype_of(X), copy=False)
+
+    def _validated(self, X: Any, *, reset: bool) -> Any:
+        if not holds_objects(self.kernel, X):
+            return super()._validated(X, reset=reset)
+        if reset:
+            if self.selection == "kmeans":
+                raise ValueError("selection='kmeans' takes means of rows, and objects have none; use another rule.")
+            self.n_features_in_ = 1
+            self.__dict__.pop("feature_names_in_", None)
+        return objects(X, kernel=type(self.kernel).__name__)
 
     @property
     def needs_features(self) -> bool:
-        """Whether the choice of landmarks makes the features of all rows on its way."""
+        """Whether the choice of landmarks takes the features of all rows."""
         return self.selection != "rpcholesky" or self.tol is not None
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -228,8 +245,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
         index = draw_landmarks(gram, self._rank(X, gram.memory), check_random_state(self.random_state))
+        if index.size == 0:
+            raise np.linalg.LinAlgError("the kernel is zero on all rows, so that no landmark spans anything.")
         block = gram.rows(index, index).astype(np.float64, copy=False)
-        lower = np.asarray(scipy.linalg.cholesky(block.T, lower=True, overwrite_a=True, check_finite=False))
+        lower = np.asarray(np.linalg.cholesky(block), dtype=np.float64)
         K = gram.rows(index, out=np.empty((index.size, gram.shape[1])))
         self._keep(kernel, X, index, lower)
         return Values(K, lower, float(gram.diagonal().sum(dtype=np.float64)))
@@ -251,6 +270,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     def _landmarks(self, gram: Gram, X: Any) -> Pivots:
         """As many landmarks as ``n_components`` allows or ``tol`` needs."""
         rank, rng = self._rank(X, gram.memory), check_random_state(self.random_state)
+        if not self.needs_features:
+            # The landmarks of ``fit_values``, whoever asks.
+            return factorise(gram, draw_landmarks(gram, rank, rng))
         if self.tol is None:
             return select(self.selection, gram, rank, rng, X=X)
         if self.selection in ("rpcholesky", "greedy"):
@@ -292,17 +314,17 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Parameters
         ----------
         X : array-like or CSR of shape (m, d)
-            Rows; k(new, train) where the kernel is precomputed.
+            Rows; k(new, train) where the kernel is precomputed; objects where the kernel compares objects.
 
         Returns
         -------
         array of shape (m, n_components_)
-            The features, in the dtype of X.
+            The features, in the dtype of X; float64 of objects.
         """
         check_is_fitted(self)
         X = self._validated(X, reset=False)
         K = self._gram(X)
-        out = np.empty(K.shape, X.dtype)
+        out = np.empty(K.shape, dtype_of(X))
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)
         for rows in spans(K.shape[0], height):
             out[rows] = self._whitened(K.rows(rows))
@@ -314,7 +336,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return scipy.linalg.blas.dtrmm(1.0, self.normalization_, K.T, lower=1, overwrite_b=1).T
 
     def _gram(self, X: Any, memory: int | str | None = None) -> Gram:
-        if isinstance(self.kernel_, Precomputed):
+        if is_precomputed(self.kernel_):
             X, landmarks = X[:, self.component_indices_], self.components_[:, self.component_indices_]
         else:
             landmarks = self.components_

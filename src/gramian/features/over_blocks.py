@@ -14,7 +14,7 @@ from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.gram.tiles import memory_budget
-from gramian.kernels import Precomputed
+from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.block_features import Lift
 
 __all__ = ["draw", "fit_map", "fit_over_blocks", "sample_size"]
@@ -88,7 +88,7 @@ def fit_map(features: Any, passes: Passes, sample: Part) -> Any:
         The same object; its ``component_indices_``, where it has landmarks, are numbers of rows of the data.
     """
     kernel = getattr(features, "kernel", None)
-    if isinstance(kernel, Precomputed) or (isinstance(kernel, str) and kernel == "precomputed"):
+    if is_precomputed(kernel):
         raise ValueError("blocks hold rows, not a Gram matrix; give the kernel itself.")
     rows = sample.X.astype(np.float64, copy=False)
     partial = sample.index.size < passes.blocks.n_rows

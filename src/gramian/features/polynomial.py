@@ -28,6 +28,8 @@ __all__ = ["PolynomialMap"]
 
 CELLS = 1 << 18
 """Entries of a block of rows."""
+LISTED = 40
+"""Bytes of a product in the list of products: its parent, its input, its weight, and two more while they are found."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,12 +215,13 @@ class PolynomialMap(ExplicitMap):
         n, d = X.shape
         size = self.output_size(d)
         # Of sparse rows only the nonzero products are kept; the list of all products must fit all the same.
-        needed = 40 * size + (X.dtype.itemsize * n * size if isinstance(X, np.ndarray) else 0)
-        if needed > memory_budget(self.memory):
+        listed, made = LISTED * size, X.dtype.itemsize * n * size if isinstance(X, np.ndarray) else 0
+        if listed + made > memory_budget(self.memory):
+            rows = f", and {n:,} rows of them {readable(made)}" if made else ""
             raise MemoryError(
-                f"basis={self.basis!r} of degree {self.degree} on {d} inputs has {size:,} features, and {n:,} rows of "
-                f"them take {readable(needed)}; memory is {readable(memory_budget(self.memory))}. Lower degree, raise "
-                "memory=, or use the kernel (kernel=Polynomial(...)), which never computes them."
+                f"basis={self.basis!r} of degree {self.degree} on {d} inputs has {size:,} features. The list of their "
+                f"products takes {readable(listed)}{rows}; memory is {readable(memory_budget(self.memory))}. Lower "
+                "degree, raise memory=, or use the kernel (kernel=Polynomial(...)), which never computes them."
             )
         self.n_output_features_ = size
         self.kernel_ = self._kernel(d)
@@ -268,10 +271,12 @@ class PolynomialMap(ExplicitMap):
         def block(rows: slice) -> None:
             level = np.ones((rows.stop - rows.start, 1), X.dtype)
             levels = [level]
-            for parents, inputs in zip(self._monomials.parents, self._monomials.inputs, strict=True):
-                level = level[:, parents] * X[rows][:, inputs]
-                levels.append(level)
-            np.multiply(np.concatenate(levels, axis=1)[:, kept], weights, out=out[rows])
+            with np.errstate(over="ignore", invalid="ignore"):
+                for parents, inputs in zip(self._monomials.parents, self._monomials.inputs, strict=True):
+                    level = level[:, parents] * X[rows][:, inputs]
+                    levels.append(level)
+                np.multiply(np.concatenate(levels, axis=1)[:, kept], weights, out=out[rows])
+            _check_finite(out[rows])
 
         blocks = spans(X.shape[0], max(CELLS // kept.size, 1))
         run(block, blocks, worker_count(self.n_jobs) if out.size > CELLS else 1)
@@ -281,12 +286,14 @@ class PolynomialMap(ExplicitMap):
         X = sp.csc_array(X)
         level = sp.csc_array(np.ones((X.shape[0], 1), X.dtype))
         levels = [level]
-        for parents, inputs in zip(self._monomials.parents, self._monomials.inputs, strict=True):
-            level = sp.csc_array(level[:, parents].multiply(X[:, inputs]))
-            levels.append(level)
         kept = self._weights > 0
         scale = sp.diags_array(self._weights[kept].astype(X.dtype))
-        features = sp.hstack(levels, format="csc")[:, np.flatnonzero(kept)] @ scale
+        with np.errstate(over="ignore", invalid="ignore"):
+            for parents, inputs in zip(self._monomials.parents, self._monomials.inputs, strict=True):
+                level = sp.csc_array(level[:, parents].multiply(X[:, inputs]))
+                levels.append(level)
+            features = sp.hstack(levels, format="csc")[:, np.flatnonzero(kept)] @ scale
+        _check_finite(features.data)
         return sp.csr_array(features)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
@@ -311,6 +318,11 @@ class PolynomialMap(ExplicitMap):
             words = words + level
         kept = np.flatnonzero(self._weights > 0)
         return np.array([_name(words[j], inputs) for j in kept], dtype=object)
+
+
+def _check_finite(features: NDArray[Any]) -> None:
+    if not np.isfinite(features).all():
+        raise ValueError(f"products of these inputs overflow {features.dtype}; scale the rows down, or lower degree.")
 
 
 def _name(word: tuple[int, ...], inputs: Any) -> str:

@@ -69,7 +69,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
         found = np.zeros(0, np.intp)
         if first.rank == half and total > 0:
             pool = rng.choice(n, size=rank, p=stale / total)
-            found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(rank), floor)[: rank - chosen.size]
+            found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(rank), floor, rank - chosen.size)
         if found.size < min(STALE * rank, rank - chosen.size):
             # Rounding in single precision, or a spectrum that falls fast: all rows must be looked at.
             rng.set_state(start)
@@ -78,25 +78,29 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     return chosen
 
 
-def _accepted(gram: Gram, chosen: Index, pool: Index, stale: Array, uniforms: Array, floor: float) -> Index:
-    """Which of the pool become landmarks after those chosen already."""
+def _accepted(
+    gram: Gram, chosen: Index, pool: Index, stale: Array, uniforms: Array, floor: float, wanted: int
+) -> Index:
+    """Which of the pool become landmarks after those chosen already, as many as are wanted."""
     H = _left(gram, chosen, pool)
-    taken: list[Index] = []
+    taken = np.zeros(0, np.intp)
     for chunk in spans(pool.size, CHUNK):
         kept, lower = eliminate(H[chunk, chunk].copy(), stale[chunk], uniforms[chunk], floor)
-        taken.append(pool[chunk][kept])
+        taken = np.append(taken, pool[chunk][kept])
+        if taken.size >= wanted:
+            break
         rest = slice(chunk.stop, None)
         W = scipy.linalg.solve_triangular(lower, H[chunk, rest][kept], lower=True, check_finite=False)
         H[rest, rest] -= W.T @ W
-    return np.concatenate(taken)
+    return taken[:wanted]
 
 
 def _left(gram: Gram, chosen: Index, pool: Index) -> Array:
     """What the landmarks leave of the pool's block of K."""
     block = gram.rows(chosen, chosen).astype(np.float64, copy=False)
-    lower = scipy.linalg.cholesky(block.T, lower=True, overwrite_a=True, check_finite=False)
+    upper = np.linalg.cholesky(block).T
     F = gram.rows(pool, chosen).astype(np.float64, copy=False)
-    F = scipy.linalg.blas.dtrsm(1.0, lower, F.T, lower=1, overwrite_b=1)
+    F = scipy.linalg.blas.dtrsm(1.0, upper, F.T, trans_a=1, overwrite_b=1)
     H: Array = gram.rows(pool, pool).astype(np.float64, copy=False)
     H -= F.T @ F
     return H

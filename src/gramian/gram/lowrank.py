@@ -84,7 +84,7 @@ class LowRank:
             if level:
                 part /= self._d[0]
             core += part
-        return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
+        return np.asarray(np.linalg.cholesky(core), dtype=np.float64)
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[Any]:
         V = self._checked(V)
@@ -107,7 +107,7 @@ class LowRank:
         scaled = B / _rows(self._d, B)
         if self.rank == 0:
             return scaled
-        inner = scipy.linalg.cho_solve((self._core, True), self.factor.T @ scaled, check_finite=False)
+        inner = scipy.linalg.cho_solve((self._core.T, False), self.factor.T @ scaled, check_finite=False)
         return np.asarray(scaled - (self.factor @ inner) / _rows(self._d, B))
 
     def _checked(self, V: NDArray[Any]) -> NDArray[np.float64]:

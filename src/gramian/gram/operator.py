@@ -15,7 +15,7 @@ from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, tile_
 from gramian.kernels import Kernel
 from gramian.kernels.arrays import check_out, is_foreign
 
-__all__ = ["Gram"]
+__all__ = ["Gram", "narrowed"]
 
 Index = ArrayLike | slice
 SMALL = 100_000
@@ -216,7 +216,7 @@ class Gram(LinearOperator):
         V = np.asarray(V)
         if V.dtype.kind not in "fiub":
             raise TypeError(f"Gram multiplies by real numbers, got dtype {V.dtype}.")
-        narrow, scale = _narrowed(V, self.dtype)
+        narrow, scale = narrowed(V, self.dtype)
         out = np.empty((len(A), V.shape[1]), np.result_type(self.dtype, V.dtype))
         workers = self._workers(len(A), len(B))
         height, width = tile_shape(len(B), self.memory, self._cell_bytes, workers)
@@ -314,10 +314,25 @@ def _index(index: Any, size: int, what: str) -> Any:
     return index % size
 
 
-def _narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """V in the dtype of the tiles, and what its columns were divided by so that none leaves that dtype's range."""
+def narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    """Return V in the dtype of the tiles, scaled so that no column leaves that dtype's range.
+
+    Parameters
+    ----------
+    V : array of shape (m, k)
+        What is multiplied.
+    dtype : dtype
+        Of the tiles.
+
+    Returns
+    -------
+    tuple of array and array of shape (k,) or None
+        V, contiguous, and what its columns were divided by: powers of two, which cost no digit. ``None`` where V is no
+        wider than the tiles.
+    """
     if V.dtype.kind == "f" and V.dtype.itemsize > dtype.itemsize:
-        scale = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
-        scale = np.where((scale > 0) & np.isfinite(scale), scale, 1.0)
+        size = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
+        exponent = np.frexp(np.where((size > 0) & np.isfinite(size), size, 1.0))[1]
+        scale = np.ldexp(1.0, exponent - 1)
         return np.ascontiguousarray(V / scale, dtype=dtype), scale
     return np.ascontiguousarray(V, dtype=dtype), None

@@ -24,6 +24,10 @@ __all__ = ["RULES", "Pivots", "greedy", "kmeans", "leverage", "rpcholesky", "sel
 
 STRIP = 4096
 """Rows of F that a thread makes at a time, at most: few enough to stay in its cache."""
+BLOCK = 256
+"""Landmarks that are eliminated at a time where all are known."""
+ROWS = 1024
+"""Rows of F that a thread makes at a time where all landmarks are known."""
 STRIPS = 8
 """Strips at least, so that threads share them evenly, unless rows are few."""
 
@@ -185,21 +189,28 @@ def _grow(
 ) -> None:
     """Append L⁻¹ (K[index] - F[index] Fᵀ) to the ``rank`` rows of Fᵀ, and take it off the residual."""
     found, new = store[:rank], store[rank : rank + index.size]
-    known, lower = found[:, index].T.copy(), np.asfortranarray(lower, store.dtype)
-    (trsm,) = scipy.linalg.get_blas_funcs(("trsm",), (lower,))
+    known, inverse = found[:, index].T.copy(), _inverse(lower).astype(store.dtype)
     single = gram.on(1)  # a strip is one thread's work
 
     def strip(columns: slice) -> None:
         rows = single.rows(index, columns, np.empty((index.size, columns.stop - columns.start), store.dtype))
         rows -= known @ found[:, columns]
-        # As columns: what BLAS overwrites must be in the order of Fortran.
-        rows = trsm(1.0, lower, rows.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
-        new[:, columns] = rows
+        # By the inverse of the small block, and not by SciPy's triangular solves, which let no other thread run.
+        rows = np.matmul(inverse, rows, out=new[:, columns])
         left = residual[columns]
         np.maximum(left - np.einsum("ij,ij->j", rows, rows, dtype=np.float64), 0.0, out=left)
 
-    height = min(max(gram.shape[0] // STRIPS, STRIP // STRIPS), STRIP)
-    run(strip, spans(gram.shape[0], height), gram.workers)
+    run(strip, spans(gram.shape[0], _strip(gram.shape[0])), gram.workers)
+
+
+def _inverse(lower: NDArray[np.float64]) -> NDArray[np.float64]:
+    identity = np.eye(len(lower))
+    return np.asarray(scipy.linalg.solve_triangular(lower, identity, lower=True, check_finite=False))
+
+
+def _strip(n: int) -> int:
+    """Rows of a strip."""
+    return min(max(n // STRIPS, STRIP // STRIPS), STRIP)
 
 
 def _accept(
@@ -339,7 +350,7 @@ def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
 
 
 def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float64] | None = None) -> Pivots:
-    """Return the Nyström factor of given landmarks, by a pivoted Cholesky of their block.
+    """Return the Nyström factor of given landmarks, by a Cholesky factorisation of their block, pivoted if need be.
 
     Parameters
     ----------
@@ -361,20 +372,29 @@ def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float6
     lower, order, rank = _pivoted_cholesky(block, rounding_floor(gram, diagonal))
     kept = indices[order[:rank]]
     factor = np.empty((gram.shape[0], rank))
-    L = lower[:rank, :rank]
+    L, single = lower[:rank, :rank], gram.on(1)
+    blocks = [(part, _inverse(L[part, part]).T) for part in spans(rank, BLOCK)]
 
     def solve(rows: slice) -> None:
-        strip = gram.rows(kept, rows).astype(np.float64)
-        factor[rows] = scipy.linalg.solve_triangular(L, strip, lower=True, overwrite_b=True, check_finite=False).T
+        strip = single.rows(rows, kept, np.empty((rows.stop - rows.start, rank)))
+        for part, inverse in blocks:
+            strip[:, part] -= factor[rows, : part.start] @ L[part, : part.start].T
+            np.matmul(strip[:, part], inverse, out=factor[rows, part])
 
-    for rows in spans(gram.shape[0], max(2048, rank)):
-        solve(rows)
+    run(solve, spans(gram.shape[0], ROWS), gram.workers)
     residual = diagonal - np.einsum("ij,ij->i", factor, factor)
     residual[kept] = 0.0
     return _done(kept, factor, diagonal, residual)
 
 
 def _pivoted_cholesky(A: NDArray[np.float64], floor: float) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
+    """In the order given where every pivot is more than rounding; else by pivots, as far as they are."""
+    try:
+        lower = np.asarray(np.linalg.cholesky(A), dtype=np.float64)
+        if np.all(np.diagonal(lower) ** 2 > floor):
+            return lower, np.arange(len(A)), len(A)
+    except np.linalg.LinAlgError:
+        pass
     c, order, rank, _ = scipy.linalg.lapack.dpstrf(A, tol=floor, lower=1)
     return np.tril(c), np.asarray(order, dtype=np.intp) - 1, int(rank)
 

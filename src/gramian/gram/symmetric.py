@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.operator import Gram
+from gramian.gram.operator import Gram, narrowed
 from gramian.gram.tiles import readable, run, spans
 
 __all__ = ["SymmetricGram"]
@@ -92,7 +92,7 @@ class SymmetricGram:
         V = np.asarray(V)
         if V.shape[0] != self.shape[0]:
             raise ValueError(f"V must have {self.shape[0]} rows, got {V.shape}.")
-        narrow = np.ascontiguousarray(V.reshape(V.shape[0], -1), dtype=self.dtype)
+        narrow, scale = narrowed(V.reshape(V.shape[0], -1), self.dtype)
         workers = self.gram.workers if narrow.shape[0] > BLOCK else 1
         # A worker's share of the blocks is fixed and its sums are its own, so the result is always the same.
         sums = [np.zeros(narrow.shape) for _ in range(workers)]
@@ -105,7 +105,8 @@ class SymmetricGram:
 
         for part in self._rounds(range(len(self._blocks))):
             run(share, [(w, part[w::workers]) for w in range(workers)], workers)
-        return np.asarray(sum(sums[1:], sums[0]).reshape(V.shape))
+        total = sum(sums[1:], sums[0])
+        return np.asarray((total if scale is None else total * scale).reshape(V.shape))
 
     def _compiled(self, blocks: range, V: NDArray[Any], total: NDArray[np.float64]) -> Sequence[int]:
         """Add what is stored in one go, where V is a single large vector; return the blocks that are left to do."""

@@ -6,7 +6,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager
 from functools import cache
 from numbers import Integral, Real
@@ -274,11 +274,36 @@ def run(
     if workers == 1 or len(items) <= 1:
         with one_blas_thread():
             return [task(item) for item in items]
-    with one_blas_thread(), ThreadPoolExecutor(min(workers, len(items))) as pool:
+    with one_blas_thread(), _threads(workers) as pool:
+        futures = [pool.submit(task, item) for item in items]
         try:
-            return list(pool.map(task, items))
+            return [future.result() for future in futures]
         except BaseException:
             if stop is not None:
                 stop.set()
-            pool.shutdown(wait=True, cancel_futures=True)
+            for future in futures:
+                future.cancel()
+            wait(futures)
             raise
+
+
+_POOLS: dict[int, ThreadPoolExecutor] = {}
+_LOCAL = threading.local()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_POOLS.clear)  # threads do not live on in a child
+
+
+def _mark() -> None:
+    _LOCAL.inside = True
+
+
+@contextmanager
+def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that stay for the next call: to start two takes as long as many a product that they are for."""
+    if getattr(_LOCAL, "inside", False):  # one of them, which must not wait for the others
+        with ThreadPoolExecutor(workers) as own:
+            yield own
+        return
+    if workers not in _POOLS:
+        _POOLS.setdefault(workers, ThreadPoolExecutor(workers, "gramian", initializer=_mark))
+    yield _POOLS[workers]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -13,6 +12,7 @@ from numpy.typing import NDArray
 from gramian.kernels.arrays import Array, check_out, namespace, store
 from gramian.kernels.points import Points, put, same_pairs
 from gramian.kernels.tunable import Tunable
+from gramian.kernels.written import expression, plain
 
 if TYPE_CHECKING:
     from gramian.kernels.maps import Composed, Normalized
@@ -451,15 +451,7 @@ class Kernel(Tunable):
     # ---- text and dictionaries ----------------------------------------------------------------------------------
 
     def __repr__(self) -> str:
-        shown = []
-        for i, f in enumerate(fields(self)):  # type: ignore[arg-type]
-            value = getattr(self, f.name)
-            default = f.default_factory() if f.default_factory is not MISSING else f.default
-            if i == 0 and (f.name in self.parameters or type(value) is int):
-                shown.append(_text(value))
-            elif value != default:
-                shown.append(_text(value) if i == 0 else f"{f.name}={_text(value)}")
-        return f"{self.name}({', '.join(shown)})"
+        return expression(self)
 
     def bracketed(self, level: int) -> str:
         """Return ``repr``, in brackets where it binds less tightly than its surroundings.
@@ -484,13 +476,7 @@ class Kernel(Tunable):
         dict
             The class's registered name and its fields.
         """
-        data: dict[str, Any] = {"kernel": self.name}
-        for f in fields(self):  # type: ignore[arg-type]
-            value = getattr(self, f.name)
-            # "kernel" holds the class's name, so an operand of that name is written as "of".
-            key = "of" if f.name == "kernel" else f.name
-            data[key] = value.to_dict() if hasattr(value, "to_dict") else _plain(self, f.name, value)
-        return data
+        return plain(self)
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Kernel:
@@ -509,26 +495,3 @@ class Kernel(Tunable):
         from gramian.kernels.registry import from_dict
 
         return from_dict(data)
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(_text(v) for v in value)}]"
-    if callable(value) and hasattr(value, "__qualname__"):
-        return str(value.__qualname__)
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"float('{value}')"
-    return repr(value)
-
-
-def _plain(owner: Kernel, name: str, value: Any) -> Any:
-    if isinstance(value, float) and not math.isfinite(value):
-        return repr(value)
-    if value is None or isinstance(value, str | bool | int | float):
-        return value
-    if isinstance(value, tuple):
-        return [_plain(owner, name, v) for v in value]
-    raise TypeError(
-        f"{owner.name}.{name} holds {value!r}, code that cannot be written as data; "
-        "only kernels made of gramian's own parts can be saved."
-    )

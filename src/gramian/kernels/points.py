@@ -14,6 +14,7 @@ from gramian.kernels.arrays import Array, asarray, is_foreign, is_sparse, namesp
 __all__ = [
     "Points",
     "anything",
+    "dtype_of",
     "full",
     "identities",
     "is_table",
@@ -288,6 +289,22 @@ def objects(X: Any, *, kernel: str, name: str = "X", kind: type | None = None) -
                     f"{value!r:.40} of type {type(value).__name__}."
                 )
     return values
+
+
+def dtype_of(X: Any) -> np.dtype[Any]:
+    """Return the dtype of what is computed from rows: their own, or float64 of objects.
+
+    Parameters
+    ----------
+    X : array, CSR, or array of object
+        Rows.
+
+    Returns
+    -------
+    dtype
+        Of numbers.
+    """
+    return np.dtype(np.float64) if X.dtype == object else np.dtype(X.dtype)
 
 
 def anything(X: Any, Y: Any, *, kernel: str) -> tuple[Points, Points]:

@@ -7,6 +7,7 @@ from collections.abc import Callable as Fn
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.registry import known_kernels, nearest
 from gramian.kernels.stationary import Constant, Laplace, White
 
-__all__ = ["from_sklearn", "names", "resolve", "resolve_gamma"]
+__all__ = ["from_sklearn", "holds_objects", "is_precomputed", "names", "resolve", "resolve_gamma", "scale_gamma"]
 
 
 def resolve(
@@ -117,22 +118,58 @@ def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = Non
             raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}.")
         if X is None:
             raise ValueError(f"gamma={gamma!r} depends on the data; pass X or a number.")
-        d = np.shape(X)[1]
         if gamma != "scale":
-            return 1.0 / d
-        spread = _variance(X)
-        return 1.0 / (d * spread) if spread > 0 else 1.0
+            return 1.0 / float(np.shape(X)[1])
+        return scale_gamma(X)
     value = float(gamma)
     if not 0 <= value < math.inf:
         raise ValueError(f"gamma must be finite and >= 0, got {gamma!r}.")
     return value
 
 
-def _variance(X: Any) -> float:
-    if is_sparse(X):
-        values = X.astype(np.float64)
-        return float(values.multiply(values).mean() - values.mean() ** 2)
-    return float(np.var(np.asarray(X), dtype=np.float64))
+def scale_gamma(X: Any, weights: Any = None) -> float:
+    """Return what ``gamma="scale"`` is: 1 / (d · variance of all entries of X).
+
+    Parameters
+    ----------
+    X : array-like or CSR of shape (n, d)
+        Rows.
+    weights : array of shape (n,) or None, default=None
+        How often each row counts.
+
+    Returns
+    -------
+    float
+        A number > 0; 1 where X is constant.
+
+    Examples
+    --------
+    >>> from gramian.kernels.resolve import scale_gamma
+    >>> scale_gamma([[1.0, 3.0], [3.0, 1.0]])
+    0.5
+    """
+    X = X if is_sparse(X) else np.asarray(X)
+    d = X.shape[1]
+    with np.errstate(over="ignore", invalid="ignore"):
+        variance = _variance(X, weights)
+    if not math.isfinite(variance):
+        raise ValueError("gamma='scale' is 1 / (d · variance of X), and this variance overflows; rescale X.")
+    return 1.0 / (d * variance) if variance > 0 else 1.0
+
+
+def _variance(X: Any, weights: Any) -> float:
+    """In two passes, so that rows far from zero cost no digits."""
+    if weights is None and not is_sparse(X):
+        return float(np.var(X, dtype=np.float64))
+    n, d = X.shape
+    share = np.ones(n) / (n * d) if weights is None else np.asarray(weights) / (np.sum(weights) * d)
+    mean = float(np.sum(share @ X.astype(np.float64, copy=False)))
+    if not is_sparse(X):
+        return float(np.sum(share @ (X - mean) ** 2))
+    squares = X.tocsr().astype(np.float64, copy=True)
+    squares.data = (squares.data - mean) ** 2
+    zeros = d - np.diff(squares.indptr)
+    return float(np.sum(share @ squares) + mean**2 * np.sum(share * zeros))
 
 
 def _rbf(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
@@ -283,3 +320,54 @@ _TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
     "PairwiseKernel": _pairwise,
     "CompoundKernel": _refuse_compound,
 }
+
+
+def is_precomputed(kernel: Any) -> bool:
+    """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it.
+
+    Parameters
+    ----------
+    kernel : object
+        What the user passed as ``kernel=``.
+
+    Returns
+    -------
+    bool
+        The answer.
+    """
+    if isinstance(kernel, Kernel):
+        return isinstance(kernel, Precomputed) or any(map(is_precomputed, kernel.children))
+    return isinstance(kernel, str) and kernel == "precomputed"
+
+
+def holds_objects(kernel: Any, X: Any) -> bool:
+    """Tell whether X is a sequence of objects, not rows of numbers, and the kernel one that may compare them.
+
+    Parameters
+    ----------
+    kernel : object
+        What the user passed as ``kernel=``; names compare numbers only.
+    X : object
+        What the user passed as X.
+
+    Returns
+    -------
+    bool
+        The answer.
+
+    Examples
+    --------
+    >>> from gramian.kernels.resolve import holds_objects
+    >>> from gramian.kernels import Spectrum
+    >>> holds_objects(Spectrum(2), ["abc", "abd"]), holds_objects(Spectrum(2), [1.0, 2.0])
+    (True, False)
+    """
+    if isinstance(kernel, str) or is_sparse(X) or hasattr(X, "columns") or getattr(X, "ndim", 1) != 1:
+        return False
+    if hasattr(X, "dtype") and not isinstance(X, np.ndarray):
+        # A series: of pandas, which may call its first row anything but 0, or of polars.
+        X = np.asarray(X, dtype=object)
+    if not isinstance(X, list | tuple | np.ndarray) or len(X) == 0:
+        return False
+    first = X[0]
+    return not isinstance(first, Number | list | tuple | np.ndarray)

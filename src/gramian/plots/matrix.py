@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import squareform
 
 from gramian.gram import Gram
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
+from gramian.kernels.resolve import is_precomputed
 from gramian.plots.fitted import Array, kernel_of, sampled, training_rows
 from gramian.plots.style import axes, plain
 
@@ -121,7 +122,7 @@ class GramMatrixDisplay:
         """
         X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
         index = sampled(X.shape[0], ROWS, random_state)
-        rows = X[index][:, index] if isinstance(kernel, Precomputed) else X[index]
+        rows = X[index][:, index] if is_precomputed(kernel) else X[index]
         K = np.asarray(Gram(kernel, rows).dense(), dtype=np.float64)
         leaves, tree = _similar_together(K)
         if y is None:

@@ -10,7 +10,8 @@ from scipy.linalg import eigvalsh
 from sklearn.base import is_regressor
 
 from gramian.gram import Gram, rpcholesky
-from gramian.kernels import Kernel, Precomputed
+from gramian.kernels import Kernel
+from gramian.kernels.resolve import is_precomputed
 from gramian.plots.fitted import Array, kernel_of, sampled, training_rows
 from gramian.plots.style import COLOURS, MUTED, axes, ink, log_axis
 from gramian.solvers.evidence import signal_and_noise
@@ -126,7 +127,7 @@ class SpectrumDisplay:
         """
         X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
         index = sampled(X.shape[0], ROWS, random_state)
-        rows = X[index][:, index] if isinstance(kernel, Precomputed) else X[index]
+        rows = X[index][:, index] if is_precomputed(kernel) else X[index]
         gram = Gram(kernel, rows)
         n = gram.shape[0]
         K = np.asarray(gram.dense(), dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.linalg import eigvalsh
 
 from gramian.gram import Gram
-from gramian.kernels import Precomputed
+from gramian.kernels.resolve import is_precomputed
 from gramian.plots.fitted import kernel_of, sampled, training_rows
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.facts import METRICS, Score, certificate_of
@@ -162,7 +162,7 @@ def _sample(subject: Subject) -> tuple[Any, Any] | None:
         kernel = kernel_of(subject.machine)
     except TypeError:
         return None
-    if rows is None or isinstance(kernel, Precomputed):
+    if rows is None or is_precomputed(kernel):
         return None
     rows = rows.tocsr() if hasattr(rows, "tocsr") else np.asarray(rows)
     return kernel, rows[sampled(rows.shape[0], ROWS)]

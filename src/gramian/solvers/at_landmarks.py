@@ -86,7 +86,7 @@ def by_landmarks(
         A = second.copy(order="F")
         A[np.diag_indices_from(A)] += value
         try:
-            factor = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+            factor = scipy.linalg.cho_factor(A, overwrite_a=True, check_finite=False)
         except np.linalg.LinAlgError:
             return None
         systems.append((ridge == value, factor))
@@ -107,11 +107,10 @@ def by_landmarks(
 
 
 def _between(lower: Array, A: Array) -> Array:
-    """L⁻¹ A L⁻ᵀ, in the place of the symmetric A."""
-    # As columns of upper = Lᵀ: what BLAS overwrites must be in the order of Fortran, and then it copies nothing.
+    """The upper triangle of L⁻¹ A L⁻ᵀ, in the place of the symmetric A."""
+    # Transposed: what LAPACK overwrites must be in the order of Fortran, and then it copies nothing.
     upper = np.ascontiguousarray(lower).T
-    half = scipy.linalg.blas.dtrsm(1.0, upper, A.T, trans_a=1, overwrite_b=1)
-    return np.asarray(scipy.linalg.blas.dtrsm(1.0, upper, half, side=1, overwrite_b=1))
+    return np.asarray(scipy.linalg.lapack.dsygst(A.T, upper, itype=1, lower=0, overwrite_a=1)[0])
 
 
 def _solved(triangle: Array, B: Array, *, lower: bool = True) -> Array:

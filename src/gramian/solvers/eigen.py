@@ -143,7 +143,7 @@ def dense(A: Operator, matrix: Array, rank: int, *, tol: float = 1e-8, clock: Cl
     if values.size < rank:
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
         values, vectors = values[n - rank :], vectors[:, n - rank :]
-    advice = "the matrix is not symmetric, or not finite."
+    advice = "the matrix is not symmetric, not finite, or so large before centring that only rounding is left of it."
     return _certified(
         A, values[::-1], vectors[:, ::-1], float(values[0]), tol, iterations=1, clock=clock, advice=advice
     )

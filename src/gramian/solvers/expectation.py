@@ -25,11 +25,9 @@ __all__ = [
     "ROUNDING",
     "Assignment",
     "Statistics",
+    "evaluate",
     "expect",
-    "labels",
-    "log_density",
     "natural_origin",
-    "posterior",
     "tally",
 ]
 
@@ -242,8 +240,8 @@ def tally(
     return reduce(add, workers.map(job, rows.blocks(view.width)))
 
 
-def log_density(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any]) -> None:
-    """Write ``log p(x)`` for every row.
+def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> None:
+    """Write a figure of every row.
 
     Parameters
     ----------
@@ -253,7 +251,9 @@ def log_density(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any
         Parameters, seen from the rows' centre.
     workers : Workers
         Threads.
-    out : ndarray of shape (n,)
+    figure : {"log_density", "posterior", "labels"}
+        ``log p(x)``; ``p(k | x)`` for every k; or the best component, the first of several.
+    out : ndarray of shape (n,), or (n, K) for the posterior
         Where to write.
 
     Examples
@@ -261,100 +261,23 @@ def log_density(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any
     >>> import numpy as np
     >>> from gramian.solvers.blocks import Rows, Workers
     >>> from gramian.solvers.covariances import family
-    >>> from gramian.solvers.expectation import log_density
+    >>> from gramian.solvers.expectation import evaluate
     >>> from gramian.solvers.gaussians import Mixture
     >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
-    >>> out = np.empty(2)
+    >>> rows = Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1))
+    >>> densities, q, best = np.empty(2), np.empty((2, 2)), np.empty(2, dtype=int)
     >>> with Workers(1) as workers:
-    ...     log_density(Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1)), two, workers, out)
-    >>> out.round(3)
-    array([ -1.419, -33.612])
+    ...     evaluate(rows, two, workers, "log_density", densities)
+    ...     evaluate(rows, two, workers, "posterior", q)
+    ...     evaluate(rows, two, workers, "labels", best)
+    >>> densities.round(3), q.round(3), best
+    (array([ -1.419, -33.612]), array([[0.5, 0.5],
+           [0. , 1. ]]), array([0, 1]))
     """
-
-    def write(block: Block, joint: Floats, scratch: Scratch) -> None:
-        _, log_densities, *_ = _soften(joint, scratch)
-        out[block.rows] = log_densities.ravel()
-
-    _evaluate(rows, mixture, workers, write)
-
-
-def posterior(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any]) -> None:
-    """Write ``p(k | x)`` for every row.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    mixture : Mixture
-        Parameters, seen from the rows' centre.
-    workers : Workers
-        Threads.
-    out : ndarray of shape (n, K)
-        Where to write.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.blocks import Rows, Workers
-    >>> from gramian.solvers.covariances import family
-    >>> from gramian.solvers.expectation import posterior
-    >>> from gramian.solvers.gaussians import Mixture
-    >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
-    >>> out = np.empty((2, 2))
-    >>> with Workers(1) as workers:
-    ...     posterior(Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1)), two, workers, out)
-    >>> out.round(3)
-    array([[0.5, 0.5],
-           [0. , 1. ]])
-    """
-
-    def write(block: Block, joint: Floats, scratch: Scratch) -> None:
-        q, *_ = _soften(joint, scratch)
-        out[block.rows] = q.transpose(0, 2, 1).reshape(-1, q.shape[1])
-
-    _evaluate(rows, mixture, workers, write)
-
-
-def labels(rows: Rows, mixture: Mixture, workers: Workers, out: NDArray[Any]) -> None:
-    """Write the best component of every row, the first of several.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    mixture : Mixture
-        Parameters, seen from the rows' centre.
-    workers : Workers
-        Threads.
-    out : ndarray of shape (n,)
-        Where to write.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.blocks import Rows, Workers
-    >>> from gramian.solvers.covariances import family
-    >>> from gramian.solvers.expectation import labels
-    >>> from gramian.solvers.gaussians import Mixture
-    >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
-    >>> out = np.empty(2)
-    >>> with Workers(1) as workers:
-    ...     labels(Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1)), two, workers, out)
-    >>> out.round(3)
-    array([0., 1.])
-    """
-
-    def write(block: Block, joint: Floats, scratch: Scratch) -> None:
-        out[block.rows] = joint.argmax(axis=1).ravel()
-
-    _evaluate(rows, mixture, workers, write)
-
-
-def _evaluate(rows: Rows, mixture: Mixture, workers: Workers, write: Callable[[Block, Floats, Scratch], None]) -> None:
-    view = _View.of(rows, mixture)
+    view, of = _View.of(rows, mixture), FIGURES[figure]
 
     def job(block: Block, scratch: Scratch) -> None:
-        write(block, view.joint(mixture, view.load(block, scratch), scratch), scratch)
+        out[block.rows] = of(view.joint(mixture, view.load(block, scratch), scratch), scratch)
 
     for _ in workers.map(job, rows.blocks(view.width)):
         pass
@@ -446,3 +369,25 @@ def _harden(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Fl
     q, log_density, *_ = _soften(joint, scratch)
     np.equal(best, np.arange(q.shape[1])[:, None], out=q, casting="unsafe")
     return q, log_density, np.zeros_like(complete), log_density - complete
+
+
+def _log_density(joint: Floats, scratch: Scratch) -> Floats:
+    _, log_densities, *_ = _soften(joint, scratch)
+    return log_densities.ravel()
+
+
+def _posterior(joint: Floats, scratch: Scratch) -> Floats:
+    q, *_ = _soften(joint, scratch)
+    return q.transpose(0, 2, 1).reshape(-1, q.shape[1])
+
+
+def _labels(joint: Floats, scratch: Scratch) -> NDArray[np.intp]:
+    return joint.argmax(axis=1).ravel()
+
+
+FIGURES: dict[str, Callable[[Floats, Scratch], NDArray[Any]]] = {
+    "log_density": _log_density,
+    "posterior": _posterior,
+    "labels": _labels,
+}
+"""What ``evaluate`` can write of the rows of a block, from ``log π_k N(x | μ_k, Σ_k)``."""

@@ -30,7 +30,7 @@ CG_STEPS = 500
 """Conjugate gradient steps of one Newton step at most."""
 SHARE = 0.25
 """Of the memory, what a factorisation may take beside the stored part of K."""
-STRIP = 1024
+STRIP = 4096
 """Rows of F that are scaled at a time."""
 LARGE = 2_000_000
 """Numbers in F from which on it is worth while to save a sum over its rows, or to take it in single precision."""
@@ -70,14 +70,15 @@ class Woodbury:
         core = self._square()
         core[np.diag_indices_from(core)] += mu
         self.largest = _largest(core)
-        self.core = scipy.linalg.cho_factor(core, overwrite_a=True, check_finite=False)
+        self.core = np.linalg.cholesky(core).T, False
 
     def _square(self) -> Array:
         """FᵀD²F, strip by strip; each strip in single precision where that is precise enough beside μ."""
         trace = float(np.einsum("ij,ij->i", self.F, self.F) @ self.s[:, 0] ** 2)
         single = self.F.size >= LARGE and SINGLE_LOSS * trace <= FORCING**2 * self.mu
         total = np.zeros((self.F.shape[1], self.F.shape[1]))
-        buffer = np.empty((min(STRIP, self.F.shape[0]), self.F.shape[1]), np.float32 if single else np.float64)
+        # In the order of F, so that neither side of the copy jumps about in memory.
+        buffer: NDArray[Any] = np.empty_like(self.F[:STRIP], dtype=np.float32 if single else np.float64)
         for rows in spans(self.F.shape[0], STRIP):
             strip = buffer[: self.F[rows].shape[0]]
             np.multiply(self.F[rows], self.s[rows], out=strip, casting="same_kind")
@@ -218,7 +219,7 @@ class System:
             a = self._direct(h)
         elif thin:
             w = self._woodbury
-            a = self._bordered(w.lift(self.space.factor.T @ r), w.solve).reshape(h.shape)
+            a = self._bordered(w.lift(self.space.coordinates(r)), w.solve).reshape(h.shape)
         else:
             a = self._iterate(h, np.sqrt(max(float(np.sum(r * Kr)), 0.0)), clock)
         return (r - self._forward(a)) / self.mu

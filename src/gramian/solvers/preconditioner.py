@@ -80,7 +80,7 @@ class Preconditioner:
         inner = self._inner(R)
         for ridge in np.unique(ridges):
             columns = ridges == ridge
-            core = (self._cores[float(ridge)], True)
+            core = (self._cores[float(ridge)].T, False)  # in the order of Fortran: nothing is copied
             inner[:, columns] = scipy.linalg.cho_solve(core, inner[:, columns] / ridge, check_finite=False)
         return self._outer(R, inner, ridges)
 
@@ -138,4 +138,6 @@ def _core(factor: NDArray[Any], ridge: float) -> Array:
         np.matmul(factor[rows].T, factor[rows], out=part)
         part /= factor.dtype.type(ridge)
         core += part
-    return np.asarray(scipy.linalg.cholesky(core, lower=True, overwrite_a=True, check_finite=False))
+    # NumPy's, as the products were: SciPy has a BLAS of its own, whose threads would find the cores taken by those of
+    # the other, which go on spinning for a while.
+    return np.asarray(np.linalg.cholesky(core), dtype=np.float64)

@@ -148,9 +148,27 @@ class FeatureSpace:
         self.memory = memory
         self.factor = np.asarray(factor, dtype=np.float64)
         self.shape = (factor.shape[0], factor.shape[0])
+        self._last: tuple[Array, Array] | None = None
+
+    def coordinates(self, V: Array) -> Array:
+        """Return FᵀV; of the last array that was asked for, or multiplied by K, it is known.
+
+        Parameters
+        ----------
+        V : array of shape (n, k)
+            Vectors, not changed since.
+
+        Returns
+        -------
+        array of shape (m, k)
+            Their coordinates.
+        """
+        if self._last is None or self._last[0] is not V:
+            self._last = V, self.factor.T @ V
+        return self._last[1]
 
     def __matmul__(self, V: Array) -> Array:
-        return np.asarray(self.factor @ (self.factor.T @ V))
+        return np.asarray(self.factor @ self.coordinates(V))
 
     def fast(self, V: Array) -> Array:
         """Return F Fᵀ V.

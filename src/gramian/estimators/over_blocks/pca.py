@@ -7,11 +7,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.base import resolved, warn_unless_converged
 from gramian.estimators.components import Request, Spectrum, _leading
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.restore import restored_on_failure
-from gramian.kernels import resolve
 from gramian.progress import Clock
 from gramian.solvers.block_spectrum import covariance
 
@@ -38,9 +37,7 @@ def fit_pca(model: Any, X: Any) -> Any:
         _check(model, passes.blocks.weight)
         sample = sampled(model, passes)
         rows = sample.X.astype(np.float64, copy=False)
-        options: Any = {"gamma": model.gamma, "degree": model.degree, "coef0": model.coef0}
-        kernel = resolve(model.kernel, rows, **options, params=model.kernel_params)
-        features, lift = lifted(model, kernel, passes, sample)
+        features, lift = lifted(model, resolved(model, rows), passes, sample)
         found = covariance(passes, lift, sample, center=model.center)
         if hasattr(features, "trace_error_"):
             features.trace_error_ = found.error

@@ -18,12 +18,21 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples, check_i
 
 from gramian.certificates import Certificate
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
-from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.estimators.base import (
+    COMMON,
+    check_named,
+    holds_objects,
+    is_precomputed,
+    kernel_tags,
+    warn_unless_converged,
+)
 from gramian.estimators.svm.trained import Mapped, Trained
 from gramian.gram import Gram
 from gramian.gram.tiles import worker_count
 from gramian.kernels import Dot, Kernel, Radial, resolve
 from gramian.kernels.arrays import is_sparse
+from gramian.kernels.points import objects
+from gramian.kernels.resolve import scale_gamma
 from gramian.progress import progress
 from gramian.rkhs import Function
 from gramian.solvers.smo import Solution
@@ -71,6 +80,9 @@ class SupportVectorMachine(BaseEstimator):
         """Check X, and y where there is one; objects that are no rows of numbers go to the kernel as they are."""
         alone = isinstance(y, str)
         if holds_objects(self.kernel, X):
+            X = objects(X, kernel=type(self.kernel).__name__)
+            if options.get("reset", True):
+                self.n_features_in_ = 1
             return X if alone else (X, y)
         options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", **options}
         checked = validate_data(self, X, y, **options)
@@ -90,10 +102,10 @@ class SupportVectorMachine(BaseEstimator):
         kept = kept[weight[kept] > 0]
         if not kept.size:
             raise ValueError("Invalid input - all samples have zero or negative weights.")
-        kernel = self._resolved(_rows_of(X, kept), weight[kept])
+        kernel = self._resolved(X[kept], weight[kept])
         if self.approximation is not None:
             return self._mapped(X, kernel, kept, weight[kept])
-        rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else _rows_of(X, kept)
+        rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else X[kept]
         wide = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
         direct = isinstance(rows, np.ndarray) and rows.ndim == 2 and rows.shape[1] <= DIRECT_INPUTS
         direct = direct and not is_precomputed(self.kernel) and isinstance(kernel, Dot | Radial)
@@ -103,15 +115,17 @@ class SupportVectorMachine(BaseEstimator):
         """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
         rows = np.sort(kept)
         features = adapted(self, kernel)
-        points = X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else _rows_of(X, rows)
+        points = X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else X[rows]
         F = features_of(features, points, self.memory)
         F = F if np.array_equal(rows, kept) else F[np.searchsorted(rows, kept)]
         return Mapped(kept, features.kernel_, F, features, rows, worker_count(self.n_jobs), weight)
 
     def _resolved(self, X: Any, weight: Vector) -> Kernel:
+        check_named(self)
         gamma = self.gamma
+        # By weight: as if every row were there as often as its weight says.
         if isinstance(gamma, str) and gamma == "scale" and np.ptp(weight) > 0 and isinstance(self.kernel, str):
-            gamma = _weighted_scale(X, weight)
+            gamma = scale_gamma(X, weight)
         return resolve(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0, vectorized=True)
 
     def _narrow(self, kernel: Kernel, rows: Any, wide: Gram) -> Gram:
@@ -157,7 +171,7 @@ class SupportVectorMachine(BaseEstimator):
         if is_precomputed(self.kernel):
             self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
         else:
-            self.support_vectors_ = _rows_of(X, trained.kept[used[:0] if isinstance(trained, Mapped) else used])
+            self.support_vectors_ = X[trained.kept[used[:0] if isinstance(trained, Mapped) else used]]
 
     def _keep_map(self, trained: Trained | Mapped, used: NDArray[np.intp]) -> None:
         """Keep a map and the weights of its features, one column per decision value, once dual_coef_ is there."""
@@ -272,21 +286,9 @@ def _shortfall(certificate: Certificate) -> tuple[bool, float]:
     return not certificate.converged, certificate.violation if math.isnan(certificate.gap) else certificate.gap
 
 
-def _weighted_scale(X: Any, weight: Vector) -> float:
-    """``gamma="scale"`` by weight: as if every row were there as often as its weight says."""
-    share = weight / (weight.sum() * X.shape[1])
-    squares = X.multiply(X) if is_sparse(X) else X.astype(np.float64) ** 2
-    variance = float(np.sum(share @ squares) - np.sum(share @ X) ** 2)
-    return 1.0 / (X.shape[1] * variance) if variance > 0 else 1.0
-
-
 def _weights(sample_weight: Any, X: Any, n: int) -> Vector:
     rows = X if hasattr(X, "shape") else np.empty((n, 1))
     return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
-
-
-def _rows_of(X: Any, rows: NDArray[np.intp]) -> Any:
-    return X[rows] if hasattr(X, "shape") else [X[i] for i in rows]
 
 
 def dense(a: Any) -> NDArray[Any]:

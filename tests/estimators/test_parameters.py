@@ -1,0 +1,107 @@
+"""Parameters that have no part in a fit are refused, and so are rows that a parameter cannot be read from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import svm
+from sklearn.base import clone
+
+from gramian import (
+    SVC,
+    SVR,
+    GaussianProcessClassifier,
+    KernelInterpolator,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelPCA,
+    KernelRidge,
+    NuSVC,
+    NuSVR,
+    Nystroem,
+    OneClassSVM,
+    PegasosClassifier,
+)
+from gramian.data import Blocks
+from gramian.kernels import RBF, Precomputed
+from gramian.kernels.resolve import scale_gamma
+
+MODELS = [
+    KernelRidge(),
+    KernelInterpolator(),
+    KernelMachineRegressor(),
+    KernelMachineClassifier(),
+    PegasosClassifier(),
+    KernelPCA(),
+    SVC(),
+    NuSVC(),
+    SVR(),
+    NuSVR(),
+    OneClassSVM(),
+]
+
+
+@pytest.fixture
+def data(rng):
+    X = rng.standard_normal((20, 2))
+    return X, (X[:, 0] > 0).astype(int)
+
+
+@pytest.mark.parametrize("model", MODELS, ids=lambda model: type(model).__name__)
+def test_a_kernel_with_parameters_of_its_own_takes_none_from_the_estimator(model, data):
+    X, y = data
+    name = type(model).__name__
+    with pytest.raises(ValueError, match=f"gamma of {name} belongs to a kernel given by name, and kernel=RBF"):
+        clone(model).set_params(kernel=RBF(1.0), gamma=2.0).fit(X, y)
+    with pytest.raises(ValueError, match=f"degree and coef0 of {name} belong to a kernel given by name"):
+        clone(model).set_params(kernel=RBF(1.0), degree=2, coef0=0.5).fit(X, y)
+    if hasattr(model, "kernel_params"):
+        with pytest.raises(ValueError, match=f"kernel_params of {name}"):
+            clone(model).set_params(kernel=RBF(1.0), kernel_params={"a": 1}).fit(X, y)
+
+
+def test_over_blocks_too(data):
+    X, y = data
+    for model in (KernelPCA(n_components=1), KernelRidge()):
+        model.set_params(kernel=RBF(1.0), gamma=2.0, approximation=Nystroem(n_components=5))
+        with pytest.raises(ValueError, match="belongs to a kernel given by name"):
+            model.fit(Blocks(X, y))
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e8])
+def test_gamma_scale_by_weight_is_that_of_repetitions(rng, shift):
+    X, weights = shift + rng.standard_normal((40, 3)), rng.integers(1, 4, 40)
+    X[::4, 1] = 0.0
+    copies = np.repeat(X, weights, axis=0)
+    expected = 1.0 / (3 * copies.var())
+    for rows in (X, sp.csr_array(X), sp.csc_matrix(X)):
+        assert scale_gamma(rows, weights) == pytest.approx(expected, rel=1e-12)
+    assert scale_gamma(sp.coo_array(copies)) == pytest.approx(expected, rel=1e-12)
+
+
+def test_weights_of_far_rows_keep_the_digits_of_gamma(rng):
+    X, weights = rng.standard_normal((40, 2)), rng.integers(1, 4, 40)
+    y = X[:, 0] > 0
+    far = SVC(tol=1e-8).fit(X + 1e8, y, sample_weight=weights)
+    near = svm.SVC(tol=1e-8).fit(np.repeat(X, weights, axis=0), np.repeat(y, weights))
+    np.testing.assert_allclose(far.decision_function(X + 1e8), near.decision_function(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [SVC(), NuSVC(), SVR(), NuSVR(), OneClassSVM()])
+def test_gamma_scale_of_rows_whose_variance_overflows(model, data):
+    X, y = data
+    with pytest.raises(ValueError, match="this variance overflows; rescale X"):
+        model.fit(1e200 * X, y)
+
+
+def test_probabilities_from_a_precomputed_matrix_are_refused(data):
+    X, y = data
+    K, new = RBF(1.0)(X), RBF(1.0)(X[:3], X)
+    two = GaussianProcessClassifier(Precomputed(), optimizer=None).fit(K, y)
+    rows = GaussianProcessClassifier(RBF(1.0), optimizer=None).fit(X, y)
+    np.testing.assert_array_equal(two.predict(new), rows.predict(X[:3]))
+    three = GaussianProcessClassifier(Precomputed(), optimizer=None).fit(K, np.arange(20) % 3)
+    for method in (two.predict_proba, two.latent_mean_and_variance, three.predict):
+        with pytest.raises(ValueError, match="does not hold"):
+            method(new)
