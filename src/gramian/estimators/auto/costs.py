@@ -289,7 +289,8 @@ def plan(n: int, targets: int, rates: Rates, ridges: Sequence[Effort], left: flo
     iterated = [_iterated(n, targets, rates, effort, memory) for effort in ridges]
     fitting = [i for i, seconds in enumerate(iterated) if seconds <= SHARE_OF_ITERATIONS * left]
     if fitting or iterated[-1] <= AT_MOST * left:
-        effort, seconds = (each[fitting[0] if fitting else -1] for each in (ridges, iterated))
+        at = fitting[0] if fitting else -1
+        effort, seconds = ridges[at], iterated[at]
         reason = f"a factor would take about {exact:.0f} s, {effort.on(n)} iterations {seconds:.0f}"
         return Plan("pcg", seconds, f"{n:,} rows: {reason}", ridge=effort.ridge)
     return through_landmarks(n, rates, left, memory)
