@@ -110,7 +110,8 @@ def _on_a_table(
     X, y = split_target(table, options.target)
     task = _task(options, y)
     model = _estimator(task, settings)
-    screen.say(f"{options.data}: {X.num_rows:,} rows, {X.num_columns} columns; {options.target} is a {task} target")
+    columns = f"{X.num_columns} column{'s' if X.num_columns != 1 else ''}"
+    screen.say(f"{options.data}: {X.num_rows:,} rows, {columns}; {options.target} is a {task} target")
     if lost := table.num_rows - X.num_rows:
         screen.say(f"{lost:,} rows without a target are left out")
     _fit(model, X, y, screen)

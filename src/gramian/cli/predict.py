@@ -99,12 +99,12 @@ def _predicted(model: Any, options: argparse.Namespace, notes: dict[str, Any]) -
 def _check_options(model: Any, options: argparse.Namespace) -> None:
     name = type(model).__name__
     if not hasattr(model, "predict"):
-        raise ValueError(f"a {name} does not predict; load it in Python with gramian.load and use transform.")
+        raise ValueError(f"{name} does not predict; load it in Python with gramian.load and use transform.")
     if options.proba and not hasattr(model, "predict_proba"):
-        raise ValueError(f"--proba needs a classifier with probabilities, and the model is a {name}.")
+        raise ValueError(f"--proba needs a classifier with probabilities, and this model is {name}.")
     if options.interval is not None:
         if "return_interval" not in signatures.signature(model.predict).parameters:
-            raise ValueError(f"--interval needs a regressor that knows its errors, and the model is a {name}.")
+            raise ValueError(f"--interval needs a regressor that knows its errors, and this model is {name}.")
         if not 0.0 < options.interval < 1.0:
             raise ValueError(f"--interval must be a probability between 0 and 1, got {options.interval:g}.")
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian import AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.auto import search
+from gramian.estimators.auto import candidates, search
 from gramian.kernels import RBF, Matern
 from peak import peak_bytes
 
@@ -33,6 +33,15 @@ QUICK = {"time_limit": None, "cv": 2, "n_jobs": 1}
     ]
 )
 def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+@parametrize_with_checks([AutoKernelRegressor(), AutoKernelClassifier()])
+def test_scikit_learn_contract_as_constructed(estimator, check, monkeypatch):
+    """With its own time limit; fewer kernels are tried, and no machines that follow them, for the sake of the suite."""
+    for name in ("NUMBERS_ORDER", "CLASSES_ORDER", "PLAIN_ORDER"):
+        monkeypatch.setattr(candidates, name, getattr(candidates, name)[:1])
+    monkeypatch.setattr(search, "LEADERS", 0)
     check(estimator)
 
 
@@ -212,6 +221,14 @@ def test_a_class_with_one_row():
         assert model.predict_proba(X).shape == (90, 3)
 
 
+def test_fewer_rows_of_each_class_than_folds():
+    X = np.vstack([np.zeros((3, 2)), np.ones((3, 2))]) + 0.01 * np.arange(12).reshape(6, 2)
+    model = AutoKernelClassifier(None, machines=["ridge"], random_state=0, n_jobs=1)
+    assert model.fit(X, [0, 0, 0, 1, 1, 1]).score(X, [0, 0, 0, 1, 1, 1]) == 1.0
+    with pytest.raises(ValueError, match="every class has one row only, so none can be held out"):
+        model.fit(X[[0, 3]], ["a", "b"])
+
+
 def test_scoring_by_log_loss():
     X = np.random.default_rng(0).standard_normal((80, 2))
     model = AutoKernelClassifier(None, scoring="log_loss", machines=["ridge"], cv=2, n_jobs=1).fit(X, X[:, 0] > 0)
@@ -317,7 +334,7 @@ def test_many_rows_stay_within_memory():
         from gramian import AutoKernelRegressor
         from gramian.estimators.auto import costs, search
         search.LADDER = (100, 200)
-        costs.MOST_LANDMARKS = 200
+        costs.MOST_LANDMARKS, costs._iterated = 200, lambda *_: float("inf")
         rng = np.random.default_rng(0)
         X = rng.standard_normal((30_000, 6))
         y = np.sin(2 * X[:, 0]) + X[:, 1]

@@ -9,16 +9,17 @@ import numpy as np
 import pytest
 
 from gramian import AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.auto import base, refit
+from gramian.estimators.auto import base, costs, refit, search
 from gramian.estimators.auto.calibration import conformal_reach, fit_temperature
 from gramian.estimators.auto.candidates import Candidate
-from gramian.estimators.auto.costs import Plan, Rates, measure, plan
+from gramian.estimators.auto.costs import Effort, Plan, Rates, efforts, measure, part, plan, reserve
 from gramian.estimators.auto.leaderboard import Trial
 from gramian.estimators.auto.search import Found, rungs
 from gramian.estimators.auto.task import Classes, Numbers
 from gramian.kernels import RBF
 
 RATES = Rates(entry=5e-9, flop=2e-11, product=3e-10)
+RIDGES = [Effort(1e-4, 60, 2000), Effort(2e-3, 20, 2000)]
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,7 @@ def rows():
 
 
 def forced(monkeypatch, way):
-    monkeypatch.setattr(refit, "_way", lambda *_, **__: Plan(way, 1.0, f"{way}: as the test asks", landmarks=200))
+    monkeypatch.setattr(refit, "_way", lambda *_, **__: Plan(way, 1.0, f"{way}: as the test asks", 200, 0.01))
 
 
 @pytest.mark.parametrize("way", ["exact", "pcg", "nystroem"])
@@ -60,21 +61,95 @@ def test_classes_by_every_way(monkeypatch, rows, way):
 
 def test_an_iteration_that_leads_nowhere_is_replaced_by_landmarks(monkeypatch, rows):
     X, y = rows
-    ways = iter([Plan("pcg", 1.0, "first"), Plan("nystroem", 1.0, "then", landmarks=100)])
-    monkeypatch.setattr(refit, "_way", lambda *_, **__: next(ways))
+    forced(monkeypatch, "pcg")
     monkeypatch.setattr(refit, "USELESS", 0.0)
     model = AutoKernelRegressor(None, machines=["gp"], kernel=1.0 * RBF(1.0), cv=2, random_state=0, n_jobs=1)
-    assert model.fit(X, y).refit_ == "the iteration did not converge"
+    assert model.fit(X, y).refit_.startswith("an iteration over all rows did not converge; Nyström with 250 landmarks")
+
+
+@pytest.mark.parametrize(("count", "note"), [(3, "400 of 500 rows predict others better than 3"), (200, "as")])
+def test_a_part_of_the_rows_stands_against_landmarks(monkeypatch, rows, count, note):
+    X, y = rows
+    monkeypatch.setattr(refit, "_way", lambda *_, **__: Plan("nystroem", 1.0, "as the test asks", count))
+    model = AutoKernelRegressor(60, machines=["gp"], kernel=1.0 * RBF(1.0), cv=2, random_state=0, n_jobs=1).fit(X, y)
+    assert model.refit_.startswith(note)
+    assert model.certificate_.converged
+    assert model.residuals_.size == 100
+    assert model.residuals_.std() < 0.2
 
 
 def test_the_way_is_chosen_by_time_and_memory():
-    chosen = {n: plan(n, 1, RATES, 60.0, 8 * 10**9, loo=False) for n in (1000, 30_000, 300_000)}
+    chosen = {n: plan(n, 1, RATES, RIDGES, 60.0, 8 * 10**9, loo=False) for n in (1000, 30_000, 300_000)}
     assert [p.way for p in chosen.values()] == ["exact", "pcg", "nystroem"]
     assert all(p.seconds < 60 for p in chosen.values())
-    assert plan(20_000, 1, RATES, 600.0, 5 * 10**8, loo=False).way == "nystroem"
-    fast, slow = (plan(300_000, 1, RATES, left, 10**9, loo=False).landmarks for left in (10.0, 100.0))
-    assert 30 <= fast < slow
+    fast, slow = (plan(300_000, 1, RATES, RIDGES, left, 10**9, loo=False).landmarks for left in (10.0, 100.0))
+    assert 100 <= fast < slow
     assert "too many" in chosen[300_000].reason
+
+
+def test_the_ridge_is_as_small_as_the_time_allows():
+    ridges = [plan(30_000, 1, RATES, RIDGES, left, 8 * 10**9, loo=True).ridge for left in (50.0, 200.0)]
+    assert ridges == [2e-3, 1e-4]
+
+
+def test_blocks_that_do_not_fit_in_memory_take_time():
+    little, much = (plan(30_000, 1, RATES, RIDGES, 1e3, memory, loo=True) for memory in (4 * 10**8, 2 * 10**9))
+    assert little.way == much.way == "pcg"
+    assert little.seconds > 2 * much.seconds
+
+
+def test_more_time_more_rows_of_a_part():
+    few, many = (part(300_000, 1, RATES, RIDGES, left, 2 * 10**9)[0] for left in (5.0, 50.0))
+    assert 2000 < few < many < 300_000
+
+
+def test_what_is_reserved_is_what_is_needed():
+    common = {"memory": 8 * 10**9, "loo": False, "ridges": RIDGES}
+    assert reserve(3000, 1, RATES, 300.0, **common) == 30.0
+    assert reserve(10**6, 1, RATES, 300.0, **common) == 180.0
+    kept = reserve(30_000, 1, RATES, 300.0, **common)
+    assert plan(30_000, 1, RATES, RIDGES, kept, 8 * 10**9, loo=False).ridge == 1e-4
+
+
+def test_smaller_ridges_take_more_iterations(rows):
+    X, y = rows
+    found = efforts(RBF(1.0), X, y[:, None], 1e-9, 10**8, 1)
+    assert [effort.ridge for effort in found] == list(costs.FLOORS)
+    assert found[0].iterations > found[-1].iterations
+    assert [effort.ridge for effort in efforts(RBF(1.0), X, y[:, None], 0.5, 10**8, 1)] == [0.5]
+
+
+def test_the_search_ends_by_what_its_best_will_need(monkeypatch, rows):
+    monkeypatch.setattr(search, "LADDER", (60, 150))
+    for module, name in ((search, "FOLDS_ROWS"), (base, "LEARN_ROWS")):
+        monkeypatch.setattr(module, name, 200)
+    asked = []
+    monkeypatch.setattr(base, "needed", lambda found, *_: asked.append(found.trial.name) or 59.9)
+    model = AutoKernelRegressor(60, machines=["gp"], random_state=0, n_jobs=1).fit(*rows)
+    assert len(asked) == 1
+    assert {trial.rows for trial in model.leaderboard_ if trial.machine == "gp"} == {500}
+    assert any(trial.status == "dropped" for trial in model.leaderboard_)
+
+
+@pytest.mark.parametrize("machines", ["auto", ["svm"]])
+def test_the_last_fit_needs_what_it_takes(monkeypatch, rows, machines):
+    monkeypatch.setattr(search, "FOLDS_ROWS", 200)
+    monkeypatch.setattr(search, "LADDER", (60, 150))
+    kept = []
+    monkeypatch.setattr(base, "LEARN_ROWS", 200)
+    monkeypatch.setattr(base, "needed", lambda *known: kept.append(refit.needed(*known)) or kept[-1])
+    AutoKernelRegressor(60, machines=machines, kernel=1.0 * RBF(1.0), random_state=0, n_jobs=1).fit(*rows)
+    assert len(kept) == 1
+    assert 6.0 <= kept[0] <= 36.0
+
+
+def test_equal_rows_with_other_targets_bound_the_noise():
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.uniform(-2, 2, (60, 2)), 2, axis=0)
+    y = np.sin(3 * X[:, 0]) + 0.3 * rng.standard_normal(120)
+    model = AutoKernelRegressor(None, machines=["gp"], kernel=1.0 * RBF(0.01), cv=2, random_state=0, n_jobs=1)
+    noise = model.fit(X, y).best_trial_.settings["noise"] * y.var()
+    assert 0.04 < noise < 0.2
 
 
 def test_rates_are_measured(rows):

@@ -22,12 +22,13 @@ from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
 from gramian.estimators.auto.costs import RESERVE, measure, reserve
 from gramian.estimators.auto.fitting import Means, outputs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard, Trial
-from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, refit
+from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, needed, refit
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Found, Search, rungs
 from gramian.estimators.auto.tables import read_table
 from gramian.estimators.auto.task import Classes, Task
 from gramian.estimators.base import COMMON, warn_unless_converged
+from gramian.estimators.prior import noise_of_repeats
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Matern, resolve
@@ -38,6 +39,8 @@ __all__ = ["AutoKernel", "Observer"]
 Array = NDArray[np.float64]
 Observer = Callable[[Leaderboard], None]
 """Called with the leaderboard after every trial."""
+COPIES = 4
+"""Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
 
 class AutoKernel(BaseEstimator):
@@ -140,7 +143,9 @@ class AutoKernel(BaseEstimator):
             Z = encoding.transform(table)
             del table
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            means = Means(memory_budget(self.memory), self.n_jobs, seed)
+            memory = memory_budget(self.memory)
+            some = slice(max(memory // (COPIES * 8 * encoding.width), 1))
+            means = Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], task.targets[some]))
             self._choose(task, encoding, Z, machines, means, clock)
         warn_unless_converged(self.certificate_, self)
         return self
@@ -156,6 +161,8 @@ class AutoKernel(BaseEstimator):
         with self._watched() as observer:
             until = self._search_time(scaled["standard"], task, means)
             search = Search(task, scaled, machines, means, Clock(until, clock.start), clock.max_time, observer)
+            if (limit := self.time_limit) is not None and Z.shape[0] > LEARN_ROWS:
+                search.reserve = lambda best: needed(best, search, means, limit)
             ranked = search.run(first, steps)
             left = math.inf if self.time_limit is None else self.time_limit - clock.seconds
             winner = next((found for found in ranked if affordable(found, Z.shape[0], left)), ranked[0])

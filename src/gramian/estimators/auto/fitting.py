@@ -67,6 +67,8 @@ class Means:
         Threads.
     seed : int
         Of everything random.
+    least_noise : float, default=0.0
+        How much the targets of equal rows differ: no process learns less. Few of the rows of a trial repeat each other.
     clock : Clock, default=Clock()
         When to be done.
     """
@@ -74,6 +76,7 @@ class Means:
     memory: int
     n_jobs: int | None
     seed: int
+    least_noise: float = 0.0
     clock: Clock = field(default_factory=Clock)
 
     def common(self) -> dict[str, Any]:
@@ -205,11 +208,11 @@ def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:
 
 
 def _process(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    least = LEAST_NOISE_OF_CODES if isinstance(task, Classes) else LEAST_NOISE
+    least = max(LEAST_NOISE_OF_CODES if isinstance(task, Classes) else LEAST_NOISE, means.least_noise)
     # More rows than the kernel was learned from are a surprise to small noise: from there the evidence leads astray.
     noise = NOISE if given is None else max(signal_and_noise(given)[1], NOISE)
     signal = c.kernels[0] if given is None else signal_and_noise(given)[0]
-    prior = signal + White(noise, (least, MOST_NOISE))
+    prior = signal + White(max(noise, least), (least, MOST_NOISE))
     start = "data" if given is None else "given"
     model = GaussianProcessRegressor(
         prior,

@@ -142,7 +142,10 @@ def _folds(task: Task, n: int, cv: int, seed: int) -> Rung:
     if task.strata is None:
         made: Any = KFold(min(cv, n), shuffle=True, random_state=seed).split(np.zeros(n))
     else:
-        folds = StratifiedKFold(max(min(cv, n), 2), shuffle=True, random_state=seed)
+        most = int(np.unique(task.strata, return_counts=True)[1].max())
+        if most < 2:
+            raise ValueError("every class has one row only, so none can be held out; pass more rows of each class.")
+        folds = StratifiedKFold(min(cv, most), shuffle=True, random_state=seed)
         with quiet():  # it warns of classes with fewer rows than folds
             made = list(folds.split(np.zeros(n), task.strata))
     splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
@@ -200,6 +203,12 @@ class Search:
         Seconds within which the first trial must end.
     observer : callable or None
         Called with the leaderboard after every trial.
+
+    Attributes
+    ----------
+    reserve : callable or None
+        Tells how many of the ``limit`` seconds the last fit of a candidate needs: asked for the best of every step, and
+        the search then ends so much earlier or later.
     """
 
     def __init__(
@@ -216,6 +225,7 @@ class Search:
         self.means = replace(means, clock=clock)
         self.limit, self.observer = limit, observer
         self.found: dict[str, Found] = {}
+        self.reserve: Callable[[Found], float] | None = None
 
     @property
     def leaderboard(self) -> Leaderboard:
@@ -245,13 +255,24 @@ class Search:
             if number == 0 or last:
                 tried += self._step(derived(self.machines, self._leaders(step)), step, must=False)
             if not last:
+                self._look_ahead()
                 group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
                 if not self._affordable(group, steps[number + 1]):
                     break
-        ranked = [self.found[trial.name] for trial in self.leaderboard if trial.ok and not trial.baseline]
-        if not ranked:
+        if not self._ranked:
             raise self._nothing()
-        return ranked
+        return self._ranked
+
+    @property
+    def _ranked(self) -> list[Found]:
+        return [self.found[trial.name] for trial in self.leaderboard if trial.ok and not trial.baseline]
+
+    def _look_ahead(self) -> None:
+        """Set the end of the search by what the best so far will need."""
+        if self.reserve is None or self.limit is None or not self._ranked:
+            return
+        self.clock = replace(self.clock, max_time=self.limit - self.reserve(self._ranked[0]))
+        self.means = replace(self.means, clock=self.clock)
 
     def _step(self, group: list[Candidate], step: Rung, *, must: bool) -> list[Candidate]:
         """Try a group while there is time; the first of the first step in any case."""
@@ -295,8 +316,7 @@ class Search:
 
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a step, the others being marked as dropped; machines that follow a process bring it along."""
-        ranked = [self.found[t.name] for t in self.leaderboard if t.ok and not t.baseline]
-        ranked = [found for found in ranked if found.rung is step]
+        ranked = [found for found in self._ranked if found.rung is step]
         kept: list[Candidate] = []
         for found in _varied(ranked, count):
             source = self.found[found.candidate.source].candidate if found.candidate.source else None
