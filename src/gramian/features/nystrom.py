@@ -21,7 +21,8 @@ from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
 from gramian.features.over_blocks import fit_over_blocks
 from gramian.gram import Gram, Pivots, draw_landmarks, select
-from gramian.gram.pivots import RULES, factorise
+from gramian.gram.pivots import factorise
+from gramian.gram.rules import RULES
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects

@@ -3,7 +3,9 @@
 from gramian.gram.landmarks import draw_landmarks
 from gramian.gram.lowrank import LowRank
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Pivots, greedy, kmeans, leverage, rpcholesky, select, uniform
+from gramian.gram.pivots import Pivots
+from gramian.gram.rpcholesky import rpcholesky
+from gramian.gram.rules import greedy, kmeans, leverage, select, uniform
 from gramian.gram.symmetric import SymmetricGram
 
 __all__ = [

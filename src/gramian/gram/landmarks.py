@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Seed, eliminate, rounding_floor, rpcholesky
+from gramian.gram.pivots import Seed, rounding_floor
+from gramian.gram.rpcholesky import eliminate, rpcholesky
 from gramian.gram.tiles import spans
 
 __all__ = ["draw_landmarks"]
