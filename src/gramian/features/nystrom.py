@@ -21,7 +21,7 @@ from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
 from gramian.features.over_blocks import fit_over_blocks
 from gramian.gram import Gram, Pivots, draw_landmarks, select
-from gramian.gram.pivots import factorise
+from gramian.gram.landmarks import draw_pivots
 from gramian.gram.rules import RULES
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, resolve
@@ -273,7 +273,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         rank, rng = self._rank(X, gram.memory), check_random_state(self.random_state)
         if not self.needs_features:
             # The landmarks of ``fit_values``, whoever asks.
-            return factorise(gram, draw_landmarks(gram, rank, rng))
+            return draw_pivots(gram, rank, rng)
         if self.tol is None:
             return select(self.selection, gram, rank, rng, X=X)
         if self.selection in ("rpcholesky", "greedy"):

@@ -12,8 +12,8 @@ from gramian.gram.tiles import run, spans, worker_count
 
 __all__ = ["cosines", "pairs_of_waves"]
 
-CELLS = 1 << 17
-"""Phases of a block: it stays in the cache through all passes, and threads seldom wait for the interpreter."""
+BYTES = 1 << 20
+"""Of the phases of a block: it stays in the cache through all passes, and threads seldom wait for the interpreter."""
 BLOCKS = 4
 """Blocks that share one scratch array."""
 SMALL = 1 << 17
@@ -105,7 +105,7 @@ def _by_blocks(
     shifted = bool(np.any(shift))
     middle = np.asarray(center, X.dtype) if dense and np.any(center) else None
     n, m = X.shape[0], W.shape[1]
-    height = max(CELLS // m, 1)
+    height = max(BYTES // (half.itemsize * m), 1)
     fill = _filler(X.dtype, n * m)
 
     def several(blocks: list[slice]) -> None:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Seed, rounding_floor
-from gramian.gram.rpcholesky import eliminate, rpcholesky
+from gramian.gram.pivots import Pivots, Seed, factorise, rounding_floor
+from gramian.gram.rpcholesky import eliminate, extended, rpcholesky
 from gramian.gram.tiles import spans
 
-__all__ = ["draw_landmarks"]
+__all__ = ["draw_landmarks", "draw_pivots"]
 
 CHUNK = 200
 """Candidates that are gone through one by one before the rest of the pool is brought up to date."""
@@ -32,7 +32,7 @@ Array = NDArray[np.float64]
 
 
 def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
-    """Choose landmarks by the law of ``rpcholesky``, at n rank² / 4 operations in single precision.
+    """Choose landmarks by the law of ``rpcholesky``, at n rank² / 4 operations.
 
     Parameters
     ----------
@@ -57,26 +57,68 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     >>> draw_landmarks(Gram(RBF(0.01), X), 20, random_state=0).size
     20
     """
-    rng = check_random_state(random_state)
+    first, rest = _in_halves(gram, rank, check_random_state(random_state))
+    return np.concatenate([first.indices, rest])
+
+
+def draw_pivots(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
+    """Choose the landmarks of ``draw_landmarks``, and go on to their factor from what the choice has of it.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks at most.
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Returns
+    -------
+    Pivots
+        Landmarks, factor and trace error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram
+    >>> from gramian.gram.landmarks import draw_pivots
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> draw_pivots(Gram(RBF(0.1), X), 20, random_state=0).trace_error < 1e-3
+    True
+    """
+    first, rest = _in_halves(gram, rank, check_random_state(random_state))
+    if not rest.size:
+        return first
+    try:
+        return extended(first, gram, rest)
+    except np.linalg.LinAlgError:
+        return factorise(gram, np.concatenate([first.indices, rest]))
+
+
+def _in_halves(gram: Gram, rank: int, rng: np.random.RandomState) -> tuple[Pivots, Index]:
+    """The first half of the landmarks with its factor, and the others; or all of them, and none."""
     n, half = gram.shape[0], rank // 2
     if half == 0 or n < WORTH * rank:
-        return rpcholesky(gram, rank, rng).indices
+        return rpcholesky(gram, rank, rng), np.zeros(0, np.intp)
     start = rng.get_state()
-    first = rpcholesky(gram, half, rng, dtype=np.float32)
-    chosen = first.indices
+    first = rpcholesky(gram, half, rng)
+    rest = np.zeros(0, np.intp)
     floor = rounding_floor(gram, gram.diagonal().astype(np.float64))
     stale, total = first.residual, float(first.residual.sum())
-    while chosen.size < rank:
-        found = np.zeros(0, np.intp)
+    while rest.size < rank - half:
+        wanted, found = rank - half - rest.size, np.zeros(0, np.intp)
         if first.rank == half and total > 0:
             pool = rng.choice(n, size=rank, p=stale / total)
-            found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(rank), floor, rank - chosen.size)
-        if found.size < min(STALE * rank, rank - chosen.size):
-            # Rounding in single precision, or a spectrum that falls fast: all rows must be looked at.
+            chosen = np.concatenate([first.indices, rest])
+            found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(rank), floor, wanted)
+        if found.size < min(STALE * rank, wanted):
+            # A spectrum that falls fast, or ends: all rows must be looked at.
             rng.set_state(start)
-            return rpcholesky(gram, rank, rng).indices
-        chosen = np.concatenate([chosen, found])
-    return chosen
+            return rpcholesky(gram, rank, rng), np.zeros(0, np.intp)
+        rest = np.concatenate([rest, found])
+    return first, rest
 
 
 def _accepted(

@@ -13,10 +13,12 @@ from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, invers
 from gramian.gram.tiles import one_blas_thread, run, spans
 from gramian.kernels.parameters import natural
 
-__all__ = ["eliminate", "rpcholesky"]
+__all__ = ["eliminate", "extended", "rpcholesky"]
 
 STRIP = 4096
 """Rows of F that a thread makes at a time, at most: few enough to stay in its cache."""
+BLOCK = 200
+"""Landmarks, chosen already, whose part of F is made at a time."""
 STRIPS = 8
 """Strips at least, so that threads share them evenly, unless rows are few."""
 
@@ -83,6 +85,39 @@ def rpcholesky(
         chosen += accepted.tolist()
         residual[chosen] = 0.0
     store = store if len(chosen) == rank else store[: len(chosen)].copy()
+    return done(chosen, store.T, diagonal, residual)
+
+
+def extended(pivots: Pivots, gram: Gram, index: NDArray[np.intp]) -> Pivots:
+    """Return the factor of some landmarks and of others after them.
+
+    Parameters
+    ----------
+    pivots : Pivots
+        The first ones, with their factor.
+    gram : Gram
+        K of X with itself.
+    index : array of shape (r,)
+        The others. ``LinAlgError`` where they depend on one another to rounding.
+
+    Returns
+    -------
+    Pivots
+        Of all of them, in this order.
+    """
+    diagonal = gram.diagonal().astype(np.float64)
+    store = np.empty((pivots.rank + index.size, gram.shape[0]))
+    store[: pivots.rank] = pivots.factor.T
+    residual, rank = pivots.residual.copy(), pivots.rank
+    with one_blas_thread():
+        for part in spans(index.size, BLOCK):
+            new = index[part]
+            known = store[:rank, new]
+            H = gram.rows(new, new).astype(np.float64) - known.T @ known
+            _grow(gram, store, rank, new, np.asarray(np.linalg.cholesky(H), dtype=np.float64), residual)
+            rank += new.size
+    chosen = np.concatenate([pivots.indices, index])
+    residual[chosen] = 0.0
     return done(chosen, store.T, diagonal, residual)
 
 

@@ -175,6 +175,12 @@ class System:
         """The factorisation in the space of few features."""
         return Woodbury(self._factor(), self.S[self.rows, 0], self.mu)
 
+    @cached_property
+    def _through_constants(self) -> Array:
+        """The solution for Q, which stays while the system does."""
+        assert self.Q is not None
+        return self._woodbury.solve(self.Q)
+
     def _constants(self) -> Array:
         """Columns Sᵀ e_c, flattened over rows and classes."""
         S = self.S[self.rows]
@@ -219,15 +225,18 @@ class System:
             a = self._direct(h)
         elif thin:
             w = self._woodbury
-            a = self._bordered(w.lift(self.space.coordinates(r)), w.solve).reshape(h.shape)
+            a = self._bordered(w.lift(self.space.coordinates(r)), lambda _: self._through_constants).reshape(h.shape)
         else:
             a = self._iterate(h, np.sqrt(max(float(np.sum(r * Kr)), 0.0)), clock)
         return (r - self._forward(a)) / self.mu
 
     def _factor(self) -> Array:
-        """F at the rows with curvature, without a copy where these are all."""
-        F = self.space.factor
-        return np.asarray(F if self.rows.size == F.shape[0] else F[self.rows])
+        """F at the rows with curvature, without a copy where these are all, or one of every few."""
+        F, rows = self.space.factor, self.rows
+        even = rows.size > 1 and np.ptp(np.diff(rows)) == 0
+        if even and F.flags.c_contiguous:
+            return np.asarray(F[rows[0] : rows[-1] + 1 : rows[1] - rows[0]])
+        return np.asarray(F if rows.size == F.shape[0] else F[rows])
 
     def _direct(self, h: Array) -> Array:
         K, S = self.space.block(self.rows), self.S[self.rows]
