@@ -6,6 +6,7 @@ from scipy import stats
 
 from gramian import kernels as gk
 from gramian.gram import Gram, draw_landmarks, rpcholesky
+from gramian.gram.landmarks import draw_pivots
 from gramian.gram.pivots import factorise
 
 
@@ -46,3 +47,14 @@ def test_same_seed_same_landmarks(rng):
     np.testing.assert_array_equal(draw_landmarks(gram, 40, 3), draw_landmarks(gram, 40, 3))
     alone = Gram(gk.Laplace(1.0), rng.random((300, 3)), n_jobs=1)
     np.testing.assert_array_equal(draw_landmarks(alone, 40, 3), draw_landmarks(alone.on(2), 40, 3))
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 50.0])
+def test_the_factor_goes_on_from_the_first_half(scale, rng):
+    gram = Gram(gk.RBF(scale), rng.random((300, 2)))
+    pivots = draw_pivots(gram, 50, 0)
+    np.testing.assert_array_equal(pivots.indices[: pivots.rank], draw_landmarks(gram, 50, 0)[: pivots.rank])
+    again = factorise(gram, pivots.indices)
+    np.testing.assert_allclose(pivots.factor @ pivots.factor.T, again.factor @ again.factor.T, atol=1e-7)
+    assert pivots.trace_error == pytest.approx(again.trace_error, abs=1e-9)
+    assert pivots.factor.shape == (300, pivots.rank)

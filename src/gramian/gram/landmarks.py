@@ -57,7 +57,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     >>> draw_landmarks(Gram(RBF(0.01), X), 20, random_state=0).size
     20
     """
-    first, rest = _in_halves(gram, rank, check_random_state(random_state))
+    first, rest = _in_halves(gram, rank, check_random_state(random_state), None)
     return np.concatenate([first.indices, rest])
 
 
@@ -88,22 +88,23 @@ def draw_pivots(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     >>> draw_pivots(Gram(RBF(0.1), X), 20, random_state=0).trace_error < 1e-3
     True
     """
-    first, rest = _in_halves(gram, rank, check_random_state(random_state))
+    store = np.empty((rank, gram.shape[0]))
+    first, rest = _in_halves(gram, rank, check_random_state(random_state), store)
     if not rest.size:
         return first
     try:
-        return extended(first, gram, rest)
+        return extended(first, gram, rest, store)
     except np.linalg.LinAlgError:
         return factorise(gram, np.concatenate([first.indices, rest]))
 
 
-def _in_halves(gram: Gram, rank: int, rng: np.random.RandomState) -> tuple[Pivots, Index]:
+def _in_halves(gram: Gram, rank: int, rng: np.random.RandomState, store: Array | None) -> tuple[Pivots, Index]:
     """The first half of the landmarks with its factor, and the others; or all of them, and none."""
     n, half = gram.shape[0], rank // 2
     if half == 0 or n < WORTH * rank:
-        return rpcholesky(gram, rank, rng), np.zeros(0, np.intp)
+        return rpcholesky(gram, rank, rng, store=store), np.zeros(0, np.intp)
     start = rng.get_state()
-    first = rpcholesky(gram, half, rng)
+    first = rpcholesky(gram, half, rng, store=store)
     rest = np.zeros(0, np.intp)
     floor = rounding_floor(gram, gram.diagonal().astype(np.float64))
     stale, total = first.residual, float(first.residual.sum())
@@ -116,7 +117,7 @@ def _in_halves(gram: Gram, rank: int, rng: np.random.RandomState) -> tuple[Pivot
         if found.size < min(STALE * rank, wanted):
             # A spectrum that falls fast, or ends: all rows must be looked at.
             rng.set_state(start)
-            return rpcholesky(gram, rank, rng), np.zeros(0, np.intp)
+            return rpcholesky(gram, rank, rng, store=store), np.zeros(0, np.intp)
         rest = np.concatenate([rest, found])
     return first, rest
 

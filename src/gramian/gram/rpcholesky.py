@@ -31,6 +31,7 @@ def rpcholesky(
     tol: float = 0.0,
     block: int | None = None,
     dtype: Any = np.float64,
+    store: NDArray[Any] | None = None,
 ) -> Pivots:
     """Choose landmarks by randomly pivoted Cholesky, accelerated by rejection.
 
@@ -52,6 +53,8 @@ def rpcholesky(
         Proposals at once; by default about a tenth of the rank, between 10 and 200.
     dtype : dtype, default=float64
         Of the factor. float32 takes half of the time and of the memory, and is enough for a preconditioner.
+    store : array of shape (rank or more, n) or None, default=None
+        Where to write the transposed factor, for whoever has more to put behind it; of that dtype.
 
     Returns
     -------
@@ -71,7 +74,9 @@ def rpcholesky(
     rng = check_random_state(random_state)
     block = min(max(10, -(-rank // 10)), 200) if block is None else natural("block", block)
     tol = checked_tol(tol)
-    store = np.empty((rank, gram.shape[0]), dtype)  # Fᵀ: new columns of F are rows of K, made in place
+    given = store is not None
+    if store is None:
+        store = np.empty((rank, gram.shape[0]), dtype)  # Fᵀ: new columns of F are rows of K, made in place
     residual = diagonal.copy()
     floor = max(rounding_floor(gram, diagonal), 10.0 * float(np.finfo(dtype).eps) * diagonal.max(initial=0.0))
     chosen: list[int] = []
@@ -84,12 +89,13 @@ def rpcholesky(
             _grow(gram, store, len(chosen), accepted, lower[: accepted.size, : accepted.size], residual)
         chosen += accepted.tolist()
         residual[chosen] = 0.0
-    store = store if len(chosen) == rank else store[: len(chosen)].copy()
-    return done(chosen, store.T, diagonal, residual)
+    found = store[: len(chosen)]
+    # What was reserved for nothing goes.
+    return done(chosen, found.T if given or len(chosen) == rank else found.copy().T, diagonal, residual)
 
 
-def extended(pivots: Pivots, gram: Gram, index: NDArray[np.intp]) -> Pivots:
-    """Return the factor of some landmarks and of others after them.
+def extended(pivots: Pivots, gram: Gram, index: NDArray[np.intp], store: NDArray[np.float64]) -> Pivots:
+    """Return the factor of some landmarks and of others after them, where the first is.
 
     Parameters
     ----------
@@ -99,6 +105,8 @@ def extended(pivots: Pivots, gram: Gram, index: NDArray[np.intp]) -> Pivots:
         K of X with itself.
     index : array of shape (r,)
         The others. ``LinAlgError`` where they depend on one another to rounding.
+    store : array of shape (all of them, n)
+        Where the first ones wrote, with room for the others.
 
     Returns
     -------
@@ -106,8 +114,6 @@ def extended(pivots: Pivots, gram: Gram, index: NDArray[np.intp]) -> Pivots:
         Of all of them, in this order.
     """
     diagonal = gram.diagonal().astype(np.float64)
-    store = np.empty((pivots.rank + index.size, gram.shape[0]))
-    store[: pivots.rank] = pivots.factor.T
     residual, rank = pivots.residual.copy(), pivots.rank
     with one_blas_thread():
         for part in spans(index.size, BLOCK):
