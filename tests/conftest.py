@@ -1,7 +1,15 @@
 """Fixtures that every test may use."""
 
+import signal
+
 import numpy as np
 import pytest
+
+
+def pytest_configure():
+    """Answer Ctrl-C as at a terminal: a shell that starts us in the background has it ignored."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
