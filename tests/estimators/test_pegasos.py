@@ -11,6 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
+from gramian import FourierFeatures, Nystroem
 from gramian.estimators.pegasos import PegasosClassifier
 from gramian.kernels import RBF
 from gramian.solvers.pegasos import Counts, descend
@@ -57,6 +58,29 @@ def test_a_budget_is_kept_and_its_price_reported(moons):
         model = PegasosClassifier(gamma=2.0, lam=1e-2, max_support=15, n_iter=20_000, random_state=0).fit(X, y)
     assert model.X_fit_.shape[0] <= 15
     assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("approximation", [Nystroem(n_components=20), FourierFeatures(n_components=40)])
+def test_with_a_map_it_ends_at_the_optimum_that_steps_approach(moons, approximation):
+    X, y = moons
+    model = PegasosClassifier(gamma=2.0, lam=1e-2, approximation=approximation, random_state=0).fit(X, y)
+    F = model.approximation_.transform(X)
+    least = hinge_objective(F @ F.T, y, hinge_dual(F @ F.T, y, 1e-2), 1e-2)
+    assert model.certificate_.gap < 1e-12
+    assert model.certificate_.primal == pytest.approx(least, rel=1e-6)
+    # Strong convexity: a gap g leaves a distance of at most the root of 2 g / lam.
+    steps = PegasosClassifier("precomputed", lam=1e-2, tol=1e-3, random_state=0).fit(F @ F.T, y)
+    apart = np.linalg.lstsq(F, steps.decision_function(F @ F.T) - model.decision_function(X), rcond=None)[0]
+    assert np.linalg.norm(apart) <= np.sqrt(2.0 * steps.certificate_.gap * steps.certificate_.primal / 1e-2)
+
+
+def test_what_makes_no_sense_with_a_map_is_refused(moons):
+    X, y = moons
+    approximation = Nystroem(n_components=20)
+    with pytest.raises(ValueError, match=r"max_support=30 bounds .* set its n_components"):
+        PegasosClassifier(approximation=approximation, max_support=30).fit(X, y)
+    with pytest.raises(ValueError, match="needs rows, not a precomputed Gram matrix"):
+        PegasosClassifier("precomputed", approximation=approximation).fit(RBF(0.5)(X), y)
 
 
 def test_a_stream(moons):

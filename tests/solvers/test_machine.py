@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,7 +15,7 @@ from gramian.progress import Clock
 from gramian.solvers import boxed, newton, newton_system, proximal
 from gramian.solvers.datafit import DataFit, Envelope, Tilted, best_constant
 from gramian.solvers.machine import solve
-from gramian.solvers.newton_system import Woodbury
+from gramian.solvers.newton_system import Woodbury, system_at
 from gramian.solvers.problem import NEEDS, Problem, choose
 from gramian.solvers.space import ExactSpace, FeatureSpace
 
@@ -69,6 +71,31 @@ def test_features_are_the_space_of_their_own_gram_matrix(loss, rng, monkeypatch)
         rng.bit_generator.state = state
         primals.append(solve(problem(loss, rng, space=FeatureSpace(F)), "squared", 1e-2).certificate.primal)
     assert primals[0] == pytest.approx(primals[1], rel=1e-5)
+
+
+@pytest.mark.parametrize("loss", CONVEX, ids=repr)
+def test_in_features_a_fit_settles_at_the_optimum_whatever_its_tolerance(loss, rng, monkeypatch):
+    """With a tolerance of 1e-2 the gap alone would leave it a tenth away."""
+    monkeypatch.setattr("gramian.solvers.penalties.POLISH_SIZE", 0)
+    p = problem(loss, rng, space=FeatureSpace(rng.standard_normal((60, 5))), polish=True, tol=1e-2)
+    loose = solve(p, "squared", 1e-2)
+    tight = solve(replace(p, tol=1e-14, max_iter=300), "squared", 1e-2)
+    np.testing.assert_allclose(loose.at.f, tight.at.f, rtol=1e-7, atol=1e-7 * np.abs(tight.at.f).max())
+    assert loose.certificate.converged
+
+
+def test_settling_takes_no_new_factorisation(rng, monkeypatch):
+    made = []
+    monkeypatch.setattr(newton, "system_at", lambda *a, **k: made.append(1) or system_at(*a, **k))
+    p = problem(Logistic(), rng, space=FeatureSpace(rng.standard_normal((60, 5))))
+    options = {"intercept": True, "goal": 1e-6}
+    rough = newton.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, True), **options)
+    for_goal = len(made)
+    made.clear()
+    settled = newton.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, True), settle=1e-8, **options)
+    assert len(made) == for_goal
+    assert settled.steps > rough.steps
+    assert 2.0 * settled.gap <= 1e-16 * settled.at.norm2 < 2.0 * rough.gap
 
 
 def test_newton_gap_is_the_fenchel_young_gap(rng):

@@ -24,13 +24,18 @@ from gramian.estimators.base import COMMON, is_precomputed, warn_unless_converge
 from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, rows_of, wide
 from gramian.estimators.machine import together
 from gramian.estimators.over_blocks.machine import keep_functions
-from gramian.estimators.over_blocks.pegasos import fit_pegasos
+from gramian.estimators.over_blocks.pegasos import check_map, fit_pegasos
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel
+from gramian.losses import Hinge
 from gramian.progress import Clock, progress
-from gramian.solvers.pegasos import Counts, FeatureGram, certify, descend, walk_of
+from gramian.solvers.datafit import DataFit
+from gramian.solvers.machine import solve
+from gramian.solvers.pegasos import Counts, certify, descend, walk_of
+from gramian.solvers.problem import Problem
+from gramian.solvers.space import FeatureSpace
 
 __all__ = ["PegasosClassifier"]
 
@@ -59,16 +64,15 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Further keyword arguments of a callable kernel.
     approximation : map or None, default=None
         An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then sought in the space of its
-        features. Over blocks, where it must be given, the same objective is minimised by Newton's method, a pass for
-        each step, in place of single rows in random order: gaps g and h of the two leave functions at most
-        √(2g/lam) + √(2h/lam) apart in norm.
+        features, and as that has few dimensions the same objective is minimised there by steps that take all rows at
+        once, to the optimum itself. Must be given where the rows come by blocks.
     lam : float, default=1e-3
         The strength of the penalty, > 0.
     n_iter : int, default=1000000
-        Steps at most, for each function. The gap is measured when their number has doubled.
+        Steps at most, for each function. The gap is measured when their number has doubled. With a map, Newton steps.
     max_support : int or None, default=None
         Rows of the support of each function at most; those with the smallest coefficients are merged into the rows
-        nearest to them, and the certificate says what that costs.
+        nearest to them, and the certificate says what that costs. Not with a map, whose features are the support.
     tol : float, default=1e-2
         Relative duality gap at which to stop.
     memory : int, str or None, default=None
@@ -191,39 +195,51 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             self.classes_ = np.unique(y)
             weights = self._weights(sample_weight, X, y)
             kernel = self._resolved(X)
-            features = None if self.approximation is None else adapted(self, kernel)
-            if features is not None and is_precomputed(kernel):
-                raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
-            rows, weights = _distinct(None if is_precomputed(kernel) else X, y, weights)
-            points = rows_of(kernel, X, rows)
-            gram = self._gram(kernel, points) if features is None else self._feature_gram(features, points)
-            random = check_random_state(self.random_state)
-            with progress(self.verbose, "PegasosClassifier", self.n_iter) as tick:
-                done = [self._run(gram, signs, weights, random, clock, tick) for signs in self._signs(y[rows])]
-            if is_precomputed(kernel):
-                done = [(_spread(counts, rows, y.size), certificate) for counts, certificate in done]
-                points = X
-            counts = [each for each, _ in done]
-            if features is None:
-                self._keep(kernel, points, counts)
-            else:
-                self._keep_features(features, gram, counts, rows)
-            self.certificate_ = together([certificate for _, certificate in done])
+            fit = self._fit_steps if self.approximation is None else self._fit_features
+            fit(kernel, X, y, weights, clock)
         warn_unless_converged(self.certificate_, self)
         return self
 
-    def _feature_gram(self, features: Any, X: Any) -> FeatureGram:
-        return FeatureGram(features_of(features, X, self.memory), memory_budget(self.memory))
+    def _fit_steps(self, kernel: Kernel, X: Any, y: NDArray[Any], weights: NDArray[np.float64], clock: Clock) -> None:
+        """Take steps, row by row."""
+        rows, weights = _distinct(None if is_precomputed(kernel) else X, y, weights)
+        points = rows_of(kernel, X, rows)
+        gram, random = self._gram(kernel, points), check_random_state(self.random_state)
+        with progress(self.verbose, "PegasosClassifier", self.n_iter) as tick:
+            done = [self._run(gram, signs, weights, random, clock, tick) for signs in self._signs(y[rows])]
+        if is_precomputed(kernel):
+            done = [(_spread(counts, rows, y.size), certificate) for counts, certificate in done]
+            points = X
+        self._keep(kernel, points, [counts for counts, _ in done])
+        self.certificate_ = together([certificate for _, certificate in done])
 
-    def _keep_features(self, features: Any, gram: Any, counts: list[Counts], rows: NDArray[np.intp]) -> None:
-        for name in OPTIONAL:
-            self.__dict__.pop(name, None)
-        weights = np.column_stack([gram.factor.T @ each.average(self.lam) for each in counts])
-        self.approximation_, self.kernel_ = features, features.kernel_
-        self.n_iter_ = max(each.steps for each in counts)
-        keep_functions(self, features, weights, weights.shape[1] == 1)
+    def _fit_features(
+        self, kernel: Kernel, X: Any, y: NDArray[Any], weights: NDArray[np.float64], clock: Clock
+    ) -> None:
+        """Minimise the same objective in the space of a map, where all rows at once cost little more than one."""
+        check_map(self)
+        rows = np.flatnonzero(weights)
+        features = adapted(self, kernel)
+        space = FeatureSpace(features_of(features, rows_of(kernel, X, rows), self.memory), memory_budget(self.memory))
+        with progress(self.verbose, "PegasosClassifier, proximal") as tick:
+            means: Any = {"tol": self.tol, "max_iter": self.n_iter, "polish": True, "clock": clock, "tick": tick}
+            problems = [
+                Problem(space, DataFit(Hinge(), signs[:, None], weights[rows]), False, "proximal", **means)
+                for signs in self._signs(y[rows])
+            ]
+            fitted = [solve(problem, "squared", self.lam) for problem in problems]
+        alpha = np.hstack([each.at.alpha for each in fitted])
+        self._keep_features(features, space.factor.T @ alpha, [each.certificate for each in fitted])
         if has_landmarks(features):
             self._landmarks = rows[features.component_indices_]
+
+    def _keep_features(self, features: Any, weights: NDArray[np.float64], certificates: list[Certificate]) -> None:
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        self.approximation_, self.kernel_ = features, features.kernel_
+        self.certificate_ = together(certificates)
+        self.n_iter_ = max(self.certificate_.iterations, 1)
+        keep_functions(self, features, weights, weights.shape[1] == 1)
 
     def _weights(self, sample_weight: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
         weights = np.ones(y.size)
@@ -244,7 +260,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _run(
         self,
-        gram: Gram | FeatureGram,
+        gram: Gram,
         y: NDArray[np.float64],
         weights: NDArray[np.float64],
         random: np.random.RandomState,
@@ -271,7 +287,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
                 if certificate.converged or ended:
                     return counts, certificate
 
-    def _budget(self, gram: Gram | FeatureGram, clock: Clock) -> dict[str, Any]:
+    def _budget(self, gram: Gram, clock: Clock) -> dict[str, Any]:
         """What ``descend`` is told of the support; small blocks, for within one the budget may be passed."""
         affordable = int(np.clip(gram.memory // (2 * 8 * gram.shape[0]), 1, 256))
         if self.max_support is None:

@@ -119,6 +119,7 @@ def minimise(
     intercept: bool,
     goal: float,
     floor: float = 0.0,
+    settle: float = 0.0,
     max_iter: int = 100,
     clock: Clock | None = None,
     tick: Tick = silent,
@@ -141,6 +142,9 @@ def minimise(
         Gap, relative to the objective, at which to stop; zero to go on as far as rounding lets it.
     floor : float, default=0.0
         Gap, not relative, at which to stop too.
+    settle : float, default=0.0
+        Distance from the optimum, relative to ‖f‖, to go on to from there, as far as rounding lets it: by steps with
+        the last system, which cost two products with K each. Zero to stop at the gap.
     max_iter : int, default=100
         Steps at most.
     clock : Clock or None, default=None
@@ -168,15 +172,20 @@ def minimise(
         strikes += int(best is not None and flat and gap > 0.5 * best.gap)
         if best is None or not flat or gap < best.gap:
             best = Newton(at, u, -Kr - mu * at.values, gap, step)
-        if gap <= max(goal * abs(objective), floor) or strikes > 1:
+        met = gap <= max(goal * abs(objective), floor)
+        # ‖f - f*‖ <= √(2 gap / μ), for the objective curves by μ at least.
+        if (met and 2.0 * gap <= mu * settle**2 * at.norm2) or (met and not settle) or strikes > 1:
             break
         if step == max_iter or clock.expired:
-            why = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={max_iter} was reached"
+            limit = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={max_iter} was reached"
+            why = "" if met else limit
             break
         rough, good = gap > ROUGH * abs(objective), gap < GOOD * before
         before, last = gap, system if good else None
-        S = fit.half_curvature(at.f)
-        system = system_at(S, space, mu, intercept, last=last, rough=rough, stiff=fit.stiff)
+        if last is None or not met:
+            S = fit.half_curvature(at.f)
+            last = system_at(S, space, mu, intercept, last=last, rough=rough, stiff=fit.stiff)
+        system = last
         at, objective, flat = _step(space, fit, mu, at, system.direction(r, Kr, clock), r, objective, intercept)
     assert best is not None
     if not why and best.gap > max(goal * abs(objective), floor):

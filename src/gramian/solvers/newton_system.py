@@ -279,6 +279,7 @@ class System:
     def _times(self, a: Array) -> Array:
         return self._project(self._back(self.space.fast(self._forward(a))) + self.mu * a)
 
+    @cached_property
     def _preconditioner(self) -> tuple[Callable[[Array], Array], float]:
         """The inverse with F Fᵀ for K, column by column, and the largest eigenvalue of SᵀK S, or nearly."""
         F, S = self._factor(), self.S[self.rows]
@@ -292,7 +293,7 @@ class System:
 
     def _iterate(self, h: Array, size: float, clock: Clock) -> Array:
         """Stop where the next r, which is S times this residual over μ, is ``FORCING`` of r or less."""
-        precondition, largest = self._preconditioner()
+        precondition, largest = self._preconditioner
         goal = FORCING * self.mu * size / np.sqrt(2.0 * largest)
         with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
             return self._conjugate_gradients(h, precondition, goal, clock)

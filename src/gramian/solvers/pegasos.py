@@ -21,7 +21,7 @@ from gramian.losses import Hinge
 from gramian.progress import Clock
 from gramian.solvers.datafit import DataFit
 
-__all__ = ["Counts", "FeatureGram", "certify", "descend", "walk_of"]
+__all__ = ["Counts", "certify", "descend", "walk_of"]
 
 Array = NDArray[np.float64]
 MOST_COPIES = 100
@@ -61,68 +61,6 @@ class Counts:
         """
         T = self.steps
         return np.asarray(2.0 * (T * self.beta - self.late) / (lam * T * (T + 1.0)))
-
-
-class FeatureGram:
-    """F Fᵀ with what the method asks of a Gram matrix.
-
-    Parameters
-    ----------
-    factor : array of shape (n, m)
-        F.
-    memory : int
-        Bytes that may be held.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.pegasos import FeatureGram
-    >>> FeatureGram(np.array([[1.0, 2.0], [0.0, 1.0]]), 10**6).rows(np.array([0]))
-    array([[5., 2.]])
-    """
-
-    def __init__(self, factor: Array, memory: int) -> None:
-        self.factor, self.memory = factor, memory
-        self.shape = (factor.shape[0], factor.shape[0])
-        self.fits = 8 * factor.shape[0] ** 2 <= memory
-
-    def dense(self) -> Array:
-        """Return the matrix.
-
-        Returns
-        -------
-        array of shape (n, n)
-            F Fᵀ.
-        """
-        return np.asarray(self.factor @ self.factor.T)
-
-    def rows(self, index: NDArray[np.intp]) -> Array:
-        """Return some rows.
-
-        Parameters
-        ----------
-        index : array of shape (r,)
-            Which.
-
-        Returns
-        -------
-        array of shape (r, n)
-            The rows.
-        """
-        return np.asarray(self.factor[index] @ self.factor.T)
-
-    def diagonal(self) -> Array:
-        """Return the squared norms of the features.
-
-        Returns
-        -------
-        array of shape (n,)
-            The diagonal.
-        """
-        return np.asarray(np.einsum("ij,ij->i", self.factor, self.factor))
-
-    def __matmul__(self, V: Array) -> Array:
-        return np.asarray(self.factor @ (self.factor.T @ V))
 
 
 @cache

@@ -24,6 +24,10 @@ __all__ = ["PENALTIES", "by_ball", "by_norm", "by_squared"]
 
 POLISH_SIZE = 1000
 """Unknowns up to which a fit goes on to rounding: steps then cost next to nothing."""
+SETTLED = 1e-8
+"""In features, where steps are cheap, a fit goes on to this distance from the optimum, relative to its norm."""
+CLOSED = 1e-13
+"""The same for losses with kinks, which end at the optimum in a few steps more: a gap relative to the objective."""
 SEARCH = 60
 """Squared problems that the search for a multiplier may solve."""
 FAR = 60.0
@@ -39,15 +43,17 @@ def _squared(p: Problem, lam: float, start: Iterate) -> Newton:
     """Minimise with the squared penalty; a loss known by its gradient alone may turn out to have kinks."""
     mu = lam * p.total
     goal = 0.0 if p.polish and start.alpha.size <= POLISH_SIZE else p.tol
+    settle = SETTLED if p.polish and p.space.low_rank else 0.0
     options: Any = {"intercept": p.intercept, "max_iter": p.max_iter, "clock": p.clock, "tick": p.tick}
     if p.solver == "proximal":
+        goal = min(goal, CLOSED) if settle else goal
         if goal > 0 and boxed.suits(p.fit, p.intercept):
             found = boxed.minimise(p.space, p.fit, mu, intercept=p.intercept, goal=goal, clock=p.clock, tick=p.tick)
             start = found.at
             if found.gap <= goal * abs(p.fit.value(start.f) + 0.5 * mu * start.norm2):
                 return found
         return proximal.minimise(p.space, p.fit, mu, start, goal=goal, **options)
-    found = newton.minimise(p.space, p.fit, mu, start, goal=goal, **options)
+    found = newton.minimise(p.space, p.fit, mu, start, goal=goal, settle=settle, **options)
     stuck = found.gap > p.tol * abs(p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2)
     if stuck and not p.fit.smooth and getattr(p.fit.loss, "convex", True) and not p.clock.expired:
         return proximal.minimise(p.space, p.fit, mu, found.at, goal=goal, **options)

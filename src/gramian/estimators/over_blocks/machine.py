@@ -140,6 +140,8 @@ class Objective:
         Strength.
     choice : Choice
         The solver.
+    max_iter : int
+        Newton steps at most.
     """
 
     losses: tuple[Any, ...]
@@ -147,6 +149,7 @@ class Objective:
     intercept: bool
     lam: float
     choice: Choice
+    max_iter: int
 
 
 def _counted(shared: None, parts: Iterator[Part]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -214,9 +217,7 @@ def fit_regressor(model: Any, X: Any, y: Any, sample_weight: Any, loss: Any) -> 
         for piece in pieces:
             check_gradient(piece, Y.ravel())
         losses = pieces * Y.shape[1]
-        task = Objective(
-            losses, Numbers(loss, len(pieces)), bool(model.fit_intercept), float(model.lam), _chosen(model, losses[0])
-        )
+        task = _objective(model, losses, Numbers(loss, len(pieces)))
         single = sample.y is not None and sample.y.ndim == 1 and len(losses) == 1
         _keep(model, *solved(model, passes, sample, task, clock), single)
         model.loss_ = loss
@@ -253,7 +254,7 @@ def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any, loss: Any) ->
         coupled = bool(getattr(loss, "coupled", False))
         losses = (loss,) * (1 if coupled or classes.size == 2 else classes.size)
         targets = Labels(classes, coupled, _class_weights(model.class_weight, classes, counts))
-        task = Objective(losses, targets, bool(model.fit_intercept), float(model.lam), _chosen(model, loss))
+        task = _objective(model, losses, targets)
         model.classes_, model.loss_ = classes, loss
         _keep(model, *solved(model, passes, sample, task, clock), len(losses) == 1 and not coupled)
     warn_unless_converged(model.certificate_, model)
@@ -277,14 +278,15 @@ def _check(model: Any) -> None:
         raise ValueError("warm_start goes on from coefficients in memory; over blocks use Blocks(..., checkpoint=...).")
 
 
-def _chosen(model: Any, loss: Any) -> Choice:
+def _objective(model: Any, losses: tuple[Any, ...], targets: Targets) -> Objective:
+    loss = losses[0]
     choice = choose(loss, model.solver)
     if choice.name == "ccp":
         raise ValueError(
             f"{type(loss).__name__} is not convex, and its solver keeps a number for every row; over blocks use a "
             "convex loss, such as 'huber' or 'squared_hinge'."
         )
-    return choice
+    return Objective(losses, targets, bool(model.fit_intercept), float(model.lam), choice, model.max_iter)
 
 
 def solved(model: Any, passes: Passes, sample: Part, task: Objective, clock: Clock) -> tuple[Any, Any, Any, Any]:
@@ -314,7 +316,6 @@ def solved(model: Any, passes: Passes, sample: Part, task: Objective, clock: Clo
     functions = Functions(task.losses, task.targets, task.intercept, task.lam, kinks, float(weights.mean()))
     _check_memory(model, lift.width, targets)
     begun = [_start(*each, weights, lift.width, task.intercept) for each in zip(task.losses, targets, strict=True)]
-    most = getattr(model, "max_iter", 1000)
     found, certificates, error = minimise(
         passes,
         lift,
@@ -322,7 +323,7 @@ def solved(model: Any, passes: Passes, sample: Part, task: Objective, clock: Clo
         [theta for theta, _ in begun],
         [width for _, width in begun],
         tol=model.tol,
-        max_iter=most,
+        max_iter=task.max_iter,
         clock=clock,
         most_kinks=most_kinks(lift.width, memory_budget(model.memory)),
     )

@@ -6,16 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.machine import together
-from gramian.estimators.over_blocks.machine import Labels, Objective, keep_functions, labels_of, solved, split
+from gramian.estimators.base import is_precomputed, warn_unless_converged
+from gramian.estimators.over_blocks.machine import Labels, Objective, labels_of, solved, split
 from gramian.estimators.over_blocks.opening import opened, sampled
 from gramian.estimators.restore import restored_on_failure
 from gramian.losses import Hinge
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice
 
-__all__ = ["fit_pegasos"]
+__all__ = ["check_map", "fit_pegasos"]
+
+
+def check_map(model: Any) -> None:
+    """Refuse what makes no sense where f is sought in the space of a map.
+
+    Parameters
+    ----------
+    model : PegasosClassifier
+        Which has one.
+    """
+    if model.max_support is not None:
+        raise ValueError(
+            f"max_support={model.max_support} bounds the rows of a kernel expansion, and approximation= leaves none: "
+            "set its n_components, and leave max_support=None."
+        )
+    if is_precomputed(model.kernel):
+        raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
 
 
 def fit_pegasos(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
@@ -38,17 +54,14 @@ def fit_pegasos(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
     clock = Clock(model.max_time)
     with restored_on_failure(model), opened(model, X, y, sample_weight) as passes:
         sample = sampled(model, passes)
+        check_map(model)
         classes, _ = labels_of(passes, type(model).__name__)
         losses = (Hinge(),) * (1 if classes.size == 2 else classes.size)
         targets = Labels(classes, False, np.ones(classes.size))
-        task = Objective(losses, targets, False, float(model.lam), Choice("proximal", "the loss has a kink"))
+        choice = Choice("proximal", "the loss has a kink")
+        task = Objective(losses, targets, False, float(model.lam), choice, model.n_iter)
         features, found, certificates, _ = solved(model, passes, sample, task, clock)
-        weights, _ = split(found, False)
-        for name in ("dual_coef_", "X_fit_", "function_", "coef_", "_landmarks", "_counts"):
-            vars(model).pop(name, None)
-        model.classes_, model.approximation_, model.kernel_ = classes, features, features.kernel_
-        model.certificate_ = together(certificates)
-        model.n_iter_ = max(model.certificate_.iterations, 1)
-        keep_functions(model, features, weights, len(losses) == 1)
+        model.classes_ = classes
+        model._keep_features(features, split(found, False)[0], certificates)
     warn_unless_converged(model.certificate_, model)
     return model
