@@ -210,6 +210,26 @@ def test_sample_with_most_weights_zero(data):
 # ---- errors ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("compression", ["uncompressed", "lz4"])
+def test_an_arrow_file_is_read_by_its_record_batches(data, tmp_path, compression):
+    import pyarrow.feather
+
+    X, y, w = data
+    path = tmp_path / "all.feather"
+    pyarrow.feather.write_feather(table(X, y, w), str(path), compression=compression, chunksize=300)
+    blocks = Blocks(path, target="y", weight="w", columns=["x2", "x0"], rows=650)
+    assert [(item.first, item.rows) for item in blocks.items] == [(0, 600), (600, 400)]
+    assert blocks.items[1].loader.name.endswith("all.feather, record batches 2-3")
+    np.testing.assert_allclose(added(blocks)["X"], X[w > 0][:, [2, 0]].sum(axis=0), rtol=1e-12)
+    X[700, 0] = np.nan
+    pyarrow.feather.write_feather(table(X, y, w), str(path), compression=compression, chunksize=300)
+    with pytest.raises(BlockError, match=r"all\.feather, record batch 2"):
+        added(Blocks(path, target="y", weight="w"))
+    path.write_bytes(path.read_bytes()[:-40])
+    with pytest.raises(BlockError, match=r"all\.feather: cannot be read as ipc.*cut short"):
+        added(Blocks(path, target="y", weight="w"))
+
+
 def test_a_truncated_file_is_named(data, tmp_path):
     X, y, _ = data
     write(tmp_path, X, y)

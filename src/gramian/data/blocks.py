@@ -46,9 +46,9 @@ class Blocks:
         Who works: a Dask cluster; ``None`` for the active Dask client, where there is one, and threads else; ``False``
         for threads in any case. With a cluster, its workers must be able to read the source.
     rows : int or None, default=None
-        Rows of a block, about; 131,072 by default. Row groups of Parquet are joined up to this and never cut, Arrow
-        files are blocks as they are;
-        partitions of Dask and results of functions are blocks as they are. Answers depend on it by rounding only.
+        Rows of a block, about; 131,072 by default. Row groups of Parquet and record batches of Arrow are joined up to
+        this and never cut; partitions of Dask and results of functions are blocks as they are. Answers depend on it by
+        rounding only.
     checkpoint : str, path or None, default=None
         A folder in which a fit keeps what it has, so that after a failure, Ctrl-C or loss of power the same fit of the
         same data goes on where it was; it is emptied at the end. Give the estimator a ``random_state``, or it will be

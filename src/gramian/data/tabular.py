@@ -25,22 +25,24 @@ FORMATS = {
     ".csv": "csv",
 }
 """How files are read, by the end of their name."""
+PIECES = {"parquet": ("row group", "row groups"), "ipc": ("record batch", "record batches")}
+"""What files are made of that can be read by itself: the names of one, and of several."""
 
 
 @dataclass(frozen=True)
 class FileBlock(Readable):
-    """Row groups of a Parquet file, or an Arrow file as a whole.
+    """Row groups of a Parquet file, or record batches of an Arrow file.
 
     Parameters
     ----------
     path : str
         The file.
     format : str
-        ``"parquet"`` or ``"ipc"``.
-    groups : tuple of int or None
-        Row groups of a Parquet file.
-    rows : int or None
-        How many rows; ``None`` where only reading tells.
+        A key of ``PIECES``.
+    groups : tuple of int
+        Which row groups or record batches, in order.
+    rows : int
+        How many rows.
     columns : Columns
         Which are what.
     stamp : str
@@ -49,40 +51,50 @@ class FileBlock(Readable):
 
     path: str
     format: str
-    groups: tuple[int, ...] | None
-    rows: int | None
+    groups: tuple[int, ...]
+    rows: int
     columns: Columns
     stamp: str = ""
 
     @property
     def name(self) -> str:
         """The file, and the row groups."""
-        if not self.groups:
-            return self.path
         first, last = self.groups[0], self.groups[-1]
-        return f"{self.path}, row group{'' if first == last else 's'} {first if first == last else f'{first}-{last}'}"
+        return self._named(first) if first == last else f"{self.path}, {PIECES[self.format][1]} {first}-{last}"
+
+    def _named(self, group: int) -> str:
+        return f"{self.path}, {PIECES[self.format][0]} {group}"
 
     def identity(self) -> str:
         return f"{self.path} {self.groups} {self.stamp} {self.columns}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
         wanted = self.columns.wanted(need)
-        if self.format != "parquet":
-            for batch in _dataset(self.path, self.format).to_batches(columns=wanted, batch_size=CHUNK):
-                yield self.columns.split(batch, self.name, need)
-            return
-        import pyarrow.parquet as pq
-
-        with pq.ParquetFile(self.path) as file:
-            for group in self.groups or ():
-                for batch in file.iter_batches(CHUNK, [group], wanted, use_threads=False):
-                    yield self.columns.split(batch, f"{self.path}, row group {group}", need)
+        batches = _parquet_batches if self.format == "parquet" else _arrow_batches
+        for group, batch in batches(self.path, self.groups, wanted):
+            yield self.columns.split(batch, self._named(group), need)
 
 
-def _dataset(path: str, kind: str) -> Any:
-    import pyarrow.dataset as ds
+def _parquet_batches(path: str, groups: Sequence[int], wanted: list[str]) -> Iterator[tuple[int, Any]]:
+    import pyarrow.parquet as pq
 
-    return ds.dataset(path, format=kind)
+    with pq.ParquetFile(path) as file:
+        for group in groups:
+            for batch in file.iter_batches(CHUNK, [group], wanted, use_threads=False):
+                yield group, batch
+
+
+def _arrow_batches(path: str, groups: Sequence[int], wanted: list[str]) -> Iterator[tuple[int, Any]]:
+    """Through a memory map, so that what is not compressed is read a chunk at a time."""
+    import pyarrow as pa
+
+    with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+        fields = sorted(file.schema.get_field_index(name) for name in wanted)
+        with pa.ipc.open_file(source, options=pa.ipc.IpcReadOptions(included_fields=fields)) as chosen:
+            for group in groups:
+                batch = chosen.get_batch(group)
+                for start in range(0, batch.num_rows, CHUNK):
+                    yield group, batch.slice(start, CHUNK)
 
 
 def paths_of(source: str | os.PathLike[str]) -> list[str]:
@@ -151,8 +163,6 @@ def file_blocks(
         stamp = f"{stat.st_size}-{stat.st_mtime_ns}"
         if form is not None:
             blocks += csv_blocks(path, form, columns, rows, stamp)
-        elif groups is None:
-            blocks.append(FileBlock(path, kind, None, None, columns, stamp))
         else:
             blocks += [FileBlock(path, kind, g, n, columns, stamp) for g, n in _joined(groups, rows) if n]
     assert columns is not None
@@ -172,14 +182,15 @@ def _format(path: str) -> str:
     return kind
 
 
-def _opened(path: str, kind: str) -> tuple[list[str], CsvFormat | None, list[int] | None]:
-    """Columns of a file, how it is written if it is text, and the rows of its row groups where it has such."""
+def _opened(path: str, kind: str) -> tuple[list[str], CsvFormat | None, list[int]]:
+    """Columns of a file, how it is written if it is text, and the rows of its row groups or record batches."""
     try:
         if kind == "csv":
             form = CsvFormat.of(path)
-            return form.names, form, None
-        if kind != "parquet":
-            return list(_dataset(path, kind).schema.names), None, None
+            return form.names, form, []
+        if kind == "ipc":
+            names, groups = _arrow_sizes(path)
+            return names, None, groups
         import pyarrow.parquet as pq
 
         with pq.ParquetFile(path) as file:
@@ -190,6 +201,17 @@ def _opened(path: str, kind: str) -> tuple[list[str], CsvFormat | None, list[int
         raise BlockError(
             f"{path}: cannot be read as {kind} ({type(error).__name__}: {error}); it is cut short, or something else."
         ) from error
+
+
+def _arrow_sizes(path: str) -> tuple[list[str], list[int]]:
+    """Columns, and rows of each record batch; only the first column is looked at."""
+    import pyarrow as pa
+
+    options = pa.ipc.IpcReadOptions(included_fields=[0])
+    with pa.memory_map(path) as source, pa.ipc.open_file(source) as file:
+        names = list(file.schema.names)
+        with pa.ipc.open_file(source, options=options) as first:
+            return names, [first.get_batch(i).num_rows for i in range(first.num_record_batches)]
 
 
 def _joined(groups: Sequence[int], rows: int) -> Iterator[tuple[tuple[int, ...], int]]:
