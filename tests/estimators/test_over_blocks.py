@@ -281,6 +281,9 @@ def test_a_search_on_a_sample_and_a_fit_to_all_rows(data, machine, classes, monk
     assert "60 landmarks over 800 rows in blocks; chosen on 200" in model.refit_
     assert model.machine_ == ("ridge" if machine == "ridge" else "machine")
     assert model.score(X[800:], y[800:]) > 0.8
+    if classes:
+        sure = model.predict_proba(X[800:])[np.arange(100), np.searchsorted(model.classes_, y[800:])]
+        assert -np.log(sure).mean() < 0.2
     np.testing.assert_array_equal(np.asarray(model.predict(Blocks(X, rows=300))), model.predict(X))
     with pytest.raises(ValueError, match="requires y"):
         make().fit(Blocks(X))

@@ -8,11 +8,12 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gramian import AutoKernelClassifier, AutoKernelRegressor
+from gramian import SVC, AutoKernelClassifier, AutoKernelRegressor
 from gramian.estimators.auto import base, costs, refit, search
-from gramian.estimators.auto.calibration import conformal_reach, fit_temperature
+from gramian.estimators.auto.calibration import conformal_reach, fit_softmax, fit_temperature
 from gramian.estimators.auto.candidates import Candidate
 from gramian.estimators.auto.costs import Effort, Plan, Rates, efforts, measure, part, plan, reserve
+from gramian.estimators.auto.fitting import outputs
 from gramian.estimators.auto.leaderboard import Trial
 from gramian.estimators.auto.search import Found, rungs
 from gramian.estimators.auto.task import Classes, Numbers
@@ -212,6 +213,34 @@ def test_temperature_is_the_most_likely():
     assert fit_temperature(logits, codes) == pytest.approx(2.0, rel=0.1)
     sure = 10.0 * np.eye(3)[codes]
     assert fit_temperature(sure, codes) < 10.0
+
+
+def test_constants_are_the_most_likely():
+    rng = np.random.default_rng(0)
+    logits, constants = rng.standard_normal((6000, 3)), np.array([0.8, -0.2, -0.6])
+    P = np.exp(2.0 * logits + constants)
+    P /= P.sum(axis=1, keepdims=True)
+    codes = np.array([rng.choice(3, p=p) for p in P])
+    factor, found = fit_softmax(logits, codes)
+    assert factor == pytest.approx(2.0, rel=0.1)
+    np.testing.assert_allclose(found, constants, atol=0.1)
+    few = fit_softmax(np.zeros((2, 3)), np.array([0, 0]))[1]
+    assert np.ptp(few) < 1.5  # two rows of one class do not exclude the others
+
+
+def test_pairs_of_a_machine_rank_classes_better_than_votes(rng):
+    """Three classes in a row: votes alone cannot tell a row near the boundary from one far away."""
+    X = rng.uniform(-3.0, 3.0, (600, 1))
+    codes = np.digitize(X[:, 0] + 0.5 * rng.standard_normal(600), [-1.0, 1.0])
+    task, train, test = Classes(codes, 3, "error"), np.arange(300), np.arange(300, 600)
+    pairs, votes = (
+        outputs("svm", SVC(kernel=RBF(1.0), decision_function_shape=shape).fit(X[train], codes[train]), task, X[test])
+        for shape in ("ovo", "ovr")
+    )
+    assert np.all(pairs.max(axis=1) <= 0.0)
+    assert np.mean(pairs.argmax(axis=1) == votes.argmax(axis=1)) > 0.99
+    a, b = (task.judge(each, test, [np.arange(300)]).figures["log_loss"] for each in (pairs, votes))
+    assert a < 0.9 * b
 
 
 def test_conformal_reach_covers():

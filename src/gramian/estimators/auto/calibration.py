@@ -1,4 +1,4 @@
-"""Outputs to honest probabilities and intervals: one temperature for classes, quantiles of residuals for numbers."""
+"""Outputs to honest probabilities and intervals: a temperature and constants for classes, quantiles of residuals."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 
-__all__ = ["calibration_error", "conformal_reach", "fit_temperature", "log_loss"]
+__all__ = ["calibration_error", "conformal_reach", "fit_softmax", "fit_temperature", "log_loss"]
 
 Array = NDArray[np.float64]
 
@@ -47,6 +47,47 @@ def fit_temperature(outputs: Array, codes: NDArray[np.intp]) -> float:
     low, high = (math.log(bound / size) for bound in RANGE)
     found = minimize_scalar(lambda t: _penalised(math.exp(t) * outputs, codes), bounds=(low, high), method="bounded")
     return math.exp(float(found.x))
+
+
+def fit_softmax(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
+    """Return what makes ``softmax(factor * outputs + constants)`` most likely on held-out rows.
+
+    Parameters
+    ----------
+    outputs : array of shape (m, c)
+        One value for each class.
+    codes : array of int of shape (m,)
+        The true classes.
+
+    Returns
+    -------
+    tuple of float and array of shape (c,)
+        The factor, positive, and the constants, which sum to zero and are drawn to it by a normal prior of deviation
+        one: few rows move them little.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.auto.calibration import fit_softmax
+    >>> rare = (np.arange(1000) % 10 == 0).astype(int)
+    >>> _, constants = fit_softmax(np.zeros((1000, 2)), rare)
+    >>> round(float(np.exp(constants[1] - constants[0])), 2)  # one to nine
+    0.11
+    """
+    (m, c), hot = outputs.shape, np.arange(outputs.shape[1]) == codes[:, None]
+
+    def objective(x: Array) -> tuple[float, Array]:
+        factor, constants = math.exp(x[0]), x[1:]
+        logs = log_softmax(factor * outputs + constants, axis=1)
+        # Of the log-likelihood, and of the prior rows, which are of every class in equal parts.
+        slope = (1.0 + PRIOR / m) * np.exp(logs) - hot - PRIOR / (m * c)
+        value = log_loss(logs, codes) - PRIOR * float(logs.mean()) / m + 0.5 * float(constants @ constants) / m
+        by_factor = factor * float(np.sum(slope * outputs)) / m
+        return value, np.append(by_factor, slope.sum(axis=0) / m + constants / m)
+
+    start = np.append(math.log(fit_temperature(outputs, codes)), np.zeros(c))
+    found = minimize(objective, start, jac=True, method="L-BFGS-B").x
+    return math.exp(float(found[0])), np.asarray(found[1:] - found[1:].mean())
 
 
 def _penalised(scores: Array, codes: NDArray[np.intp]) -> float:

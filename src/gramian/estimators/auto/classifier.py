@@ -15,7 +15,7 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.auto.base import AutoKernel
-from gramian.estimators.auto.calibration import fit_temperature
+from gramian.estimators.auto.calibration import fit_softmax
 from gramian.estimators.auto.regressor import _plain
 from gramian.estimators.auto.task import Classes
 from gramian.estimators.over_blocks.auto import fit_auto
@@ -33,7 +33,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     columns or one each, kernel ridge, support vectors and kernel logistic regression are judged by cross-validation: on
     few rows first, the better part on more. The winner is fitted to all rows: exactly where ``time_limit`` and
     ``memory`` allow, else by conjugate gradients, else through landmarks (``refit_`` says which, and why).
-    Probabilities are the softmax of its outputs, at the temperature that suits rows it had not seen.
+    Probabilities are the softmax of its outputs, with a temperature and a constant for each class that suit rows it had
+    not seen.
 
     Parameters
     ----------
@@ -76,6 +77,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         How numbers were scaled.
     temperature_ : float
         One over what outputs are multiplied by before the softmax.
+    offsets_ : array of shape (c,)
+        What is added to the outputs of each class, in their units.
     machine_ : str
         What ``best_`` is: ``"ridge"`` (least squares on codes), ``"svm"`` or ``"machine"``.
     certificate_ : Certificate
@@ -129,7 +132,13 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
 
     def _calibrate(self, task: Classes, held: Array, rows: NDArray[np.intp]) -> None:
         self._centre, self._scale = task.centre, task.scale
-        self.temperature_ = 1.0 / fit_temperature(held, task.codes[rows])
+        factor, constants = fit_softmax(held, task.codes[rows])
+        self.temperature_, self.offsets_ = 1.0 / factor, constants / factor
+
+    def _calibrate_on(self, X: Any, y: Any) -> None:
+        """Learn anew what the outputs mean, once the machine is another."""
+        task = Classes(np.searchsorted(self.classes_, y), int(self.classes_.size), "error")
+        self._calibrate(task, self._outputs(X, task), np.arange(task.codes.size))
 
     @by_blocks
     def decision_function(self, X: Any) -> Array:
@@ -202,7 +211,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
         task = _Codes(int(self.classes_.size), self._centre, self._scale)
-        return self._outputs(X, task)
+        return self._outputs(X, task) + self.offsets_
 
 
 class _Codes(Classes):

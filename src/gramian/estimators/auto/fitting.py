@@ -25,7 +25,7 @@ from gramian.kernels import Kernel, Scaled, White
 from gramian.progress import Clock
 from gramian.solvers.evidence import signal_and_noise
 
-__all__ = ["Fitted", "Means", "fit", "outputs", "quiet", "unit"]
+__all__ = ["PAIRS", "Fitted", "Means", "fit", "outputs", "quiet", "unit"]
 
 Array = NDArray[np.float64]
 
@@ -53,6 +53,8 @@ TUBE = 0.5
 """Half width of the tube of SVR, in deviations of the noise."""
 SVM_TOL, MACHINE_TOL = 1e-2, 1e-3
 """What is asked of the solvers while candidates are compared."""
+PAIRS = {"decision_function_shape": "ovo"}
+"""Support vector machines of several classes are asked for the values of all pairs, not for votes."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +175,9 @@ def outputs(candidate_machine: str, model: Any, task: Task, Z: Array) -> Array:
         return np.asarray(task.from_least_squares(model.predict(Z)))
     if not isinstance(task, Classes):
         return np.asarray(task.from_decisions(model.predict(Z)))
-    return _for_all_classes(task.from_decisions(model.decision_function(Z), model.classes_.size), model, task)
+    f, present = model.decision_function(Z), model.classes_.size
+    pairs = present > 2 and getattr(model, "decision_function_shape", "ovr") == "ovo"
+    return _for_all_classes((task.from_pairs if pairs else task.from_decisions)(f, present), model, task)
 
 
 def _for_all_classes(scores: Array, model: Any, task: Classes) -> Array:
@@ -253,7 +257,7 @@ def _support_vectors(c: Candidate, task: Task, Z: Array, rows: Any, given: Kerne
     found = []
     for kernel, noise in _kernels(c, given, Z):
         if isinstance(task, Classes):
-            models = svm_path(Z, task.codes[rows], COSTS, kernel=kernel, tol=SVM_TOL, **means.common())
+            models = svm_path(Z, task.codes[rows], COSTS, kernel=kernel, tol=SVM_TOL, **PAIRS, **means.common())
             grid: list[dict[str, Any]] = [{"C": C} for C in COSTS]
         else:
             epsilon = float(min(TUBE * np.sqrt(noise), 0.1))

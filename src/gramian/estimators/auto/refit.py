@@ -24,7 +24,7 @@ from gramian.estimators.auto.costs import (
     reserve,
     through_landmarks,
 )
-from gramian.estimators.auto.fitting import Means, fit, outputs, quiet, unit
+from gramian.estimators.auto.fitting import PAIRS, Means, fit, outputs, quiet, unit
 from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.task import Classes, Numbers, Task
 from gramian.estimators.gp import GaussianProcessRegressor
@@ -70,7 +70,7 @@ OTHER_LANDMARKS = 1000
 """Of support vectors and kernel machines on more rows than they can take."""
 OTHERS: dict[tuple[str, bool], tuple[Any, dict[str, Any]]] = {
     ("svm", False): (SVR, {}),
-    ("svm", True): (SVC, {}),
+    ("svm", True): (SVC, PAIRS),
     ("machine", False): (KernelMachineRegressor, {"tol": MACHINE_TOL}),
     ("machine", True): (KernelMachineClassifier, {"tol": MACHINE_TOL}),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -235,6 +236,36 @@ class Classes:
         f = f.reshape(f.shape[0], -1)
         two = (self.count if present is None else present) == 2
         return 0.5 * np.hstack([-f, f]) if two and f.shape[1] == 1 else f
+
+    def from_pairs(self, f: Array, present: int) -> Array:
+        """Return outputs from decision values of pairs: for each class, what it lost in the comparisons that it lost.
+
+        Of equal rank with votes, and unlike them a measure of how sure the winner is.
+
+        Parameters
+        ----------
+        f : array of shape (m, c (c - 1) / 2)
+            A value for each pair of classes in order, positive for the first.
+        present : int
+            c, the classes that the machine knows.
+
+        Returns
+        -------
+        array of shape (m, c)
+            One value for each class, zero at most.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gramian.estimators.auto.task import Classes
+        >>> Classes(np.array([0, 1, 2]), 3, "error").from_pairs(np.array([[1.0, 2.0, -0.5]]), 3)
+        array([[ 0. , -1.5, -2. ]])
+        """
+        out = np.zeros((f.shape[0], present))
+        for values, (i, j) in zip(f.T, combinations(range(present), 2), strict=True):
+            out[:, i] += np.minimum(values, 0.0)
+            out[:, j] -= np.maximum(values, 0.0)
+        return out
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
         """Score outputs for some rows; probabilities are their softmax, at the best temperature.

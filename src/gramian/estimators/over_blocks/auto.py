@@ -120,5 +120,9 @@ def _refit(model: Any, blocks: Blocks, sample: Part, seed: int) -> None:
         final = machine(loss, kernel=getattr(best, "kernel_", best.kernel), lam=lam, **common)
     model.best_ = final.fit(blocks.mapped(_Encoded(bare, least_squares)))
     model.machine_, model.certificate_ = "ridge" if least_squares else "machine", final.certificate_
+    if classes and not least_squares:
+        # One function for each class, where there may have been one for each pair: what they mean is learned anew, from
+        # rows that are few among those of the fit.
+        model._calibrate_on(_table(sample, blocks.names), sample.y)
     landmarks = final.approximation_.components_.shape[0]
     model.refit_ = f"Nyström with {landmarks:,} landmarks over {n:,} rows in blocks; chosen on {sample.index.size:,}"
