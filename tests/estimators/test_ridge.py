@@ -321,6 +321,26 @@ def test_warm_start_begins_where_the_last_fit_ended(data):
     assert model.fit(X[:50], Y[:50]).certificate_.converged
 
 
+@pytest.mark.parametrize("size", [1e40, 1e150, 1e300, 1e-150, 1e-300])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"solver": "pcg", **TIGHT},
+        {"solver": "cholesky"},
+        {"alpha": "loo"},
+        {"approximation": Nystroem(n_components=40, random_state=0)},
+        {"alpha": "loo", "approximation": Nystroem(n_components=40, random_state=0)},
+    ],
+)
+def test_the_size_of_the_targets_does_not_matter(data, options, size):
+    X, Y, new, weights = data
+    model = KernelRidge(**{"alpha": 0.1, "kernel": "rbf", **options})
+    expected = model.fit(X, Y, weights).predict(new)
+    model.fit(X, Y * [size, 1.0], weights)
+    assert model.certificate_.converged
+    np.testing.assert_allclose(model.predict(new) / [size, 1.0], expected, rtol=0, atol=1e-7)
+
+
 def test_a_fit_that_stops_short_warns(data):
     X, Y, _, _ = data
     model = KernelRidge(1e-6, kernel="laplacian", solver="pcg", max_iter=1, random_state=0, memory=5_000)

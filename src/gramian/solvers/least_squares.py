@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram
+from gramian.gram.operator import units
 from gramian.gram.tiles import spans
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, solve
@@ -185,8 +186,10 @@ def by_eigenvectors(
 
 def _chosen(basis: Eigenbasis, B: Array, grid: Array | None) -> tuple[Array, Array, Array]:
     grid = default_grid(basis.values) if grid is None else grid
-    path = basis.path(B, grid)
-    return grid, path, grid[np.argmin(path, axis=0)]
+    unit = units(B)
+    path = basis.path(B / unit, grid)
+    with np.errstate(over="ignore", under="ignore"):
+        return grid, unit * (unit * path), grid[np.argmin(path, axis=0)]
 
 
 def by_features(
