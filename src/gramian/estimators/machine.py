@@ -142,8 +142,7 @@ class Machine(Expansion):
             The estimator itself.
         """
         _refuse_other_spellings(params, type(self).__name__)
-        super().set_params(**params)  # type: ignore[misc]
-        return self
+        return super().set_params(**params)
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 

@@ -30,6 +30,7 @@ from gramian.estimators.auto.task import Classes, Task
 from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.prior import noise_of_repeats
 from gramian.estimators.restore import restored_on_failure
+from gramian.features.parameters import Nested
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Matern, resolve
 from gramian.progress import Clock, progress
@@ -43,7 +44,7 @@ COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
 
-class AutoKernel(BaseEstimator):
+class AutoKernel(Nested, BaseEstimator):
     """Parameters, the search and the refit; a subclass knows its targets.
 
     Parameters
