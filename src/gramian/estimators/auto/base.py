@@ -140,7 +140,8 @@ class AutoKernel(Nested, BaseEstimator):
                 )
             encoding = encode(table)
             if encoding.width == 0:
-                raise ValueError(f"no column of X can be learned from: {'; '.join(map(str, encoding.columns))}.")
+                why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
+                raise ValueError(f"no column of X can be learned from: {why}.")
             Z = encoding.transform(table)
             del table
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -427,7 +427,8 @@ class Search:
     def _nothing(self) -> Exception:
         failed = [t for t in self.leaderboard if not t.baseline]
         if failed:
-            return ValueError(f"no machine could be fitted; the first: {failed[0].name}, {failed[0].status}.")
+            first = f"{failed[0].name}, {failed[0].status}".rstrip(".")
+            return ValueError(f"no machine could be fitted; the first: {first}.")
         return ValueError("no machine could be tried; allow more in machines=.")
 
 
