@@ -169,7 +169,7 @@ def test_text_categories_dates_and_gaps():
     assert "id: left out" in kinds
     error = np.sqrt(np.mean((model.predict(new) - z) ** 2))
     assert error < 0.5 * z.std()
-    assert error < 0.8 * model.baseline_ or model.best_trial_.score < model.baseline_
+    assert model.best_trial_.score < 0.7 * model.baseline_
     np.testing.assert_array_equal(model.feature_names_in_, frame.columns)
     unseen = new.assign(city="Atlantis", age=np.nan, note=None)
     assert np.isfinite(model.predict(unseen)).all()
@@ -201,7 +201,8 @@ def test_classes_and_probabilities(machine, count):
     y = np.array(["far", "near", "side"])[np.where(X[:, 0] > 0.8, count - 1, (X**2).sum(axis=1) < 1.0)]
     model = AutoKernelClassifier(None, machines=[machine], cv=2, random_state=0, n_jobs=1).fit(X[:140], y[:140])
     P = model.predict_proba(X[140:])
-    assert model.best_trial_.score < 0.6 * model.leaderboard_.baseline.score or model.best_trial_.score < 0.1
+    assert model.best_trial_.score < 0.6 * model.leaderboard_.baseline.score
+    assert np.mean(model.predict(X[140:]) == y[140:]) > 0.85
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.predict(X[140:]), model.classes_[np.argmax(P, axis=1)])
     np.testing.assert_allclose(model.predict_log_proba(X[140:]), np.log(P))
