@@ -258,9 +258,9 @@ def square(F: Array, weights: Array | None = None) -> Array:
         The square.
     """
     total = np.zeros((F.shape[1], F.shape[1]))
-    level = weights is None or bool(np.all(weights == 1.0))
+    scale = None if weights is None or np.all(weights == 1.0) else np.sqrt(weights)[:, None]
     for rows in spans(F.shape[0], STRIP):
-        part = F[rows] if level or weights is None else F[rows] * np.sqrt(weights[rows])[:, None]
+        part = F[rows] if scale is None else F[rows] * scale[rows]
         total += part.T @ part
     return total
 
