@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian import AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.auto import candidates, search
+from gramian.estimators.auto import candidates, ladder, search
 from gramian.kernels import RBF, Matern
 from peak import peak_bytes
 
@@ -124,8 +124,8 @@ def test_units_do_not_matter(waves):
 
 
 def test_many_rows_climb_the_ladder(monkeypatch):
-    monkeypatch.setattr(search, "LADDER", (60, 150))
-    monkeypatch.setattr(search, "FOLDS_ROWS", 200)
+    monkeypatch.setattr(ladder, "LADDER", (60, 150))
+    monkeypatch.setattr(ladder, "FOLDS_ROWS", 200)
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (400, 2))
     seen = []
@@ -339,9 +339,9 @@ def test_many_rows_stay_within_memory():
         """
         import numpy as np
         from gramian import AutoKernelRegressor
-        from gramian.estimators.auto import costs, search
-        search.LADDER = (100, 200)
-        costs.MOST_LANDMARKS, costs._iterated = 200, lambda *_: float("inf")
+        from gramian.estimators.auto import ladder, plans
+        ladder.LADDER = (100, 200)
+        plans.MOST_LANDMARKS, plans._iterated = 200, lambda *_: float("inf")
         rng = np.random.default_rng(0)
         X = rng.standard_normal((30_000, 6))
         y = np.sin(2 * X[:, 0]) + X[:, 1]

@@ -19,12 +19,14 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from gramian.certificates import Certificate
 from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
-from gramian.estimators.auto.costs import RESERVE, measure, reserve
+from gramian.estimators.auto.costs import measure
 from gramian.estimators.auto.fitting import Means, outputs
+from gramian.estimators.auto.ladder import rungs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard, Trial
+from gramian.estimators.auto.plans import RESERVE, reserve
 from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, needed, refit
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
-from gramian.estimators.auto.search import Found, Search, rungs
+from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.tables import read_table
 from gramian.estimators.auto.task import Classes, Task
 from gramian.estimators.base import COMMON, warn_unless_converged
