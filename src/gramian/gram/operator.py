@@ -199,6 +199,11 @@ class Gram(LinearOperator):
 
     # ---- products -----------------------------------------------------------------------------------------------
 
+    def __matmul__(self, V: Any) -> Any:
+        if np.ndim(V) and np.shape(V)[0] != self.shape[1]:
+            raise ValueError(f"K of shape {self.shape} multiplies {self.shape[1]} rows, got V of shape {np.shape(V)}.")
+        return super().__matmul__(V)
+
     def _matmat(self, V: NDArray[Any]) -> NDArray[Any]:
         return self._product(V, self._A, self._B, lambda A, B, out: self.kernel.tile(A, B, out))
 
