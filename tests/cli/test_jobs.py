@@ -132,7 +132,7 @@ def test_blocks_do_not_change_predictions(folder: Path, tmp_path: Path, monkeypa
     np.testing.assert_allclose(pd.read_csv(parts)["prediction"], pd.read_csv(whole)["prediction"], rtol=1e-9)
 
 
-def test_other_models_than_those_of_fit_predict_too(folder: Path, tmp_path: Path) -> None:
+def test_other_models_than_those_of_fit_predict_too(tmp_path: Path) -> None:
     X, y = load_diabetes(return_X_y=True, as_frame=True)
     X.to_csv(tmp_path / "x.csv", index=False)
     np.save(tmp_path / "x.npy", X.to_numpy())
@@ -184,7 +184,7 @@ def test_tasks_are_told_apart(tmp_path: Path, capsys: Any) -> None:
         assert json.loads(capsys.readouterr().out)["task"] == expected[name], name
 
 
-def test_a_table_larger_than_memory_can_be_predicted(folder: Path, tmp_path: Path) -> None:
+def test_a_table_larger_than_memory_can_be_predicted(tmp_path: Path) -> None:
     """Ten times the rows cost hardly any more memory."""
     model = gramian.KernelRidge(kernel="rbf").fit(rng.standard_normal((100, 5)), rng.standard_normal(100))
     gramian.save(model, tmp_path / "m")

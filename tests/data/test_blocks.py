@@ -106,7 +106,7 @@ def test_every_source_gives_the_same_sums_and_the_same_sample(data, tmp_path):
         assert np.all(w[drawn] > 0)
 
 
-def test_dask_frames(data, tmp_path):
+def test_dask_frames(data):
     dd = pytest.importorskip("dask.dataframe")
     X, y, _ = data
     frames = dd.from_pandas(table(X, y).to_pandas(), npartitions=4)

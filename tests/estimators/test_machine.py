@@ -396,16 +396,31 @@ def test_containers(data):
     assert labels.predict(["ab", "xy"]).tolist() == ["a", "b"]
 
 
-def test_pipelines_and_warm_starts(data):
+def test_pipelines(data):
     X, y, _ = data
     grid = GridSearchCV(make_pipeline(StandardScaler(), KernelMachineClassifier()),
                         {"kernelmachineclassifier__lam": [1e-1, 1e-3]}, cv=3)  # fmt: skip
     assert grid.fit(X, y > 0).best_score_ > 0.8
-    model = KernelMachineClassifier("hinge", lam=1e-3, warm_start=True).fit(X, y > 0)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "logistic"])
+@pytest.mark.parametrize(
+    "approximation",
+    [None, Nystroem(n_components=30, random_state=0), FourierFeatures(n_components=40, random_state=0)],
+    ids=["exact", "landmarks", "waves"],
+)
+def test_warm_starts(data, approximation, loss):
+    X, y, Z = data
+    model = KernelMachineClassifier(loss, lam=1e-3, approximation=approximation, warm_start=True).fit(X, y > 0)
     cold, primal = model.n_iter_, model.certificate_.primal
     model.fit(X, y > 0)
     assert model.n_iter_ < cold
     assert model.certificate_.primal == pytest.approx(primal, rel=1e-9)
+    weights = (np.arange(len(y)) % 3 > 0).astype(float)
+    warm = model.set_params(lam=1e-2).fit(X, y > 0, weights).decision_function(Z)
+    cold = clone(model).fit(X, y > 0, weights).decision_function(Z)
+    np.testing.assert_allclose(warm, cold, atol=1e-3)
+    assert model.fit(X[:40], y[:40] > 0).certificate_.converged
 
 
 def test_an_interrupted_fit_leaves_things_as_they_were(data, monkeypatch):

@@ -7,11 +7,16 @@ import pytest
 import scipy.sparse as sp
 from sklearn import svm
 from sklearn.base import clone
+from sklearn.gaussian_process import kernels as peer
 
 from gramian import (
     SVC,
     SVR,
+    AutoKernelClassifier,
+    AutoKernelRegressor,
+    FourierFeatures,
     GaussianProcessClassifier,
+    GaussianProcessRegressor,
     KernelInterpolator,
     KernelMachineClassifier,
     KernelMachineRegressor,
@@ -105,3 +110,37 @@ def test_probabilities_from_a_precomputed_matrix_are_refused(data):
     for method in (two.predict_proba, two.latent_mean_and_variance, three.predict):
         with pytest.raises(ValueError, match="does not hold"):
             method(new)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        *MODELS,
+        GaussianProcessRegressor(),
+        GaussianProcessClassifier(),
+        AutoKernelRegressor(),
+        AutoKernelClassifier(),
+        Nystroem(),
+        FourierFeatures(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_parameters_of_a_parameter_that_has_none_are_refused(model):
+    model = clone(model)
+    with pytest.raises(
+        ValueError, match=r"kernel='rbf' is a name and has no parameters.*kernel=RBF\(lengthscale=2.0\)"
+    ):
+        model.set_params(kernel="rbf", kernel__lengthscale=1.0)
+    with pytest.raises(ValueError, match=r"kernel=RBF\(1.0\) is a value that never changes; pass another"):
+        model.set_params(kernel=RBF(1.0), kernel__lengthscale=2.0)
+    with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
+        model.set_params(nothing__lengthscale=2.0)
+    if hasattr(model, "approximation"):
+        with pytest.raises(ValueError, match=r"approximation=None is no estimator.*a parameter n_components"):
+            model.set_params(approximation=None, approximation__n_components=5)
+        assert model.set_params(approximation=Nystroem(), approximation__n_components=5).approximation.n_components == 5
+
+
+def test_kernels_of_scikit_learn_keep_their_nested_parameters():
+    model = GaussianProcessRegressor(peer.RBF(1.0)).set_params(kernel__length_scale=2.0)
+    assert model.kernel.length_scale == 2.0

@@ -266,7 +266,7 @@ def test_weights():
 @pytest.mark.parametrize(
     ("machine", "rows", "labels", "weight", "message"),
     [
-        (SVC(), X, np.ones(150), None, "number of classes has to be greater than one; got 1 class"),
+        (SVC(), X, np.ones(150), None, "number of classes has to be greater than one; got 1 class \\(1.0\\)"),
         (SVC(C=0.0), X, y, None, "'C' parameter of SVC must be"),
         (SVR(C=-1.0), X, y, None, "'C' parameter of SVR must be"),
         (NuSVC(nu=0.9), X[:60], y[:60], None, "specified nu is infeasible.*at most 0.3333"),

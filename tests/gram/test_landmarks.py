@@ -58,3 +58,11 @@ def test_the_factor_goes_on_from_the_first_half(scale, rng):
     np.testing.assert_allclose(pivots.factor @ pivots.factor.T, again.factor @ again.factor.T, atol=1e-7)
     assert pivots.trace_error == pytest.approx(again.trace_error, abs=1e-9)
     assert pivots.factor.shape == (300, pivots.rank)
+
+
+@pytest.mark.parametrize("draw", [draw_landmarks, draw_pivots])
+@pytest.mark.parametrize("rank", [-3, 0, 41, 2.5, True])
+def test_a_rank_that_is_none_is_named(rng, draw, rank):
+    gram = Gram(gk.RBF(1.0), rng.standard_normal((40, 2)))
+    with pytest.raises(ValueError, match=f"between 1 and the number of rows, 40; got {rank!r}"):
+        draw(gram, rank)

@@ -50,6 +50,8 @@ CONSTRUCTION = [
     (lambda: np.ones(2) * gk.RBF(), TypeError, "unsupported operand"),
     (lambda: type("RBF", (gk.Radial,), {}), TypeError, "already defined in gramian.kernels.radial"),
     (lambda: gk.RBF(1.0).on(), ValueError, "at least one"),
+    (lambda: gk.RBF(1.0).on("age"), ValueError, r"positions >= 0, at least one; got \('age',\)"),
+    (lambda: gk.Columns(0), ValueError, "positions >= 0, at least one; got 0"),
     (lambda: gk.RBF(1.0).fix("gamma"), ValueError, "has parameters"),
     (lambda: gk.RBF(1.0).with_theta([0.0, 1.0]), ValueError, "theta must have shape"),
 ]

@@ -245,7 +245,7 @@ def test_pair_steps_and_proximal_points_agree(loss, low_rank, intercept, rng, mo
     assert solve(p, "squared", 1.0 / p.total).certificate.primal * p.total == pytest.approx(primal[1], rel=1e-7)
 
 
-def test_which_data_terms_have_a_dual_on_a_box(rng):
+def test_which_data_terms_have_a_dual_on_a_box():
     y, w = np.ones((4, 1)), np.ones(4)
     assert boxed.suits(DataFit(Hinge(), y, w), intercept=True)
     assert boxed.suits(DataFit(Hinge(), y, w), intercept=False)

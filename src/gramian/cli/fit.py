@@ -147,6 +147,8 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         raise ValueError(f"--cv must be 2 or more, got {options.cv}.")
     if not options.time_limit > 0:
         raise ValueError(f"--time-limit must be positive, got {options.time_limit:g}.")
+    if not 0 <= options.seed < 2**32:
+        raise ValueError(f"--seed must be between 0 and 2^32 - 1, got {options.seed}.")
     if options.memory is not None:
         memory_budget(options.memory)
     kernel = options.kernel

@@ -282,9 +282,14 @@ def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[
         return
     try:
         from distributed import Client, LocalCluster
+        from distributed.comm.addressing import resolve_address
     except ImportError as error:
         raise ImportError(INSTALL) from error
     if cluster is not None:
+        try:
+            resolve_address(cluster)  # a client of a wrong address takes a minute to go away
+        except (OSError, ValueError) as error:
+            raise ValueError(f"no scheduler can be at {cluster!r} ({error}); write tcp://host:port.") from error
         with Client(cluster, set_as_default=False) as client:
             yield client
         return

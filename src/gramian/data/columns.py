@@ -123,13 +123,18 @@ def _column(table: Any, column: str, name: str) -> Any:
     return table.column(column)
 
 
+def _numpy(values: Any) -> NDArray[Any]:
+    """An array, or the chunks of a table's column, which are always copied."""
+    return np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy())
+
+
 def _values(table: Any, column: str, name: str) -> NDArray[Any]:
     """A column as it is: numbers or labels."""
     values = _column(table, column, name)
     if values.null_count:
         raise BlockError(f"{name}: the target {column!r} lacks {values.null_count} values; remove such rows.")
-    array = values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
-    return array.astype(str) if array.dtype.kind == "O" else np.asarray(array)
+    array = _numpy(values)
+    return array.astype(str) if array.dtype.kind == "O" else array
 
 
 def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
@@ -146,8 +151,7 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
     small = all(kinds.is_float32(kind) or kinds.is_float16(kind) for kind in fields)
     out = np.empty((table.num_rows, len(columns)), np.float32 if small else np.float64)
     for j, column in enumerate(columns):
-        values = table.column(column)
-        out[:, j] = values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy()
+        out[:, j] = _numpy(table.column(column))
     if not np.all(np.isfinite(out)):
         row, j = (int(i) for i in np.argwhere(~np.isfinite(out))[0])
         what = "NaN or nothing" if np.isnan(out[row, j]) else "infinity"

@@ -138,9 +138,9 @@ def _solver(ask: Request, n: int) -> str:
     return ask.solver
 
 
-def _exact(gram: Gram, X: Any, memory: int = 0) -> Any:
+def _exact(gram: Gram, X: Any) -> Any:
     """K in float64, to multiply by."""
-    return X if isinstance(gram.kernel, Precomputed) else SymmetricGram(gram, memory, np.float64)
+    return X if isinstance(gram.kernel, Precomputed) else SymmetricGram(gram, 0, np.float64)
 
 
 def _iterate(

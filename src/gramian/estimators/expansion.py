@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples, check_consistent_length, chec
 
 from gramian.data.results import by_blocks
 from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, resolved
+from gramian.features.parameters import Nested
 from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.kernels.points import objects
@@ -37,7 +38,7 @@ KERNEL: dict[str, list[Any]] = {
 DTYPES = [np.float64, np.float32]
 
 
-class Expansion:
+class Expansion(Nested):
     """What a regressor and a classifier share whose values are ``Σ_i dual_coef_i k(X_fit_i, x)``.
 
     With a map that has no landmarks they are ``<coef_, ψ(x)>`` instead.

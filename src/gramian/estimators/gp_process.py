@@ -13,6 +13,7 @@ from gramian.data.results import by_blocks
 from gramian.estimators.base import is_precomputed
 from gramian.estimators.expansion import wide
 from gramian.estimators.prior import Prior, checked_rows, prior_kernel
+from gramian.features.parameters import Nested
 from gramian.gram.tiles import blas_threads, memory_budget, worker_count
 from gramian.kernels import RBF, Kernel, Scaled
 from gramian.solvers.posterior import Posterior
@@ -31,7 +32,7 @@ def default_kernel() -> Kernel:
     return Scaled(RBF(1.0), 1.0)
 
 
-class Process:
+class Process(Nested):
     """The part of a Gaussian process that needs its posterior only, however that was found."""
 
     # Parameters and what is learned, set by the estimator.

@@ -21,12 +21,13 @@ from gramian.estimators.binary_laplace import BinaryLaplaceClassifier
 from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.estimators.prior import checked_rows
 from gramian.estimators.restore import restored_on_failure
+from gramian.features.parameters import Nested
 from gramian.gram.tiles import blas_threads
 
 __all__ = ["GaussianProcessClassifier"]
 
 
-class GaussianProcessClassifier(ClassifierMixin, BaseEstimator):
+class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     """Gaussian process classification.
 
     A latent function has a Gaussian process prior and the logistic function makes probabilities of it. Its posterior

@@ -47,7 +47,7 @@ MACHINE: dict[str, list[Any]] = {
     "warm_start": COMMON["warm_start"],
 }
 """Constraints on the parameters of a machine."""
-OPTIONAL = ("lams_", "cv_path_", "approximation_", "_landmarks", "dual_coef_", "X_fit_", "function_", "coef_")
+OPTIONAL = ("lams_", "cv_path_", "approximation_", "_landmarks", "_last", "dual_coef_", "X_fit_", "function_", "coef_")
 """What one fit has and the next may not."""
 GRID = np.logspace(0, -6, 13)
 """The grid of lam="cv", in units of the mean of k(x, x)."""
@@ -142,8 +142,7 @@ class Machine(Expansion):
             The estimator itself.
         """
         _refuse_other_spellings(params, type(self).__name__)
-        super().set_params(**params)  # type: ignore[misc]
-        return self
+        return super().set_params(**params)
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
@@ -198,7 +197,7 @@ class Machine(Expansion):
     ) -> Iterator[tuple[Task, Iterate | None]]:
         """Every task with where it begins: at the last fit where ``warm_start`` and the shapes allow it."""
         columns = sum(task.y.shape[1] for task in tasks)
-        last = getattr(self, "dual_coef_", None) if self.warm_start and place.features is None else None
+        last = getattr(self, "dual_coef_" if place.features is None else "_last", None) if self.warm_start else None
         n = tasks[0].y.shape[0]
         if last is None or last.shape[0] != n or last.size != n * columns:
             yield from ((task, None) for task in tasks)
@@ -289,12 +288,14 @@ class Machine(Expansion):
         for name in OPTIONAL:
             self.__dict__.pop(name, None)
         alpha = np.hstack([each.at.alpha for each in fitted])
+        dual = np.zeros((_num_samples(X), alpha.shape[1]))
+        dual[rows] = alpha
         self.kernel_, self.solver_ = place.kernel, choice
         if place.features is None:
-            self.dual_coef_ = np.zeros((_num_samples(X), alpha.shape[1]))
-            self.dual_coef_[rows] = alpha
-            self.X_fit_ = X
+            self.dual_coef_, self.X_fit_ = dual, X
         else:
+            if self.warm_start:
+                self._last = dual  # one number for each row: what a fit to the same rows can begin with, by any map
             self.approximation_ = place.features
             self._keep_in_features(X, place.features, rows, place.weights(alpha))
         self.intercept_ = np.concatenate([each.at.b for each in fitted])

@@ -95,7 +95,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
     random_state : int, RandomState or None, default=None
         Draws the landmarks of the preconditioner and of ``approximation``.
     warm_start : bool, default=False
-        Whether to start from the last fit; not with ``approximation``.
+        Whether to start from the last fit, where it had as many rows and functions; a number for
+        each row is then kept.
 
     Attributes
     ----------

@@ -79,7 +79,8 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     random_state : int, RandomState or None, default=None
         Draws the landmarks of the preconditioner and of ``approximation``.
     warm_start : bool, default=False
-        Whether to start from the last fit; not with ``approximation``.
+        Whether to start from the last fit, where it had as many rows and functions; a number for
+        each row is then kept.
 
     Attributes
     ----------

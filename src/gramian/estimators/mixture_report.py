@@ -15,6 +15,9 @@ from gramian.solvers.gaussians import Mixture
 
 __all__ = ["certificate", "degeneracies"]
 
+LISTED = 8
+"""Columns or components that a sentence names, at most."""
+
 
 def degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
     """Return what is degenerate, what was done about it and what to try.
@@ -117,10 +120,11 @@ def _course(solution: Solution, hard: bool) -> str:
     return f"{course} {'max_time ran out' if solution.expired else 'max_iter was reached'}: raise it, or tol."
 
 
-def _subject(noun: str, which: NDArray[np.bool_], most: int = 8) -> str:
+def _subject(noun: str, which: NDArray[np.bool_]) -> str:
     """For example "columns 1, 3 are"."""
     indices = np.flatnonzero(which)
     if len(indices) == 1:
         return f"{noun} {indices[0]} is"
-    listed = ", ".join(map(str, indices[:most]))
-    return f"{noun}s {listed} are" if len(indices) <= most else f"{noun}s {listed} and {len(indices) - most} more are"
+    listed = ", ".join(map(str, indices[:LISTED]))
+    more = f" and {len(indices) - LISTED} more" if len(indices) > LISTED else ""
+    return f"{noun}s {listed}{more} are"

@@ -23,6 +23,7 @@ from gramian.estimators.expansion import wide
 from gramian.estimators.over_blocks.pca import fit_pca
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
+from gramian.features.parameters import Nested
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import RBF, Kernel
@@ -44,7 +45,7 @@ OPTIONAL = ("approximation_", "dual_coef_", "X_transformed_fit_", "_inverse")
 """What one fit has and the next may not."""
 
 
-class KernelPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Principal components in the space of a kernel.
 
     With ``K v_j = λ_j v_j``, ‖v_j‖ = 1, the projection of x on component j is ``λ_j^(-1/2) Σ_i v_ij k(x_i, x)``; K is

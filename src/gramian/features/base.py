@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.features.accuracy import Accuracy, observed
+from gramian.features.parameters import Nested
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import holds_objects, is_precomputed
@@ -23,7 +24,7 @@ STRIP_ROWS = 4096
 """Rows whose features are made at a time: more brings nothing."""
 
 
-class ExplicitMap(TransformerMixin, BaseEstimator):
+class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
     """A map ψ with ``<ψ(x), ψ(z)> ≈ k(x, z)``, which any estimator takes as ``approximation=``.
 
     Once fitted it has ``kernel_``, the kernel k. A map with a parameter ``kernel`` approximates whatever kernel it is

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Pivots, Seed, factorise, rounding_floor
+from gramian.gram.pivots import Pivots, Seed, checked, factorise, rounding_floor
 from gramian.gram.rpcholesky import eliminate, extended, rpcholesky
 from gramian.gram.tiles import spans
 
@@ -57,7 +57,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     >>> draw_landmarks(Gram(RBF(0.01), X), 20, random_state=0).size
     20
     """
-    first, rest = _in_halves(gram, rank, check_random_state(random_state), None)
+    first, rest = _in_halves(gram, rank, checked(gram, rank), check_random_state(random_state), None)
     return np.concatenate([first.indices, rest])
 
 
@@ -88,17 +88,20 @@ def draw_pivots(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     >>> draw_pivots(Gram(RBF(0.1), X), 20, random_state=0).trace_error < 1e-3
     True
     """
+    diagonal = checked(gram, rank)
     store = np.empty((rank, gram.shape[0]))
-    first, rest = _in_halves(gram, rank, check_random_state(random_state), store)
+    first, rest = _in_halves(gram, rank, diagonal, check_random_state(random_state), store)
     if not rest.size:
         return first
     try:
         return extended(first, gram, rest, store)
     except np.linalg.LinAlgError:
-        return factorise(gram, np.concatenate([first.indices, rest]))
+        return factorise(gram, np.concatenate([first.indices, rest]), diagonal)
 
 
-def _in_halves(gram: Gram, rank: int, rng: np.random.RandomState, store: Array | None) -> tuple[Pivots, Index]:
+def _in_halves(
+    gram: Gram, rank: int, diagonal: Array, rng: np.random.RandomState, store: Array | None
+) -> tuple[Pivots, Index]:
     """The first half of the landmarks with its factor, and the others; or all of them, and none."""
     n, half = gram.shape[0], rank // 2
     if half == 0 or n < WORTH * rank:
@@ -106,7 +109,7 @@ def _in_halves(gram: Gram, rank: int, rng: np.random.RandomState, store: Array |
     start = rng.get_state()
     first = rpcholesky(gram, half, rng, store=store)
     rest = np.zeros(0, np.intp)
-    floor = rounding_floor(gram, gram.diagonal().astype(np.float64))
+    floor = rounding_floor(gram, diagonal)
     stale, total = first.residual, float(first.residual.sum())
     while rest.size < rank - half:
         wanted, found = rank - half - rest.size, np.zeros(0, np.intp)

@@ -15,7 +15,7 @@ from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, tile_
 from gramian.kernels import Kernel
 from gramian.kernels.arrays import check_out, is_foreign
 
-__all__ = ["Gram", "narrowed"]
+__all__ = ["Gram", "narrowed", "units"]
 
 Index = ArrayLike | slice
 SMALL = 100_000
@@ -199,6 +199,11 @@ class Gram(LinearOperator):
 
     # ---- products -----------------------------------------------------------------------------------------------
 
+    def __matmul__(self, V: Any) -> Any:
+        if np.ndim(V) and np.shape(V)[0] != self.shape[1]:
+            raise ValueError(f"K of shape {self.shape} multiplies {self.shape[1]} rows, got V of shape {np.shape(V)}.")
+        return super().__matmul__(V)
+
     def _matmat(self, V: NDArray[Any]) -> NDArray[Any]:
         return self._product(V, self._A, self._B, lambda A, B, out: self.kernel.tile(A, B, out))
 
@@ -327,12 +332,34 @@ def narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArr
     Returns
     -------
     tuple of array and array of shape (k,) or None
-        V, contiguous, and what its columns were divided by: powers of two, which cost no digit. ``None`` where V is no
-        wider than the tiles.
+        V, contiguous, and the ``units`` that its columns were divided by; ``None`` where V is no wider than the tiles.
     """
     if V.dtype.kind == "f" and V.dtype.itemsize > dtype.itemsize:
-        size = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
-        exponent = np.frexp(np.where((size > 0) & np.isfinite(size), size, 1.0))[1]
-        scale = np.ldexp(1.0, exponent - 1)
+        scale = units(V)
         return np.ascontiguousarray(V / scale, dtype=dtype), scale
     return np.ascontiguousarray(V, dtype=dtype), None
+
+
+def units(V: NDArray[Any]) -> NDArray[np.float64]:
+    """Return a power of two for every column, by which it can be divided without the loss of a digit.
+
+    Parameters
+    ----------
+    V : array of shape (n, k)
+        Columns of any size.
+
+    Returns
+    -------
+    array of shape (k,)
+        The power of two that is the largest entry but for a factor below two; one where a column is zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram.operator import units
+    >>> units(np.array([[3.0, 0.0], [-5.0, 0.0]]))
+    array([4., 1.])
+    """
+    size = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
+    exponent = np.frexp(np.where((size > 0) & np.isfinite(size), size, 1.0))[1]
+    return np.ldexp(1.0, exponent - 1)

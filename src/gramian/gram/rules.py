@@ -16,11 +16,6 @@ from gramian.gram.rpcholesky import rpcholesky
 __all__ = ["RULES", "greedy", "kmeans", "leverage", "select", "uniform"]
 
 
-def _columns(gram: Gram, index: NDArray[np.intp]) -> NDArray[np.float64]:
-    """K[:, index] in float64, as rows of the symmetric K."""
-    return gram.rows(index, out=np.empty((index.size, gram.shape[1]))).T
-
-
 def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0) -> Pivots:
     """Choose landmarks by pivoted Cholesky: always the row that is worst represented.
 
@@ -59,7 +54,7 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
     chosen: list[int] = []
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         i, r = int(np.argmax(residual)), len(chosen)
-        column = _columns(gram, np.array([i]))[:, 0] - factor[:, :r] @ factor[i, :r]
+        column = gram.rows([i], out=np.empty((1, gram.shape[1])))[0] - factor[:, :r] @ factor[i, :r]
         column /= np.sqrt(residual[i])
         factor[:, r] = column
         residual = np.maximum(residual - column**2, 0.0)
@@ -128,13 +123,12 @@ def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     >>> leverage(Gram(RBF(0.3), X), 10, random_state=0).trace_error < 0.1
     True
     """
-    diagonal = checked(gram, rank)
     rng = check_random_state(random_state)
-    pivots = factorise(gram, rng.choice(gram.shape[0], rank, replace=False), diagonal)
+    pivots = uniform(gram, rank, rng)
     for _ in range(2 if pivots.rank else 0):
         scores = _leverage_scores(pivots, rank / 4.0)
         drawn = rng.choice(scores.size, min(rank, np.count_nonzero(scores)), replace=False, p=scores / scores.sum())
-        pivots = factorise(gram, drawn, diagonal)
+        pivots = factorise(gram, drawn)
     return pivots
 
 

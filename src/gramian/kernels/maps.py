@@ -246,8 +246,11 @@ class Columns:
     columns: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        columns = tuple(int(c) for c in self.columns)
-        if columns != tuple(self.columns) or not columns or min(columns) < 0:
+        try:
+            columns = tuple(int(c) for c in self.columns)
+        except (TypeError, ValueError):
+            columns = ()
+        if not columns or columns != tuple(self.columns) or min(columns) < 0:
             raise ValueError(f"columns must be positions >= 0, at least one; got {self.columns!r}.")
         object.__setattr__(self, "columns", columns)
 

@@ -114,12 +114,14 @@ def report(
         from jinja2 import Environment
     except ImportError as error:
         raise ImportError('a report needs jinja2 and matplotlib: pip install "gramian[report]"') from error
+    written = Path(path)
+    if not written.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {written.parent}; make it first.")
     subject = subject_of(model, X, y)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_part("page.html"))
     with pyplot().ioff():
         page = template.render(**_content(subject, title, source, str(folder)))
-    written = Path(path)
     written.write_text(page, encoding="utf-8")
     return written
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram
+from gramian.gram.operator import units
 from gramian.gram.tiles import spans
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.cholesky import Factor, NotPositiveDefiniteError, solve
@@ -185,8 +186,10 @@ def by_eigenvectors(
 
 def _chosen(basis: Eigenbasis, B: Array, grid: Array | None) -> tuple[Array, Array, Array]:
     grid = default_grid(basis.values) if grid is None else grid
-    path = basis.path(B, grid)
-    return grid, path, grid[np.argmin(path, axis=0)]
+    unit = units(B)
+    path = basis.path(B / unit, grid)
+    with np.errstate(over="ignore", under="ignore"):
+        return grid, unit * (unit * path), grid[np.argmin(path, axis=0)]
 
 
 def by_features(
@@ -255,9 +258,9 @@ def square(F: Array, weights: Array | None = None) -> Array:
         The square.
     """
     total = np.zeros((F.shape[1], F.shape[1]))
-    level = weights is None or bool(np.all(weights == 1.0))
+    scale = None if weights is None or np.all(weights == 1.0) else np.sqrt(weights)[:, None]
     for rows in spans(F.shape[0], STRIP):
-        part = F[rows] if level or weights is None else F[rows] * np.sqrt(weights[rows])[:, None]
+        part = F[rows] if scale is None else F[rows] * scale[rows]
         total += part.T @ part
     return total
 

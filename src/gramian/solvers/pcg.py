@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram, rpcholesky
+from gramian.gram.operator import units
 from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.preconditioner import Preconditioner, narrow_enough
@@ -140,14 +141,15 @@ def solve(
     clock = clock or Clock()
     B, ridge, scale = _checked(gram, B, ridge, weights)
     rank = default_rank(gram.shape[0], gram.memory) if rank is None else rank
-    X = np.zeros_like(B) if start is None else np.asarray(start, dtype=np.float64).reshape(B.shape) / scale
-    run = _Refinement(scale * B, X, tol, max_iter, clock, tick)
+    unit = units(B)  # landmarks and products in single precision end at 3e38
+    X = np.zeros_like(B) if start is None else np.asarray(start, dtype=np.float64).reshape(B.shape) / unit / scale
+    run = _Refinement(scale * (B / unit), X, tol, max_iter, clock, tick)
     for system in _systems(gram, ridge, scale, rank, random_state):
         run.with_system(system)
         del system  # before its blocks are made anew in double precision
         if run.at_an_end():
             break
-    return Solution(scale * run.X, run.residuals, run.certificate())
+    return Solution(unit * (scale * run.X), run.residuals, run.certificate())
 
 
 def _checked(gram: Gram, B: Any, ridge: Any, weights: Any) -> tuple[Array, Array, Array]:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
+from gramian.gram.operator import units
 
 __all__ = ["Solution", "relative_residuals"]
 
@@ -47,5 +48,6 @@ def relative_residuals(R: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
     array of shape (k,)
         The ratios.
     """
-    size = np.linalg.norm(B, axis=0)
-    return np.asarray(np.linalg.norm(R, axis=0) / np.where(size > 0, size, 1.0))
+    unit = units(B)
+    size = np.linalg.norm(B / unit, axis=0)
+    return np.asarray(np.linalg.norm(R / unit, axis=0) / np.where(size > 0, size, 1.0))

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian import AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.auto import candidates, search
+from gramian.estimators.auto import candidates, ladder, search
 from gramian.kernels import RBF, Matern
 from peak import peak_bytes
 
@@ -124,8 +124,8 @@ def test_units_do_not_matter(waves):
 
 
 def test_many_rows_climb_the_ladder(monkeypatch):
-    monkeypatch.setattr(search, "LADDER", (60, 150))
-    monkeypatch.setattr(search, "FOLDS_ROWS", 200)
+    monkeypatch.setattr(ladder, "LADDER", (60, 150))
+    monkeypatch.setattr(ladder, "FOLDS_ROWS", 200)
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (400, 2))
     seen = []
@@ -169,7 +169,7 @@ def test_text_categories_dates_and_gaps():
     assert "id: left out" in kinds
     error = np.sqrt(np.mean((model.predict(new) - z) ** 2))
     assert error < 0.5 * z.std()
-    assert error < 0.8 * model.baseline_ or model.best_trial_.score < model.baseline_
+    assert model.best_trial_.score < 0.7 * model.baseline_
     np.testing.assert_array_equal(model.feature_names_in_, frame.columns)
     unseen = new.assign(city="Atlantis", age=np.nan, note=None)
     assert np.isfinite(model.predict(unseen)).all()
@@ -201,7 +201,8 @@ def test_classes_and_probabilities(machine, count):
     y = np.array(["far", "near", "side"])[np.where(X[:, 0] > 0.8, count - 1, (X**2).sum(axis=1) < 1.0)]
     model = AutoKernelClassifier(None, machines=[machine], cv=2, random_state=0, n_jobs=1).fit(X[:140], y[:140])
     P = model.predict_proba(X[140:])
-    assert model.best_trial_.score < 0.6 * model.leaderboard_.baseline.score or model.best_trial_.score < 0.1
+    assert model.best_trial_.score < 0.6 * model.leaderboard_.baseline.score
+    assert np.mean(model.predict(X[140:]) == y[140:]) > 0.85
     np.testing.assert_allclose(P.sum(axis=1), 1.0)
     np.testing.assert_array_equal(model.predict(X[140:]), model.classes_[np.argmax(P, axis=1)])
     np.testing.assert_allclose(model.predict_log_proba(X[140:]), np.log(P))
@@ -287,7 +288,13 @@ def test_too_short_a_limit_is_one_clear_error(waves):
         (AutoKernelRegressor(machines=["forest"]), [[1.0], [2.0]], [1, 2], ValueError, "machines must be 'auto' or"),
         (AutoKernelRegressor(machines=[]), [[1.0], [2.0]], [1, 2], ValueError, "machines must be 'auto' or"),
         (AutoKernelRegressor(scoring="r2"), [[1.0], [2.0]], [1, 2], ValueError, "scoring must be one of rmse, mae"),
-        (AutoKernelRegressor(), [[1.0], [1.0]], [1, 2], ValueError, "no column of X can be learned from"),
+        (
+            AutoKernelRegressor(),
+            [[1.0], [1.0]],
+            [1, 2],
+            ValueError,
+            "learned from: column 0: left out: every value is 1",
+        ),
         (AutoKernelRegressor(), [[1.0], [2.0]], None, ValueError, "requires y to be passed"),
         (AutoKernelRegressor(), [[1.0], [2.0]], [1.0, np.nan], ValueError, "contains NaN"),
         (AutoKernelClassifier(), [[1.0], [2.0]], ["a", "a"], ValueError, "y holds 1 class only"),
@@ -332,9 +339,9 @@ def test_many_rows_stay_within_memory():
         """
         import numpy as np
         from gramian import AutoKernelRegressor
-        from gramian.estimators.auto import costs, search
-        search.LADDER = (100, 200)
-        costs.MOST_LANDMARKS, costs._iterated = 200, lambda *_: float("inf")
+        from gramian.estimators.auto import ladder, plans
+        ladder.LADDER = (100, 200)
+        plans.MOST_LANDMARKS, plans._iterated = 200, lambda *_: float("inf")
         rng = np.random.default_rng(0)
         X = rng.standard_normal((30_000, 6))
         y = np.sin(2 * X[:, 0]) + X[:, 1]

@@ -9,13 +9,15 @@ import numpy as np
 import pytest
 
 from gramian import SVC, AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.auto import base, costs, refit, search
+from gramian.estimators.auto import base, costs, ladder, refit
 from gramian.estimators.auto.calibration import conformal_reach, fit_softmax, fit_temperature
 from gramian.estimators.auto.candidates import Candidate
-from gramian.estimators.auto.costs import Effort, Plan, Rates, efforts, measure, part, plan, reserve
+from gramian.estimators.auto.costs import Effort, Rates, efforts, measure
 from gramian.estimators.auto.fitting import outputs
+from gramian.estimators.auto.ladder import rungs
 from gramian.estimators.auto.leaderboard import Trial
-from gramian.estimators.auto.search import Found, rungs
+from gramian.estimators.auto.plans import Plan, part, plan, reserve
+from gramian.estimators.auto.search import Found
 from gramian.estimators.auto.task import Classes, Numbers
 from gramian.kernels import RBF
 
@@ -121,8 +123,8 @@ def test_smaller_ridges_take_more_iterations(rows):
 
 
 def test_the_search_ends_by_what_its_best_will_need(monkeypatch, rows):
-    monkeypatch.setattr(search, "LADDER", (60, 150))
-    for module, name in ((search, "FOLDS_ROWS"), (base, "LEARN_ROWS")):
+    monkeypatch.setattr(ladder, "LADDER", (60, 150))
+    for module, name in ((ladder, "FOLDS_ROWS"), (base, "LEARN_ROWS")):
         monkeypatch.setattr(module, name, 200)
     asked = []
     monkeypatch.setattr(base, "needed", lambda found, *_: asked.append(found.trial.name) or 59.9)
@@ -134,8 +136,8 @@ def test_the_search_ends_by_what_its_best_will_need(monkeypatch, rows):
 
 @pytest.mark.parametrize("machines", ["auto", ["svm"]])
 def test_the_last_fit_needs_what_it_takes(monkeypatch, rows, machines):
-    monkeypatch.setattr(search, "FOLDS_ROWS", 200)
-    monkeypatch.setattr(search, "LADDER", (60, 150))
+    monkeypatch.setattr(ladder, "FOLDS_ROWS", 200)
+    monkeypatch.setattr(ladder, "LADDER", (60, 150))
     kept = []
     monkeypatch.setattr(base, "LEARN_ROWS", 200)
     monkeypatch.setattr(base, "needed", lambda *known: kept.append(refit.needed(*known)) or kept[-1])

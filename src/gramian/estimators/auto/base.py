@@ -19,17 +19,20 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from gramian.certificates import Certificate
 from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
-from gramian.estimators.auto.costs import RESERVE, measure, reserve
+from gramian.estimators.auto.costs import measure
 from gramian.estimators.auto.fitting import Means, outputs
+from gramian.estimators.auto.ladder import rungs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard, Trial
+from gramian.estimators.auto.plans import RESERVE, reserve
 from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, needed, refit
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
-from gramian.estimators.auto.search import Found, Search, rungs
+from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.tables import read_table
 from gramian.estimators.auto.task import Classes, Task
 from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.prior import noise_of_repeats
 from gramian.estimators.restore import restored_on_failure
+from gramian.features.parameters import Nested
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Matern, resolve
 from gramian.progress import Clock, progress
@@ -43,7 +46,7 @@ COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
 
-class AutoKernel(BaseEstimator):
+class AutoKernel(Nested, BaseEstimator):
     """Parameters, the search and the refit; a subclass knows its targets.
 
     Parameters
@@ -139,7 +142,8 @@ class AutoKernel(BaseEstimator):
                 )
             encoding = encode(table)
             if encoding.width == 0:
-                raise ValueError(f"no column of X can be learned from: {'; '.join(map(str, encoding.columns))}.")
+                why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
+                raise ValueError(f"no column of X can be learned from: {why}.")
             Z = encoding.transform(table)
             del table
             seed = int(check_random_state(self.random_state).randint(2**31 - 1))

@@ -11,20 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.estimators.auto.costs import (
-    PCG_TOL,
-    RESERVE,
-    Effort,
-    Plan,
-    Rates,
-    efforts,
-    measure,
-    part,
-    plan,
-    reserve,
-    through_landmarks,
-)
+from gramian.estimators.auto.costs import PCG_TOL, Effort, Rates, efforts, measure
 from gramian.estimators.auto.fitting import PAIRS, Means, fit, outputs, quiet, unit
+from gramian.estimators.auto.plans import RESERVE, Plan, part, plan, reserve, through_landmarks
 from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.task import Classes, Numbers, Task
 from gramian.estimators.gp import GaussianProcessRegressor

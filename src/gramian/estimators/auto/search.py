@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -12,145 +11,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression, RidgeCV
-from sklearn.model_selection import KFold, StratifiedKFold
 
 from gramian.estimators.auto.candidates import Candidate, derived
 from gramian.estimators.auto.fitting import Fitted, Means, fit, outputs, quiet
+from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import DONE, DROPPED, Leaderboard, Trial
 from gramian.estimators.auto.task import Classes, Judgement, Task
 from gramian.kernels import Kernel
 from gramian.progress import Clock
 
-__all__ = ["Found", "Rung", "Search", "rungs"]
+__all__ = ["Found", "Search"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-LADDER = (500, 1500, 3000)
-"""Rows to learn from, step by step."""
-FOLDS_ROWS = 2000
-"""Rows up to which the last step is cross-validation on all of them; beyond, one part is held out."""
-HELD_OUT = 4000
-"""Rows to judge by at most, where a part is held out."""
-STEP = 1.25
-"""A step of the ladder is taken where there are this many times its rows."""
 SURVIVORS = (5, 2)
 """How many candidates reach the second and the third step."""
-SCREEN_ROWS = 150
-"""Rows from which two of the folds decide who is judged on all of them."""
 OTHERS = 2
 """And how many of the other kind of lengthscale, where none are among them."""
 LEADERS = 1
 """Processes whose kernels other machines take over."""
 GROWTH = 2.6
 """The time of a trial grows with this power of its rows; between n² for the Gram matrix and n³ for its factor."""
-
-
-@dataclass(frozen=True, eq=False)
-class Rung:
-    """One step of the ladder: which rows to learn from and which to judge by.
-
-    Parameters
-    ----------
-    splits : list of pairs of array
-        Rows to learn from, rows held out; several pairs are folds.
-    parts : list of array
-        Positions among all held-out rows, in the order of the splits, each scored by itself for the spread.
-    rows : int
-        Rows that take part.
-    """
-
-    splits: list[tuple[Rows, Rows]]
-    parts: list[Rows]
-    rows: int
-
-    @property
-    def learning(self) -> int:
-        """Rows that a fit learns from."""
-        return int(self.splits[0][0].size)
-
-    def first(self, count: int) -> Rung:
-        """Return a cheaper step: the first of its splits.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-
-        Returns
-        -------
-        Rung
-            As many parts.
-        """
-        return Rung(self.splits[:count], self.parts[:count], self.rows)
-
-    @property
-    def held_out(self) -> Rows:
-        """All held-out rows, in the order of the splits."""
-        return np.concatenate([test for _, test in self.splits])
-
-
-def rungs(task: Task, n: int, cv: int, seed: int) -> list[Rung]:
-    """Lay out the steps for n rows.
-
-    Parameters
-    ----------
-    task : Numbers or Classes
-        The targets, whose classes every step should hold.
-    n : int
-        Rows.
-    cv : int
-        Folds of the last step where there are few rows; parts for the spread where there are many.
-    seed : int
-        Of the order of the rows.
-
-    Returns
-    -------
-    list of Rung
-        At least one.
-    """
-    if n <= FOLDS_ROWS:
-        folds = _folds(task, n, cv, seed)
-        return [folds.first(2), folds] if n >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
-    order = _order(task, n, seed)
-    steps = [_held_out(order, size, cv) for size in LADDER if size * STEP <= n]
-    if steps[-1].learning < LADDER[-1]:
-        steps.append(_held_out(order, int(0.8 * n), cv))
-    return steps
-
-
-def _order(task: Task, n: int, seed: int) -> Rows:
-    """A random order in which every first part has about the classes' own shares."""
-    rng = np.random.default_rng(seed)
-    if task.strata is None:
-        return rng.permutation(n)
-    # Each class is spread evenly over [0, 1), from a random offset.
-    at = np.empty(n)
-    for code in np.unique(task.strata):
-        (own,) = np.nonzero(task.strata == code)
-        at[rng.permutation(own)] = (np.arange(own.size) + rng.random(own.size)) / own.size
-    return np.argsort(at, kind="stable")
-
-
-def _held_out(order: Rows, size: int, cv: int) -> Rung:
-    test = order[size : size + HELD_OUT]
-    parts = [np.arange(start, test.size, cv) for start in range(min(cv, test.size))]
-    return Rung([(order[:size], test)], parts, size + test.size)
-
-
-def _folds(task: Task, n: int, cv: int, seed: int) -> Rung:
-    if task.strata is None:
-        made: Any = KFold(min(cv, n), shuffle=True, random_state=seed).split(np.zeros(n))
-    else:
-        most = int(np.unique(task.strata, return_counts=True)[1].max())
-        if most < 2:
-            raise ValueError("every class has one row only, so none can be held out; pass more rows of each class.")
-        folds = StratifiedKFold(min(cv, most), shuffle=True, random_state=seed)
-        with quiet():  # it warns of classes with fewer rows than folds
-            made = list(folds.split(np.zeros(n), task.strata))
-    splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
-    ends = np.cumsum([0, *(test.size for _, test in splits)])
-    return Rung(splits, [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,7 +309,8 @@ class Search:
     def _nothing(self) -> Exception:
         failed = [t for t in self.leaderboard if not t.baseline]
         if failed:
-            return ValueError(f"no machine could be fitted; the first: {failed[0].name}, {failed[0].status}.")
+            first = f"{failed[0].name}, {failed[0].status}".rstrip(".")
+            return ValueError(f"no machine could be fitted; the first: {first}.")
         return ValueError("no machine could be tried; allow more in machines=.")
 
 

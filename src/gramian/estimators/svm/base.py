@@ -28,6 +28,7 @@ from gramian.estimators.base import (
     warn_unless_converged,
 )
 from gramian.estimators.svm.trained import Mapped, Trained
+from gramian.features.parameters import Nested
 from gramian.gram import Gram
 from gramian.gram.tiles import worker_count
 from gramian.kernels import Dot, Kernel, Radial, resolve
@@ -55,7 +56,7 @@ PROBES, PROBED = 8, 1000
 MEGABYTE = 2**20
 
 
-class SupportVectorMachine(BaseEstimator):
+class SupportVectorMachine(Nested, BaseEstimator):
     """Parameters, validation and expansion; a subclass states its task.
 
     Not for direct use.

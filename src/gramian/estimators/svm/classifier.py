@@ -90,7 +90,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         if len(self.classes_) < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {len(self.classes_)} class "
-                f"({self.classes_[0]!r}); pass rows of at least two."
+                f"({self.classes_.tolist()[0]!r}); pass rows of at least two."
             )
         trained = self._prepare(X, sample_weight, np.argsort(codes, kind="stable"))
         codes = codes[trained.kept]
