@@ -434,3 +434,13 @@ def test_rows_that_repeat_tell_of_the_noise_that_the_subset_does_not_see():
 @pytest.mark.parametrize("X", [np.arange(40.0)[:, None], np.repeat(np.arange(10.0), 2)[:, None], np.array(["a"] * 50)])
 def test_too_few_repeats_say_nothing(X):
     assert noise_of_repeats(X, np.arange(len(X), dtype=float)[:, None]) == 0.0
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_targets_of_any_size_are_normalised(rng, size):
+    X = rng.uniform(-2.0, 2.0, (40, 1))
+    y = np.sin(3.0 * X[:, 0])
+    one = GaussianProcessRegressor(RBF(1.0), normalize_y=True, alpha=1e-4).fit(X, y)
+    other = GaussianProcessRegressor(RBF(1.0), normalize_y=True, alpha=1e-4).fit(X, size * y)
+    for a, b in zip(one.predict(X, return_std=True), other.predict(X, return_std=True), strict=True):
+        np.testing.assert_allclose(b / size, a, rtol=1e-6)

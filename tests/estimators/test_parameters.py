@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn import svm
 from sklearn.base import clone
 from sklearn.gaussian_process import kernels as peer
+from sklearn.model_selection import GridSearchCV
 
 from gramian import (
     SVC,
@@ -29,7 +30,7 @@ from gramian import (
     PegasosClassifier,
 )
 from gramian.data import Blocks
-from gramian.kernels import RBF, Precomputed
+from gramian.kernels import RBF, Constant, Precomputed, White
 from gramian.kernels.resolve import scale_gamma
 
 MODELS = [
@@ -131,8 +132,10 @@ def test_parameters_of_a_parameter_that_has_none_are_refused(model):
         ValueError, match=r"kernel='rbf' is a name and has no parameters.*kernel=RBF\(lengthscale=2.0\)"
     ):
         model.set_params(kernel="rbf", kernel__lengthscale=1.0)
-    with pytest.raises(ValueError, match=r"kernel=RBF\(1.0\) is a value that never changes; pass another"):
-        model.set_params(kernel=RBF(1.0), kernel__lengthscale=2.0)
+    assert model.set_params(kernel=RBF(1.0), kernel__lengthscale=2.0).kernel == RBF(2.0)
+    assert model.set_params(kernel__lengthscale=3.0).get_params()["kernel__lengthscale"] == 3.0
+    with pytest.raises(ValueError, match=r"RBF\(3.0\) has parameters \['lengthscale'.*not \['length'\]"):
+        model.set_params(kernel__length=2.0)
     with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):
         model.set_params(nothing__lengthscale=2.0)
     if hasattr(model, "approximation"):
@@ -144,3 +147,15 @@ def test_parameters_of_a_parameter_that_has_none_are_refused(model):
 def test_kernels_of_scikit_learn_keep_their_nested_parameters():
     model = GaussianProcessRegressor(peer.RBF(1.0)).set_params(kernel__length_scale=2.0)
     assert model.kernel.length_scale == 2.0
+
+
+def test_a_grid_over_the_parameters_of_a_kernel(rng):
+    X = rng.uniform(-3.0, 3.0, (80, 1))
+    model = KernelRidge(1e-3, kernel=Constant(1.0) * RBF(1.0) + White(0.1))
+    grid = {"kernel__left__right__lengthscale": [0.01, 1.0, 100.0], "kernel__right__noise": [1e-3]}
+    found = GridSearchCV(model, grid, cv=3).fit(X, np.sin(2.0 * X[:, 0]))
+    assert found.best_params_["kernel__left__right__lengthscale"] == 1.0
+    assert found.best_estimator_.kernel == Constant(1.0) * RBF(1.0) + White(1e-3)
+    assert model.kernel == Constant(1.0) * RBF(1.0) + White(0.1)
+    replaced = clone(model).set_params(kernel__left=RBF(5.0), kernel__left__lengthscale=2.0)
+    assert replaced.kernel == RBF(2.0) + White(0.1)

@@ -13,6 +13,7 @@ from sklearn.utils.validation import validate_data
 
 from gramian.certificates import Certificate
 from gramian.estimators.expansion import rows_of
+from gramian.gram.operator import units
 from gramian.kernels import Callable, Columns, Composed, Kernel, Spectrum, WordCount, resolve
 from gramian.progress import Clock, Tick
 from gramian.solvers.hyperparameters import Optimizer, Optimum, data_starts, maximise, random_starts
@@ -329,7 +330,9 @@ def location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.fl
     tuple of array
         Means, and deviations; one where a target is constant.
     """
-    mean, deviation = y.mean(axis=0), y.std(axis=0)
+    # In units in which squares neither overflow nor vanish.
+    size = units(y)
+    mean, deviation = size * np.mean(y / size, axis=0), size * np.std(y / size, axis=0)
     # Rounding leaves a constant column a deviation of a few ulps of its mean.
     floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
     return mean, np.where(deviation > floor, deviation, 1.0)

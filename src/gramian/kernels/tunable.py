@@ -79,6 +79,48 @@ class Tunable:
             listed += [replace(p, name=f"{name}.{p.name}") for p in child.all_parameters()]
         return listed
 
+    def all_fields(self) -> dict[str, Any]:
+        """List everything that the expression is made of.
+
+        Returns
+        -------
+        dict
+            By names such as ``left.lengthscale``; operands themselves are among them.
+        """
+        own = {name: getattr(self, name) for name in getattr(self, "__dataclass_fields__", ())}
+        inside = zip(self.operands, self.children, strict=True)
+        return own | {f"{name}.{k}": v for name, child in inside for k, v in child.all_fields().items()}
+
+    def with_fields(self, changes: dict[str, Any]) -> Self:
+        """Return the same expression with some of its fields changed.
+
+        Parameters
+        ----------
+        changes : dict
+            New values, by names as ``all_fields`` has them.
+
+        Returns
+        -------
+        Kernel
+            A new kernel.
+
+        Examples
+        --------
+        >>> from gramian.kernels import RBF, White
+        >>> (RBF(1.0) + White(0.1)).with_fields({"left.lengthscale": 3.0})
+        RBF(3.0) + White(0.1)
+        """
+        known = self.all_fields()
+        own = {name: value for name, value in changes.items() if "." not in name}
+        inside: dict[str, dict[str, Any]] = {}
+        for operand, dot, name in (key.partition(".") for key in changes.keys() - own.keys()):
+            inside.setdefault(operand, {})[name] = changes[f"{operand}{dot}{name}"]
+        if unknown := sorted((own.keys() - known.keys()) | (inside.keys() - set(self.operands))):
+            raise ValueError(f"{self!r} has parameters {list(known)}, not {unknown}.")
+        for operand, those in inside.items():
+            own[operand] = own.get(operand, getattr(self, operand)).with_fields(those)
+        return replace(self, **own)  # type: ignore[type-var]
+
     @property
     def theta(self) -> NDArray[np.float64]:
         """Natural logarithms of the free parameters."""
