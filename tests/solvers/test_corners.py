@@ -126,7 +126,7 @@ def test_no_constant_makes_up_for_a_slope_that_no_kink_answers():
 
 
 def test_a_corner_at_which_most_rows_lie():
-    """Few rows of one class, and nothing that tells them: the constant -1 is the optimum, all others are at its kink."""
+    """Few rows of one class, and nothing that tells them: the constant -1 is the optimum, all others at its kink."""
     rng = np.random.default_rng(0)
     F = rng.standard_normal((3000, 20))
     y = np.where(np.arange(3000) < 600, 1.0, -1.0)
