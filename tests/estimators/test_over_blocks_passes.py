@@ -81,9 +81,9 @@ def test_the_optimum_is_reached_with_the_default_tolerance(data, loss, classes, 
 def test_a_smooth_loss_takes_few_hessians_and_then_chords(data, loss, classes, passes, small_sample):
     machine, y = case(data, loss, classes)
     machine(loss, approximation=Nystroem(n_components=40), random_state=0, lam=1e-4).fit(Blocks(data[0], y, rows=700))
-    assert passes.count("local") <= 4
-    assert passes.count("along") <= 1
-    assert 1 <= passes.count("chord") <= 8
+    assert passes.count("local") <= 5
+    assert passes.count("chord") <= 6
+    assert passes.count("along") == 0
 
 
 @pytest.mark.parametrize(("loss", "classes"), KINKED)
@@ -94,8 +94,8 @@ def test_a_loss_with_kinks_takes_few_passes(data, loss, classes, passes, small_s
     model = machine(loss, approximation=Nystroem(n_components=40), random_state=0, lam=1e-4)
     model.fit(Blocks(data[0], y, rows=700))
     assert model.certificate_.gap < 1e-10
-    assert passes.count("local") <= 8 * max(classes - 1, 1)
-    assert len(passes) <= 16 * max(classes - 1, 1)
+    assert passes.count("local") <= 6 * max(classes - 1, 1)
+    assert len(passes) <= 17 * max(classes - 1, 1)
 
 
 @pytest.mark.parametrize(("loss", "classes"), SMOOTH + KINKED)

@@ -37,7 +37,7 @@ PATIENCE = 30
 """Passes, once the gap is small enough, in which a loss with kinks may look for its optimum."""
 REFUSALS = 2
 """Corners without a solution after which no more are tried: the loss is not made of straight pieces."""
-NARROWEST = 1e-12
+NARROWEST = 1e-10
 """Of the width, relative to the first."""
 FLAT = 1e-11
 """A slope this small, relative to the objective, cannot be seen in the objective."""
@@ -226,10 +226,10 @@ def _pointed(
     run.tries += 1
     # What the step will gain; where no corner will give a bound, what the dual point here has yet to gain.
     left = -0.5 * run.slope if run.refusals < REFUSALS else gap
-    if not run.stuck and left > STAGE * (run.primal - run.objective):
-        return
     if reach:
         run.reach = reach
+        return
+    if not run.stuck and left > STAGE * (run.primal - run.objective):
         return
     share = run.shrink
     if near[0] < TIED * near[1]:
@@ -240,6 +240,8 @@ def _pointed(
     _aim(run, Curvature.of(wider * H, run.mu, m, slope.shape), slope + (wider - 1.0) * sums[f"turns{i}"])
     run.shrink = max(run.shrink**2, STEEPEST) if run.tries == 1 else SHRINK
     narrow(run, share, run.trial)
+    # A corner, which is likely to come next, needs no Hessian.
+    run.bends = float(near[0]) * share > most_kinks or run.refusals >= REFUSALS
 
 
 def reach_of(run: Run, near: Array, most: int) -> float:
