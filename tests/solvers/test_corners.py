@@ -125,7 +125,21 @@ def test_no_constant_makes_up_for_a_slope_that_no_kink_answers():
     assert corner.solve(1.0) is None
 
 
+def test_a_corner_at_which_most_rows_lie():
+    """Few rows of one class, and nothing that tells them: the constant -1 is the optimum, all others at its kink."""
+    rng = np.random.default_rng(0)
+    F = rng.standard_normal((3000, 20))
+    y = np.where(np.arange(3000) < 600, 1.0, -1.0)
+    fit, constant = DataFit(Hinge(), y[:, None], np.ones(3000)), np.append(np.zeros(20), -1.0)
+    theta, bound, memo = corner_at(F, fit, constant, 0.4).solve(0.3)
+    best = objective(F, fit, 0.3, constant)
+    assert memo.u.size == 2400
+    np.testing.assert_allclose(bound, best, rtol=1e-12)
+    np.testing.assert_allclose(objective(F, fit, 0.3, theta), best, rtol=1e-9)
+    np.testing.assert_allclose(theta, constant, atol=1e-7)
+
+
 def test_rows_of_a_corner_are_bounded_by_features_and_memory():
     assert most_kinks(100, np.inf) == 400
     few = most_kinks(1000, 10**6)
-    assert 16 * few * (few + 2000) <= 10**6
+    assert 32 * few * 1000 <= 10**6

@@ -19,8 +19,8 @@ __all__ = ["LENGTHS", "REACHES", "Functions", "Point", "Targets", "along", "fits
 
 Array = NDArray[np.float64]
 
-LENGTHS: Array = np.power(0.5, np.arange(0.5, 15.5, 0.5))
-"""Lengths of a step that are tried where a full one goes too far."""
+LENGTHS: Array = np.power(0.5, np.arange(0.0, 15.5, 0.5))
+"""Lengths of a step that are tried where it may go too far."""
 REACHES: Array = 3.0 * np.power(2.0, np.arange(8))
 """How far around a value kinks are counted, in widths of the envelope."""
 
@@ -89,6 +89,8 @@ class Point:
         Of envelopes.
     steps : tuple of array, default=()
         Directions along which values are wanted.
+    bends : tuple of bool, default=()
+        Of which functions the Hessian is wanted too.
     """
 
     lift: Lift
@@ -97,6 +99,7 @@ class Point:
     theta: tuple[Array, ...]
     widths: tuple[float, ...]
     steps: tuple[Array, ...] = ()
+    bends: tuple[bool, ...] = ()
 
 
 def fits_of(point: Point, part: Part) -> list[tuple[DataFit, Any]]:
@@ -174,8 +177,9 @@ def local(point: Point, parts: Iterator[Part]) -> Sums | None:
     Returns
     -------
     Sums or None
-        For each function: ``objective``, ``value`` of the loss itself, ``weight``, ``conjugate``, ``gradient``,
-        ``hessian`` and, where there are kinks, the rows ``near`` one.
+        For each function: ``objective``, ``value`` of the loss itself, ``weight``, ``conjugate``, ``gradient``, the
+        curvature ``bend`` under constants, where it is wanted the ``hessian`` and, where there are kinks, the rows
+        ``near`` one and how the gradient ``turns`` as the width grows, times the width.
     """
     return total(_local_of(point, F, part) for F, part in point.lift.strips(parts))
 
@@ -192,12 +196,24 @@ def _local_of(point: Point, F: Array, part: Part) -> Sums:
         z = f
         if isinstance(smooth, Envelope):
             z = smooth.point(f)
-            reach = reach_of(point.widths[i], fit, point.functions.typical)
-            sums[f"near{i}"] = [np.count_nonzero(near(fit, f, times * reach)) for times in REACHES]
+            sums[f"near{i}"] = _counts(point, i, fit, f)
         sums[f"conjugate{i}"] = np.sum(u * z) - fit.value(z)
-        sums[f"gradient{i}"] = _extended(F.T @ u, u, point.functions.intercept)
-        sums[f"hessian{i}"] = _hessian(F, smooth.half_curvature(f), point.functions.intercept)
+        intercept = point.functions.intercept
+        sums[f"gradient{i}"] = _extended(F.T @ u, u, intercept)
+        S = smooth.half_curvature(f)
+        sums[f"bend{i}"] = np.sum(S**2, axis=0 if S.ndim == 2 else (0, 2))
+        if isinstance(smooth, Envelope):
+            turned = point.widths[i] * S**2 * u
+            sums[f"turns{i}"] = _extended(F.T @ turned, turned, intercept)
+        if point.bends[i]:
+            sums[f"hessian{i}"] = _hessian(F, S, intercept)
     return Sums.of(**sums)
+
+
+def _counts(point: Point, i: int, fit: DataFit, f: Array) -> list[int]:
+    """Rows with a kink within each of ``REACHES``."""
+    reach = reach_of(point.widths[i], fit, point.functions.typical)
+    return [int(np.count_nonzero(near(fit, f, times * reach))) for times in REACHES]
 
 
 def _extended(below: Array, u: Array, intercept: bool) -> Array:
@@ -233,14 +249,18 @@ def along(point: Point, parts: Iterator[Part]) -> Sums | None:
     Returns
     -------
     Sums or None
-        ``objective`` of each function at every one of ``LENGTHS``.
+        ``objective`` of each function, and ``value`` of its loss, at every one of ``LENGTHS``; where there are kinks,
+        the rows ``near`` one at the full length.
     """
     return total(_along_of(point, F, part) for F, part in point.lift.strips(parts))
 
 
 def _along_of(point: Point, F: Array, part: Part) -> Sums:
-    sums = {}
-    for i, (_, smooth) in enumerate(fits_of(point, part)):
+    sums: dict[str, Any] = {}
+    for i, (fit, smooth) in enumerate(fits_of(point, part)):
         f, df = values_of(F, point.theta[i]), values_of(F, point.steps[i])
-        sums[f"objective{i}"] = [smooth.value(f + length * df) for length in LENGTHS]
+        for name, term in (("objective", smooth), ("value", fit)):
+            sums[f"{name}{i}"] = [term.value(f + length * df) for length in LENGTHS]
+        if isinstance(smooth, Envelope):
+            sums[f"near{i}"] = _counts(point, i, fit, f + df)
     return Sums.of(**sums)

@@ -27,13 +27,15 @@ Rows = NDArray[np.int64]
 
 KINKS = 3
 """Rows near a kink, for each feature, that a corner is made of: about one for each will lie on it."""
+MOVING = 2
+"""Multipliers between their bounds, for each unknown, up to which equations are solved; more have no one solution."""
 DEPTH = 8
 """A loss with more kinks than so many halvings find is taken for one with curvature."""
 SAME = 1e-12
 """Slopes and places that differ by less, relative to one, are the same."""
 
 
-def most_kinks(m: int, memory: float) -> int:
+def most_kinks(m: int, memory: float, each: int = KINKS, least: int = 0) -> int:
     """Return how many rows near a kink a corner may have.
 
     Parameters
@@ -42,14 +44,17 @@ def most_kinks(m: int, memory: float) -> int:
         Features.
     memory : float
         Bytes that may be held.
+    each : int, default=KINKS
+        Rows for each feature.
+    least : int, default=0
+        Rows however few features there are.
 
     Returns
     -------
     int
-        As many as can be held with their features and a square matrix, twice each.
+        As many as can be held with their features, four times each.
     """
-    affordable = np.sqrt(float(m) ** 2 + memory / 16.0) - m
-    return int(min(KINKS * m + 100, affordable))
+    return int(min(max(each * m + 100, least), memory / (32.0 * m)))
 
 
 def near(fit: Any, f: Array, reach: Array) -> NDArray[np.bool_]:
@@ -229,21 +234,47 @@ class Corner:
         wanted = -float(self.slope[m]) if free else 0.0
         if not a or (free and not 0.0 <= wanted <= float(self.jump.sum())):
             return None
-        u = multipliers(self, mu, np.clip(self.memo.u, 0.0, self.jump))
-        K = self.features @ self.features.T / mu
+        u, near_by = multipliers(self, mu, np.clip(self.memo.u, 0.0, self.jump))
+        K: Any = _Products(self.features / np.sqrt(mu))
         linear, low, high = self.place + self.features @ G / mu, np.zeros(a), self.jump
         if free:
             u = _shifted(u, self.jump, wanted)
         else:
             # Without a constant there is no sum to keep; a variable that costs nothing takes it up.
-            K = np.pad(K, ((0, 1), (0, 1)))
+            K = _Products(np.vstack([K.features, np.zeros(m)]))
             linear, u = np.append(linear, 0.0), np.append(u, 0.0)
             low, high = np.append(low, -np.inf), np.append(high, np.inf)
-        u = polish(K, linear, low, high, u, u.size, 0.0)[:a]
+        unique = np.count_nonzero((u > low) & (u < high)) <= MOVING * (m + 1)
+        if unique:
+            u = polish(K, linear, low, high, u, u.size, 0.0)
+        u = u[:a]
         w = -(G + self.features.T @ u) / mu
         bound = self.level - 0.5 * mu * float(w @ w) - float(self.place @ u)
         theta = np.append(w, _constant(self.place - self.features @ w, self.jump, -wanted)) if free else w
+        # Where the multipliers have no one solution, the point is known better than they are.
+        if not unique and self._objective(near_by, mu) < self._objective(theta, mu):
+            theta = near_by
         return theta, bound, Memo(self.memo.index, self.place, u)
+
+    def _objective(self, theta: Array, mu: float) -> float:
+        m = self.features.shape[1]
+        over = self.features @ theta[:m] + (theta[m] if theta.size > m else 0.0) - self.place
+        ridge = 0.5 * mu * float(theta[:m] @ theta[:m])
+        return ridge + float(self.slope @ theta) + float(self.jump @ np.maximum(over, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """F Fᵀ as ``polish`` needs it: its products with vectors, and blocks of it."""
+
+    features: Array
+
+    def __matmul__(self, v: Array) -> Array:
+        return np.asarray(self.features @ (self.features.T @ v))
+
+    def __getitem__(self, block: tuple[Any, Any]) -> Array:
+        rows, columns = (np.ravel(each) for each in block)
+        return np.asarray(self.features[rows] @ self.features[columns].T)
 
 
 def _shifted(u: Array, high: Array, wanted: float) -> Array:

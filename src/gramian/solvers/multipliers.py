@@ -23,8 +23,12 @@ NEWTON = 40
 """Steps for one update."""
 SHRINK = 0.3
 """Of γ from one update to the next."""
+LEAST = 1e-3
+"""Of the first width of the smooth zone, relative to where the kinks are."""
 NARROWEST = 1e-6
 """Of γ relative to the first."""
+SETTLED = 1e-6
+"""Multipliers that move by no more, relative to the largest jump, and not less than before, move no more."""
 FLAT = 1e-11
 """A slope below this, relative to where it began, is none."""
 
@@ -49,8 +53,8 @@ class Hinges(Protocol):
         """G, of shape (m,), or (m + 1,) where there is a constant."""
 
 
-def multipliers(problem: Hinges, mu: float, u: Array) -> Array:
-    """Return multipliers near those of the optimum.
+def multipliers(problem: Hinges, mu: float, u: Array) -> tuple[Array, Array]:
+    """Return multipliers near those of the optimum, and the point they belong to.
 
     Parameters
     ----------
@@ -63,8 +67,8 @@ def multipliers(problem: Hinges, mu: float, u: Array) -> Array:
 
     Returns
     -------
-    array of shape (a,)
-        Within [0, J]; most that are at a bound at the optimum are there.
+    tuple of array of shape (a,) and array of shape (m,) or (m + 1,)
+        Multipliers within [0, J], most that are at a bound at the optimum there; and θ.
     """
     constant = problem.slope.size > problem.features.shape[1]
     G = np.hstack([problem.features, np.ones((u.size, 1))]) if constant else problem.features
@@ -76,19 +80,23 @@ def multipliers(problem: Hinges, mu: float, u: Array) -> Array:
     if constant:
         theta[-1] = float(np.median(problem.place - problem.features @ theta[:-1]))
     gamma = first = _width(problem, G @ theta)
+    moved = np.inf
     for _ in range(STEPS):
         theta = _minimised(problem, G, ridge, theta, u, gamma)
         last, u = u, _slopes(problem, G @ theta, u, gamma)
-        if np.abs(u - last).max(initial=0.0) <= FLAT * problem.jump.max(initial=0.0):
+        before, moved = moved, float(np.abs(u - last).max(initial=0.0)) / float(problem.jump.max())
+        # Where the multipliers have no one solution, rounding moves them for ever.
+        if moved <= FLAT or 0.5 * before < moved <= SETTLED:
             break
         gamma = max(SHRINK * gamma, NARROWEST * first)
-    return u
+    return u, theta
 
 
 def _width(problem: Hinges, f: Array) -> float:
     """The γ at which the smooth zone reaches as far as values do."""
     reach = float(np.mean(np.abs(f - problem.place)))
-    return max(reach, 1e-12) / float(problem.jump.mean())
+    # Where all values lie at their kinks, they may have to go further than that.
+    return max(reach, LEAST * float(np.mean(np.abs(problem.place))), 1e-12) / float(problem.jump.mean())
 
 
 def _slopes(problem: Hinges, f: Array, u: Array, gamma: float) -> Array:
@@ -103,6 +111,9 @@ def _minimised(problem: Hinges, G: Array, ridge: Array, theta: Array, u: Array, 
         s = np.clip(t, 0.0, problem.jump)
         return float(0.5 * np.sum(ridge * theta**2) + problem.slope @ theta + gamma * np.sum(s * (t - 0.5 * s)))
 
+    if ridge[-1] == 0.0:
+        # With the constant at its best some terms bend under it, which Newton's steps need.
+        theta = np.append(theta[:-1], _balanced(problem, G @ theta - theta[-1], theta[-1], u, gamma))
     f = G @ theta
     here, start = value(theta, f), 0.0
     for _ in range(NEWTON):
@@ -121,6 +132,22 @@ def _minimised(problem: Hinges, G: Array, ridge: Array, theta: Array, u: Array, 
             break
         theta, f, here = theta + length * step, f + length * df, there
     return theta
+
+
+def _balanced(problem: Hinges, values: Array, start: float, u: Array, gamma: float) -> float:
+    """The constant at which slopes sum to what they must, by bisection."""
+    at = problem.place - gamma * u - values
+    low, high = float(at.min()), float((at + gamma * problem.jump).max())
+    wanted = -float(problem.slope[-1])
+    if not 0.0 < wanted < float(problem.jump.sum()):
+        return start
+    for _ in range(100):
+        middle = 0.5 * (low + high)
+        if float(_slopes(problem, values + middle, u, gamma).sum()) < wanted:
+            low = middle
+        else:
+            high = middle
+    return 0.5 * (low + high)
 
 
 def _step(inside: Array, ridge: Array, slope: Array, gamma: float) -> Array:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
+from gramian.certificates import Certificate
 from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.estimators.approximation import has_landmarks
@@ -17,16 +18,16 @@ from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.expansion import as_array
 from gramian.estimators.machine import together
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
+from gramian.estimators.over_blocks.starts import starts
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import memory_budget, readable
-from gramian.losses import check_gradient
+from gramian.losses import check_gradient, offers
 from gramian.progress import Clock
 from gramian.solvers.block_newton import minimise
 from gramian.solvers.block_objective import Functions, Targets
 from gramian.solvers.block_ridge import targets_of
 from gramian.solvers.choice import Choice
 from gramian.solvers.corners import most_kinks
-from gramian.solvers.datafit import DataFit, best_constant
 from gramian.solvers.problem import choose
 
 __all__ = [
@@ -45,6 +46,8 @@ Array = NDArray[np.float64]
 
 COPIES = 3
 """Hessians alive at once: two that are added, and their sum."""
+KINKS, LEAST_KINKS = 10, 5000
+"""Rows near a kink that may come to the client: so many for each feature, or so many."""
 OPTIONAL = ("lams_", "cv_path_", "dual_coef_", "X_fit_", "function_", "coef_", "_landmarks")
 """What one fit has and the next may not."""
 
@@ -314,43 +317,34 @@ def solved(model: Any, passes: Passes, sample: Part, task: Objective, clock: Clo
     kinks = task.choice.name == "proximal"
     targets, weights = task.targets.of(sample)
     functions = Functions(task.losses, task.targets, task.intercept, task.lam, kinks, float(weights.mean()))
-    _check_memory(model, lift.width, targets)
-    begun = [_start(*each, weights, lift.width, task.intercept) for each in zip(task.losses, targets, strict=True)]
-    found, certificates, error = minimise(
-        passes,
-        lift,
-        functions,
-        [theta for theta, _ in begun],
-        [width for _, width in begun],
-        tol=model.tol,
-        max_iter=task.max_iter,
-        clock=clock,
-        most_kinks=most_kinks(lift.width, memory_budget(model.memory)),
-    )
+    memory, share = memory_budget(model.memory), sample.index.size / passes.blocks.n_rows
+    _check_memory(memory, lift.width, targets)
+    options: Any = {"tol": model.tol, "max_iter": task.max_iter, "clock": clock}
+    begun = starts(lift, sample, functions, task.choice.name, memory, share, clock)
+    most = most_kinks(lift.width, memory, KINKS, LEAST_KINKS)
+    found, certificates, error = minimise(passes, lift, functions, begun, most_kinks=most, **options)
+    if not kinks and any(_bent(loss, each) for loss, each in zip(task.losses, certificates, strict=True)):
+        functions = replace(functions, kinks=True)
+        begun = starts(lift, sample, functions, "proximal", memory, share, clock)
+        found, certificates, error = minimise(passes, lift, functions, begun, most_kinks=most, **options)
     if hasattr(features, "trace_error_"):
         features.trace_error_ = error
     return features, found, certificates, task
 
 
-def _check_memory(model: Any, m: int, targets: list[Array]) -> None:
+def _bent(loss: Any, certificate: Certificate) -> bool:
+    """Whether a loss that is known by its gradient alone has turned out to have kinks."""
+    known = offers(loss, "curvature") or getattr(loss, "coupled", False) or not getattr(loss, "convex", True)
+    return not (certificate.converged or known)
+
+
+def _check_memory(memory: int, m: int, targets: list[Array]) -> None:
     needed = sum(COPIES * 8 * (y.shape[1] * (m + 1)) ** 2 for y in targets)
-    if needed > memory_budget(model.memory):
+    if needed > memory:
         raise MemoryError(
             f"Hessians of {m:,} features for {sum(y.shape[1] for y in targets)} functions take {readable(needed)} and "
-            f"memory is {readable(memory_budget(model.memory))}; lower n_components, or raise memory=."
+            f"memory is {readable(memory)}; lower n_components, or raise memory=."
         )
-
-
-def _start(loss: Any, y: Array, weights: Array, m: int, intercept: bool) -> tuple[Array, float]:
-    """The best constant of a sample, and a width of the envelope that reaches as far as residuals do."""
-    fit, zero = DataFit(loss, y, weights), np.zeros_like(y)
-    b = best_constant(fit, zero, np.zeros(y.shape[1])) if intercept else np.zeros(y.shape[1])
-    slope = float(np.mean(np.abs(fit.gradient(zero + b))))
-    reach = max(float(np.mean(np.abs(y - b))), 1e-12)
-    theta = np.zeros((m + int(intercept), y.shape[1]))
-    # Of coupled functions only differences of constants count.
-    theta[m:] = b - b.mean() if b.size > 1 else b
-    return theta, reach / max(slope, 1e-3 * float(weights.mean()))
 
 
 def _keep(
