@@ -35,6 +35,8 @@ STAGE = 0.3
 """A stage is solved to this part of what the envelope takes off the objective."""
 PATIENCE = 30
 """Passes, once the gap is small enough, in which a loss with kinks may look for its optimum."""
+STALLED = 0.9
+"""A step that leaves more than this of the gap has gained nothing."""
 REFUSALS = 2
 """Corners without a solution after which no more are tried: the loss is not made of straight pieces."""
 NARROWEST = 1e-10
@@ -211,8 +213,12 @@ def _pointed(
     run: Run, i: int, sums: Sums, slope: Array, gap: float, m: int, flat: bool, tol: float, most_kinks: int
 ) -> None:
     """Solve the corner here, or go on with this envelope, or with a narrower one."""
+    before = run.gap
     note(run, flat)
-    run.extra += int(run.best[0] <= tol * run.size)
+    met = run.best[0] <= tol * run.size
+    run.extra += int(met)
+    # Differences of slopes in a narrow envelope tell little of the curvature beside the kinks.
+    run.strikes += int(met and run.refusals >= REFUSALS and run.gap > STALLED * before)
     run.done |= run.extra > PATIENCE
     if run.done:
         return
@@ -224,15 +230,13 @@ def _pointed(
     H = sums[f"hessian{i}"]
     _aim(run, Curvature.of(H, run.mu, m, slope.shape), slope)
     run.tries += 1
-    # What the step will gain; where no corner will give a bound, what the dual point here has yet to gain.
-    left = -0.5 * run.slope if run.refusals < REFUSALS else gap
     if reach:
         run.reach = reach
         return
-    if not run.stuck and left > STAGE * (run.primal - run.objective):
+    if not run.stuck and _unsolved(run, gap, met, tol):
         return
-    share = run.shrink
-    if near[0] < TIED * near[1]:
+    share, tied = run.shrink, near[0] >= TIED * near[1]
+    if not tied:
         # Few rows at a kink make Newton's steps short: no narrower than a corner needs it.
         share = max(share, AIM * most_kinks / max(float(near[0]), 1.0))
     # Where a row is at a kink, its slope times the width is its distance: a narrower envelope has the same Hessian.
@@ -241,7 +245,18 @@ def _pointed(
     run.shrink = max(run.shrink**2, STEEPEST) if run.tries == 1 else SHRINK
     narrow(run, share, run.trial)
     # A corner, which is likely to come next, needs no Hessian.
-    run.bends = float(near[0]) * share > most_kinks or run.refusals >= REFUSALS
+    run.bends = tied or float(near[0]) * share > most_kinks or run.refusals >= REFUSALS
+
+
+def _unsolved(run: Run, gap: float, met: bool, tol: float) -> bool:
+    """Whether the next step gains more than a narrower envelope; in the end, the dual point has to be good too."""
+    taken = run.primal - run.objective
+    last = taken <= tol * run.size and not met
+    return bool(
+        -0.5 * run.slope > STAGE * taken
+        or (run.refusals >= REFUSALS and gap > STAGE * taken)
+        or (last and gap > STAGE * tol * run.size)
+    )
 
 
 def reach_of(run: Run, near: Array, most: int) -> float:
