@@ -1,10 +1,13 @@
 """Machines with any loss over blocks: Newton's method on the weights of features, a pass for each step.
 
-``min_{w, b} Σ_i w_i ℓ(<w, ψ_i> + b, y_i) + (μ/2) ‖w‖²``. A pass brings back value, gradient and Hessian at a point, all
-functions at once; a step that goes too far costs one more pass, which needs values only. A loss with kinks is replaced
-by its Moreau envelope, whose width shrinks until the duality gap of the loss itself is small enough: the envelope's
-slopes are a point of the dual. Once few rows are near a kink, these alone are a small problem, whose exact solution is
-that of all rows, or leads there (``corners``).
+``min_{w, b} Σ_i w_i ℓ(<w, ψ_i> + b, y_i) + (μ/2) ‖w‖²``, from the optimum of a sample on. A pass brings back value and
+gradient at a point, and the Hessian where it is wanted, all functions at once; a step that goes too far costs one more
+pass, which needs values only. Smooth losses go on beyond the tolerance, with the last Hessian, until they are at the
+optimum.
+
+A loss with kinks is replaced by its Moreau envelope, whose width shrinks: its slopes are a point of the dual. Once few
+enough rows are near a kink, these alone are a small problem, whose exact solution is that of all rows, or leads there
+(``corners``).
 """
 
 from __future__ import annotations
