@@ -5,9 +5,9 @@ gradient at a point, and the Hessian where it is wanted, all functions at once; 
 pass, which needs values only. Smooth losses go on beyond the tolerance, with the last Hessian, until they are at the
 optimum.
 
-A loss with kinks is replaced by its Moreau envelope, whose width shrinks: the envelope's slopes are a point of the dual.
-Once few enough rows are near a kink, these alone are a small problem, whose exact solution is that of all rows, or leads
-there (``corners``).
+A loss with kinks is replaced by its Moreau envelope, whose width shrinks: its slopes are a point of the dual. Once few
+enough rows are near a kink, these alone are a small problem, whose exact solution is that of all rows, or leads there
+(``corners``).
 """
 
 from __future__ import annotations
