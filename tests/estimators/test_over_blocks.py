@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gramian.estimators.over_blocks.auto as auto_over_blocks
-import gramian.features.over_blocks as maps_over_blocks
+import gramian.features.sample as landmark_sample
 from gramian import (
     SVC,
     SVR,
@@ -56,8 +56,8 @@ def labels(X, classes):
 
 def small_sample(monkeypatch, rows=200):
     """Landmarks from some of the rows, as with data beyond memory."""
-    monkeypatch.setattr(maps_over_blocks, "LEAST", rows)
-    monkeypatch.setattr(maps_over_blocks, "TIMES", 1)
+    monkeypatch.setattr(landmark_sample, "LEAST", rows)
+    monkeypatch.setattr(landmark_sample, "TIMES", 1)
 
 
 def close(a, b, tol=1e-6):

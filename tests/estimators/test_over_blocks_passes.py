@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import gramian.features.over_blocks as maps_over_blocks
+import gramian.features.sample as landmark_sample
 from gramian import FourierFeatures, KernelMachineClassifier, KernelMachineRegressor, Nystroem
 from gramian.data import Blocks
 from gramian.data.passes import Passes
@@ -43,8 +43,8 @@ def passes(monkeypatch):
 
 @pytest.fixture
 def small_sample(monkeypatch):
-    monkeypatch.setattr(maps_over_blocks, "LEAST", 600)
-    monkeypatch.setattr(maps_over_blocks, "TIMES", 1)
+    monkeypatch.setattr(landmark_sample, "LEAST", 600)
+    monkeypatch.setattr(landmark_sample, "TIMES", 1)
 
 
 def case(data, loss, classes):

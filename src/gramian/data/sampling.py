@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["row_keys", "threshold"]
+__all__ = ["row_keys", "sample_rows", "threshold"]
 
 LARGEST = 2**64 - 1
 """Of the keys."""
@@ -70,3 +70,33 @@ def threshold(size: int, n: int) -> int:
     """
     share = (size + MARGIN * math.sqrt(size) + MARGIN) / max(n, 1)
     return LARGEST if size >= n or share >= 1.0 else int(share * LARGEST)
+
+
+def sample_rows(n: int, size: int, seed: int) -> NDArray[np.intp]:
+    """Return the rows of the sample that ``Blocks.sample`` draws of the same data, where no weight is zero.
+
+    Parameters
+    ----------
+    n : int
+        Rows in all.
+    size : int
+        Rows wanted, at most n.
+    seed : int
+        The seed, >= 0.
+
+    Returns
+    -------
+    array of int of shape (size,)
+        Their numbers, in order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.data import Blocks
+    >>> from gramian.data.sampling import sample_rows
+    >>> X = np.arange(20.0)[:, None]
+    >>> sample_rows(20, 4, 0).tolist() == Blocks(X, rows=6).sample(4, random_state=0).index.tolist()
+    True
+    """
+    order = np.argsort(row_keys(seed, np.arange(n, dtype=np.int64)), kind="stable")
+    return np.asarray(np.sort(order[:size]))

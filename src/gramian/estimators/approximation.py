@@ -15,10 +15,11 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
 from gramian.estimators.base import NAMED, changed
+from gramian.features.sample import sampled_rows
 from gramian.gram.tiles import memory_budget, readable
 from gramian.kernels import Kernel
 
-__all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks"]
+__all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks", "sample_of"]
 
 APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None]
 """The constraint on ``approximation=``."""
@@ -66,6 +67,30 @@ def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
     theirs = owner.get_params(deep=False)
     shared = {p: theirs[p] for p in SHARED if p in theirs and p in given and given[p] is None}
     return features.set_params(kernel=kernel, **shared)
+
+
+def sample_of(owner: Any, n: int) -> NDArray[np.intp] | slice:
+    """Return the rows that landmarks are chosen among, and that decide what else a sample decides over blocks.
+
+    Parameters
+    ----------
+    owner : estimator
+        With a parameter ``approximation``.
+    n : int
+        Rows in all.
+
+    Returns
+    -------
+    array of int or slice
+        Numbers of rows; all where they are few, or there is no map.
+    """
+    features = owner.approximation
+    if features is None:
+        return slice(None)
+    own = getattr(features, "random_state", None)
+    seed = getattr(owner, "random_state", None) if own is None else own
+    found = sampled_rows(n, getattr(features, "n_components", 1), getattr(owner, "memory", None), seed)
+    return slice(None) if found is None else found
 
 
 def has_landmarks(features: Any) -> bool:

@@ -19,7 +19,7 @@ from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import APPROXIMATION
 from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
 from gramian.estimators.expansion import wide
-from gramian.estimators.gp_maps import approximate, kernel_of
+from gramian.estimators.gp_maps import EVIDENCE_ROWS, approximate, kernel_of, samples_of
 from gramian.estimators.gp_process import Process, default_kernel
 from gramian.estimators.over_blocks.gp import fit_gp
 from gramian.estimators.prior import (
@@ -44,8 +44,6 @@ from gramian.solvers.posterior import ExactPosterior, Posterior, exact_posterior
 
 __all__ = ["GaussianProcessRegressor"]
 
-EVIDENCE_ROWS = 3000
-"""Rows that ``evidence="auto"`` learns the hyperparameters from."""
 CHOLESKY_ROWS = 50_000
 """Rows above which ``solver="auto"`` does not factorise, whatever the memory: the time grows with their cube."""
 NOISE_START = 0.1
@@ -255,8 +253,11 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
         y = (y - centre) / scale
         X = X.copy() if self.copy_X_train else X
         rows, Y, noise = wide(X), y.reshape(y.shape[0], -1), self._noise(y.shape[0])
-        kernel = self._prior(rows, Y)
-        index, learned = self._learn(kernel, rows, Y, noise, clock)
+        sample, few = samples_of(self, Y.shape[0])
+        kernel = self._prior(rows[sample], Y[sample])
+        own = noise if isinstance(noise, float) else noise[few]
+        index, learned = self._learn(kernel, rows[few], Y[few], own, clock)
+        index = np.arange(Y.shape[0])[few][index]
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
         for name in ("approximation_", "_over_blocks"):

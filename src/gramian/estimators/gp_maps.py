@@ -9,8 +9,10 @@ from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from gramian.estimators.approximation import adapted, has_landmarks
+from gramian.data.sampling import sample_rows
+from gramian.estimators.approximation import adapted, has_landmarks, sample_of
 from gramian.estimators.prior import learn
+from gramian.features.sample import sample_seed
 from gramian.gram.tiles import memory_budget, worker_count
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
@@ -20,7 +22,36 @@ from gramian.solvers.evidence import signal_and_noise
 from gramian.solvers.hyperparameters import Optimum
 from gramian.solvers.posterior import Posterior
 
-__all__ = ["approximate", "kernel_of"]
+__all__ = ["EVIDENCE_ROWS", "approximate", "kernel_of", "samples_of"]
+
+EVIDENCE_ROWS = 3000
+"""Rows from which hyperparameters are learned with ``evidence="auto"``."""
+
+
+def samples_of(gp: Any, n: int) -> tuple[Any, Any]:
+    """Return the rows that a process with a map begins with, the same as over blocks.
+
+    Parameters
+    ----------
+    gp : estimator
+        The process.
+    n : int
+        Rows in all.
+
+    Returns
+    -------
+    tuple of array of int or slice
+        The sample that the map is fitted to, and what the rows of the evidence are drawn from: the same, or one as
+        large as is asked for. All rows where they are few, or there is no map.
+    """
+    every = slice(None)
+    sample = every if gp.evidence == "full" else sample_of(gp, n)
+    if isinstance(sample, slice):
+        return every, every
+    wanted = EVIDENCE_ROWS if gp.evidence == "auto" else int(gp.evidence)
+    if wanted <= sample.size:
+        return sample, sample
+    return sample, sample_rows(n, min(wanted, n), sample_seed(gp.random_state))
 
 
 def kernel_of(gp: Any, kernel: Kernel, X: Any) -> Kernel:

@@ -183,7 +183,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 
     def _binary(self, classes: int) -> Any:
         """What solves the task; with ``warm_start``, the one that solved the last."""
-        shared = BinaryLaplaceClassifier().get_params()
+        shared = BinaryLaplaceClassifier().get_params(deep=False)
         params = {name: getattr(self, name) for name in shared}
         before = getattr(self, "base_estimator_", None)
         if classes == 2:

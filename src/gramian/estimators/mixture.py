@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from gramian.data.blocks import is_blocks
 from gramian.estimators.mixture_density import MixtureDensity
-from gramian.estimators.mixture_init import INIT_PARAMS, given_parameters, start
+from gramian.estimators.mixture_init import INIT_PARAMS, given_parameters, start, start_rows
 from gramian.estimators.mixture_report import certificate, degeneracies
 from gramian.estimators.over_blocks.mixture import fit_mixture
 from gramian.estimators.restore import restored_on_failure
@@ -299,7 +299,11 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
                 )
             yield self._mixture(rows.centre), self.lower_bound_
             return
-        init = self.init_params if isinstance(self.init_params, str) else check_array(self.init_params)
+        init: Any = self.init_params
+        if isinstance(init, str):
+            rows = start_rows(rows, self.n_components, self.random_state)
+        else:
+            init = check_array(init)
         rng = check_random_state(self.random_state)
         for _ in range(self.n_init):
             yield start(rows, kind, init, given, self.reg_covar, rng, workers), -math.inf

@@ -12,13 +12,58 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 from threadpoolctl import threadpool_limits
 
+from gramian.data.sampling import sample_rows
+from gramian.features.sample import sample_seed
 from gramian.solvers.blocks import Block, Rows, Workers
 from gramian.solvers.em import maximise, refine
 from gramian.solvers.expectation import Statistics, tally
 from gramian.solvers.family import Family, Floats
 from gramian.solvers.gaussians import Mixture
 
-__all__ = ["INIT_PARAMS", "given_parameters", "start"]
+__all__ = ["INIT_PARAMS", "given_parameters", "start", "start_rows", "start_size"]
+
+SAMPLE = 100_000
+"""Rows that a start is drawn from."""
+
+
+def start_size(n_components: int) -> int:
+    """Return how many rows a start is drawn from.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+
+    Returns
+    -------
+    int
+        At most.
+    """
+    return max(SAMPLE, 10 * n_components)
+
+
+def start_rows(rows: Rows, n_components: int, random_state: Any) -> Rows:
+    """Return the rows that a start is drawn from: a sample where there are many, the same as over blocks.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows.
+    n_components : int
+        K.
+    random_state : int, RandomState or None
+        Seed.
+
+    Returns
+    -------
+    Rows
+        Seen from the same centre.
+    """
+    size = start_size(n_components)
+    if len(rows.X) <= size:
+        return rows
+    chosen = sample_rows(len(rows.X), size, sample_seed(random_state))
+    return replace(rows, X=rows.X[chosen], weights=None if rows.weights is None else rows.weights[chosen])
 
 
 def given_parameters(

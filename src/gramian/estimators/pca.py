@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted
+from gramian.estimators.approximation import APPROXIMATION, adapted, sample_of
 from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, resolved, warn_unless_converged
 from gramian.estimators.components import Request, Spectrum, by_features, by_gram
 from gramian.estimators.expansion import wide
@@ -297,8 +297,10 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _keep(self, spectrum: Spectrum) -> None:
         values = self._cleaned(spectrum)
-        largest = np.argmax(np.abs(spectrum.vectors), axis=0)
-        signs = np.where(spectrum.vectors[largest, np.arange(values.size)] < 0, -1.0, 1.0)
+        # Signs are such that of the rows that a map is fitted to, the largest projection is positive.
+        deciding = spectrum.vectors[sample_of(self, spectrum.vectors.shape[0])]
+        largest = np.argmax(np.abs(deciding), axis=0)
+        signs = np.where(deciding[largest, np.arange(values.size)] < 0, -1.0, 1.0)
         kept = np.ones(values.size, dtype=bool)
         if self.remove_zero_eig or self.n_components is None:
             kept = values > 0

@@ -20,6 +20,7 @@ from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
 from gramian.features.over_blocks import fit_over_blocks
+from gramian.features.sample import sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.landmarks import draw_pivots
 from gramian.gram.rules import RULES
@@ -75,10 +76,12 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     n_components : int, default=100
         Landmarks at most; more than there are rows are warned about and cut.
     selection : {"rpcholesky", "uniform", "greedy", "leverage", "kmeans"}, default="rpcholesky"
-        How landmarks are chosen.
+        How landmarks are chosen: among all rows, or where they are many among a uniform sample of 10,000, or ten for
+        each landmark.
     tol : float or None, default=None
         Take no more landmarks than a trace error of ``tol`` needs; where ``n_components`` are too few for it, warn.
-        ``"rpcholesky"`` and ``"greedy"`` add landmarks until it is met, the other rules begin again with twice as many.
+        ``"rpcholesky"`` and ``"greedy"`` add landmarks until it is met, the other rules begin again with twice as many;
+        all of them look at all rows then.
     memory : int, str or None, default=None
         Bytes to hold at most, the features of the rows of ``fit`` included.
     random_state : int, RandomState or None, default=None
@@ -200,16 +203,33 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             return self.fit(X).transform(X)
         X = self._validated(X, reset=True)
         kernel = self._resolved(X)
-        gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
-        pivots = self._landmarks(gram, X)
+        among = self._among(kernel, X)
+        some = X if among is None else X[among]
+        gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs)
+        pivots = self._landmarks(gram, some, self._rank(X, gram.memory))
         self.trace_error_ = pivots.trace_error
         if pivots.rank == 0:
             # The kernel is zero on all rows, and so is the map: one feature, for whoever cannot do with none.
             self._keep(kernel, X, np.zeros(1, dtype=np.intp), np.ones((1, 1)))
             self.normalization_ = np.zeros((1, 1))
-            return np.zeros((gram.shape[0], 1), dtype_of(X))
-        self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
-        return pivots.factor.astype(dtype_of(X), copy=False)
+            return np.zeros((X.shape[0], 1), dtype_of(X))
+        index, lower = pivots.indices, np.tril(pivots.factor[pivots.indices])
+        if among is None:
+            self._keep(kernel, X, index, lower)
+            return pivots.factor.astype(dtype_of(X), copy=False)
+        del pivots, gram, some
+        self._keep(kernel, X, among[index], lower)
+        F = self.transform(X)
+        size = float(Gram(kernel, X, memory=self.memory).diagonal().sum(dtype=np.float64))
+        missed = size - float(np.einsum("ij,ij->", F, F, dtype=np.float64))
+        self.trace_error_ = max(missed / size, 0.0) if size > 0 else 0.0
+        return F
+
+    def _among(self, kernel: Kernel, X: Any) -> NDArray[np.intp] | None:
+        """The rows that landmarks are chosen among; ``None`` for all, as ``tol`` is a promise about all of them."""
+        if self.tol is not None or is_precomputed(kernel) or holds_objects(self.kernel, X):
+            return None
+        return sampled_rows(X.shape[0], self.n_components, self.memory, self.random_state)
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if not holds_objects(self.kernel, X):
@@ -245,7 +265,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         X = self._validated(X, reset=True)
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
-        index = draw_landmarks(gram, self._rank(X, gram.memory), check_random_state(self.random_state))
+        rank, among = self._rank(X, gram.memory), self._among(kernel, X)
+        some = gram if among is None else Gram(kernel, X[among], memory=self.memory, n_jobs=self.n_jobs)
+        index = draw_landmarks(some, rank, check_random_state(self.random_state))
+        index = index if among is None else among[index]
         if index.size == 0:
             raise np.linalg.LinAlgError("the kernel is zero on all rows, so that no landmark spans anything.")
         block = gram.rows(index, index).astype(np.float64, copy=False)
@@ -268,9 +291,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         degree, coef0 = 3 if self.degree is None else self.degree, 1.0 if self.coef0 is None else self.coef0
         return resolve(self.kernel, X, gamma=self.gamma, degree=degree, coef0=coef0, params=self.kernel_params)
 
-    def _landmarks(self, gram: Gram, X: Any) -> Pivots:
+    def _landmarks(self, gram: Gram, X: Any, rank: int) -> Pivots:
         """As many landmarks as ``n_components`` allows or ``tol`` needs."""
-        rank, rng = self._rank(X, gram.memory), check_random_state(self.random_state)
+        rng = check_random_state(self.random_state)
         if not self.needs_features:
             # The landmarks of ``fit_values``, whoever asks.
             return draw_pivots(gram, rank, rng)

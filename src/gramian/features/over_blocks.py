@@ -7,43 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from gramian.data.blocks import as_blocks
 from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
-from gramian.gram.tiles import memory_budget
+from gramian.features.sample import sample_seed, sample_size
 from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.block_features import Lift
 
-__all__ = ["draw", "fit_map", "fit_over_blocks", "sample_size"]
-
-LEAST = 10_000
-"""Rows that landmarks are chosen among, at least."""
-TIMES = 10
-"""And at least so many for each landmark."""
-COPIES = 3
-"""Arrays of the shape (sample, landmarks) alive while landmarks are chosen."""
-
-
-def sample_size(n_components: int, memory: int | str | None) -> int:
-    """Return how many rows landmarks are chosen among.
-
-    Parameters
-    ----------
-    n_components : int
-        Landmarks.
-    memory : int, str or None
-        Bytes that may be held.
-
-    Returns
-    -------
-    int
-        10,000 or ten for each landmark, less where memory is short.
-    """
-    affordable = memory_budget(memory) // (COPIES * 8 * max(n_components, 1))
-    return int(max(min(max(LEAST, TIMES * n_components), affordable), n_components, 2))
+__all__ = ["draw", "fit_map", "fit_over_blocks", "trace_error"]
 
 
 def draw(passes: Passes, n_components: int, memory: int | str | None, random_state: Any) -> Part:
@@ -66,7 +39,7 @@ def draw(passes: Passes, n_components: int, memory: int | str | None, random_sta
         All rows where they are no more.
     """
     size, n = sample_size(n_components, memory), passes.blocks.n_rows
-    seed = 0 if size >= n else int(check_random_state(random_state).randint(2**31 - 1))
+    seed = 0 if size >= n else sample_seed(random_state)
     return passes.sample(size, seed)
 
 
@@ -128,6 +101,27 @@ def _scale(passes: Passes, rows: NDArray[np.float64]) -> float:
     return 1.0 / (middle.size * variance) if variance > 0 else 1.0
 
 
+def trace_error(features: Any, passes: Passes, sample: Part) -> float:
+    """Return what a map with landmarks leaves of the trace over all rows, in a pass.
+
+    Parameters
+    ----------
+    features : ExplicitMap
+        Fitted.
+    passes : Passes
+        All rows.
+    sample : Part
+        Some of them.
+
+    Returns
+    -------
+    float
+        Relative to the trace.
+    """
+    sums = passes.sum(_errors, Lift.of(features, sample.X[:1]), need=Need(y=False))
+    return float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
+
+
 def _errors(lift: Lift, parts: Iterator[Part]) -> Sums | None:
     return total(lift.error_sums(F, part) for F, part in lift.strips(parts))
 
@@ -154,8 +148,7 @@ def fit_over_blocks(features: Any, X: Any) -> Any:
         sample = draw(passes, getattr(features, "n_components", 1), memory, getattr(features, "random_state", None))
         fit_map(features, passes, sample)
         if hasattr(features, "trace_error_") and sample.index.size < blocks.n_rows:
-            sums = passes.sum(_errors, Lift.of(features, sample.X[:1]), need=Need(y=False))
-            features.trace_error_ = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
+            features.trace_error_ = trace_error(features, passes, sample)
     vars(features).pop("feature_names_in_", None)
     if blocks.names is not None:
         features.feature_names_in_ = np.array(blocks.names, dtype=object)

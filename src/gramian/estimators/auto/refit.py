@@ -238,7 +238,7 @@ def _by_iteration(p: _Problem, how: Plan) -> Refit | None:
 def _without(model: KernelRidge, rows: NDArray[np.intp], p: _Problem) -> Array:
     """Outputs for some rows of the fit that has not seen them, from where the full fit ended."""
     left = None if p.left == math.inf else p.left
-    other = KernelRidge(**{**model.get_params(), "warm_start": True, "max_time": left})
+    other = KernelRidge(**{**model.get_params(deep=False), "warm_start": True, "max_time": left})
     other.dual_coef_ = model.dual_coef_.copy()
     weights = np.ones(p.Z.shape[0])
     weights[rows] = 0.0

@@ -14,10 +14,10 @@ from gramian.data.parts import Part
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.machine_classifier import KernelMachineClassifier
 from gramian.estimators.machine_regressor import KernelMachineRegressor
-from gramian.estimators.over_blocks.opening import seed_of
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
+from gramian.features.sample import sample_seed
 from gramian.losses import EpsilonInsensitive
 from gramian.solvers.evidence import signal_and_noise
 
@@ -79,7 +79,7 @@ def fit_auto(model: Any, X: Any, y: Any) -> Any:
     if blocks.weight is not None:
         raise ValueError(f"{type(model).__name__} takes no weights; leave weight= out of Blocks.")
     with restored_on_failure(model):
-        seed = seed_of(model.random_state)
+        seed = sample_seed(model.random_state)
         sample = blocks.sample(SAMPLE, seed)
         model._fit(_table(sample, blocks.names), sample.y)
         if sample.index.size < blocks.n_rows:

@@ -11,10 +11,11 @@ from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.estimators.approximation import adapted, has_landmarks
-from gramian.estimators.gp_maps import _from_bound
-from gramian.estimators.over_blocks.opening import opened, sampled, seed_of
+from gramian.estimators.gp_maps import EVIDENCE_ROWS, _from_bound
+from gramian.estimators.over_blocks.opening import opened, sampled
 from gramian.estimators.restore import restored_on_failure
-from gramian.features.over_blocks import fit_map
+from gramian.features.over_blocks import fit_map, trace_error
+from gramian.features.sample import sample_seed
 from gramian.gram.tiles import blas_threads, memory_budget, worker_count
 from gramian.kernels import Kernel
 from gramian.progress import Clock
@@ -87,6 +88,8 @@ def _conditioned(
         lift = Lift.of(features, row)
         linear = feature_posterior(passes, lift, features, kernel, units, noise, row, memory=memory, **options)
         return kernel, linear, learned
+    if sample.index.size < passes.blocks.n_rows:
+        features.trace_error_ = trace_error(features, passes, sample)
     bound = BlockBound(passes, units, noise, features.components_, gp.memory)
     if learned is not None:
         learned = _from_bound(gp, kernel, bound, clock)
@@ -104,8 +107,6 @@ def _checked_noise(gp: Any, passes: Passes) -> float:
 
 def _evidence_rows(gp: Any, passes: Passes, sample: Part) -> Part:
     """The rows that hyperparameters are learned from: those that a fit in memory would take, or a sample as large."""
-    from gramian.estimators.gp import EVIDENCE_ROWS
-
     n = passes.blocks.n_rows
     if gp.evidence == "full" or sample.index.size == n:
         if sample.index.size < n:
@@ -114,7 +115,7 @@ def _evidence_rows(gp: Any, passes: Passes, sample: Part) -> Part:
     wanted = EVIDENCE_ROWS if gp.evidence == "auto" else int(gp.evidence)
     if wanted <= sample.index.size:
         return sample
-    return passes.sample(wanted, seed_of(gp.random_state))
+    return passes.sample(wanted, sample_seed(gp.random_state))
 
 
 def _sums(middle: Any, parts: Iterator[Part]) -> Sums | None:

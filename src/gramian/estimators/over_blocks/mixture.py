@@ -6,17 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from gramian.estimators.over_blocks.opening import opened, seed_of
+from gramian.estimators.mixture_init import start_size
+from gramian.estimators.over_blocks.opening import opened
 from gramian.estimators.restore import restored_on_failure
+from gramian.features.sample import sample_seed
 from gramian.progress import Clock
 from gramian.solvers.block_mixture import expectation, frame
 from gramian.solvers.blocks import Rows, Workers
 from gramian.solvers.covariances import family
 
 __all__ = ["fit_mixture"]
-
-SAMPLE = 100_000
-"""Rows that a start is drawn from."""
 
 
 def fit_mixture(model: Any, X: Any, sample_weight: Any) -> Any:
@@ -42,8 +41,8 @@ def fit_mixture(model: Any, X: Any, sample_weight: Any) -> Any:
         with opened(model, X, None, sample_weight, targets=False) as passes:
             seen = frame(passes)
             model._check_rows(seen.count, seen.reach)
-            size = max(SAMPLE, 10 * model.n_components)
-            seed = 0 if size >= passes.blocks.n_rows else seed_of(model.random_state)
+            size = start_size(model.n_components)
+            seed = 0 if size >= passes.blocks.n_rows else sample_seed(model.random_state)
             sample = passes.sample(size, seed)
             rows: Rows = seen.of(sample.X, sample.weight)
             kind = family(model.covariance_type, model.n_components, sample.X.shape[1])

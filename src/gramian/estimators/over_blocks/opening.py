@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from gramian.data.blocks import as_blocks, is_blocks
 from gramian.data.parts import Part
@@ -18,7 +17,7 @@ from gramian.features.over_blocks import draw, fit_map
 from gramian.kernels import Kernel
 from gramian.solvers.block_features import Lift
 
-__all__ = ["NYSTROEM", "lifted", "opened", "refuse", "refuse_blocks", "sampled", "seed_of"]
+__all__ = ["NYSTROEM", "lifted", "opened", "refuse", "refuse_blocks", "sampled"]
 
 NYSTROEM = "approximation=Nystroem(n_components=1000)"
 """What to add where nothing better is known."""
@@ -106,22 +105,6 @@ def lifted(model: Any, kernel: Kernel, passes: Passes, sample: Part) -> tuple[An
     """
     features = fit_map(adapted(model, kernel), passes, sample)
     return features, Lift.of(features, sample.X[:1])
-
-
-def seed_of(random_state: Any) -> int:
-    """Return a seed for samples.
-
-    Parameters
-    ----------
-    random_state : int, RandomState or None
-        What the user gave.
-
-    Returns
-    -------
-    int
-        At least zero.
-    """
-    return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def refuse(model: Any) -> NoReturn:
