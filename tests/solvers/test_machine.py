@@ -12,7 +12,7 @@ from gramian.gram import Gram
 from gramian.kernels import RBF
 from gramian.losses import Absolute, Hinge, Huber, Logistic, Multinomial, Ramp, Squared
 from gramian.progress import Clock
-from gramian.solvers import boxed, newton, newton_system, proximal
+from gramian.solvers import boxed, newton, newton_system, proximal, settle
 from gramian.solvers.datafit import DataFit, Envelope, Tilted, best_constant
 from gramian.solvers.machine import solve
 from gramian.solvers.newton_system import Woodbury, system_at
@@ -95,7 +95,27 @@ def test_settling_takes_no_new_factorisation(rng, monkeypatch):
     settled = newton.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, True), settle=1e-8, **options)
     assert len(made) == for_goal
     assert settled.steps > rough.steps
-    assert 2.0 * settled.gap <= 1e-16 * settled.at.norm2 < 2.0 * rough.gap
+    exact = newton.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, True), intercept=True, goal=0.0)
+    errors = [np.abs(each.at.f - exact.at.f).max() for each in (settled, rough)]
+    assert errors[0] < 1e-7 < errors[1]
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize("loss", [Huber(), Logistic()], ids=repr)
+def test_settling_in_coordinates_leads_to_the_same_point(loss, intercept, rng, monkeypatch):
+    monkeypatch.setattr("gramian.solvers.newton_system.DIRECT_SIZE", 0)
+    went = []
+    monkeypatch.setattr(newton, "settled", lambda *a: went.append(1) or settle.settled(*a))
+    p = problem(loss, rng, n=200, intercept=intercept, space=FeatureSpace(rng.standard_normal((200, 5))))
+    start = newton.origin(p.fit, intercept)
+    options = {"intercept": intercept, "goal": 0.05}
+    rough = newton.minimise(p.space, p.fit, 1.0, start, **options)
+    found = newton.minimise(p.space, p.fit, 1.0, start, settle=1e-8, **options)
+    exact = newton.minimise(p.space, p.fit, 1.0, start, intercept=intercept, goal=0.0)
+    np.testing.assert_allclose(found.at.f, exact.at.f, atol=1e-7 * np.abs(exact.at.f).max())
+    np.testing.assert_allclose(found.at.values, p.space @ found.at.alpha, atol=1e-12)
+    assert went
+    assert found.gap < 1e-6 * rough.gap
 
 
 def test_newton_gap_is_the_fenchel_young_gap(rng):

@@ -203,27 +203,48 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             return self.fit(X).transform(X)
         X = self._validated(X, reset=True)
         kernel = self._resolved(X)
-        among = self._among(kernel, X)
-        some = X if among is None else X[among]
-        gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs)
-        pivots = self._landmarks(gram, some, self._rank(X, gram.memory))
+        gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
+        rank, among = self._rank(X, gram.memory), self._among(kernel, X)
+        if among is not None:
+            return self._fit_among(gram, X, rank, among)
+        pivots = self._landmarks(gram, X, rank)
         self.trace_error_ = pivots.trace_error
         if pivots.rank == 0:
-            # The kernel is zero on all rows, and so is the map: one feature, for whoever cannot do with none.
-            self._keep(kernel, X, np.zeros(1, dtype=np.intp), np.ones((1, 1)))
-            self.normalization_ = np.zeros((1, 1))
-            return np.zeros((X.shape[0], 1), dtype_of(X))
-        index, lower = pivots.indices, np.tril(pivots.factor[pivots.indices])
-        if among is None:
-            self._keep(kernel, X, index, lower)
-            return pivots.factor.astype(dtype_of(X), copy=False)
-        del pivots, gram, some
-        self._keep(kernel, X, among[index], lower)
+            return self._keep_nothing(kernel, X)
+        self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
+        return pivots.factor.astype(dtype_of(X), copy=False)
+
+    def _fit_among(self, gram: Gram, X: Any, rank: int, among: NDArray[np.intp]) -> NDArray[Any]:
+        """Choose landmarks among some rows, and return the features of all."""
+        few = Gram(gram.kernel, X[among], memory=self.memory, n_jobs=self.n_jobs)
+        try:
+            index, lower = self._drawn(few, rank)
+        except np.linalg.LinAlgError:
+            pivots = self._landmarks(few, X[among], rank)
+            index, lower = pivots.indices, np.tril(pivots.factor[pivots.indices])
+        if index.size == 0:
+            self.trace_error_ = 0.0
+            return self._keep_nothing(gram.kernel, X)
+        self._keep(gram.kernel, X, among[index], lower)
         F = self.transform(X)
-        size = float(Gram(kernel, X, memory=self.memory).diagonal().sum(dtype=np.float64))
-        missed = size - float(np.einsum("ij,ij->", F, F, dtype=np.float64))
-        self.trace_error_ = max(missed / size, 0.0) if size > 0 else 0.0
+        trace = float(gram.diagonal().sum(dtype=np.float64))
+        missed = trace - float(np.einsum("ij,ij->", F, F, dtype=np.float64))
+        self.trace_error_ = max(missed / trace, 0.0) if trace > 0 else 0.0
         return F
+
+    def _drawn(self, gram: Gram, rank: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+        """Landmarks and their factor, without that of the other rows; ``LinAlgError`` where that does not do."""
+        if self.needs_features:
+            raise np.linalg.LinAlgError("the rule looks at the features of all rows.")
+        index = draw_landmarks(gram, rank, check_random_state(self.random_state))
+        block = gram.rows(index, index).astype(np.float64, copy=False)
+        return index, np.asarray(np.linalg.cholesky(block), dtype=np.float64)
+
+    def _keep_nothing(self, kernel: Kernel, X: Any) -> NDArray[Any]:
+        """The kernel is zero on all rows, and so is the map: one feature, for whoever cannot do with none."""
+        self._keep(kernel, X, np.zeros(1, dtype=np.intp), np.ones((1, 1)))
+        self.normalization_ = np.zeros((1, 1))
+        return np.zeros((X.shape[0], 1), dtype_of(X))
 
     def _among(self, kernel: Kernel, X: Any) -> NDArray[np.intp] | None:
         """The rows that landmarks are chosen among; ``None`` for all, as ``tol`` is a promise about all of them."""
@@ -267,12 +288,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
         rank, among = self._rank(X, gram.memory), self._among(kernel, X)
         some = gram if among is None else Gram(kernel, X[among], memory=self.memory, n_jobs=self.n_jobs)
-        index = draw_landmarks(some, rank, check_random_state(self.random_state))
-        index = index if among is None else among[index]
+        index, lower = self._drawn(some, rank)
         if index.size == 0:
             raise np.linalg.LinAlgError("the kernel is zero on all rows, so that no landmark spans anything.")
-        block = gram.rows(index, index).astype(np.float64, copy=False)
-        lower = np.asarray(np.linalg.cholesky(block), dtype=np.float64)
+        index = index if among is None else among[index]
         K = gram.rows(index, out=np.empty((index.size, gram.shape[1])))
         self._keep(kernel, X, index, lower)
         return Values(K, lower, float(gram.diagonal().sum(dtype=np.float64)))

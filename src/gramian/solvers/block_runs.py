@@ -12,8 +12,8 @@ from gramian.data.sums import Sums
 from gramian.losses import offers
 from gramian.progress import Clock
 from gramian.solvers.block_objective import REACHES, Functions
-from gramian.solvers.block_steps import Curvature
 from gramian.solvers.corners import Memo
+from gramian.solvers.curvature import Curvature
 
 __all__ = ["Run", "arrived", "certificate_of", "narrow", "note", "penalised", "reach_of"]
 

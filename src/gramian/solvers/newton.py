@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.datafit import best_constant
 from gramian.solvers.newton_system import System, system_at
+from gramian.solvers.settle import settled, suits
 
 __all__ = ["Iterate", "Newton", "minimise", "origin"]
 
@@ -144,7 +145,7 @@ def minimise(
         Gap, not relative, at which to stop too.
     settle : float, default=0.0
         Distance from the optimum, relative to ‖f‖, to go on to from there, as far as rounding lets it: by steps with
-        the last system, which cost two products with K each. Zero to stop at the gap.
+        the last system, which cost little. Zero to stop at the gap.
     max_iter : int, default=100
         Steps at most.
     clock : Clock or None, default=None
@@ -180,6 +181,8 @@ def minimise(
             limit = f"max_time={clock.max_time:g} s passed" if clock.expired else f"max_iter={max_iter} was reached"
             why = "" if met else limit
             break
+        if met and system is not None and suits(system):
+            return _settled(space, fit, mu, best, system, settle, clock)
         rough, good = gap > ROUGH * abs(objective), gap < GOOD * before
         before, last = gap, system if good else None
         if last is None or not met:
@@ -191,6 +194,21 @@ def minimise(
     if not why and best.gap > max(goal * abs(objective), floor):
         why = "rounding in float64 stops it"
     return replace(best, steps=step, why=why)
+
+
+def _settled(
+    space: Any, fit: Any, mu: float, best: Newton, system: System | None, settle: float, clock: Clock
+) -> Newton:
+    """The point that the last system leads to, if it is a better one."""
+    assert system is not None
+    alpha, values, b, steps = settled(space, fit, mu, best.at.alpha, best.at.b, system, settle, clock)
+    at = Iterate(alpha, values, b)
+    u = fit.gradient(at.f)
+    r = -(u + mu * alpha)
+    Kr = space @ r
+    gap = _gap(r, Kr, mu, _objective(fit, mu, at))
+    steps += best.steps
+    return Newton(at, u, -Kr - mu * values, gap, steps) if gap < best.gap else replace(best, steps=steps)
 
 
 def _gap(r: Array, Kr: Array, mu: float, objective: float) -> float:

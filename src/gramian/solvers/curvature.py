@@ -1,4 +1,4 @@
-"""Newton's steps of machines over blocks: a Hessian that is kept, and what later gradients tell of it."""
+"""Steps of Newton's method with a Hessian that is kept, and what later gradients tell of it."""
 
 from __future__ import annotations
 
