@@ -18,6 +18,8 @@ RANGE = (1e-3, 1e3)
 PRIOR = 1.0
 """Rows by which the fit is drawn to even odds: where no held-out row is wrong, sureness must still end somewhere."""
 BINS = 15
+SLACK = 0.5
+"""Errors more that constants may make, in deviations of their number."""
 
 
 def fit_temperature(outputs: Array, codes: NDArray[np.intp]) -> float:
@@ -62,8 +64,8 @@ def fit_softmax(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
     Returns
     -------
     tuple of float and array of shape (c,)
-        The factor, positive, and the constants, which sum to zero and are drawn to it by a normal prior of deviation
-        one: few rows move them little.
+        The factor, positive, and the constants, which sum to zero; all are zero where those of one half of the rows do
+        not make the other half more likely, or make many more errors there.
 
     Examples
     --------
@@ -74,6 +76,30 @@ def fit_softmax(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
     >>> round(float(np.exp(constants[1] - constants[0])), 2)  # one to nine
     0.11
     """
+    if codes.size > 1 and _constants_help(outputs, codes):
+        return _with_constants(outputs, codes)
+    return fit_temperature(outputs, codes), np.zeros(outputs.shape[1])
+
+
+def _constants_help(outputs: Array, codes: NDArray[np.intp]) -> bool:
+    """Whether those of one half of the rows make the other half more likely, and hardly more errors there."""
+    halves = [np.arange(part, codes.size, 2) for part in (0, 1)]
+    before = after = np.zeros(2)
+    for learn, judge in (halves, halves[::-1]):
+        factor, constants = _with_constants(outputs[learn], codes[learn])
+        before = before + _judged(fit_temperature(outputs[learn], codes[learn]) * outputs[judge], codes[judge])
+        after = after + _judged(factor * outputs[judge] + constants, codes[judge])
+    return bool(after[0] < before[0] and after[1] <= before[1] + SLACK * math.sqrt(before[1]))
+
+
+def _judged(scores: Array, codes: NDArray[np.intp]) -> Array:
+    """The sum of log-losses, and the errors."""
+    wrong = np.count_nonzero(np.argmax(scores, axis=1) != codes)
+    return np.array([codes.size * log_loss(log_softmax(scores, axis=1), codes), wrong])
+
+
+def _with_constants(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
+    """The factor and constants, drawn to zero by a normal prior of deviation one: few rows move them little."""
     (m, c), hot = outputs.shape, np.arange(outputs.shape[1]) == codes[:, None]
 
     def objective(x: Array) -> tuple[float, Array]:
