@@ -18,6 +18,8 @@ RANGE = (1e-3, 1e3)
 PRIOR = 1.0
 """Rows by which the fit is drawn to even odds: where no held-out row is wrong, sureness must still end somewhere."""
 BINS = 15
+SPREAD = 0.1
+"""Deviation of the constants' prior. Held-out rows may come from a fit to fewer rows, which knows rare classes less."""
 SLACK = 0.5
 """Errors more that constants may make, in deviations of their number."""
 
@@ -71,8 +73,8 @@ def fit_softmax(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
     --------
     >>> import numpy as np
     >>> from gramian.estimators.auto.calibration import fit_softmax
-    >>> rare = (np.arange(1000) % 10 == 0).astype(int)
-    >>> _, constants = fit_softmax(np.zeros((1000, 2)), rare)
+    >>> rare = (np.arange(50_000) // 2 % 10 == 0).astype(int)
+    >>> _, constants = fit_softmax(np.zeros((50_000, 2)), rare)
     >>> round(float(np.exp(constants[1] - constants[0])), 2)  # one to nine
     0.11
     """
@@ -99,7 +101,7 @@ def _judged(scores: Array, codes: NDArray[np.intp]) -> Array:
 
 
 def _with_constants(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
-    """The factor and constants, drawn to zero by a normal prior of deviation one: few rows move them little."""
+    """The factor and constants, which a normal prior draws to zero: few rows move them little."""
     (m, c), hot = outputs.shape, np.arange(outputs.shape[1]) == codes[:, None]
 
     def objective(x: Array) -> tuple[float, Array]:
@@ -107,9 +109,10 @@ def _with_constants(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Arr
         logs = log_softmax(factor * outputs + constants, axis=1)
         # Of the log-likelihood, and of the prior rows, which are of every class in equal parts.
         slope = (1.0 + PRIOR / m) * np.exp(logs) - hot - PRIOR / (m * c)
-        value = log_loss(logs, codes) - PRIOR * float(logs.mean()) / m + 0.5 * float(constants @ constants) / m
+        pull = constants / SPREAD**2
+        value = log_loss(logs, codes) - PRIOR * float(logs.mean()) / m + 0.5 * float(constants @ pull) / m
         by_factor = factor * float(np.sum(slope * outputs)) / m
-        return value, np.append(by_factor, slope.sum(axis=0) / m + constants / m)
+        return value, np.append(by_factor, slope.sum(axis=0) / m + pull / m)
 
     start = np.append(math.log(fit_temperature(outputs, codes)), np.zeros(c))
     found = minimize(objective, start, jac=True, method="L-BFGS-B").x
