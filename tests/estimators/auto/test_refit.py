@@ -227,8 +227,8 @@ def test_constants_are_the_most_likely():
     assert factor == pytest.approx(2.0, rel=0.1)
     np.testing.assert_allclose(found, constants, atol=0.1)
     assert np.linalg.norm(found) < np.linalg.norm(constants)  # drawn to zero
-    # Where one half of the rows tells nothing of the other, there are none.
-    assert not fit_softmax(logits[:20], rng.integers(0, 3, 20))[1].any()
+    # A few rows hardly move them.
+    assert np.abs(fit_softmax(np.zeros((20, 3)), np.zeros(20, dtype=int))[1]).max() < 0.2
     assert not fit_softmax(np.zeros((1, 3)), np.array([0]))[1].any()
 
 
