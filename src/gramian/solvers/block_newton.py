@@ -73,7 +73,7 @@ def minimise(
     tuple of list of array, list of Certificate and float
         Weights and constants, certificates, and the trace error of the map.
     """
-    runs = [Run(start.theta, start.width, start.width, start.theta, bends=not start.exact) for start in starts]
+    runs = [Run(start.theta, start.width, bends=not start.exact) for start in starts]
     error = 0.0
     for number in range(max_iter + 1):
         live = [(i, run) for i, run in enumerate(runs) if not run.done]

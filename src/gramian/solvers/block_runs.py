@@ -59,41 +59,46 @@ class Run:
         Where it stands.
     width : float
         Of its envelope.
-    first : float
-        The first width.
-    trial : array of shape (m, k) or (m + 1, k)
-        Where it looks next.
+    bends : bool, default=True
+        Whether the next pass is to bring a Hessian.
     """
 
     theta: Array
     width: float
-    first: float
-    trial: Array
     bends: bool = True
-    curvature: Curvature | None = None
-    last: tuple[Array, Array] | None = None
-    objective: float = np.inf
-    slope: float = 0.0
-    scale: float = 0.0
-    mu: float = 0.0
-    total: float = 1.0
-    gap: float = np.inf
-    primal: float = np.inf
-    violation: float = np.inf
-    shrink: float = SHRINK
-    tries: int = 0
-    strikes: int = 0
-    extra: int = 0
-    refusals: int = 0
-    sure: bool = False
-    stuck: bool = False
-    steps: int = 0
-    done: bool = False
-    why: str = ""
-    bound: float = -np.inf
-    reach: float = 0.0
-    memo: Memo | None = None
-    best: tuple[float, Array, float] = field(default_factory=lambda: (np.inf, np.empty(0), np.inf))
+    # Where it looks next, and what is known of the way there.
+    trial: Array = field(init=False)
+    curvature: Curvature | None = field(init=False, default=None)
+    last: tuple[Array, Array] | None = field(init=False, default=None)
+    objective: float = field(init=False, default=np.inf)
+    slope: float = field(init=False, default=0.0)
+    sure: bool = field(init=False, default=False)
+    stuck: bool = field(init=False, default=False)
+    # How good it is.
+    scale: float = field(init=False, default=0.0)
+    mu: float = field(init=False, default=0.0)
+    total: float = field(init=False, default=1.0)
+    gap: float = field(init=False, default=np.inf)
+    primal: float = field(init=False, default=np.inf)
+    bound: float = field(init=False, default=-np.inf)
+    violation: float = field(init=False, default=np.inf)
+    best: tuple[float, Array, float] = field(init=False, default=(np.inf, np.empty(0), np.inf))
+    # Envelopes and corners.
+    first: float = field(init=False)
+    shrink: float = field(init=False, default=SHRINK)
+    reach: float = field(init=False, default=0.0)
+    memo: Memo | None = field(init=False, default=None)
+    # What was tried, and how it ended.
+    tries: int = field(init=False, default=0)
+    strikes: int = field(init=False, default=0)
+    extra: int = field(init=False, default=0)
+    refusals: int = field(init=False, default=0)
+    steps: int = field(init=False, default=0)
+    done: bool = field(init=False, default=False)
+    why: str = field(init=False, default="")
+
+    def __post_init__(self) -> None:
+        self.trial, self.first = self.theta, self.width
 
     @property
     def size(self) -> float:
