@@ -19,7 +19,7 @@ from gramian.features.sample import sampled_rows
 from gramian.gram.tiles import memory_budget, readable
 from gramian.kernels import Kernel
 
-__all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks", "sample_of"]
+__all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks", "sample_of", "sample_options"]
 
 APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None]
 """The constraint on ``approximation=``."""
@@ -84,13 +84,27 @@ def sample_of(owner: Any, n: int) -> NDArray[np.intp] | slice:
     array of int or slice
         Numbers of rows; all where they are few, or there is no map.
     """
+    found = None if owner.approximation is None else sampled_rows(n, *sample_options(owner))
+    return slice(None) if found is None else found
+
+
+def sample_options(owner: Any) -> tuple[int, Any, Any]:
+    """Return what decides which rows are in the sample that an owner's map is fitted to.
+
+    Parameters
+    ----------
+    owner : estimator
+        With a parameter ``approximation``, which is given.
+
+    Returns
+    -------
+    tuple
+        Landmarks, memory, and the random state: the map's own, or else the owner's.
+    """
     features = owner.approximation
-    if features is None:
-        return slice(None)
     own = getattr(features, "random_state", None)
     seed = getattr(owner, "random_state", None) if own is None else own
-    found = sampled_rows(n, getattr(features, "n_components", 1), getattr(owner, "memory", None), seed)
-    return slice(None) if found is None else found
+    return getattr(features, "n_components", 1), getattr(owner, "memory", None), seed
 
 
 def has_landmarks(features: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 from gramian.data.blocks import as_blocks, is_blocks
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
-from gramian.estimators.approximation import adapted
+from gramian.estimators.approximation import adapted, sample_options
 from gramian.estimators.base import is_precomputed
 from gramian.features.over_blocks import draw, fit_map
 from gramian.kernels import Kernel
@@ -76,12 +76,9 @@ def sampled(model: Any, passes: Passes) -> Part:
     Part
         Rows drawn uniformly.
     """
-    features = model.approximation
-    if features is None:
+    if model.approximation is None:
         refuse(model)
-    own = getattr(features, "random_state", None)
-    seed = getattr(model, "random_state", None) if own is None else own
-    return draw(passes, getattr(features, "n_components", 1), getattr(model, "memory", None), seed)
+    return draw(passes, *sample_options(model))
 
 
 def lifted(model: Any, kernel: Kernel, passes: Passes, sample: Part) -> tuple[Any, Lift]:
