@@ -8,15 +8,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from gramian.gram.compiled import compiled
 
 __all__ = ["add_blocks"]
 
 Array = NDArray[Any]
 
 
-@njit(cache=True, nogil=True, fastmath={"reassoc", "contract", "nsz"})
+@compiled(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def add_blocks(pool: Array, starts: Array, corners: Array, share: Array, v: Array, total: Array) -> None:
     """Add the products of some blocks, and of their mirror images, with a vector.
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from gramian.gram.compiled import compiled
 
 __all__ = ["fill_waves"]
 
@@ -31,7 +32,7 @@ S0, S1, S2, S3, S4, S5 = _in_squares(lambda t: np.sinc(t / np.pi))
 C0, C1, C2, C3, C4, C5 = _in_squares(np.cos)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "nsz", "nnan"})
+@compiled(nogil=True, fastmath={"contract", "nsz", "nnan"})
 def fill_waves(half: Array, scale: Any, out: Array) -> None:
     """Write ``scale · (cos 2h, sin 2h)``, to a few units of rounding in single precision.
 
@@ -58,7 +59,7 @@ def fill_waves(half: Array, scale: Any, out: Array) -> None:
             cosine[j] = scale - twice * s * s
 
 
-@njit(cache=True, nogil=True, inline="always", fastmath={"contract", "nsz", "nnan"})
+@compiled(nogil=True, inline="always", fastmath={"contract", "nsz", "nnan"})
 def _half_angle(h: Any) -> tuple[Any, Any]:
     """Sine and cosine of h up to a common sign, which their products do not see."""
     k = np.rint(h * HALF_TURN)

@@ -66,9 +66,9 @@ class Counts:
 @cache
 def _compiled() -> Callable[..., int]:
     """The loop over a block of rows; numba is imported, and the loop compiled, on first use."""
-    import numba
+    from gramian.gram.compiled import compiled
 
-    @numba.njit(cache=True, nogil=True)
+    @compiled(nogil=True)
     def block(  # type: ignore[no-untyped-def]
         rows, order, y, values, beta, late, step, lam
     ) -> int:

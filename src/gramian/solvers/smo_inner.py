@@ -9,8 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from gramian.gram.compiled import compiled
 
 __all__ = ["add_rows", "compact", "gather", "pair_steps", "slopes"]
 
@@ -19,7 +20,7 @@ LANES = 64
 ETA_FLOOR = 1e-12
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract"})
+@compiled(nogil=True, fastmath={"nnan", "nsz", "contract"})
 def slopes(beta: Array, lower: Array, upper: Array, gradient: Array, kink: float, up: Array, down: Array) -> None:
     """Fill in the slopes of the objective for a step up and for a step down; infinite where there is no room.
 
@@ -38,14 +39,14 @@ def slopes(beta: Array, lower: Array, upper: Array, gradient: Array, kink: float
         down[v] = gradient[v] + (kink if b > 0.0 else -kink) if b > lower[v] else -np.inf
 
 
-@njit(cache=True, nogil=True, inline="always")
+@compiled(nogil=True, inline="always")
 def _offsets(b: float, lo: float, hi: float, kink: float) -> tuple[float, float]:
     up = (kink if b >= 0.0 else -kink) if b < hi else np.inf
     down = (kink if b > 0.0 else -kink) if b > lo else -np.inf
     return up, down
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract"})
+@compiled(nogil=True, fastmath={"nnan", "nsz", "contract"})
 def _steepest(gradient: Array, up: Array, down: Array, lanes_up: Array, lanes_down: Array) -> tuple[int, float, float]:
     """Position of the least slope up, its value, and the greatest slope down."""
     if gradient.size == 0:
@@ -78,7 +79,7 @@ def _steepest(gradient: Array, up: Array, down: Array, lanes_up: Array, lanes_do
     return where, least, greatest
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract", "arcp"})
+@compiled(nogil=True, fastmath={"nnan", "nsz", "contract", "arcp"})
 def _gains(
     row: Array,
     centre: float,
@@ -97,7 +98,7 @@ def _gains(
         gains[t] = d * d / curvature
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz"})
+@compiled(nogil=True, fastmath={"nnan", "nsz"})
 def _largest(values: Array, lanes: Array) -> int:
     """Position of the largest of some numbers that are not negative."""
     lanes[:] = -1.0
@@ -119,13 +120,13 @@ def _largest(values: Array, lanes: Array) -> int:
     return where
 
 
-@njit(cache=True, nogil=True, fastmath={"nnan", "nsz", "contract"})
+@compiled(nogil=True, fastmath={"nnan", "nsz", "contract"})
 def _move(a: Array, b: Array, gradient: Array, step: float) -> None:
     for t in range(gradient.size):
         gradient[t] += step * (a[t] - b[t])
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def pair_steps(
     K: Array,
     diagonal: Array,
@@ -198,7 +199,7 @@ def pair_steps(
     return limit, bent
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"})
+@compiled(nogil=True, fastmath={"contract"})
 def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int, stop: int) -> None:
     """Add ``weights @ store[slots]`` to ``out``, in float64, for the columns from ``start`` to ``stop``.
 
@@ -235,7 +236,7 @@ def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int,
             k += 1
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def gather(store: Array, slots: Array, columns: Array, out: Array, offset: int) -> None:
     """Copy ``store[slots][:, columns]`` to the columns of ``out`` from ``offset`` on.
 
@@ -256,7 +257,7 @@ def gather(store: Array, slots: Array, columns: Array, out: Array, offset: int) 
             out[k, offset + t] = row[columns[t]]
 
 
-@njit(cache=True, nogil=True)
+@compiled(nogil=True)
 def compact(flat: Array, width: int, columns: Array, rows: int) -> None:
     """Keep only some columns of the first rows of a matrix stored flat, in place.
 

@@ -1,0 +1,46 @@
+"""Functions compiled by numba and cached on disk; in memory only where no folder can be written to."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from numba import njit
+
+__all__ = ["compiled"]
+
+
+def compiled(**options: Any) -> Callable[[Any], Any]:
+    """``numba.njit`` with a cache on disk, or without one where neither the package nor the home can be written to.
+
+    Parameters
+    ----------
+    **options : Any
+        As ``numba.njit`` takes them.
+
+    Returns
+    -------
+    callable
+        A decorator.
+    """
+
+    def decorate(function: Any) -> Any:
+        try:
+            return njit(cache=True, **options)(function)
+        except RuntimeError as error:  # numba's "cannot cache function ...: no locator available"
+            if "cannot cache" not in str(error):
+                raise
+            _say()
+            return njit(**options)(function)
+
+    return decorate
+
+
+@cache
+def _say() -> None:
+    logging.getLogger("gramian").warning(
+        "compiled functions cannot be kept on disk, so every process compiles them again (some seconds): neither the "
+        "installed package nor the home folder can be written to. Set NUMBA_CACHE_DIR to a folder that can."
+    )

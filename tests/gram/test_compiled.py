@@ -1,0 +1,51 @@
+"""Compiled functions where nothing can be written: they are compiled in memory, and one line says what helps."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gramian
+
+CODE = """
+import logging
+logging.basicConfig(format="%(levelname)s %(message)s")
+from gramian import SVC
+model = SVC().fit([[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1])
+print(model.certificate_.converged, model.predict([[0.0], [3.0]]).tolist())
+"""
+
+
+@pytest.fixture(scope="module")
+def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the package beside which numba cannot keep anything, even for root: files stand where folders should."""
+    copy = tmp_path_factory.mktemp("installed")
+    shutil.copytree(Path(gramian.__file__).parent, copy / "gramian", ignore=shutil.ignore_patterns("__pycache__"))
+    for room in ("gram", "solvers"):
+        (copy / "gramian" / room / "__pycache__").write_text("")
+    return copy
+
+
+def run(package: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+    kept = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
+    nowhere = str(package / "gramian" / "__init__.py")  # a file: no folder can be made in it
+    environment = {**kept, "HOME": nowhere, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1", **settings}
+    return subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=False)
+
+
+def test_without_a_place_for_the_cache_it_is_compiled_in_memory(read_only: Path) -> None:
+    done = run(read_only)
+    assert done.stdout == "True [0, 1]\n", done.stderr
+    assert [line.split()[0] for line in done.stderr.splitlines()] == ["WARNING"]
+    assert "NUMBA_CACHE_DIR" in done.stderr
+
+
+def test_the_variable_helps(read_only: Path, tmp_path: Path) -> None:
+    done = run(read_only, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert (done.stdout, done.stderr) == ("True [0, 1]\n", "")
+    assert list((tmp_path / "cache").rglob("*.nbi"))
