@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramian.gram import Gram
+from gramian.gram.precision import narrow, wide
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import Kernel
 from gramian.kernels.arrays import is_sparse
@@ -84,9 +85,10 @@ class Function:
         return {name: value for name, value in self.__dict__.items() if name != "_factor"}
 
     def _gram(self, Z: Any = None) -> Gram:
-        if Z is None:
-            return Gram(self.kernel, self.X, memory=self.memory, n_jobs=self.n_jobs)
-        return Gram(self.kernel, Z, self.X, memory=self.memory, n_jobs=self.n_jobs)
+        """K of some points with those of f, in float64 whatever they are."""
+        X = wide(self.X)
+        left, right = (X, None) if Z is None else (wide(Z), X)
+        return Gram(self.kernel, left, right, memory=self.memory, n_jobs=self.n_jobs)
 
     # ---- values -------------------------------------------------------------------------------------------------
 
@@ -101,10 +103,9 @@ class Function:
         Returns
         -------
         array of shape (m,)
-            The values; float32 where Z and the points are.
+            The values; float32 where Z is, and float32 can hold them.
         """
-        K = self._gram(Z)
-        return np.asarray(K @ self.coefficients).astype(K.dtype, copy=False)
+        return narrow(np.asarray(self._gram(Z) @ self.coefficients), Z)
 
     def gradient(self, Z: Any) -> NDArray[Any]:
         """Return ∇f at some points, by tiles.
@@ -119,7 +120,7 @@ class Function:
         array of shape (m, d)
             The gradients; zero terms where k has a kink.
         """
-        return self._gram(Z).grad_inputs(self.coefficients)
+        return narrow(self._gram(Z).grad_inputs(self.coefficients), Z)
 
     # ---- geometry -----------------------------------------------------------------------------------------------
 

@@ -494,3 +494,14 @@ class Mistaken(Huber):
 def test_a_gradient_that_disagrees_with_the_value_is_told(data):
     with pytest.raises(ValueError, match="Mistaken: gradient disagrees with value"):
         KernelMachineRegressor(Mistaken()).fit(*data[:2])
+
+
+def test_float32_rows_predict_what_was_certified(rng):
+    X = rng.standard_normal((200, 2)).astype(np.float32)
+    y = np.sin(2 * X[:, 0].astype(np.float64)) + 0.3 * rng.standard_normal(200)
+    model = KernelMachineRegressor(lam=1e-9, gamma=0.5)
+    wide = model.fit(X.astype(np.float64), y).predict(X.astype(np.float64))
+    np.testing.assert_allclose(model.fit(X, y).predict(X), wide, atol=1e-5)
+    counts = KernelMachineRegressor("poisson").fit(X, np.exp(y))
+    counts.intercept_ += 100.0
+    assert np.all(np.isfinite(counts.predict(X)))  # exp(100) is beyond float32

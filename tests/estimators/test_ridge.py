@@ -19,6 +19,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.ridge import KernelRidge
+from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import RBF, Callable, Laplace, Matern, Precomputed, Spectrum
 from reference_least_squares import leave_one_out, ridge_dual
@@ -447,3 +448,15 @@ def test_kernels_without_a_sparse_form_are_tagged_so():
         check_estimator_sparse_tag("KernelRidge", model)
         check_estimator_sparse_array("KernelRidge", model)
     assert KernelRidge(kernel="rbf").__sklearn_tags__().input_tags.sparse
+
+
+@pytest.mark.parametrize("approximation", [None, Nystroem(n_components=100), FourierFeatures(n_components=100)])
+def test_float32_rows_predict_what_was_certified(rng, approximation):
+    X = rng.standard_normal((300, 2)).astype(np.float32)
+    y = np.sin(2 * X[:, 0].astype(np.float64)) + 0.3 * rng.standard_normal(300)
+    model = KernelRidge(1e-7, kernel="rbf", gamma=0.5, approximation=approximation, random_state=0)
+    wide = model.fit(X.astype(np.float64), y).predict(X.astype(np.float64))
+    for shift in (1.0, 1e40, 1e-42):  # the last two are beyond float32: the predictions then stay float64
+        narrow = model.fit(X, shift * y).predict(X)
+        assert narrow.dtype == (np.float32 if shift == 1.0 else np.float64)
+        np.testing.assert_allclose(narrow / shift, wide, atol=1e-5)

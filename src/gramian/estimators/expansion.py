@@ -16,6 +16,7 @@ from gramian.data.results import by_blocks
 from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, resolved
 from gramian.features.parameters import Nested
 from gramian.gram import Gram
+from gramian.gram.precision import narrow, wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import objects
 from gramian.rkhs import Function
@@ -99,13 +100,14 @@ class Expansion(Nested):
         """One function per target."""
         return [Function(kernel, X, alpha, memory=self.memory, n_jobs=self.n_jobs) for alpha in dual.T]
 
-    def _evaluate(self, X: Any) -> NDArray[Any]:
+    def _evaluate(self, X: Any) -> NDArray[np.float64]:
+        """Values at validated rows, in float64 whatever they are."""
         if hasattr(self, "coef_"):
-            return np.asarray(self.approximation_.evaluate(X, self.coef_, self.memory)).astype(X.dtype, copy=False)
+            return np.asarray(self.approximation_.evaluate(X, self.coef_, self.memory), dtype=np.float64)
         if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
             X = X[:, self._landmarks]
-        K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
-        return np.asarray(K @ self.dual_coef_).astype(K.dtype, copy=False)
+        K = Gram(self.kernel_, wide(X), wide(self.X_fit_), memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(K @ self.dual_coef_)
 
 
 class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -125,26 +127,12 @@ class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator
         Returns
         -------
         array of shape (m,) or (m, k), or Results
-            The predictions; float32 where X and the training rows are. Of blocks, ``Results`` to iterate over or write.
+            The predictions, computed in float64; returned in float32 where X is and float32 can hold them. Of blocks,
+            ``Results`` to iterate over or write.
         """
         check_is_fitted(self)
-        return self._evaluate(self._validated_rows(X))
-
-
-def wide(X: Any) -> Any:
-    """Return rows of numbers in float64, and other objects as they are.
-
-    Parameters
-    ----------
-    X : array, CSR, or array of object
-        Rows.
-
-    Returns
-    -------
-    array, CSR, or array of object
-        Without a copy where nothing changes.
-    """
-    return X.astype(np.float64, copy=False) if X.dtype == np.float32 else X
+        X = self._validated_rows(X)
+        return narrow(self._evaluate(X), X)
 
 
 def rows_of(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:

@@ -328,10 +328,10 @@ class Machine(Expansion):
         self.function_ = as_array(functions, single)
         self.dual_coef_ = self.dual_coef_.ravel() if single else self.dual_coef_
 
-    def _values(self, X: Any) -> NDArray[Any]:
-        """Fitted values at new rows, one column per function."""
+    def _values(self, X: Any) -> Array:
+        """Fitted values at validated rows in float64, one column per function."""
         f = self._evaluate(X)
-        return np.asarray(f.reshape(f.shape[0], -1) + np.atleast_1d(self.intercept_).astype(f.dtype))
+        return np.asarray(f.reshape(f.shape[0], -1) + np.atleast_1d(self.intercept_))
 
 
 def plain_folds(cv: Any, rows: NDArray[np.intp], y: Any, *, classifier: bool) -> Iterator[tuple[Any, Any]]:

@@ -20,6 +20,7 @@ from gramian.estimators.expansion import DTYPES
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.over_blocks.machine import fit_classifier
 from gramian.estimators.restore import restored_on_failure
+from gramian.gram.precision import narrow
 from gramian.kernels.points import objects
 from gramian.losses import offers, resolve
 
@@ -289,7 +290,12 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             Of two classes, positive for the second; else one column per class.
         """
         check_is_fitted(self)
-        f = self._values(self._validated_rows(X))
+        X = self._validated_rows(X)
+        return narrow(self._decision(X), X)
+
+    def _decision(self, X: Any) -> NDArray[np.float64]:
+        """Decision values at validated rows, in float64."""
+        f = self._values(X)
         if self.classes_.size > 2:
             return f
         return f[:, 0] if f.shape[1] == 1 else f[:, 1] - f[:, 0]
@@ -308,7 +314,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         array of shape (m,)
             Labels.
         """
-        f = self.decision_function(X)
+        check_is_fitted(self)
+        f = self._decision(self._validated_rows(X))
         best = (f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
         return np.asarray(self.classes_[best])
 
@@ -328,9 +335,13 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             Rows that sum to one.
         """
         check_is_fitted(self)
-        f = self._values(self._validated_rows(X))
-        p = self.loss_.probability(f[:, 0] if f.shape[1] == 1 else f)
-        return np.asarray(p).astype(f.dtype, copy=False)
+        X = self._validated_rows(X)
+        return narrow(self._probability(X), X)
+
+    def _probability(self, X: Any) -> NDArray[np.float64]:
+        """Probabilities at validated rows, in float64."""
+        f = self._values(X)
+        return np.asarray(self.loss_.probability(f[:, 0] if f.shape[1] == 1 else f))
 
     @available_if(_likelihood)
     @by_blocks
@@ -347,4 +358,6 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         array of shape (m, c)
             At most zero.
         """
-        return np.asarray(np.log(self.predict_proba(X)))
+        check_is_fitted(self)
+        X = self._validated_rows(X)
+        return narrow(np.log(self._probability(X)), X)

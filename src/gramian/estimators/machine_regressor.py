@@ -16,6 +16,7 @@ from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.machine import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.over_blocks.machine import fit_regressor
 from gramian.estimators.restore import restored_on_failure
+from gramian.gram.precision import narrow
 from gramian.losses import resolve
 
 __all__ = ["KernelMachineRegressor"]
@@ -256,10 +257,12 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         Returns
         -------
         array of shape (m,) or (m, k)
-            What the loss estimates: a mean, a median, a quantile, the mean of a count; float32 where X is.
+            What the loss estimates: a mean, a median, a quantile, the mean of a count; float32 where X is and float32
+            can hold them.
         """
         check_is_fitted(self)
-        f = self._values(self._validated_rows(X))
+        X = self._validated_rows(X)
+        f = self._values(X)
         link = getattr(self.loss_, "inverse_link", None)
-        out = f if link is None else np.asarray(link(f))
+        out = narrow(f if link is None else np.asarray(link(f)), X)
         return out[:, 0] if np.ndim(self.intercept_) == 0 else out

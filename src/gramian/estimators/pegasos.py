@@ -27,6 +27,7 @@ from gramian.estimators.over_blocks.machine import keep_functions
 from gramian.estimators.over_blocks.pegasos import check_map, fit_pegasos
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
+from gramian.gram.precision import narrow
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel
 from gramian.losses import Hinge
@@ -401,7 +402,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
-        return self._evaluate(X)
+        return narrow(self._evaluate(X), X)
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.features.accuracy import Accuracy, observed
 from gramian.features.parameters import Nested
+from gramian.gram.precision import wide
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import holds_objects, is_precomputed
@@ -62,9 +63,10 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         Returns
         -------
         array of shape (m,) or (m, k)
-            The values.
+            The values, computed in float64.
         """
         check_is_fitted(self)
+        X = wide(X)
         height = max(memory_budget(memory) // (STRIP_BYTES * max(w.shape[0], 1)), 1)
         parts = [self.transform(X[rows]) @ w for rows in spans(X.shape[0], min(height, STRIP_ROWS))]
         return np.concatenate(parts) if parts else np.zeros((0, *w.shape[1:]))

@@ -23,6 +23,7 @@ from gramian.features.over_blocks import fit_over_blocks
 from gramian.features.sample import sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.landmarks import draw_pivots
+from gramian.gram.precision import wide
 from gramian.gram.rules import RULES
 from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, resolve
@@ -417,8 +418,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Returns
         -------
         array of shape (m,) or (m, k)
-            The values.
+            The values, computed in float64.
         """
         coefficients = self.expansion(w)
-        X = self._validated(X, reset=False)
+        X = wide(self._validated(X, reset=False))
         return np.asarray(self._gram(X, memory) @ coefficients)

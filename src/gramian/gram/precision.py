@@ -1,0 +1,59 @@
+"""Precision: rows may be float32, what is computed from them is float64.
+
+Coefficients of an ill-conditioned fit are large and cancel, so kernel values rounded to seven digits can lose a whole
+prediction that the certificate, which is measured in float64, speaks for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["narrow", "wide"]
+
+
+def wide(X: Any) -> Any:
+    """Return rows of numbers in float64, and other objects as they are.
+
+    Parameters
+    ----------
+    X : array, CSR, or array of object
+        Rows.
+
+    Returns
+    -------
+    array, CSR, or array of object
+        Without a copy where nothing changes.
+    """
+    return X.astype(np.float64, copy=False) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def narrow(values: NDArray[np.float64], X: Any) -> NDArray[Any]:
+    """Return values at rows X as float32 where the rows are and float32 can hold the largest, else as they are.
+
+    Parameters
+    ----------
+    values : array of shape (m,) or (m, k)
+        What was computed in float64.
+    X : array, CSR, or array of object
+        The rows it was computed for.
+
+    Returns
+    -------
+    array
+        Of the same shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram.precision import narrow
+    >>> X = np.ones((1, 2), np.float32)
+    >>> narrow(np.array([2.0]), X).dtype, narrow(np.array([2e40]), X).dtype
+    (dtype('float32'), dtype('float64'))
+    """
+    single = np.finfo(np.float32)
+    size = float(np.abs(values).max(initial=0.0))
+    held = size == 0.0 or float(single.tiny) <= size <= float(single.max)
+    return values.astype(np.float32, copy=False) if getattr(X, "dtype", None) == np.float32 and held else values
