@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
@@ -365,6 +365,17 @@ def test_lam_by_cross_validation(data, penalty):
         grid = GridSearchCV(KernelMachineRegressor("squared"), {"lam": lams}, cv=4, scoring="neg_mean_squared_error")
         errors = -grid.fit(X, y).cv_results_["mean_test_score"]
         np.testing.assert_allclose(model.cv_path_, errors / 2, rtol=1e-4)
+
+
+def test_cross_validation_by_folds_that_leave_rows_out(data):
+    X, y, _ = data
+    folds = ShuffleSplit(3, test_size=0.2, train_size=0.5, random_state=0)
+    model = KernelMachineRegressor("squared", kernel=RBF(1.0), lam="cv", lams=[1e-2, 1e-3], cv=folds).fit(X, y)
+    one = KernelMachineRegressor("squared", kernel=RBF(1.0), lam=1e-2)
+    errors = [np.mean((one.fit(X[a], y[a]).predict(X[b]) - y[b]) ** 2) for a, b in folds.split(X)]
+    assert model.cv_path_[0] == pytest.approx(np.mean(errors) / 2, rel=1e-4)
+    ready = clone(model).set_params(kernel="precomputed").fit(RBF(1.0)(X), y)
+    np.testing.assert_allclose(ready.cv_path_, model.cv_path_, rtol=1e-6)
 
 
 @pytest.mark.parametrize("approximation", [None, Nystroem(n_components=20)])

@@ -127,7 +127,7 @@ def test_alpha_by_leave_one_out(data):
     model = KernelRidge("loo", kernel=RBF(1.0), alphas=grid).fit(X, Y, weights)
     K = RBF(1.0)(X)
     for j in range(2):
-        scores = [np.mean(weights * leave_one_out(K, Y[:, j], a, weights) ** 2) for a in grid]
+        scores = [np.average(leave_one_out(K, Y[:, j], a, weights) ** 2, weights=weights) for a in grid]
         np.testing.assert_allclose(model.loo_path_[:, j], scores, rtol=1e-8)
         assert model.alpha_[j] == grid[int(np.argmin(scores))]
     again = KernelRidge(model.alpha_, kernel=RBF(1.0), store_loo=True).fit(X, Y, weights)

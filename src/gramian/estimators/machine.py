@@ -232,13 +232,14 @@ class Machine(Expansion):
             raise ValueError("lam='cv' chooses lam, which penalty='ball' has not; use 'squared' or 'norm'.")
         grid = self._grid(kernel, X)
         template = self._template(choice, clock, lambda *_, **__: None, polish=False)
-        total = np.zeros(grid.size)
+        total, held_out = np.zeros(grid.size), 0.0
         for train, test in folds(self.cv, rows):
             place = self._place(kernel, X, train)
+            held_out += float(weights[test].sum())
             for task in tasks:
                 problem = template(place, task, weights[train], train)
-                total += self._path(problem, place, kernel, X, task, weights, test, grid)
-        path = total / weights[rows].sum()
+                total += self._path(problem, place, kernel, X, task, weights, train, test, grid)
+        path = total / held_out
         return float(grid[np.argmin(path)]), (grid, path)
 
     def _grid(self, kernel: Kernel, X: Any) -> Array:
@@ -258,13 +259,12 @@ class Machine(Expansion):
         X: Any,
         task: Task,
         weights: Array,
+        train: NDArray[np.intp],
         test: NDArray[np.intp],
         grid: Array,
     ) -> Array:
         """Losses on held-out rows, from the largest lam to the smallest, each fit starting at the one before."""
-        rows = X[test]
-        if is_precomputed(kernel):
-            rows = rows[:, np.setdiff1d(np.flatnonzero(weights), test)]
+        rows = X[test][:, train] if is_precomputed(kernel) else X[test]
         evaluate = place.evaluation(wide(rows), self.memory, self.n_jobs)
         losses, start = np.empty(grid.size), None
         for i, lam in enumerate(grid):

@@ -146,7 +146,7 @@ def _left_out_of(grid: _Grid, F: Array, part: Part) -> Sums:
     for i in range(grid.ridges.size):
         errors = (Y - G @ (shrink[:, [i]] * grid.right)) / np.maximum(1.0 - leverage[:, [i]], np.finfo(float).eps)
         path[i] = np.sum(w * errors**2, axis=0)
-    return Sums.of(path=path, count=F.shape[0])
+    return Sums.of(path=path, weight=w.sum())
 
 
 def by_leave_one_out(
@@ -174,7 +174,7 @@ def by_leave_one_out(
     values = np.maximum(values, 0.0)
     grid = default_grid(values) if grid is None else grid
     sums = passes.sum(_left_out, _Grid(lift, vectors, values, vectors.T @ found.right, grid))
-    path = sums["path"] / sums["count"]
+    path = sums["path"] / sums["weight"]
     return grid, path, grid[np.argmin(path, axis=0)]
 
 

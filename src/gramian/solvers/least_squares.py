@@ -176,7 +176,7 @@ def by_eigenvectors(
     clock = clock or Clock()
     scale = np.sqrt(weights)[:, None]
     basis = Eigenbasis.of_matrix(_scaled(gram, scale))
-    grid, path, ridge = _chosen(basis, scale * Y, grid)
+    grid, path, ridge = _chosen(basis, scale * Y, grid, weights)
     a = basis.dual(scale * Y, ridge)
     K = SymmetricGram(gram, 0, np.float64)
     R = scale * Y - (scale * (K @ (scale * a)) + ridge * a)
@@ -184,10 +184,11 @@ def by_eigenvectors(
     return LeastSquares(scale * a, certificate, ridge, basis.residuals(scale * Y, ridge) / scale, grid, path)
 
 
-def _chosen(basis: Eigenbasis, B: Array, grid: Array | None) -> tuple[Array, Array, Array]:
+def _chosen(basis: Eigenbasis, B: Array, grid: Array | None, weights: Array) -> tuple[Array, Array, Array]:
+    """The grid, Σ w e² / Σ w of every target there, and the best ridges; B has the targets times √w."""
     grid = default_grid(basis.values) if grid is None else grid
     unit = units(B)
-    path = basis.path(B / unit, grid)
+    path = basis.path(B / unit, grid) / weights.sum()
     with np.errstate(over="ignore", under="ignore"):
         return grid, unit * (unit * path), grid[np.argmin(path, axis=0)]
 
@@ -236,7 +237,7 @@ def by_features(
     if ridge is None or loo:
         basis = Eigenbasis.of_features(F)
         if ridge is None:
-            grid, path, ridge = _chosen(basis, B, grid)
+            grid, path, ridge = _chosen(basis, B, grid, weights)
         errors = basis.residuals(B, ridge) / scale
     found = Moments(square(F), F.T @ B, F.shape[0]).solve(ridge, tol=tol, clock=clock)
     return replace(found, loo=errors, grid=grid, path=path)

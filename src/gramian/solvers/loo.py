@@ -152,7 +152,7 @@ class Eigenbasis:
         return np.asarray(self.dual(B, ridge) / self.inverse_diagonal(ridge))
 
     def path(self, B: Array, ridges: Array) -> Array:
-        """Return the mean squares of the leave-one-out residuals over a grid.
+        """Return the sums of squares of the leave-one-out residuals over a grid.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Eigenbasis:
             One row per ridge.
         """
         diagonals = self.inverse_diagonal(ridges)
-        scores = [((self.dual(B, r) / diagonals[:, [i]]) ** 2).mean(axis=0) for i, r in enumerate(ridges)]
+        scores = [((self.dual(B, r) / diagonals[:, [i]]) ** 2).sum(axis=0) for i, r in enumerate(ridges)]
         return np.array(scores)
 
 
