@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from sklearn.preprocessing import StandardScaler
 import gramian
 from fitted import NEW, X, y
 from gramian import GaussianProcessRegressor, KernelMachineRegressor, KernelRidge
+from gramian.data.unfinished import unfinished
 from gramian.files import ModelFileError, inspect
 from gramian.kernels import RBF, Callable, Linear
 from gramian.losses import Squared
@@ -118,6 +121,14 @@ def test_an_empty_folder_and_an_old_model_are_filled(tmp_path: Path) -> None:
         gramian.save(model, f"{folder}/")
         assert np.array_equal(gramian.load(folder).predict(NEW), model.predict(NEW))
         assert len(list(folder.iterdir())) == 2
+        _grow_old(tmp_path)
+
+
+def _grow_old(folder: Path) -> None:
+    """Make all files two hours old."""
+    for file in folder.rglob("*"):
+        then = file.stat().st_mtime - 7200.0
+        os.utime(file, (then, then))
 
 
 class _PowerCutError(BaseException):
@@ -189,6 +200,87 @@ def test_a_killed_save_leaves_the_old_model(which: int, tmp_path: Path) -> None:
     assert gramian.load(tmp_path / "model").alpha == 1.0
     gramian.save(KernelRidge(3.0).fit(X, y), tmp_path / "model")
     assert gramian.load(tmp_path / "model").alpha == 3.0
+
+
+WRITER = """
+import sys, gramian
+from gramian import KernelRidge
+number, times = int(sys.argv[1]), int(sys.argv[2])
+models = [KernelRidge(10.0 * number + i + 1).fit([[0.0], [1.0 + number + i]], [0.0, 1.0]) for i in range(2)]
+print("ready", flush=True)
+sys.stdin.readline()
+for i in range(times):
+    gramian.save(models[i % 2], "model")
+    print(i, flush=True)
+"""
+
+
+@contextmanager
+def _writers(folder: Path, times: int) -> Iterator[list[Any]]:
+    """Two processes that save two models each in turn, all into one folder; they begin together."""
+    with ExitStack() as stack:
+        started = []
+        for number in range(2):
+            command = [sys.executable, "-c", WRITER, str(number), str(times)]
+            pipes: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True, "bufsize": 1}
+            started.append(stack.enter_context(subprocess.Popen(command, cwd=folder, **pipes)))
+            stack.callback(started[-1].kill)
+        assert [writer.stdout.readline() for writer in started] == ["ready\n"] * 2
+        for writer in started:
+            writer.stdin.write("\n")
+        yield started
+
+
+def test_two_writers_and_a_reader(tmp_path: Path) -> None:
+    """No save fails, no load fails, and what stays is whole."""
+    with _writers(tmp_path, 40) as writers:
+        while any(writer.poll() is None for writer in writers):
+            if (tmp_path / "model").exists():
+                assert gramian.load(tmp_path / "model").alpha in (1.0, 2.0, 11.0, 12.0)
+        assert [writer.wait() for writer in writers] == [0, 0]
+    assert gramian.load(tmp_path / "model").alpha in (2.0, 12.0)
+    _grow_old(tmp_path)
+    gramian.save(KernelRidge(5.0).fit(X, y), tmp_path / "model")
+    assert len(list((tmp_path / "model").iterdir())) == 2
+
+
+def test_killed_writers_leave_nothing_for_ever(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        with _writers(tmp_path, 10_000) as writers:
+            for writer in writers:
+                for _ in range(rng.integers(1, 20)):
+                    writer.stdout.readline()
+                writer.kill()
+            assert [writer.wait() for writer in writers] == [-9, -9]
+        assert gramian.load(tmp_path / "model").alpha in (1.0, 2.0, 11.0, 12.0)
+    draft = unfinished(tmp_path / "model")  # as a first save leaves it that is killed
+    draft.mkdir()
+    (draft / "arrays").write_text("half")
+    unfinished(tmp_path / "model" / "arrays").write_text("half")
+    gramian.save(KernelRidge(5.0).fit(X, y), tmp_path / "model")
+    assert draft.exists()  # it is new, and may be somebody's
+    _grow_old(tmp_path)
+    gramian.save(KernelRidge(6.0).fit(X, y), tmp_path / "model")
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+    assert len(list((tmp_path / "model").iterdir())) == 2
+
+
+def test_arrays_that_vanish_during_a_save_are_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As where a writer slept for minutes between its arrays and its manifest."""
+    folder = tmp_path / "model"
+    gramian.save(KernelRidge(1.0).fit(X, y), folder)
+    original, calls = os.replace, iter([False, True, *[False] * 20])
+
+    def replace(source: Any, target: Any) -> None:
+        if next(calls):
+            for file in folder.glob("*.safetensors"):
+                file.unlink()
+        original(source, target)
+
+    monkeypatch.setattr(os, "replace", replace)
+    gramian.save(KernelRidge(2.0).fit(X, y), folder)
+    assert gramian.load(folder).alpha == 2.0
 
 
 def test_notes_about_the_data_are_kept(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ print(model.certificate_.converged, model.predict([[0.0], [3.0]]).tolist())
 
 @pytest.fixture(scope="module")
 def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of the package beside which numba cannot keep anything, even for root: files stand where folders should."""
+    """A copy of the package where numba can keep nothing, even for root: files stand where folders should."""
     copy = tmp_path_factory.mktemp("installed")
     shutil.copytree(Path(gramian.__file__).parent, copy / "gramian", ignore=shutil.ignore_patterns("__pycache__"))
     for room in ("gram", "solvers"):

@@ -125,7 +125,7 @@ class Checkpoint:
         """Remove what is kept, and the folder if nothing else is in it."""
         if not self.path.exists():
             return
-        for file in self.path.glob(MINE):
+        for file in [*self.path.glob(MINE), *self.path.glob(f".{MINE}.*")]:  # also drafts of a fit that was killed
             file.unlink()
         if not any(self.path.iterdir()):
             self.path.rmdir()

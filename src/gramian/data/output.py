@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from gramian.data.sniff import TableError, need_pyarrow
+from gramian.data.unfinished import remove_unfinished, unfinished
 
 __all__ = ["check_output", "writing"]
 
@@ -66,16 +66,17 @@ def writing(target: Path | BinaryIO) -> Iterator[Callable[[Any], None]]:
             yield write
         return
     check_output(target)
-    unfinished = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+    draft = unfinished(target)
+    remove_unfinished(target)
     try:
-        with unfinished.open("xb") as file:
+        with draft.open("xb") as file:
             with _blocks(file, target.suffix.lower().lstrip(".")) as write:
                 yield write
             file.flush()
             os.fsync(file.fileno())
-        os.replace(unfinished, target)
+        os.replace(draft, target)
     finally:
-        unfinished.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
 
 
 @contextmanager

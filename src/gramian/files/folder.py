@@ -16,7 +16,7 @@ from gramian import __version__
 from gramian.files import tensors
 from gramian.files.errors import ModelFileError
 
-__all__ = ["ARRAYS", "FORMAT", "MANIFEST", "VERSION", "Folder", "holds_model", "open_folder"]
+__all__ = ["ARRAYS", "FORMAT", "MANIFEST", "VERSION", "Folder", "holds_model", "open_folder", "read_manifest"]
 
 FORMAT = "gramian model"
 VERSION = 1
@@ -43,8 +43,15 @@ class Folder:
         if not self.path.is_dir():
             what = "is a file, not the folder of a model" if self.path.exists() else "there is no such folder"
             raise ModelFileError(f"{what}.")
-        self.document = _manifest(self.path)
-        self._file, self.nbytes = _open_arrays(self.path, self.document["files"])
+        self.document = read_manifest(self.path)
+        while True:
+            try:
+                self._file, self.nbytes = _open_arrays(self.path, self.document["files"])
+                break
+            except ModelFileError:
+                before, self.document = self.document, read_manifest(self.path)
+                if self.document == before:  # else a save has replaced the model in between
+                    raise
         try:
             self.tensors = tensors.read_header(self._file, self.nbytes)
         except BaseException:
@@ -152,7 +159,19 @@ def _open(path: Path) -> tuple[BufferedReader, int]:
     return os.fdopen(handle, "rb"), known.st_size
 
 
-def _manifest(folder: Path) -> dict[str, Any]:
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """Read the manifest and check it.
+
+    Parameters
+    ----------
+    folder : Path
+        Where.
+
+    Returns
+    -------
+    dict
+        What it says; ``ModelFileError`` where it is missing, cut or changed.
+    """
     file, size = _open(folder / MANIFEST)
     with file:
         if size > MAX_MANIFEST:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import platform
-import secrets
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
@@ -22,21 +21,28 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gramian import __version__
+from gramian.data.unfinished import remove_unfinished, unfinished
 from gramian.files import tensors
 from gramian.files.arrays import Unpacked
 from gramian.files.decode import Decoder
 from gramian.files.encode import Encoder
+from gramian.files.errors import ModelFileError
 from gramian.files.fingerprint import fingerprint
-from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION, holds_model
+from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION, holds_model, read_manifest
 
 __all__ = ["check_folder", "save"]
+
+UNNAMED = 60.0
+"""Seconds for which arrays are kept that no manifest names, or names any more."""
+TRIES = 5
 
 
 def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | None = None) -> None:
     """Save a fitted model as a folder of arrays and a manifest; data only, never code.
 
     The folder appears whole or not at all. Where a model is there already, it is replaced in one step at the end, and a
-    save that is interrupted leaves it as it was.
+    save that is interrupted leaves it as it was. Of saves at the same time the last one stays; who loads meanwhile gets
+    one of them, whole.
 
     Parameters
     ----------
@@ -61,18 +67,11 @@ def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | 
     folder = Path(path)
     check_folder(folder)
     document, arrays = _document(model, data)
-    if folder.exists():
-        _remove_others(folder, _write(folder, document, arrays))
-        return
-    unfinished = folder.absolute().parent / f".{folder.name}.{secrets.token_hex(4)}.tmp"
-    unfinished.mkdir()
-    try:
-        _write(unfinished, document, arrays)
-        os.rename(unfinished, folder)
-    except BaseException:
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise
-    _sync_folder(folder.absolute().parent)
+    if folder.exists() or not _write_new(folder, document, arrays):
+        for _ in range(TRIES):
+            if (folder / _write(folder, document, arrays)).exists():
+                break  # else this save was held up so long that another one took its arrays for left over
+    _remove_left_over(folder)
 
 
 def check_folder(folder: Path) -> None:
@@ -138,24 +137,41 @@ def _rehearse(encoder: Encoder, state: dict[str, Any]) -> None:
         raise TypeError(f"the model cannot be saved, since it could not be loaded again: {error}") from error
 
 
+def _write_new(folder: Path, document: dict[str, Any], arrays: Mapping[str, Any]) -> bool:
+    """Write a folder under a temporary name and rename it; False where another save made the folder in the meantime."""
+    draft = unfinished(folder)
+    draft.mkdir()
+    try:
+        _write(draft, document, arrays)
+        os.rename(draft, folder)
+    except OSError:
+        if not folder.exists():
+            raise
+        return False
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    _sync_folder(folder.absolute().parent)
+    return True
+
+
 def _write(folder: Path, document: dict[str, Any], arrays: Mapping[str, Any]) -> str:
     """Write both files under temporary names, then put them in their places, the manifest last."""
-    parts = [folder / f".{name}.{secrets.token_hex(4)}.tmp" for name in ("arrays", "manifest")]
+    drafts = [unfinished(folder / name) for name in ("arrays", "manifest")]
     try:
-        size, digest = _write_synced(parts[0], lambda sink: tensors.write(sink, arrays))
+        size, digest = _write_synced(drafts[0], lambda sink: tensors.write(sink, arrays))
         name = f"arrays-{digest[:16]}.safetensors"
         files = {name: {"bytes": size, "sha256": digest}}
         text = json.dumps({"files": files, **document}, indent=1, allow_nan=False).encode()
         rest = text.removeprefix(b"{\n")
         first = f'{{"sha256": "{hashlib.sha256(rest).hexdigest()}",\n'.encode()
-        _write_synced(parts[1], lambda sink: sink.write(first + rest))
-        os.replace(parts[0], folder / name)
+        _write_synced(drafts[1], lambda sink: sink.write(first + rest))
+        os.replace(drafts[0], folder / name)
         _sync_folder(folder)
-        os.replace(parts[1], folder / MANIFEST)  # from here on, the folder holds the new model
+        os.replace(drafts[1], folder / MANIFEST)  # from here on, the folder holds the new model
         _sync_folder(folder)
     finally:
-        for part in parts:
-            part.unlink(missing_ok=True)
+        for draft in drafts:
+            draft.unlink(missing_ok=True)
     return name
 
 
@@ -191,8 +207,12 @@ def _sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def _remove_others(folder: Path, name: str) -> None:
-    for other in folder.iterdir():
-        if ARRAYS.fullmatch(other.name) and other.name != name:
-            with suppress(OSError):  # somebody may be reading it; it does no harm
-                other.unlink()
+def _remove_left_over(folder: Path) -> None:
+    """Remove arrays that the manifest does not name, unless so new that another save may be about to name them."""
+    for target in (folder, folder / "arrays", folder / "manifest"):
+        remove_unfinished(target)
+    with suppress(OSError, ModelFileError):  # somebody may be reading them; they do no harm
+        named, now = read_manifest(folder)["files"], (folder / MANIFEST).stat().st_mtime
+        for file in folder.iterdir():
+            if ARRAYS.fullmatch(file.name) and file.name not in named and now - file.stat().st_mtime > UNNAMED:
+                file.unlink(missing_ok=True)
