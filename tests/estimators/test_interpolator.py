@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy.linalg import LinAlgWarning
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.interpolator import KernelInterpolator
 from gramian.estimators.ridge import KernelRidge
-from gramian.kernels import Matern, Spectrum
+from gramian.kernels import RBF, Linear, Matern, Polynomial, Spectrum
 from gramian.rkhs import Function
 
 KERNEL = Matern(1.0, nu=1.5)
@@ -21,7 +22,7 @@ def data(rng):
     return X, np.column_stack([np.sin(X[:, 0]), X[:, 1]]), rng.standard_normal((9, 2))
 
 
-@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning")
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
 @parametrize_with_checks([KernelInterpolator(), KernelInterpolator(nugget=1e-6)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -63,13 +64,39 @@ def test_error_stays_within_norm_times_power(data, rng):
     np.testing.assert_allclose(other.function_.power(Z), power)
 
 
+def certified(model, X, y):
+    """The certificate says how far the predictions are from the targets."""
+    missed = np.abs(model.predict(X) - y).max()
+    assert model.certificate_.violation == pytest.approx(missed / np.abs(y).max(), rel=1e-3, abs=1e-12)
+    assert model.certificate_.converged == (missed <= model.tol * np.abs(y).max())
+
+
+@pytest.mark.filterwarnings("ignore::scipy.linalg.LinAlgWarning", "ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("kernel", [Linear(), Polynomial(2), RBF(0.1), RBF(3.0), Matern(1.0, nu=1.5)])
+@pytest.mark.parametrize("size", [1e-8, 1.0, 1e40])
+def test_what_the_targets_are_missed_by_is_certified(rng, kernel, size):
+    X, y = rng.standard_normal((25, 3)), size * rng.standard_normal(25)
+    for rows in (X, X.astype(np.float32)):
+        model = KernelInterpolator(kernel).fit(rows, y)
+        single = rows.dtype == np.float32 and size < 1e38
+        assert model.predict(rows).dtype == (np.float32 if single else np.float64)
+        certified(model, rows.astype(np.float64), y)
+    given = KernelInterpolator(Linear(), nugget=1e-3).fit(X, y)
+    assert given.certificate_.converged
+    assert f"misses its targets by up to {np.abs(given.predict(X) - y).max():.2g}" in given.certificate_.message
+
+
 def test_coinciding_rows_are_named(data):
     X, Y, Z = data
     twice, values = np.vstack([X, X[[4, 7]]]), np.append(Y[:, 0], [2.0, 3.0])
     with pytest.raises(np.linalg.LinAlgError, match=r"rows coincide \(4 and 30, 7 and 31\).*nugget="):
         KernelInterpolator(KERNEL, nugget=0.0).fit(twice, values)
-    with pytest.warns(LinAlgWarning, match=r"4 and 30, 7 and 31.*nugget='auto' added 1.5e-08"):
+    with (
+        pytest.warns(LinAlgWarning, match=r"4 and 30, 7 and 31.*nugget='auto' added 1.5e-08"),
+        pytest.warns(ConvergenceWarning, match="f misses its targets by up to"),
+    ):
         model = KernelInterpolator(KERNEL).fit(twice, values)
+    certified(model, twice, values)
     assert model.nugget_ == pytest.approx(1.5e-8, rel=0.01)
     assert model.predict(X[[4]])[0] == pytest.approx((Y[4, 0] + 2.0) / 2, abs=1e-4)
     assert np.all(np.isfinite(model.predict(Z)))

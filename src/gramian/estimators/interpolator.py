@@ -13,6 +13,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
+from gramian.certificates import Certificate
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array
 from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
@@ -52,7 +53,7 @@ class KernelInterpolator(KernelExpansion):
     memory : int, str or None, default=None
         Bytes to hold at most; the n x n float64 matrix must fit.
     tol : float, default=1e-6
-        Relative residual to certify.
+        How far f may be from its targets, relative to the largest of them, to be certified.
     max_time : float or None, default=None
         Seconds after which the factorisation gives up with ``TimeoutError``.
     n_jobs : int or None, default=None
@@ -71,7 +72,8 @@ class KernelInterpolator(KernelExpansion):
     nugget_ : float
         What was added to the diagonal.
     certificate_ : Certificate
-        The relative residual, in float64.
+        The largest ``|f(x_i) - y_i|``, relative to the largest target; of a nugget that was given, the residual of
+        ``(K + nugget I) α = y`` instead, and the message tells how far f is from its targets.
     kernel_ : Kernel
         The kernel used.
     n_features_in_ : int
@@ -157,18 +159,29 @@ class KernelInterpolator(KernelExpansion):
         return self
 
     def _through(self, gram: Gram, Y: NDArray[np.float64], clock: Clock, tick: Tick) -> LeastSquares:
-        nugget = 0.0 if self.nugget == "auto" else float(self.nugget)
+        asked = nugget = 0.0 if self.nugget == "auto" else float(self.nugget)
 
         def attempt(nugget: float) -> LeastSquares:
             ridge = np.full(Y.shape[1], nugget)
             return by_cholesky(gram, Y, ridge, np.ones(Y.shape[0]), tol=self.tol, clock=clock, tick=tick)
 
         try:
-            return attempt(nugget)
+            found = attempt(nugget)
         except np.linalg.LinAlgError as error:
             if self.nugget != "auto":
                 raise
             nugget = NUGGET * float(gram.diagonal().mean())
             found = attempt(nugget)
             warnings.warn(f"{error} nugget='auto' added {nugget:.1e}.", LinAlgWarning, stacklevel=4)
-            return found
+        return replace(found, certificate=self._certificate(found, Y, asked))
+
+    def _certificate(self, found: LeastSquares, Y: NDArray[np.float64], asked: float) -> Certificate:
+        """How far f is from its targets, but for what a nugget that was asked for takes away."""
+        missed, largest = Y - np.asarray(found.values), np.abs(Y).max(axis=0)
+        largest = np.where(largest > 0, largest, 1.0)
+        worst = float((np.abs(missed - asked * found.x) / largest).max())
+        by = f"f misses its targets by up to {np.abs(missed).max():.2g}"
+        message = f"with nugget={asked:.1e} {by}" if asked else ""
+        if not (met := worst <= self.tol):
+            message = f"{by}, above tol={self.tol:.0e} of the largest; use another kernel or KernelRidge, or raise tol."
+        return replace(found.certificate, violation=worst, converged=met, message=message)

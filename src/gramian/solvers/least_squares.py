@@ -45,6 +45,8 @@ class LeastSquares:
         Leave-one-out residuals, where they were asked for.
     grid, path : array of shape (g,) and (g, k) or None, default=None
         The ridges tried and their weighted mean squared leave-one-out errors, where one was chosen so.
+    values : array of shape (n, k) or None, default=None
+        ``K x``, by the products that predict, where the certificate took them.
     """
 
     x: Array
@@ -53,6 +55,7 @@ class LeastSquares:
     loo: Array | None = None
     grid: Array | None = None
     path: Array | None = None
+    values: Array | None = None
 
 
 def by_cholesky(
@@ -100,7 +103,6 @@ def by_cholesky(
     A = _scaled(gram, scale)
     diagonal = np.diagonal(A).copy()
     x, errors = np.empty(Y.shape), np.empty(Y.shape) if loo else None
-    worst: Certificate | None = None
     factor: Factor | None = None
     for value in np.unique(ridge):
         columns = ridge == value
@@ -115,11 +117,11 @@ def by_cholesky(
         x[:, columns] = scale * solution.x
         if errors is not None:
             errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
-        if worst is None or solution.certificate.violation > worst.violation:
-            worst = solution.certificate
-    if worst is None:
-        raise ValueError("Y must have at least one column.")
-    return LeastSquares(x, worst, ridge, errors)
+    # By the tiles that predict, not by the factor: large coefficients turn the rounding of one into that of the other.
+    values = np.asarray(gram @ x)
+    R = scale * (Y - values) - ridge * (x / scale)
+    certificate = residual_certificate(R, scale * Y, tol, clock, "regularise more")
+    return LeastSquares(x, certificate, ridge, errors, values=values)
 
 
 def _invertible(factor: Factor) -> bool:
