@@ -233,6 +233,10 @@ def theta_round_trip(c: Case) -> None:
     np.testing.assert_allclose(k.fix()(c.X), k(c.X))
 
 
+def fields_round_trip(c: Case) -> None:
+    assert c.kernel.with_fields(c.kernel.all_fields()) == c.kernel
+
+
 def vjp_is_the_finite_difference(c: Case) -> None:
     rng = np.random.default_rng(5)
     for Y in (None, c.Y):

@@ -134,6 +134,7 @@ def test_parameters_of_a_parameter_that_has_none_are_refused(model):
         model.set_params(kernel="rbf", kernel__lengthscale=1.0)
     assert model.set_params(kernel=RBF(1.0), kernel__lengthscale=2.0).kernel == RBF(2.0)
     assert model.set_params(kernel__lengthscale=3.0).get_params()["kernel__lengthscale"] == 3.0
+    assert model.set_params(**model.get_params()).kernel == RBF(3.0)
     with pytest.raises(ValueError, match=r"RBF\(3.0\) has parameters \['lengthscale'.*not \['length'\]"):
         model.set_params(kernel__length=2.0)
     with pytest.raises(ValueError, match="Invalid parameter 'nothing'"):

@@ -14,6 +14,7 @@ ALL = [
     laws.tile_is_the_double_loop,
     laws.any_tiling_gives_the_same_product,
     laws.theta_round_trip,
+    laws.fields_round_trip,
     laws.vjp_is_the_finite_difference,
     laws.survives_pickle_copy_and_clone,
     laws.out_is_written,

@@ -117,6 +117,25 @@ def test_very_smooth_matern_kernels(nu):
     assert got[6] < 1e-20
 
 
+def test_matern_kernels_at_the_ends_of_floating_point():
+    X = np.array([[0.0], [1.0], [2.5]])
+    np.testing.assert_allclose(gk.Matern(0.7, nu=1e300)(X), gk.RBF(0.7)(X), rtol=1e-14)
+    for nu in (1e-300, 0.3, 1.3, 30.0):
+        np.testing.assert_allclose(gk.Matern(1e-30, nu=nu)(X), np.eye(3), atol=1e-12)  # all ones, once
+    # As nu vanishes the kernel becomes white noise, not a constant.
+    np.testing.assert_allclose(gk.Matern(1.0, nu=1e-300)(X), np.eye(3), atol=1e-12)
+    for nu in (0.01, 0.3, 1.3):
+        np.testing.assert_allclose(gk.Matern(1e80, nu=nu)(X)[0, 1], _matern_by_mpmath(1e-80, nu), rtol=1e-9)
+        np.testing.assert_allclose(gk.Matern(1e155, nu=nu)(X)[0, 1], _matern_by_mpmath(1e-155, nu), rtol=1e-9)
+
+
+def _matern_by_mpmath(r, nu):
+    mpmath = pytest.importorskip("mpmath")
+    with mpmath.workdps(400):
+        u = mpmath.sqrt(2 * mpmath.mpf(nu)) * mpmath.mpf(r)
+        return float(2 ** (1 - mpmath.mpf(nu)) / mpmath.gamma(nu) * u**nu * mpmath.besselk(nu, u))
+
+
 @pytest.mark.parametrize("nu", [49.99, 50.0, 50.01])
 def test_the_two_ways_to_bessel_meet(nu):
     import mpmath

@@ -30,6 +30,10 @@ __all__ = ["RBF", "Matern", "Periodic", "Radial", "RationalQuadratic"]
 
 LARGE_NU = 50.0
 """From here on Bessel functions overflow, and Debye's expansion is good to 1e-8."""
+FAR = 1e4
+"""From here on the Matérn kernels that are computed by Bessel functions underflow."""
+RBF_NU = 1e16
+"""Above this the Matérn kernel is the RBF to all digits."""
 
 
 class Radial(Kernel):
@@ -222,7 +226,7 @@ class Matern(Radial):
         return self.nu >= 1.0
 
     def profile(self, t: Array) -> Array:
-        if math.isinf(self.nu):
+        if self.nu > RBF_NU:
             return exp(multiply(t, -0.5))
         u = sqrt(multiply(maximum(t, 0.0), 2.0 * self.nu))
         if self.nu == 0.5:
@@ -236,7 +240,7 @@ class Matern(Radial):
         return through_numpy(lambda v: _matern(v, self.nu), u)
 
     def slope(self, t: Array) -> Array:
-        if math.isinf(self.nu):
+        if self.nu > RBF_NU:
             return multiply(exp(multiply(t, -0.5)), -0.5)
         u = sqrt(multiply(maximum(t, 0.0), 2.0 * self.nu))
         if self.nu == 1.5:
@@ -248,7 +252,7 @@ class Matern(Radial):
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         draws = rng.standard_normal((size, d)) / lengthscales(self.name, self.lengthscale, d)
-        if math.isinf(self.nu):
+        if self.nu > RBF_NU:
             return draws
         return draws * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, size))[:, None]
 
@@ -260,8 +264,12 @@ def _matern(u: NDArray[Any], nu: float) -> NDArray[Any]:
     log_c = (1.0 - nu) * math.log(2.0) - special.gammaln(nu)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         k = np.exp(log_c + nu * np.log(v) - v) * special.kve(nu, v)
-    # u^ν K_ν(u) loses its limit 2^(ν-1) Γ(ν) to 0 · ∞ near zero, long after it is 1 to all digits.
-    k[~np.isfinite(k) | (v < 1e-150)] = 1.0
+    # u^ν K_ν(u) loses its limit 2^(ν-1) Γ(ν) to 0 · ∞ near zero, where what is left to 1 is a power of u.
+    near = (~np.isfinite(k) & (v < 1.0)) | (v < 1e-150)
+    k[near], k[v > FAR] = 1.0, 0.0
+    if nu < 1.0:
+        with np.errstate(divide="ignore"):
+            k[near] = -np.expm1(2.0 * nu * np.log(v[near] / 2.0) + special.gammaln(1.0 - nu) - special.gammaln(1.0 + nu))
     return np.minimum(k, 1.0, out=k).astype(u.dtype, copy=False)
 
 

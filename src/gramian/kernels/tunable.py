@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -87,7 +87,7 @@ class Tunable:
         dict
             By names such as ``left.lengthscale``; operands themselves are among them.
         """
-        own = {name: getattr(self, name) for name in getattr(self, "__dataclass_fields__", ())}
+        own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         inside = zip(self.operands, self.children, strict=True)
         return own | {f"{name}.{k}": v for name, child in inside for k, v in child.all_fields().items()}
 
