@@ -252,3 +252,31 @@ def test_interrupt_leaves_it_unfitted(monkeypatch):
         warnings.simplefilter("error")
         monkeypatch.undo()
         model.fit(X)
+
+
+@pytest.mark.parametrize("solver", ["auto", "dense", "lanczos", "arpack", "randomized"])
+def test_columns_of_many_scales(solver, rng):
+    # The fifth eigenvalue is 1e-8 of the first: a residual relative to the first would say nothing about it.
+    X = rng.standard_normal((1200, 6)) * [1e3, 1e2, 1e1, 1.0, 1e-1, 1e-2]
+    model = KernelPCA(5, kernel="linear", eigen_solver=solver, random_state=0).fit(X)
+    singular = np.linalg.svd(X - X.mean(axis=0), compute_uv=False)
+    assert model.certificate_.converged
+    np.testing.assert_allclose(model.eigenvalues_, singular[:5] ** 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("n_components", [None, 3, 6])
+@pytest.mark.parametrize("n", [1, 2, 4, 30])
+def test_more_components_than_there_are(n, n_components, rng):
+    X = np.outer(rng.standard_normal(n), [1.0, 2.0])  # rank one
+    model = KernelPCA(n_components, kernel="linear").fit(X)
+    assert model.certificate_.converged
+    top = float(np.sum((X - X.mean(axis=0)) ** 2))
+    np.testing.assert_allclose(model.eigenvalues_.sum(), top, atol=1e-12)
+    assert np.count_nonzero(model.eigenvalues_) == (top > 0)
+
+
+def test_a_map_whose_features_lie_far_from_zero_is_judged_by_products_that_do_not_cancel(rng):
+    X = 1e6 + rng.standard_normal((300, 2))
+    with pytest.warns(ConvergenceWarning, match="above tol"):
+        lost = KernelPCA(2, approximation=PolynomialMap(degree=1)).fit(X)
+    assert not lost.certificate_.converged

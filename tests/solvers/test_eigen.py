@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gramian.progress import Clock
-from gramian.solvers.eigen import Centred, arpack, dense, lanczos, randomized
+from gramian.solvers.eigen import Centred, Rounding, arpack, dense, lanczos, randomized
 
 
 def matrix(values, seed=0):
@@ -16,8 +16,9 @@ def matrix(values, seed=0):
 
 
 def residual(A, pairs):
-    scale = np.maximum(pairs.values, 1e-3 * pairs.values[0])
-    return np.max(np.linalg.norm(A @ pairs.vectors - pairs.vectors * pairs.values, axis=0) / scale)
+    """The worst residual relative to its own eigenvalue; to the largest where it is rounding."""
+    size = np.linalg.norm(A @ pairs.vectors - pairs.vectors * pairs.values, axis=0)
+    return np.max(size / np.where(size > 64 * np.finfo(float).eps * pairs.values[0], pairs.values, pairs.values[0]))
 
 
 SPECTRA = {
@@ -42,6 +43,28 @@ def test_lanczos_finds_the_largest(values, block):
     np.testing.assert_allclose(pairs.vectors.T @ pairs.vectors, np.eye(12), atol=1e-10)
     if values.max() > 0:
         assert residual(A, pairs) == pytest.approx(pairs.certificate.violation, abs=1e-10)
+
+
+@pytest.mark.parametrize(
+    "solve", [lanczos, arpack, lambda A, r: randomized(A, r, power=7), lambda A, r: dense(A, A, r)]
+)
+def test_small_eigenvalues_are_as_true_as_large_ones(solve):
+    values = np.r_[1e6, 1e4, 1e2, 1.0, 1e-2, np.zeros(295)]
+    A = matrix(values)
+    pairs = solve(A, 7)
+    assert pairs.certificate.converged
+    np.testing.assert_allclose(pairs.values[:5], values[:5], rtol=1e-6)
+    np.testing.assert_allclose(residual(A, pairs), pairs.certificate.violation, atol=1e-12)
+
+
+def test_a_residual_is_relative_to_its_own_eigenvalue():
+    A = np.diag(np.r_[1.0, 1e-5, 1e-6, np.zeros(50)])
+    wrong = np.eye(53)[:, :2]
+    wrong[1:3, 1] = np.cos(0.3), np.sin(0.3)  # between two eigenvectors, but near zero beside the largest
+    value = wrong[:, 1] @ A @ wrong[:, 1]
+    residuals = np.linalg.norm(A @ wrong - wrong * [1.0, value], axis=0)
+    assert Rounding()._worst(residuals, np.array([1.0, value]), 53) > 0.1
+    assert Rounding(offset=3e8)._worst(residuals, np.array([1.0, value]), 53) > 0.1  # lost to rounding: no excuse
 
 
 def test_lanczos_restarts():

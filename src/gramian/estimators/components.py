@@ -15,7 +15,7 @@ from gramian.progress import Clock, Tick, silent
 from gramian.solvers import eigen
 from gramian.solvers.singular import check_symmetric
 
-__all__ = ["Request", "Spectrum", "by_features", "by_gram"]
+__all__ = ["NEGLIGIBLE", "Request", "Spectrum", "by_features", "by_gram"]
 
 Array = NDArray[np.float64]
 
@@ -25,6 +25,10 @@ BASIS = 5
 """Lanczos keeps up to about this many vectors for each one asked for."""
 SINGLE = 1e-6
 """Residuals that float32 products can be expected to reach."""
+SINGLE_UNIT = 1e-8
+"""What float32 products leave of a residual, as a share of the norm of K."""
+NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
+"""Eigenvalues below this share of the largest are rounding, by the dtype of X, as in scikit-learn."""
 TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "arpack": 0.0, "randomized": 1e-2}
 """What ``tol=0`` means to each solver."""
 
@@ -47,6 +51,8 @@ class Request:
         Iterations at most.
     power : int or None
         Products of ``"randomized"``; ``None`` for 7 where few components are asked for, else 4.
+    floor : float, default=1e-12
+        Eigenvalues below this share of the largest are reported as zero.
     """
 
     rank: int
@@ -55,6 +61,7 @@ class Request:
     tol: float = 0.0
     max_iter: int | None = None
     power: int | None = None
+    floor: float = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +84,8 @@ class Spectrum:
         The eigen-residual.
     directions : array of shape (m, r) or None, default=None
         Principal directions in the space of the features, where there is a map.
+    zero : float, default=0.0
+        Eigenvalues up to this are zero to rounding.
     """
 
     values: Array
@@ -86,6 +95,7 @@ class Spectrum:
     means: Array
     certificate: Certificate
     directions: Array | None = None
+    zero: float = 0.0
 
 
 def by_gram(
@@ -120,9 +130,11 @@ def by_gram(
         return _dense(gram, ask, clock)
     K = _exact(gram, X)
     means = (K @ np.ones((n, 1)))[:, 0] / n if ask.center else np.zeros(n)
-    pairs = _iterate(gram, K, solver, ask, rng, clock, tick)
+    rounding = eigen.Rounding(abs(n * float(means.mean())), ask.floor)
+    pairs = _iterate(gram, K, solver, ask, {"random_state": rng, "clock": clock, "rounding": rounding}, tick)
     trace = float(gram.diagonal().sum(dtype=np.float64) - n * means.mean())
-    return Spectrum(pairs.values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate)
+    zero = rounding.zero(pairs.values, n)
+    return Spectrum(pairs.values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate, zero=zero)
 
 
 def _solver(ask: Request, n: int) -> str:
@@ -143,20 +155,18 @@ def _exact(gram: Gram, X: Any) -> Any:
     return X if isinstance(gram.kernel, Precomputed) else SymmetricGram(gram, 0, np.float64)
 
 
-def _iterate(
-    gram: Gram, K: Any, solver: str, ask: Request, rng: np.random.RandomState, clock: Clock, tick: Tick
-) -> eigen.Eigenpairs:
+def _iterate(gram: Gram, K: Any, solver: str, ask: Request, means: dict[str, Any], tick: Tick) -> eigen.Eigenpairs:
     tol = ask.tol or TOLERANCE[solver]
     budget = max(gram.memory - 2 * BASIS * ask.rank * 8 * gram.shape[0], 0)
     if solver == "lanczos":
-        return _lanczos(gram, K, ask, tol, budget, {"random_state": rng, "clock": clock, "tick": tick})
+        return _lanczos(gram, K, ask, tol, budget, {"tick": tick, **means})
     if isinstance(K, SymmetricGram):
         K = SymmetricGram(gram, budget, np.float64)
     A = eigen.Centred(K) if ask.center else K
     if solver == "arpack":
-        return eigen.arpack(A, ask.rank, tol=tol, max_iter=ask.max_iter, random_state=rng, clock=clock)
+        return eigen.arpack(A, ask.rank, tol=tol, max_iter=ask.max_iter, **means)
     power = ask.power if ask.power is not None else (7 if ask.rank < 0.1 * A.shape[0] else 4)
-    return eigen.randomized(A, ask.rank, power=power, tol=tol, random_state=rng, clock=clock)
+    return eigen.randomized(A, ask.rank, power=power, tol=tol, **means)
 
 
 def _lanczos(gram: Gram, K: Any, ask: Request, tol: float, budget: int, means: dict[str, Any]) -> eigen.Eigenpairs:
@@ -168,7 +178,8 @@ def _lanczos(gram: Gram, K: Any, ask: Request, tol: float, budget: int, means: d
         # Where K is made anew for every product, fewer and wider products are cheaper.
         block = int(np.clip(ask.rank // 4, 4, 16) if rough.stored == 1.0 else np.clip(ask.rank // 2, 4, 32))
         A = eigen.Centred(rough) if ask.center else rough
-        pairs = eigen.lanczos(A, ask.rank, tol=tol, max_iter=ask.max_iter, block=block, exact=exact, **means)
+        options: Any = {"block": block, "exact": exact, "unit": SINGLE_UNIT, **means}
+        pairs = eigen.lanczos(A, ask.rank, tol=tol, max_iter=ask.max_iter, **options)
         del rough, A
         if pairs.certificate.converged or pairs.exhausted:
             return pairs
@@ -181,14 +192,17 @@ def _lanczos(gram: Gram, K: Any, ask: Request, tol: float, budget: int, means: d
 
 def _dense(gram: Gram, ask: Request, clock: Clock) -> Spectrum:
     K = gram.dense().astype(np.float64, copy=False)
-    trace, means = float(np.trace(K)), np.zeros(K.shape[0])
+    n, trace = K.shape[0], float(np.trace(K))
+    means = np.zeros(n)
     if ask.center:
         means = K.mean(axis=0)
-        trace -= float(K.shape[0] * means.mean())
+        trace -= float(n * means.mean())
         K = _centred(K, means)
     A = eigen.Centred(gram) if ask.center else gram
-    pairs = eigen.dense(A, K, ask.rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
-    return Spectrum(pairs.values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate)
+    rounding = eigen.Rounding(abs(n * float(means.mean())), ask.floor)
+    pairs = eigen.dense(A, K, ask.rank, tol=ask.tol or TOLERANCE["dense"], rounding=rounding, clock=clock)
+    zero = rounding.zero(pairs.values, n)
+    return Spectrum(pairs.values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate, zero=zero)
 
 
 def _centred(K: Array, means: Array) -> Array:
@@ -227,7 +241,9 @@ def by_features(F: Any, ask: Request, rng: np.random.RandomState, clock: Clock) 
     else:
         C = _product(F.T, F)
         C -= n * np.outer(means, means)
-    pairs = _leading(C, replace(ask, rank=min(ask.rank, C.shape[0])), rng, clock)
+    rounding = eigen.Rounding(n * float(means @ means), ask.floor)
+    ask = replace(ask, rank=min(ask.rank, C.shape[0]))
+    pairs = _leading(C, ask, rng, clock, rounding, _Products(F, means))
     roots = np.sqrt(np.maximum(pairs.values, 0.0))
     if n <= m:
         # What is centred are the vectors, so the features need not be.
@@ -236,7 +252,32 @@ def by_features(F: Any, ask: Request, rng: np.random.RandomState, clock: Clock) 
         other = np.asarray(F @ pairs.vectors) - means @ pairs.vectors
     other = np.divide(other, roots, out=np.zeros_like(other), where=roots > 0)
     vectors, directions = (pairs.vectors, other) if n <= m else (other, pairs.vectors)
-    return Spectrum(pairs.values, vectors, pairs.smallest, float(np.trace(C)), means, pairs.certificate, directions)
+    trace, zero = float(np.trace(C)), rounding.zero(pairs.values, C.shape[0])
+    return Spectrum(pairs.values, vectors, pairs.smallest, trace, means, pairs.certificate, directions, zero)
+
+
+@dataclass(frozen=True, eq=False)
+class _Products:
+    """The smaller of ``G Gᵀ`` and ``Gᵀ G`` for features less their means, by products that do not cancel."""
+
+    F: Any
+    means: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        size = min(self.F.shape)
+        return size, size
+
+    def __matmul__(self, V: Array) -> Array:
+        if self.F.shape[0] <= self.F.shape[1]:
+            return self._centred(self._transposed(V))
+        return self._transposed(self._centred(V))
+
+    def _centred(self, V: Array) -> Array:
+        return np.asarray(self.F @ V) - self.means @ V
+
+    def _transposed(self, U: Array) -> Array:
+        return np.asarray(self.F.T @ U) - np.outer(self.means, U.sum(axis=0))
 
 
 def _product(A: Any, B: Any) -> Array:
@@ -244,8 +285,11 @@ def _product(A: Any, B: Any) -> Array:
     return np.asarray(C if isinstance(C, np.ndarray) else C.toarray(), dtype=np.float64)
 
 
-def _leading(C: Array, ask: Request, rng: np.random.RandomState, clock: Clock) -> eigen.Eigenpairs:
+def _leading(
+    C: Array, ask: Request, rng: np.random.RandomState, clock: Clock, rounding: eigen.Rounding, judge: Any = None
+) -> eigen.Eigenpairs:
+    judge = C if judge is None else judge
     if _solver(ask, C.shape[0]) == "dense":
-        return eigen.dense(C, C, ask.rank, tol=ask.tol or TOLERANCE["dense"], clock=clock)
-    tol = ask.tol or TOLERANCE["lanczos"]
-    return eigen.lanczos(C, ask.rank, tol=tol, max_iter=ask.max_iter, random_state=rng, clock=clock)
+        return eigen.dense(judge, C, ask.rank, tol=ask.tol or TOLERANCE["dense"], rounding=rounding, clock=clock)
+    options: Any = {"exact": judge, "rounding": rounding, "random_state": rng, "clock": clock}
+    return eigen.lanczos(C, ask.rank, tol=ask.tol or TOLERANCE["lanczos"], max_iter=ask.max_iter, **options)

@@ -18,7 +18,7 @@ from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, sample_of
 from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, resolved, warn_unless_converged
-from gramian.estimators.components import Request, Spectrum, by_features, by_gram
+from gramian.estimators.components import NEGLIGIBLE, Request, Spectrum, by_features, by_gram
 from gramian.estimators.expansion import wide
 from gramian.estimators.over_blocks.pca import fit_pca
 from gramian.estimators.restore import restored_on_failure
@@ -35,8 +35,6 @@ from gramian.solvers.preimage import fixed_point
 __all__ = ["KernelPCA"]
 
 DTYPES = [np.float64, np.float32]
-NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
-"""Eigenvalues below this share of the largest are rounding, by the dtype of X, as in scikit-learn."""
 NEGATIVE = 1e-5
 """An eigenvalue more negative than this share of the largest is no rounding."""
 NEIGHBOURS = 10
@@ -125,7 +123,7 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     approximation_ : map
         The fitted map, where there is one.
     certificate_ : Certificate
-        The worst ``‖K v - λ v‖ / max(λ, 10⁻³ λ₁)``.
+        The worst ``‖K v - λ v‖ / λ``; over λ₁ where the residual is rounding, below 1.4e-14 λ₁.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
@@ -280,6 +278,7 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             self.tol,
             self.max_iter,
             None if isinstance(self.iterated_power, str) else self.iterated_power,
+            NEGLIGIBLE[dtype_of(X)],
         )
         if self.approximation is not None:
             if self.eigen_solver != "auto":
@@ -333,7 +332,7 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                 PositiveSpectrumWarning,
                 stacklevel=4,
             )
-        return np.where(spectrum.values > NEGLIGIBLE[dtype_of(self.X_fit_)] * largest, spectrum.values, 0.0)
+        return np.where(spectrum.values > spectrum.zero, spectrum.values, 0.0)
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """Find the components and project the same rows on them, which costs nothing more.

@@ -269,7 +269,9 @@ def _matern(u: NDArray[Any], nu: float) -> NDArray[Any]:
     k[near], k[v > FAR] = 1.0, 0.0
     if nu < 1.0:
         with np.errstate(divide="ignore"):
-            k[near] = -np.expm1(2.0 * nu * np.log(v[near] / 2.0) + special.gammaln(1.0 - nu) - special.gammaln(1.0 + nu))
+            k[near] = -np.expm1(
+                2.0 * nu * np.log(v[near] / 2.0) + special.gammaln(1.0 - nu) - special.gammaln(1.0 + nu)
+            )
     return np.minimum(k, 1.0, out=k).astype(u.dtype, copy=False)
 
 

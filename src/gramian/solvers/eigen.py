@@ -14,12 +14,65 @@ from gramian.certificates import Certificate
 from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
 
-__all__ = ["Centred", "Eigenpairs", "arpack", "dense", "lanczos", "randomized"]
+__all__ = ["Centred", "Eigenpairs", "Rounding", "arpack", "dense", "lanczos", "randomized"]
 
 Array = NDArray[np.float64]
 
-FLOOR = 1e-3
-"""Residuals are relative to an eigenvalue, or to this share of the largest where it is smaller."""
+DIGITS = 100.0
+"""An eigenvalue that is fewer times its rounding has no two digits, and its residual no excuse."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """What rounding does to a spectrum.
+
+    Parameters
+    ----------
+    offset : float, default=0.0
+        What centring took from the norm of the matrix.
+    floor : float, default=1e-12
+        Eigenvalues below this share of the largest are reported as zero.
+    unit : float, default=64 eps
+        What products leave of a residual, as a share of the norm before centring.
+    """
+
+    offset: float = 0.0
+    floor: float = 1e-12
+    unit: float = 64.0 * float(np.finfo(np.float64).eps)
+
+    def _of(self, values: Array) -> float:
+        """Return what rounding may leave of a residual."""
+        return self.unit * (float(np.abs(values).max(initial=0.0)) + self.offset)
+
+    def zero(self, values: Array, n: int) -> float:
+        """Return the size up to which an eigenvalue is zero, unless all are; more where all n are asked for.
+
+        Parameters
+        ----------
+        values : array of shape (r,)
+            Eigenvalues.
+        n : int
+            How many there are.
+
+        Returns
+        -------
+        float
+            The size.
+        """
+        largest, rounding = float(np.abs(values).max(initial=0.0)), self._of(values)
+        lost = largest <= DIGITS * rounding
+        return max(self.floor * largest, 0.0 if lost else rounding * (DIGITS if values.size == n else 1.0))
+
+    def _worst(self, residuals: Array, values: Array, n: int) -> float:
+        """Return the worst residual, relative to its own eigenvalue; to the largest where it is mere rounding."""
+        size, largest, rounding = np.abs(values), float(np.abs(values).max(initial=0.0)), self._of(values)
+        excused = (residuals <= rounding) & ((size <= self.zero(values, n)) | (size >= DIGITS * rounding))
+        scale = np.where(excused, largest, np.maximum(size, self.floor * largest))
+        return float(np.max(residuals / np.where(scale > 0, scale, 1.0), initial=0.0))
+
+
+DOUBLE = Rounding()
+"""Of a matrix that was not centred, in double precision."""
 
 
 class Operator(Protocol):
@@ -45,7 +98,7 @@ class Eigenpairs:
     smallest : float
         The smallest value seen on the way: an upper bound on the smallest eigenvalue.
     certificate : Certificate
-        The worst relative residual ``‖A v - λ v‖ / max(λ, 10⁻³ λ₁)``.
+        The worst relative residual ``‖A v - λ v‖ / λ``; over λ₁ where it is rounding.
     exhausted : bool, default=False
         Whether iterations or time ran out.
     """
@@ -90,11 +143,11 @@ def _certified(
     iterations: int,
     clock: Clock,
     advice: str,
+    rounding: Rounding,
 ) -> Eigenpairs:
     """Measure the residuals that count: those of the vectors returned, by one more product."""
-    scale = np.maximum(np.abs(values), FLOOR * np.abs(values).max(initial=0.0))
     residuals = np.linalg.norm(np.asarray(A @ vectors) - vectors * values, axis=0)
-    worst = float(np.max(residuals / np.where(scale > 0, scale, 1.0), initial=0.0))
+    worst = rounding._worst(residuals, values, A.shape[0])
     met = worst <= tol
     certificate = Certificate(
         kind="eigen-residual",
@@ -107,7 +160,15 @@ def _certified(
     return Eigenpairs(values, vectors, smallest, certificate)
 
 
-def dense(A: Operator, matrix: Array, rank: int, *, tol: float = 1e-8, clock: Clock | None = None) -> Eigenpairs:
+def dense(
+    A: Operator,
+    matrix: Array,
+    rank: int,
+    *,
+    tol: float = 1e-8,
+    rounding: Rounding = DOUBLE,
+    clock: Clock | None = None,
+) -> Eigenpairs:
     """Decompose the matrix itself by LAPACK.
 
     Parameters
@@ -120,6 +181,8 @@ def dense(A: Operator, matrix: Array, rank: int, *, tol: float = 1e-8, clock: Cl
         How many of the largest eigenvalues.
     tol : float, default=1e-8
         The residual to certify.
+    rounding : Rounding, default=DOUBLE
+        What counts as rounding.
     clock : Clock or None, default=None
         Times the work.
 
@@ -144,9 +207,8 @@ def dense(A: Operator, matrix: Array, rank: int, *, tol: float = 1e-8, clock: Cl
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
         values, vectors = values[n - rank :], vectors[:, n - rank :]
     advice = "the matrix is not symmetric, not finite, or so large before centring that only rounding is left of it."
-    return _certified(
-        A, values[::-1], vectors[:, ::-1], float(values[0]), tol, iterations=1, clock=clock, advice=advice
-    )
+    how: Any = {"iterations": 1, "clock": clock, "advice": advice, "rounding": rounding}
+    return _certified(A, values[::-1], vectors[:, ::-1], float(values[0]), tol, **how)
 
 
 def lanczos(
@@ -158,6 +220,8 @@ def lanczos(
     block: int | None = None,
     start: Array | None = None,
     exact: Operator | None = None,
+    unit: float | None = None,
+    rounding: Rounding = DOUBLE,
     random_state: np.random.RandomState | None = None,
     clock: Clock | None = None,
     tick: Tick = silent,
@@ -175,7 +239,7 @@ def lanczos(
     rank : int
         How many; the basis takes a few times as many vectors, so it should be well below n.
     tol : float, default=1e-5
-        Relative residual ``‖A v - λ v‖ / max(λ, 10⁻³ λ₁)`` to reach.
+        Residual relative to its own eigenvalue, ``‖A v - λ v‖ / λ``, to reach.
     max_iter : int or None, default=None
         Products with a block at most; 300 by default.
     block : int or None, default=None
@@ -184,6 +248,10 @@ def lanczos(
         Where to start; at random by default.
     exact : operator or None, default=None
         The operator whose residuals count, where A is a cheaper copy of it in lower precision.
+    unit : float or None, default=None
+        What products with A leave of a residual, where that is more than with ``exact``.
+    rounding : Rounding, default=DOUBLE
+        What counts as rounding.
     random_state : numpy.random.RandomState or None, default=None
         Draws the start.
     clock : Clock or None, default=None
@@ -207,6 +275,7 @@ def lanczos(
     clock = clock or Clock()
     rng = random_state or np.random.RandomState(0)
     n, limit = A.shape[0], 300 if max_iter is None else max_iter
+    coarse = rounding if unit is None else replace(rounding, unit=unit)
     b = int(np.clip(rank // 3, 4, 32)) if block is None else block
     first = rng.standard_normal((n, b)) if start is None else start
     b = first.shape[1]
@@ -224,17 +293,15 @@ def lanczos(
             steps += 1
             if basis.size >= rank:
                 values, S = basis.ritz()
-                top = values[:rank]
-                scale = np.maximum(np.abs(top), FLOOR * np.abs(values).max(initial=0.0))
                 residuals = np.linalg.norm(tail @ S[-tail.shape[1] :, :rank], axis=0)
-                worst = float(np.max(residuals / np.where(scale > 0, scale, 1.0)))
+                residuals[residuals <= 0.5 * coarse._of(values)] = 0.0  # no more work on what rounding leaves
+                worst = rounding._worst(residuals, values[:rank], n)
             tick(steps, residual=worst)
     vectors = basis.vectors @ S[:, :rank]
     advice = f"stopped by {stop}; allow more, or ask for fewer components." if stop else "loosen tol, or use 'dense'."
     judge = A if exact is None else exact
-    found = _certified(
-        judge, values[:rank], vectors, float(values[-1]), tol, iterations=steps, clock=clock, advice=advice
-    )
+    how: Any = {"iterations": steps, "clock": clock, "advice": advice, "rounding": rounding}
+    found = _certified(judge, values[:rank], vectors, float(values[-1]), tol, **how)
     return replace(found, exhausted=bool(stop))
 
 
@@ -315,6 +382,7 @@ def arpack(
     *,
     tol: float = 0.0,
     max_iter: int | None = None,
+    rounding: Rounding = DOUBLE,
     random_state: np.random.RandomState | None = None,
     clock: Clock | None = None,
 ) -> Eigenpairs:
@@ -330,6 +398,8 @@ def arpack(
         ARPACK's tolerance; zero for machine precision.
     max_iter : int or None, default=None
         ARPACK's restarts at most.
+    rounding : Rounding, default=DOUBLE
+        What counts as rounding.
     random_state : numpy.random.RandomState or None, default=None
         Draws the start.
     clock : Clock or None, default=None
@@ -371,6 +441,7 @@ def arpack(
         iterations=products,
         clock=clock,
         advice="lower tol.",
+        rounding=rounding,
     )
 
 
@@ -381,6 +452,7 @@ def randomized(
     power: int,
     tol: float = 1e-2,
     oversamples: int = 10,
+    rounding: Rounding = DOUBLE,
     random_state: np.random.RandomState | None = None,
     clock: Clock | None = None,
 ) -> Eigenpairs:
@@ -398,6 +470,8 @@ def randomized(
         The residual to certify; the number of products does not depend on it.
     oversamples : int, default=10
         Vectors beyond the rank.
+    rounding : Rounding, default=DOUBLE
+        What counts as rounding.
     random_state : numpy.random.RandomState or None, default=None
         Draws the block.
     clock : Clock or None, default=None
@@ -427,4 +501,5 @@ def randomized(
         iterations=power + 1,
         clock=clock,
         advice=advice,
+        rounding=rounding,
     )

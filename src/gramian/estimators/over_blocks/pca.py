@@ -8,11 +8,13 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from gramian.estimators.base import resolved, warn_unless_converged
-from gramian.estimators.components import Request, Spectrum, _leading
+from gramian.estimators.components import NEGLIGIBLE, Request, Spectrum, _leading
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.restore import restored_on_failure
+from gramian.kernels.points import dtype_of
 from gramian.progress import Clock
 from gramian.solvers.block_spectrum import covariance
+from gramian.solvers.eigen import Rounding
 
 __all__ = ["fit_pca"]
 
@@ -44,13 +46,15 @@ def fit_pca(model: Any, X: Any) -> Any:
         size = found.scatter.shape[0]
         rank = size if model.n_components is None else min(model.n_components, size)
         ask = Request(rank, "auto", model.center, model.tol, model.max_iter)
-        pairs = _leading(found.scatter, ask, check_random_state(model.random_state), clock)
+        rounding = Rounding(found.count * float(found.mean @ found.mean), NEGLIGIBLE[dtype_of(sample.X)])
+        pairs = _leading(found.scatter, ask, check_random_state(model.random_state), clock, rounding)
         # The signs are such as the sample has them: its largest projection on each component is positive.
         projections = np.vstack([F @ pairs.vectors for F, _ in lift.strips(iter([sample]))])
         projections -= found.mean @ pairs.vectors
         trace = float(np.trace(found.scatter))
+        zero = rounding.zero(pairs.values, size)
         spectrum = Spectrum(
-            pairs.values, projections, pairs.smallest, trace, found.mean, pairs.certificate, pairs.vectors
+            pairs.values, projections, pairs.smallest, trace, found.mean, pairs.certificate, pairs.vectors, zero
         )
         for name in ("dual_coef_", "X_transformed_fit_", "_inverse"):
             vars(model).pop(name, None)
