@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.linalg
 import scipy.sparse as sp
 import sklearn
 from sklearn.base import clone
@@ -21,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
-from gramian.kernels import RBF, Callable, Laplace, Matern, Precomputed, Spectrum
+from gramian.kernels import RBF, Callable, Laplace, Matern, Polynomial, Precomputed, Spectrum
 from reference_least_squares import leave_one_out, ridge_dual
 
 TIGHT = {"tol": 1e-10, "random_state": 0}
@@ -460,3 +461,31 @@ def test_float32_rows_predict_what_was_certified(rng, approximation):
         narrow = model.fit(X, shift * y).predict(X)
         assert narrow.dtype == (np.float32 if shift == 1.0 else np.float64)
         np.testing.assert_allclose(narrow / shift, wide, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("approximation", [None, Nystroem(n_components=60, random_state=0)])
+@pytest.mark.parametrize("kernel", [RBF(0.3), RBF(10.0), Polynomial(3)])
+@pytest.mark.parametrize("alpha", [1e-12, 1e-9, 1e-3, "loo"])
+def test_the_residual_is_that_of_the_predictions(rng, approximation, kernel, alpha):
+    X = rng.standard_normal((150, 3))
+    X[75:] = X[:75] * (1 + 1e-9)  # large coefficients of both signs
+    X, Y, w = X + 100.0, rng.standard_normal((150, 2)), 10.0 ** rng.uniform(-3, 3, 150)
+    try:
+        model = KernelRidge(alpha, kernel=kernel, approximation=approximation).fit(X, Y, w)
+    except np.linalg.LinAlgError:
+        return  # said in words
+    missed = Y - model.predict(X)
+    if approximation is None:
+        R, B = (
+            np.sqrt(w)[:, None] * missed - model.alpha_ * model.dual_coef_ / np.sqrt(w)[:, None],
+            np.sqrt(w)[:, None] * Y,
+        )
+    else:
+        F, lower = model.approximation_.transform(X), model.approximation_.normalization_
+        weights = scipy.linalg.solve_triangular(lower, model.dual_coef_, lower=True, trans=1)
+        R, B = F.T @ (w[:, None] * missed) - model.alpha_ * weights, F.T @ (w[:, None] * Y)
+    true = (np.linalg.norm(R, axis=0) / np.linalg.norm(B, axis=0)).max()
+    said = model.certificate_
+    assert said.converged == (true <= model.tol)
+    assert said.violation == pytest.approx(true, rel=2.0, abs=1e-8)

@@ -22,7 +22,7 @@ from gramian.kernels.points import objects
 from gramian.rkhs import Function
 from gramian.solvers.singular import check_symmetric
 
-__all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_array", "rows_of", "wide"]
+__all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_array", "as_grid", "rows_of", "wide"]
 
 KERNEL: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
@@ -177,3 +177,24 @@ def as_array(functions: list[Function], single: bool) -> Any:
     out = np.empty(len(functions), dtype=object)
     out[:] = functions
     return out
+
+
+def as_grid(name: str, values: Any) -> NDArray[np.float64]:
+    """Return regularisations to choose from, once they are checked.
+
+    Parameters
+    ----------
+    name : str
+        What the parameter is called.
+    values : array-like of shape (g,)
+        Finite and > 0.
+
+    Returns
+    -------
+    array of shape (g,)
+        In float64.
+    """
+    grid = np.asarray(values, dtype=np.float64)
+    if grid.ndim != 1 or grid.size == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
+        raise ValueError(f"{name} must be a list of finite numbers > 0, got {values!r}.")
+    return grid

@@ -19,6 +19,7 @@ from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array
 from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
+from gramian.gram.precision import as_predicted, wide
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.least_squares import LeastSquares, by_cholesky
 
@@ -148,7 +149,7 @@ class KernelInterpolator(KernelExpansion):
             kernel = self._resolved(X)
             with progress(self.verbose, "KernelInterpolator", 1.0) as tick:
                 gram = self._gram(kernel, X)
-                found = self._through(gram, y.reshape(y.shape[0], -1), clock, tick)
+                found = self._through(gram, wide(X), y.reshape(y.shape[0], -1), clock, tick)
             self.kernel_, self.X_fit_, self.certificate_ = kernel, X, found.certificate
             self.dual_coef_ = found.x.reshape(y.shape)
             self.nugget_ = float(found.ridge[0])
@@ -158,7 +159,7 @@ class KernelInterpolator(KernelExpansion):
         warn_unless_converged(self.certificate_, self)
         return self
 
-    def _through(self, gram: Gram, Y: NDArray[np.float64], clock: Clock, tick: Tick) -> LeastSquares:
+    def _through(self, gram: Gram, rows: Any, Y: NDArray[np.float64], clock: Clock, tick: Tick) -> LeastSquares:
         asked = nugget = 0.0 if self.nugget == "auto" else float(self.nugget)
 
         def attempt(nugget: float) -> LeastSquares:
@@ -173,12 +174,15 @@ class KernelInterpolator(KernelExpansion):
             nugget = NUGGET * float(gram.diagonal().mean())
             found = attempt(nugget)
             warnings.warn(f"{error} nugget='auto' added {nugget:.1e}.", LinAlgWarning, stacklevel=4)
-        return replace(found, certificate=self._certificate(found, Y, asked))
-
-    def _certificate(self, found: LeastSquares, Y: NDArray[np.float64], asked: float) -> Certificate:
-        """How far f is from its targets, but for what a nugget that was asked for takes away."""
-        missed, largest = Y - np.asarray(found.values), np.abs(Y).max(axis=0)
+        largest = np.abs(Y).max(axis=0)
         largest = np.where(largest > 0, largest, 1.0)
+        missed = Y - as_predicted(gram, rows, found.x)
+        return replace(found, certificate=self._certificate(found, missed, largest, asked))
+
+    def _certificate(
+        self, found: LeastSquares, missed: NDArray[np.float64], largest: NDArray[np.float64], asked: float
+    ) -> Certificate:
+        """How far f is from its targets, but for what a nugget that was asked for takes away."""
         worst = float((np.abs(missed - asked * found.x) / largest).max())
         by = f"f misses its targets by up to {np.abs(missed).max():.2g}"
         message = f"with nugget={asked:.1e} {by}" if asked else ""

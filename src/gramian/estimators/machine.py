@@ -16,7 +16,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 from gramian.certificates import Certificate
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import COMMON
-from gramian.estimators.expansion import KERNEL, Expansion, as_array, rows_of, wide
+from gramian.estimators.expansion import KERNEL, Expansion, as_array, as_grid, rows_of, wide
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel
@@ -246,10 +246,7 @@ class Machine(Expansion):
         if self.lams is None:
             scale = float(np.mean(Gram(kernel, X).diagonal())) or 1.0
             return np.asarray(GRID * scale)
-        grid = np.asarray(self.lams, dtype=np.float64)
-        if grid.ndim != 1 or grid.size == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
-            raise ValueError(f"lams must be a list of finite numbers > 0, got {self.lams!r}.")
-        return np.sort(grid)[::-1]
+        return np.sort(as_grid("lams", self.lams))[::-1]
 
     def _path(
         self,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
@@ -16,10 +19,11 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, rows_of, wide
+from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, as_grid, rows_of, wide
 from gramian.estimators.over_blocks.ridge import fit_ridge
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
+from gramian.gram.precision import as_predicted
 from gramian.gram.tiles import readable, spans
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
@@ -28,7 +32,7 @@ from gramian.rkhs import Function
 from gramian.solvers import pcg
 from gramian.solvers.at_landmarks import by_landmarks
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
-from gramian.solvers.least_squares import LeastSquares, Moments, by_cholesky, by_eigenvectors, by_features
+from gramian.solvers.least_squares import LeastSquares, Moments, by_cholesky, by_eigenvectors, by_features, measured
 
 __all__ = ["KernelRidge"]
 
@@ -269,7 +273,7 @@ class KernelRidge(KernelExpansion):
                 raise ValueError(
                     f"alpha='loo' decomposes K into eigenvectors; leave solver='auto', got {self.solver!r}."
                 )
-            return None, None if self.alphas is None else _positive("alphas", self.alphas)
+            return None, None if self.alphas is None else as_grid("alphas", self.alphas)
         if self.alphas is not None:
             raise ValueError(f"alphas is the grid of alpha='loo', but alpha={self.alpha!r}; set one of the two.")
         alpha = np.atleast_1d(np.asarray(self.alpha, dtype=np.float64))
@@ -283,13 +287,20 @@ class KernelRidge(KernelExpansion):
         return np.broadcast_to(alpha, (targets,)).copy(), None
 
     def _solve(self, p: _Problem, clock: Clock) -> _Fit:
-        found, choice = self._solve_exactly(p, clock)
+        gram = self._gram(p.kernel, p.X, p.rows)
+        found, choice = self._solve_exactly(gram, p, clock)
+        found = self._as_predicted(found, gram, p)
         functions = self._functions(p.kernel, rows_of(p.kernel, p.X, p.rows), found.x)
         functions = [replace(f, ridge=r / p.weights, noise=r) for f, r in zip(functions, found.ridge, strict=True)]
         return _Fit(found, choice, p.X, _spread(found.x, p, 0.0), functions)
 
-    def _solve_exactly(self, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
-        gram = self._gram(p.kernel, p.X, p.rows)
+    def _as_predicted(self, found: LeastSquares, gram: Gram, p: _Problem) -> LeastSquares:
+        """The solution with the residual of what it predicts."""
+        root = np.sqrt(p.weights)[:, None]
+        values = as_predicted(gram, wide(rows_of(p.kernel, p.X, p.rows)), found.x)
+        return measured(found, root * (p.Y - values) - found.ridge * (found.x / root), root * p.Y, self.tol)
+
+    def _solve_exactly(self, gram: Gram, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
         if p.ridge is None:
             return self._by_leave_one_out(gram, p, clock)
         choice = self._choice(gram, p.ridge)
@@ -351,7 +362,8 @@ class KernelRidge(KernelExpansion):
         if has_landmarks(features) or not plain:
             F = features_of(features, rows, self.memory)
             options: Any = {"grid": p.grid, "loo": self.store_loo, "tol": self.tol, "clock": clock}
-            return self._in_features(by_features(F, p.Y, p.ridge, p.weights, **options), features, p)
+            found = by_features(F, p.Y, p.ridge, p.weights, **options)
+            return self._in_features(self._as_evaluated(found, features, rows, p, F.T.__matmul__), features, p)
         moments = self._moments_of(features.fit(rows), rows, p)
         return self._in_features(moments.solve(np.asarray(p.ridge), tol=self.tol, clock=clock), features, p)
 
@@ -365,7 +377,15 @@ class KernelRidge(KernelExpansion):
         if fit is None:
             return None
         features.trace_error_ = max(1.0 - fit.trace / values.trace, 0.0) if values.trace > 0 else 0.0
-        return fit.found
+        into = partial(solve_triangular, values.lower, lower=True)
+        return self._as_evaluated(fit.found, features, rows, p, lambda V: into(values.K @ V))
+
+    def _as_evaluated(
+        self, found: LeastSquares, features: Any, rows: Any, p: _Problem, pulled: Callable[..., NDArray[np.float64]]
+    ) -> LeastSquares:
+        """The solution with the residual of what it predicts; ``pulled`` is Fᵀ times something."""
+        W, f = p.weights[:, None], features.evaluate(rows, found.x, self.memory)
+        return measured(found, pulled(W * (p.Y - f)) - found.ridge * found.x, pulled(W * p.Y), self.tol)
 
     def _check_features(self, p: _Problem) -> None:
         if self.solver != "auto":
@@ -476,10 +496,3 @@ def _spread(values: NDArray[np.float64], p: _Problem, fill: float) -> NDArray[np
     out = np.full((n, values.shape[1]), fill)
     out[p.rows] = values
     return out
-
-
-def _positive(name: str, values: Any) -> NDArray[np.float64]:
-    grid = np.asarray(values, dtype=np.float64)
-    if grid.ndim != 1 or grid.size == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
-        raise ValueError(f"{name} must be a list of finite numbers > 0, got {values!r}.")
-    return grid

@@ -1,7 +1,7 @@
-"""Precision: rows may be float32, what is computed from them is float64.
+"""Precision: rows may be float32, what is computed from them is float64, and certified as it is predicted.
 
 Coefficients of an ill-conditioned fit are large and cancel, so kernel values rounded to seven digits can lose a whole
-prediction that the certificate, which is measured in float64, speaks for.
+prediction. What is left of that in float64, a certificate has to show.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["narrow", "wide"]
+from gramian.gram.operator import Gram
+
+__all__ = ["as_predicted", "narrow", "wide"]
 
 
 def wide(X: Any) -> Any:
@@ -57,3 +59,25 @@ def narrow(values: NDArray[np.float64], X: Any) -> NDArray[Any]:
     size = float(np.abs(values).max(initial=0.0))
     held = size == 0.0 or float(single.tiny) <= size <= float(single.max)
     return values.astype(np.float32, copy=False) if getattr(X, "dtype", None) == np.float32 and held else values
+
+
+def as_predicted(gram: Gram, rows: Any, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``K @ V`` as it is predicted: with rows on one side that are not known to be those on the other.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of rows with themselves.
+    rows : array, CSR, or array of object
+        These rows, in float64.
+    V : array of shape (n, k)
+        Coefficients.
+
+    Returns
+    -------
+    array of shape (n, k)
+        The values; by ``gram`` itself where the kernel tells a row from its copy, as White noise does.
+    """
+    K = Gram(gram.kernel, rows, rows, memory=gram.memory, n_jobs=gram.workers)
+    own, apart = float(gram.diagonal()[0]), float(K.rows([0], [0])[0, 0])
+    return np.asarray((K if abs(own - apart) <= 1e-6 * abs(own) else gram) @ V)

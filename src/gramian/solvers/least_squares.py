@@ -22,7 +22,16 @@ from gramian.solvers.loo import Eigenbasis, default_grid
 from gramian.solvers.singular import diagnosis
 from gramian.solvers.solution import relative_residuals
 
-__all__ = ["LeastSquares", "Moments", "by_cholesky", "by_eigenvectors", "by_features", "residual_certificate", "square"]
+__all__ = [
+    "LeastSquares",
+    "Moments",
+    "by_cholesky",
+    "by_eigenvectors",
+    "by_features",
+    "measured",
+    "residual_certificate",
+    "square",
+]
 
 Array = NDArray[np.float64]
 STRIP = 8192
@@ -45,8 +54,6 @@ class LeastSquares:
         Leave-one-out residuals, where they were asked for.
     grid, path : array of shape (g,) and (g, k) or None, default=None
         The ridges tried and their weighted mean squared leave-one-out errors, where one was chosen so.
-    values : array of shape (n, k) or None, default=None
-        ``K x``, by the products that predict, where the certificate took them.
     """
 
     x: Array
@@ -55,7 +62,6 @@ class LeastSquares:
     loo: Array | None = None
     grid: Array | None = None
     path: Array | None = None
-    values: Array | None = None
 
 
 def by_cholesky(
@@ -103,6 +109,7 @@ def by_cholesky(
     A = _scaled(gram, scale)
     diagonal = np.diagonal(A).copy()
     x, errors = np.empty(Y.shape), np.empty(Y.shape) if loo else None
+    worst: Certificate | None = None
     factor: Factor | None = None
     for value in np.unique(ridge):
         columns = ridge == value
@@ -117,11 +124,11 @@ def by_cholesky(
         x[:, columns] = scale * solution.x
         if errors is not None:
             errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
-    # By the tiles that predict, not by the factor: large coefficients turn the rounding of one into that of the other.
-    values = np.asarray(gram @ x)
-    R = scale * (Y - values) - ridge * (x / scale)
-    certificate = residual_certificate(R, scale * Y, tol, clock, "regularise more")
-    return LeastSquares(x, certificate, ridge, errors, values=values)
+        if worst is None or solution.certificate.violation > worst.violation:
+            worst = solution.certificate
+    if worst is None:
+        raise ValueError("Y must have at least one column.")
+    return LeastSquares(x, worst, ridge, errors)
 
 
 def _invertible(factor: Factor) -> bool:
@@ -341,6 +348,32 @@ class Moments:
         R = self.right - self.second @ w - ridge * w
         advice = "regularise more, or take fewer features"
         return LeastSquares(w, residual_certificate(R, self.right, tol, clock or Clock(), advice), ridge)
+
+
+def measured(found: LeastSquares, R: Array, B: Array, tol: float) -> LeastSquares:
+    """Return a solution with the residual of the function that it predicts.
+
+    Parameters
+    ----------
+    found : LeastSquares
+        The solution.
+    R, B : array of shape (m, k)
+        Residuals and right-hand sides.
+    tol : float
+        The relative residual that was asked for.
+
+    Returns
+    -------
+    LeastSquares
+        The same, certified anew.
+    """
+    worst = float(relative_residuals(R, B).max(initial=0.0))
+    done, met = found.certificate, worst <= tol
+    message = done.message
+    if met != done.converged:
+        large = f"above tol={tol:.0e}: coefficients so large that rounding shows in predictions; regularise more."
+        message = "" if met else large
+    return replace(found, certificate=replace(done, violation=worst, converged=met, message=message))
 
 
 def residual_certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
