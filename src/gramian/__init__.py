@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gramian.features.polynomial import PolynomialMap
     from gramian.files import load, save
     from gramian.reports import report
+    from gramian.verification import verify
 
 __version__ = "0.1.0"
 
@@ -52,6 +53,7 @@ __all__ = [
     "save",
     "select_components",
     "svm_path",
+    "verify",
 ]
 
 _PLACES = {
@@ -72,6 +74,7 @@ _PLACES = {
     "features.polynomial": ["PolynomialMap"],
     "files": ["load", "save"],
     "reports": ["report"],
+    "verification": ["verify"],
 }
 """Where the public names live; each is imported when it is first asked for, so that none costs those who do not."""
 

@@ -55,11 +55,15 @@ class Certificate:
         if self.kind not in KINDS:
             raise ValueError(f"kind must be one of {KINDS}, got {self.kind!r}.")
 
+    @property
+    def figure(self) -> float:
+        """The gap, or the violation where a gap has no meaning."""
+        return self.violation if math.isnan(self.gap) else self.gap
+
     def __str__(self) -> str:
-        figure = self.violation if math.isnan(self.gap) else self.gap
         steps = "iteration" if self.iterations == 1 else "iterations"
         line = (
-            f"{'converged' if self.converged else 'NOT converged'}: {self.kind} {figure:.1e} "
+            f"{'converged' if self.converged else 'NOT converged'}: {self.kind} {self.figure:.1e} "
             f"after {self.iterations} {steps} ({self.seconds:.2g} s)"
         )
         return f"{line}; {self.message}" if self.message else line

@@ -263,3 +263,15 @@ def test_tables_of_pyarrow(write):
     table = pyarrow.table({"age": X[:, 0], "size": X[:, 1]})
     page = write(gramian.SVC().fit(X[:, :2], BINARY), table, BINARY)
     assert "age" in page.texts
+
+
+def test_the_certificate_is_computed_again_from_the_rows_of_the_fit(write):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    y = (X[:, 0] > 0).astype(int)
+    model = gramian.SVC().fit(X, y)
+    again = "Computed again from these rows, without the solver:"
+    assert any(again in text for text in write(model, X, y).texts)
+    assert not any("Computed again" in text for text in write(model, X[:30], y[:30]).texts)
+    model.dual_coef_ = 2.0 * model.dual_coef_
+    assert any("infeasible" in text for text in write(model, X, y).texts)

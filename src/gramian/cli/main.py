@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from gramian import __version__
-from gramian.cli import contents, demo, explain, fit, page, predict
+from gramian.cli import check, contents, demo, explain, fit, page, predict
 from gramian.cli.screen import Screen
 
 __all__ = ["main"]
 
-COMMANDS = (fit, predict, contents, explain, page, demo)
-EPILOG = """exit codes: 0 done; 1 an error that gramian did not expect; 2 a wrong call, or data or a model that cannot
-be used, told in one line; 130 stopped by Ctrl-C"""
+COMMANDS = (fit, predict, check, contents, explain, page, demo)
+EPILOG = """exit codes: 0 done; 1 an error that gramian did not expect, or a certificate that verify does not confirm;
+2 a wrong call, or data or a model that cannot be used, told in one line; 130 stopped by Ctrl-C"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -38,8 +38,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit status: 0 where all went well, 2 for an error told in one line, 1 for one that was not expected, 130 after
-        Ctrl-C.
+        Exit status: 0 where all went well, 2 for an error told in one line, 1 for one that was not expected and where
+        two certificates disagree, 130 after Ctrl-C.
     """
     options = _parser().parse_args(argv)
     screen = Screen(json=options.json)
@@ -47,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("default")
             try:
-                screen.result(options.run(options, screen))
+                found = options.run(options, screen)
+                screen.result(found)
             finally:
                 screen.notes(caught)
     except KeyboardInterrupt:
@@ -59,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         message = f"unexpected {type(error).__name__}: {error}; --debug shows where, please report it"
         return _failed(message, 1, options.debug)
-    return 0
+    return int(bool(found) and found.get("agree") is False)
 
 
 def _failed(message: str, code: int, debug: bool) -> int:

@@ -16,6 +16,7 @@ from gramian.gram.tiles import readable
 from gramian.plots.fitted import kernel_of
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
+from gramian.verification import verify
 
 __all__ = [
     "METRICS",
@@ -28,6 +29,7 @@ __all__ = [
     "score_of",
     "seconds_of",
     "settings_of",
+    "verified_of",
 ]
 
 VERBS = {
@@ -321,6 +323,28 @@ def certificate_of(subject: Subject) -> Any:
         ``None`` where it has none.
     """
     return getattr(subject.model, "certificate_", None) or getattr(subject.machine, "certificate_", None)
+
+
+def verified_of(subject: Subject) -> Any:
+    """Return the certificate computed again from the rows given, where they are those that the model learned from.
+
+    Parameters
+    ----------
+    subject : Subject
+        The model and its data.
+
+    Returns
+    -------
+    Certificate or None
+        ``None`` where the rows are others, or are not known to be the same, or cannot be checked.
+    """
+    if subject.X is None or subject.seen is not True or certificate_of(subject) is None:
+        return None
+    model, X = (subject.model, subject.X) if subject.automatic else (subject.machine, subject.rows)
+    try:
+        return verify(model, X, subject.y)
+    except (TypeError, ValueError, MemoryError):
+        return None
 
 
 def seconds_of(subject: Subject) -> float | None:

@@ -29,9 +29,11 @@ from gramian.reports.facts import (
     score_of,
     seconds_of,
     settings_of,
+    verified_of,
 )
 from gramian.reports.pictures import pictures
 from gramian.reports.subject import Subject, subject_of
+from gramian.verification import agree
 
 __all__ = ["report"]
 
@@ -136,7 +138,7 @@ def _content(subject: Subject, title: str | None, source: str | None, folder: st
     score = score_of(subject, found)
     board = board_of(subject.model)
     shown = pictures(subject, found, board)
-    certificate = certificate_of(subject)
+    certificate, verified = certificate_of(subject), verified_of(subject)
     return {
         "title": title or type(subject.model if board is not None else subject.machine).__name__,
         "question": question(subject),
@@ -146,6 +148,8 @@ def _content(subject: Subject, title: str | None, source: str | None, folder: st
         "cards": _cards(subject, found, score),
         "certificate": None if certificate is None else str(certificate),
         "converged": certificate is None or certificate.converged,
+        "verified": None if verified is None else str(verified),
+        "confirmed": verified is None or agree(certificate, verified, getattr(subject.machine, "tol", None)),
         "cautions": cautions(subject, found, score),
         "pictures": [p for p in shown if p.svg],
         "left_out": [p for p in shown if not p.svg],

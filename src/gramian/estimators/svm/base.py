@@ -222,6 +222,12 @@ class SupportVectorMachine(Nested, BaseEstimator):
         return np.asarray(Gram(self._kernel, X, vectors, memory=self.memory, n_jobs=self.n_jobs) @ coefficients)
 
     @property
+    def kernel_(self) -> Kernel:
+        """The kernel used."""
+        check_is_fitted(self)
+        return self._kernel
+
+    @property
     def coef_(self) -> Any:
         """Weights of the inputs, for ``kernel="linear"``, or of a map's features; one row per decision value."""
         if hasattr(self, "approximation_"):

@@ -1,0 +1,125 @@
+"""Certificates computed again, from what a fitted model shows and the data, without the solvers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.utils.validation import check_is_fitted
+
+from gramian.certificates import Certificate
+from gramian.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
+from gramian.estimators.gp import GaussianProcessRegressor
+from gramian.estimators.gpc import GaussianProcessClassifier
+from gramian.estimators.interpolator import KernelInterpolator
+from gramian.estimators.machine_classifier import KernelMachineClassifier
+from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.estimators.mixture import GaussianMixture
+from gramian.estimators.pca import KernelPCA
+from gramian.estimators.pegasos import PegasosClassifier
+from gramian.estimators.ridge import KernelRidge
+from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from gramian.verification import automatic, least_squares, machine, mixture, process, spectrum, stochastic, svm
+from gramian.verification.rows import Data
+
+__all__ = ["agree", "verify"]
+
+CHECKS: dict[type, Callable[[Any, Data], Certificate]] = {
+    SVC: svm.classification,
+    NuSVC: svm.nu_classification,
+    SVR: svm.regression,
+    NuSVR: svm.nu_regression,
+    OneClassSVM: svm.novelty,
+    KernelRidge: least_squares.ridge,
+    KernelInterpolator: least_squares.interpolation,
+    KernelMachineRegressor: machine.regression,
+    KernelMachineClassifier: machine.classification,
+    PegasosClassifier: stochastic.pegasos,
+    GaussianProcessRegressor: process.regression,
+    GaussianProcessClassifier: process.classification,
+    KernelPCA: spectrum.components,
+    GaussianMixture: mixture.mixture,
+}
+FACTOR, ROUNDING, SHARE = 3.0, 1e-9, 0.1
+"""By what two figures of one fit may differ: a factor, an amount, or a share of the tolerance."""
+AUTOMATIC = {AutoKernelRegressor: automatic.numbers, AutoKernelClassifier: automatic.labels}
+
+
+def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
+    """Compute the certificate of a fitted model again, from what it shows and the data it was fitted to.
+
+    In float64, by formulas that share no code with the solvers: feasibility, primal and dual value, residuals, the
+    slope of the evidence; and whether the model predicts what its coefficients say. K is made by tiles, so that no more
+    of it exists at a time than the model's ``memory`` allows.
+
+    Parameters
+    ----------
+    model : estimator
+        A fitted estimator of gramian.
+    X : array-like or CSR of shape (n, d)
+        The rows that it was fitted to, in the same order; those of a fit over blocks, in memory.
+    y : array-like of shape (n,) or (n, k), or None, default=None
+        Their targets.
+    sample_weight : array-like of shape (n,) or None, default=None
+        Their weights, where the fit had weights.
+
+    Returns
+    -------
+    Certificate
+        Of the kind that the model claims; ``message`` says what is wrong where it has not converged. Iterations and
+        seconds are those of the fit.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian import SVC, verify
+    >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> model = SVC(kernel="linear").fit(X, [0, 0, 1, 1])
+    >>> verify(model, X, [0, 0, 1, 1]).converged
+    True
+    >>> model.dual_coef_ = 2.0 * model.dual_coef_
+    >>> verify(model, X, [0, 0, 1, 1]).converged
+    False
+    """
+    kinds = type(model).__mro__
+    if found := next((AUTOMATIC[kind] for kind in kinds if kind in AUTOMATIC), None):
+        check_is_fitted(model)
+        inside, rows, targets = found(model, X, y)
+        return verify(inside, rows, targets)
+    check = next((CHECKS[kind] for kind in kinds if kind in CHECKS), None)
+    if check is None:
+        known = ", ".join(sorted(kind.__name__ for kind in [*CHECKS, *AUTOMATIC]))
+        raise TypeError(f"verify takes a fitted estimator that has a certificate_: {known}; got {model!r:.80}.")
+    check_is_fitted(model)
+    return check(model, Data.of(model, X, y, sample_weight))
+
+
+def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bool:
+    """Tell whether two certificates of one fit say the same: the verdict, and about the same figure.
+
+    Parameters
+    ----------
+    said, found : Certificate
+        The fit's own, and that of ``verify``.
+    tol : float or None, default=None
+        The tolerance of the fit: figures that differ by a tenth of it agree.
+
+    Returns
+    -------
+    bool
+        The answer.
+
+    Examples
+    --------
+    >>> from gramian.certificates import Certificate
+    >>> from gramian.verification import agree
+    >>> said = Certificate(kind="residual", violation=1e-12, converged=True, iterations=1, seconds=0.0)
+    >>> found = Certificate(kind="residual", violation=1e-2, converged=False, iterations=1, seconds=0.0)
+    >>> agree(said, found)
+    False
+    """
+    a, b = said.figure, found.figure
+    slack = SHARE * (tol or 0.0)
+    if said.converged != found.converged:
+        return bool(tol and max(abs(a - tol), abs(b - tol)) <= slack)
+    return bool(abs(a - b) <= max(ROUNDING, slack) or (a <= FACTOR * b and b <= FACTOR * a))

@@ -1,0 +1,44 @@
+"""The automatic estimators: the model inside, and the rows and targets that it was fitted to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian.estimators.auto.tables import read_table
+from gramian.verification.rows import Array
+
+__all__ = ["labels", "numbers"]
+
+LEAST_SQUARES = ("gp", "ridge")
+"""Machines that learn targets in units of their deviation."""
+
+
+def _rows(model: Any, X: Any) -> Array:
+    return np.asarray(model.scaling_.transform(model.columns_.transform(read_table(model, X, reset=False))))
+
+
+def numbers(model: Any, X: Any, y: Any) -> tuple[Any, Array, Array]:
+    """Targets less their mean, in units of their deviation."""
+    y = np.asarray(_given(y), dtype=np.float64).ravel()
+    scale = float(y.std())
+    targets = (y - y.mean()) / (scale if scale > 1e-14 * abs(float(y.mean())) else 1.0)
+    return model.best_, _rows(model, X), targets[:, None] if model.machine_ in LEAST_SQUARES else targets
+
+
+def labels(model: Any, X: Any, y: Any) -> tuple[Any, Array, Any]:
+    """Codes of the classes; for least squares one-hot, or -1 and +1 of two, less their mean and scaled."""
+    codes = np.searchsorted(model.classes_, _given(y))
+    if model.machine_ not in LEAST_SQUARES:
+        return model.best_, _rows(model, X), codes
+    k = model.classes_.size
+    hot = 2.0 * (codes[:, None] == 1) - 1.0 if k == 2 else (codes[:, None] == np.arange(k)).astype(np.float64)
+    hot = hot - hot.mean(axis=0)
+    return model.best_, _rows(model, X), hot / (np.sqrt(np.mean(hot**2)) or 1.0)
+
+
+def _given(y: Any) -> Any:
+    if y is None:
+        raise ValueError("this model was fitted to targets; pass y=, the targets of the same rows.")
+    return y

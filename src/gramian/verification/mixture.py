@@ -1,0 +1,119 @@
+"""Gaussian mixtures: one more step of EM may not lower the likelihood, nor raise it by more than the tolerance."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import logsumexp
+
+from gramian.certificates import Certificate
+from gramian.verification.rows import EPS, Array, Data
+
+__all__ = ["mixture"]
+
+ROUNDING = 1e-9
+"""By which the likelihood may fall, relative to its size."""
+
+
+def mixture(model: Any, data: Data) -> Certificate:
+    """The log-likelihood per row, and what another step of EM adds to it."""
+    X = np.asarray(data.X[data.kept] - _centre(data), dtype=np.float64)
+    w = data.weights[data.kept] / data.weights[data.kept].sum()
+    weights, means = np.asarray(model.weights_, dtype=np.float64), np.asarray(model.means_, dtype=np.float64)
+    stacked = _stacked(model, X.shape[1])
+    hard = model.assignment == "hard"
+    means = means - _centre(data)
+    log_joint = _log_joint(X, weights, means, stacked)
+    value, responsibilities = _expected(log_joint, w, hard)
+    following = _maximised(model, X, w, responsibilities)
+    gain = _expected(_log_joint(X, *following), w, hard)[0] - value
+    rounding = ROUNDING * (1.0 + abs(value)) + 2.0 * model.reg_covar * _stiffness(stacked)
+    faults = []
+    if gain < -rounding:
+        faults.append(f"another step of EM lowers the objective by {-gain:.1e} per row")
+    if abs(gain) >= max(model.tol, rounding):
+        faults.append(f"another step of EM raises the objective by {gain:.1e} per row, above tol={model.tol:.0e}")
+    return Certificate(
+        kind="evidence",
+        primal=float(w @ logsumexp(log_joint, axis=1)),
+        dual=value,
+        violation=_slope(weights, means, stacked, following),
+        converged=not faults,
+        iterations=model.certificate_.iterations,
+        seconds=model.certificate_.seconds,
+        message="; ".join(faults),
+    )
+
+
+def _centre(data: Data) -> Array:
+    return np.asarray(np.asarray(data.X).mean(axis=0), dtype=np.float64)
+
+
+def _stacked(model: Any, d: int) -> Array:
+    """Covariances, a matrix for every component."""
+    C, k = np.asarray(model.covariances_, dtype=np.float64), model.weights_.size
+    if model.covariance_type == "full":
+        return C
+    if model.covariance_type == "tied":
+        return np.broadcast_to(C, (k, d, d))
+    return np.array([np.diag(np.broadcast_to(c, d)) for c in C])
+
+
+def _log_joint(X: Array, weights: Array, means: Array, covariances: Array) -> Array:
+    """log π_k N(x | μ_k, Σ_k)."""
+    out = np.empty((X.shape[0], weights.size))
+    for k, (mean, C) in enumerate(zip(means, covariances, strict=True)):
+        L = np.linalg.cholesky(C)
+        z = solve_triangular(L, (X - mean).T, lower=True)
+        out[:, k] = (
+            -0.5 * np.sum(z**2, axis=0) - np.log(np.diagonal(L)).sum() - 0.5 * X.shape[1] * math.log(2 * math.pi)
+        )
+    with np.errstate(divide="ignore"):
+        return np.asarray(out + np.log(weights))
+
+
+def _expected(log_joint: Array, w: Array, hard: bool) -> tuple[float, Array]:
+    """The objective per row, and responsibilities."""
+    if hard:
+        best = log_joint.argmax(axis=1)
+        return float(w @ log_joint.max(axis=1)), np.eye(log_joint.shape[1])[best]
+    total = logsumexp(log_joint, axis=1)
+    return float(w @ total), np.exp(log_joint - total[:, None])
+
+
+def _maximised(model: Any, X: Array, w: Array, responsibilities: Array) -> tuple[Array, Array, Array]:
+    """Weights, means and covariances of the M-step."""
+    mass = w[:, None] * responsibilities
+    weights = mass.sum(axis=0)
+    live = np.where(weights > 0, weights, 1.0)
+    means = (mass.T @ X) / live[:, None]
+    d = X.shape[1]
+    own = np.array([((X - m).T * mass[:, k]) @ (X - m) / live[k] for k, m in enumerate(means)])
+    if model.covariance_type == "tied":
+        own = np.broadcast_to(np.einsum("k,kij->ij", weights, own), own.shape)
+    elif model.covariance_type == "diag":
+        own = own * np.eye(d)
+    elif model.covariance_type == "spherical":
+        own = np.array([np.trace(C) / d * np.eye(d) for C in own])
+    return weights, means, own + model.reg_covar * np.eye(d)
+
+
+def _slope(weights: Array, means: Array, covariances: Array, following: tuple[Array, Array, Array]) -> float:
+    """By how much the next step of EM would move the parameters, in units of the components."""
+    total = float(np.abs(following[0] - weights).sum())
+    for k, C in enumerate(covariances):
+        L = np.linalg.cholesky(C)
+        shift = following[1][k] - means[k]
+        moved = following[2][k] + np.outer(shift, shift)
+        inside = solve_triangular(L, solve_triangular(L, moved, lower=True).T, lower=True)
+        total += following[0][k] * float(np.linalg.norm(solve_triangular(L, shift, lower=True)))
+        total += 0.5 * following[0][k] * float(np.linalg.norm(inside - np.eye(len(C))))
+    return total
+
+
+def _stiffness(covariances: Array) -> float:
+    """The largest precision: how much the likelihood feels what ``reg_covar`` adds."""
+    return float(max(1.0 / max(np.linalg.eigvalsh(C)[0], EPS) for C in covariances))

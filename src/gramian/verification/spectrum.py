@@ -1,0 +1,51 @@
+"""Kernel principal components: the residual of every eigenvalue, relative to itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian.certificates import Certificate
+from gramian.verification.rows import EPS, Array, Data, dense, product
+
+__all__ = ["components"]
+
+SOLVED = 1e-5
+"""What ``tol=0`` asks for."""
+DENSE = 1000
+"""Rows up to which the eigenvalues are compared with all there are."""
+
+
+def components(model: Any, data: Data) -> Certificate:
+    """``max_j ‖K v_j - λ_j v_j‖ / λ_j``, K centred where the model centres."""
+    V, values = np.asarray(model.eigenvectors_, dtype=np.float64), np.asarray(model.eigenvalues_, dtype=np.float64)
+    if V.shape[0] != data.n:
+        raise ValueError(f"the model was fitted to {V.shape[0]} rows, got {data.n}; pass the same rows.")
+    live = values > 0
+    R = np.linalg.norm(_times(model, data, V) - V * values, axis=0)
+    worst = float(np.max(R[live] / values[live], initial=0.0))
+    tol = model.tol or SOLVED
+    faults = [] if worst <= tol else [f"a residual of {worst:.1e} of its eigenvalue is above {tol:.0e}"]
+    off = float(np.abs(V[:, live].T @ V[:, live] - np.eye(int(live.sum()))).max(initial=0.0))
+    if off > np.sqrt(EPS):
+        faults.append(f"the components are not orthogonal, by {off:.1e}")
+    return Certificate(
+        kind="eigen-residual",
+        violation=worst,
+        converged=not faults,
+        iterations=model.certificate_.iterations,
+        seconds=model.certificate_.seconds,
+        message="; ".join(faults),
+    )
+
+
+def _times(model: Any, data: Data, V: Array) -> Array:
+    """K V, centred on both sides where the model centres."""
+    inner = V - V.mean(axis=0) if model.center else V
+    if hasattr(model, "approximation_"):
+        F = dense(model.approximation_.transform(data.X))
+        KV = F @ (F.T @ inner)
+    else:
+        KV = product(model.kernel_, data.X, None, inner, data.memory)
+    return np.asarray(KV - KV.mean(axis=0) if model.center else KV)

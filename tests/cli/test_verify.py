@@ -1,0 +1,52 @@
+"""``gramian verify``: both certificates side by side, and the exit code."""
+
+import json
+
+import numpy as np
+
+from gramian import SVR, KernelRidge, load, save
+from gramian.cli import main
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((60, 2))
+Y = X[:, 0] + 0.1 * RNG.standard_normal(60)
+
+
+def table(path, **more):
+    names = ["x0", "x1", "y", *more]
+    values = np.column_stack([X, Y, *more.values()])
+    np.savetxt(path, values, delimiter=",", header=",".join(names), comments="", fmt="%.17g")
+    return str(path)
+
+
+def test_two_certificates_side_by_side(tmp_path, capsys):
+    data = table(tmp_path / "rows.csv")
+    save(KernelRidge(0.1, kernel="rbf").fit(X, Y), tmp_path / "model")
+    assert main(["verify", str(tmp_path / "model"), data, "--target", "y"]) == 0
+    out = capsys.readouterr().out
+    assert "violation  said" in out
+    assert "the two agree" in out
+
+
+def test_a_false_certificate_is_exit_code_1(tmp_path, capsys):
+    data = table(tmp_path / "rows.csv")
+    model = SVR().fit(X, Y)
+    model.dual_coef_ = 1.5 * model.dual_coef_
+    save(model, tmp_path / "model")
+    assert main(["verify", str(tmp_path / "model"), data, "--target", "y", "--json"]) == 1
+    found = json.loads(capsys.readouterr().out)
+    assert found["agree"] is False
+    assert found["said"]["converged"]
+    assert "infeasible" in found["verified"]["message"] or "gap" in found["verified"]["message"]
+
+
+def test_the_fitted_model_of_the_command_and_weights(tmp_path):
+    data = table(tmp_path / "rows.csv")
+    folder = str(tmp_path / "auto")
+    assert main(["fit", data, "--target", "y", "--out", folder, "--time-limit", "3", "--model", "ridge"]) == 0
+    assert load(folder).certificate_.converged
+    assert main(["verify", folder, data]) == 0
+    weight = RNG.uniform(0.5, 2.0, 60)
+    weighted = table(tmp_path / "weighted.csv", w=weight)
+    save(KernelRidge(0.1, kernel="rbf").fit(X, Y, weight), tmp_path / "model")
+    assert main(["verify", str(tmp_path / "model"), weighted, "--target", "y", "--weight", "w"]) == 0

@@ -1,0 +1,251 @@
+"""``gramian.verify``: every kind of certificate computed again, and told apart from a false one."""
+
+import warnings
+
+import numpy as np
+import pandas
+import pytest
+import scipy.sparse as sp
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LinearRegression
+
+import gramian
+from gramian import (
+    SVC,
+    SVR,
+    AutoKernelClassifier,
+    AutoKernelRegressor,
+    FourierFeatures,
+    GaussianMixture,
+    GaussianProcessClassifier,
+    GaussianProcessRegressor,
+    KernelInterpolator,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelPCA,
+    KernelRidge,
+    NuSVC,
+    NuSVR,
+    Nystroem,
+    OneClassSVM,
+    PegasosClassifier,
+    verify,
+)
+from gramian.kernels import RBF, Kernel, Spectrum, White
+from gramian.verification import AUTOMATIC, CHECKS, agree
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((90, 2))
+NUMBERS = np.sin(2 * X[:, 0]) + 0.1 * RNG.standard_normal(90)
+TWO = (NUMBERS > 0.2).astype(int)
+THREE = np.digitize(NUMBERS, [-0.5, 0.5])
+WEIGHTS = RNG.uniform(0.2, 3.0, 90) * (RNG.random(90) > 0.1)
+MAP = Nystroem(n_components=15, random_state=0)
+PROCESS = 1.0 * RBF(1.0) + White(0.1)
+
+FITS = [
+    (SVC(C=10.0), TWO),
+    (SVC(C=2.0, class_weight="balanced"), THREE),
+    (SVC(C=np.inf, kernel=RBF(0.05)), TWO),
+    (SVC(approximation=MAP), TWO),
+    (NuSVC(nu=0.3), TWO),
+    (NuSVC(nu=0.3), THREE),
+    (NuSVC(nu=0.3, class_weight={0: 2.0}), TWO),
+    (SVR(C=10.0, epsilon=0.05), NUMBERS),
+    (NuSVR(nu=0.4), NUMBERS),
+    (OneClassSVM(nu=0.2), None),
+    (KernelRidge(0.1, kernel="rbf"), NUMBERS),
+    (KernelRidge([0.1, 3.0], kernel="rbf"), np.column_stack([NUMBERS, X[:, 0]])),
+    (KernelRidge("loo", kernel="rbf"), NUMBERS),
+    (KernelRidge(0.1, kernel="rbf", solver="pcg"), NUMBERS),
+    (KernelRidge(0.1, kernel="rbf", approximation=MAP), NUMBERS),
+    (KernelRidge(0.1, kernel="rbf", approximation=FourierFeatures(n_components=20, random_state=0)), NUMBERS),
+    (KernelInterpolator(RBF(0.3)), NUMBERS),
+    *[
+        (KernelMachineRegressor(loss, lam=0.01), np.abs(np.round(3 * NUMBERS)) if loss == "poisson" else NUMBERS)
+        for loss in ("squared", "absolute", "huber", "quantile", "epsilon_insensitive", "poisson")
+    ],
+    *[(KernelMachineClassifier(loss, lam=0.01), TWO) for loss in ("hinge", "squared_hinge", "logistic", "ramp")],
+    (KernelMachineClassifier("logistic", lam=0.01), THREE),
+    (KernelMachineClassifier("hinge", lam=0.01, class_weight="balanced"), THREE),
+    (KernelMachineRegressor("huber", penalty="norm", lam=0.1), NUMBERS),
+    (KernelMachineRegressor("absolute", penalty="ball", radius=2.0), NUMBERS),
+    (KernelMachineRegressor("huber", lam=0.01, approximation=MAP), NUMBERS),
+    (KernelMachineClassifier("hinge", lam=0.01, approximation=MAP, fit_intercept=False), TWO),
+    (PegasosClassifier(lam=0.1, random_state=0), THREE),
+    (PegasosClassifier(lam=0.1, approximation=MAP), TWO),
+    (GaussianProcessRegressor(PROCESS, normalize_y=True, tol=1e-12), NUMBERS),
+    (GaussianProcessRegressor(PROCESS, optimizer=None), NUMBERS),
+    (GaussianProcessRegressor(PROCESS, optimizer=None, approximation=MAP), NUMBERS),
+    (GaussianProcessClassifier(), TWO),
+    (GaussianProcessClassifier(1.0 * RBF(1.0), tol=1e-12), THREE),
+    (KernelPCA(3, kernel="rbf"), None),
+    (KernelPCA(3, kernel="rbf", center=False, approximation=MAP), None),
+    *[(GaussianMixture(2, covariance_type=c, random_state=0), None) for c in ("full", "tied", "diag", "spherical")],
+    (GaussianMixture(2, assignment="hard", random_state=0, tol=1e-6), None),
+]
+UNWEIGHTED = (KernelInterpolator, GaussianProcessRegressor, GaussianProcessClassifier, KernelPCA)
+
+
+@pytest.mark.parametrize(("model", "y"), FITS, ids=lambda v: repr(v)[:60] if hasattr(v, "fit") else "")
+def test_both_certificates_agree(model, y):
+    for weights in (None, WEIGHTS):
+        if weights is not None and isinstance(model, UNWEIGHTED):
+            continue
+        model.fit(X, y, **({} if weights is None else {"sample_weight": weights}))
+        found = verify(model, X, y, weights)
+        # A mixture's certificate always says how it went.
+        assert found.converged, (model, found)
+        assert agree(model.certificate_, found, getattr(model, "tol", None)), (model.certificate_, found)
+        if not np.isnan(found.dual) and not np.isnan(model.certificate_.dual) and model.certificate_.kind != "evidence":
+            np.testing.assert_allclose(found.primal, model.certificate_.primal, rtol=1e-3, atol=1e-9)
+
+
+def test_every_estimator_with_a_certificate_has_a_check():
+    known = {kind.__name__ for kind in [*CHECKS, *AUTOMATIC]}
+    maps = {"FourierFeatures", "Nystroem", "PolynomialMap", "RBFSampler"}
+    assert known | maps == {name for name in gramian.__all__ if name[0].isupper()}
+    assert {type(model) for model, _ in FITS} == set(CHECKS)
+
+
+def test_the_machine_inside_an_automatic_estimator():
+    table = {"a": X[:, 0], "b": X[:, 1]}
+    frame = pandas.DataFrame(table)
+    for auto, y in ((AutoKernelRegressor, NUMBERS), (AutoKernelClassifier, THREE), (AutoKernelClassifier, TWO)):
+        model = auto(time_limit=3, machines=["ridge"], random_state=0).fit(frame, y)
+        found = verify(model, frame, y)
+        assert found.converged
+        assert agree(model.certificate_, found)
+
+
+def test_sparse_rows_objects_float32_and_gram_matrices():
+    text = ["kernel", "machine", "kernels", "machines", "gram", "grams"]
+    model = KernelRidge(0.1, kernel=Spectrum(2)).fit(text, [0.0, 1, 0, 1, 2, 2])
+    assert verify(model, text, [0.0, 1, 0, 1, 2, 2]).converged
+    for rows in (sp.csr_array(X), X.astype(np.float32)):
+        model = KernelRidge(0.1, kernel="rbf").fit(rows, NUMBERS)
+        assert agree(model.certificate_, verify(model, rows, NUMBERS), model.tol)
+    K = RBF(1.0)(X)
+    for model in (SVC(kernel="precomputed"), SVC(kernel="precomputed", approximation=MAP)):
+        model.fit(K, TWO, sample_weight=WEIGHTS)
+        assert verify(model, K, TWO, WEIGHTS).converged
+    model = KernelRidge(0.1, kernel="precomputed", approximation=MAP).fit(K, NUMBERS, WEIGHTS)
+    assert verify(model, K, NUMBERS, WEIGHTS).converged
+
+
+def test_a_fit_over_blocks_is_verified_with_the_rows_in_memory(tmp_path):
+    from gramian.data import Blocks
+
+    pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "y": NUMBERS}).to_parquet(tmp_path / "rows.parquet")
+    blocks = Blocks(str(tmp_path / "rows.parquet"), target="y", rows=40)
+    model = KernelRidge(0.1, kernel=RBF(1.0), approximation=Nystroem(n_components=10, random_state=0)).fit(blocks)
+    assert agree(model.certificate_, verify(model, pandas.DataFrame(X, columns=["a", "b"]), NUMBERS), model.tol)
+
+
+# ---- false certificates -----------------------------------------------------------------------------------------
+
+
+def spoil(model, y, name, change):
+    model.fit(X, y)
+    setattr(model, name, change(getattr(model, name)))
+    return verify(model, X, y)
+
+
+def test_multipliers_that_do_not_sum_to_zero_are_named():
+    def pull(dual):
+        dual = dual.copy()
+        dual[0, 0] += 1e-3
+        return dual
+
+    found = spoil(SVC(C=10.0), TWO, "dual_coef_", pull)
+    assert not found.converged
+    assert "infeasible: the multipliers sum to" in found.message
+    assert "infeasible" in spoil(SVR(), NUMBERS, "dual_coef_", pull).message
+    assert "infeasible" in spoil(OneClassSVM(), None, "dual_coef_", pull).message
+
+
+def test_multipliers_outside_the_box_are_named():
+    found = spoil(SVC(C=10.0), TWO, "dual_coef_", lambda dual: 2.0 * dual)
+    assert "outside their bounds" in found.message
+
+
+@pytest.mark.parametrize(
+    ("model", "y", "name", "change"),
+    [
+        (KernelRidge(0.1, kernel="rbf"), NUMBERS, "dual_coef_", lambda a: a + 1e-3),
+        (KernelInterpolator(RBF(0.3)), NUMBERS, "dual_coef_", lambda a: 1.001 * a),
+        (KernelMachineRegressor("huber", lam=0.01), NUMBERS, "dual_coef_", lambda a: 1.1 * a),
+        (KernelMachineRegressor("huber", penalty="ball"), NUMBERS, "dual_coef_", lambda a: 1.1 * a),
+        (KernelMachineClassifier("hinge", lam=0.01, approximation=MAP), TWO, "intercept_", lambda b: b + 0.1),
+        (PegasosClassifier(lam=0.1, random_state=0), TWO, "dual_coef_", lambda a: 2.0 * a),
+        (GaussianProcessRegressor(PROCESS), NUMBERS, "kernel_", lambda k: k.with_theta(k.theta + 0.1)),
+        (GaussianProcessRegressor(PROCESS, optimizer=None), NUMBERS, "alpha_", lambda a: 1.01 * a),
+        (KernelPCA(3, kernel="rbf"), None, "eigenvalues_", lambda a: 1.01 * a),
+        (GaussianMixture(2, random_state=0), None, "means_", lambda m: m + 0.3),
+        (SVC(), TWO, "intercept_", lambda b: b + 0.1),
+    ],
+)
+def test_what_is_no_optimum_is_not_confirmed(model, y, name, change):
+    found = spoil(model, y, name, change)
+    assert not found.converged
+    assert found.message
+
+
+def test_a_model_that_predicts_something_else_than_it_shows():
+    class Liar(SVR):
+        def predict(self, X):
+            return super().predict(X) + 0.01
+
+    assert "predictions differ" in verify(Liar().fit(X, NUMBERS), X, NUMBERS).message
+
+
+def test_a_kernel_that_is_none_bounds_nothing():
+    K = RNG.standard_normal((30, 30))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model = SVC(kernel="precomputed").fit(K + K.T, TWO[:30])
+    found = verify(model, K + K.T, TWO[:30])
+    assert found.kind == "stationary" or not found.converged
+
+
+# ---- misuse -----------------------------------------------------------------------------------------------------
+
+
+def test_misuse_is_told():
+    with pytest.raises(TypeError, match=r"has a certificate_: .*SVC.*; got LinearRegression"):
+        verify(LinearRegression().fit(X, NUMBERS), X, NUMBERS)
+    with pytest.raises(TypeError, match="got Nystroem"):
+        verify(Nystroem(n_components=5).fit(X), X)
+    with pytest.raises(NotFittedError):
+        verify(SVC(), X, TWO)
+    model = SVC().fit(X, TWO)
+    with pytest.raises(ValueError, match="pass y="):
+        verify(model, X)
+    with pytest.raises(ValueError, match="not among the classes"):
+        verify(model, X, TWO + 5)
+    with pytest.raises(ValueError, match="features"):
+        verify(model, X[:, :1], TWO)
+    with pytest.raises(ValueError, match=r"the same rows|inconsistent"):
+        verify(model, X[:50], TWO)
+    with pytest.raises(ValueError, match="not the rows"):
+        verify(model, X[::-1], TWO)
+    ridge = KernelRidge(0.1, kernel="rbf").fit(X, NUMBERS)
+    with pytest.raises(ValueError, match="the same rows"):
+        verify(ridge, X[:50], NUMBERS[:50])
+    with pytest.raises(ValueError, match="pass y="):
+        verify(ridge, X)
+
+
+def test_memory_bounds_the_tiles(monkeypatch):
+    cells = []
+    tile = Kernel.tile
+
+    def seen(self, A, B, *args, **kwargs):
+        cells.append(len(A) * len(B))
+        return tile(self, A, B, *args, **kwargs)
+
+    rows = RNG.standard_normal((400, 2))
+    model = KernelRidge(1.0, kernel=RBF(1.0), memory="64KB", solver="pcg").fit(rows, rows[:, 0])
+    monkeypatch.setattr(Kernel, "tile", seen)
+    assert verify(model, rows, rows[:, 0]).converged
+    assert max(cells) * 8 <= 64_000
