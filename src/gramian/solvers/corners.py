@@ -265,7 +265,7 @@ class Corner:
 
 @dataclass(frozen=True, eq=False)
 class _Products:
-    """F Fᵀ as ``polish`` needs it: its products with vectors, and blocks of it."""
+    """F Fᵀ as ``polish`` needs it: its products with vectors, blocks of it, and its diagonal."""
 
     features: Array
 
@@ -275,6 +275,9 @@ class _Products:
     def __getitem__(self, block: tuple[Any, Any]) -> Array:
         rows, columns = (np.ravel(each) for each in block)
         return np.asarray(self.features[rows] @ self.features[columns].T)
+
+    def diagonal(self) -> Array:
+        return np.asarray(np.sum(self.features**2, axis=1))
 
 
 def _shifted(u: Array, high: Array, wanted: float) -> Array:

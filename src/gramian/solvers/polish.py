@@ -1,38 +1,54 @@
-"""The last digits of a small quadratic program: an active-set method that starts next to the optimum.
+"""A primal active-set method for a small quadratic program, started next to the optimum.
 
 SMO leaves a violation of about its tolerance, and which point it stops at depends on the order of the rows. Here the
-KKT equations of the variables inside their bounds are solved as the linear system that they are.
+KKT equations of the variables inside their bounds are solved as the linear system that they are, in the space in which
+the sums of the groups do not change; a step is never longer than the bounds and the objective allow.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
-__all__ = ["polish"]
+from gramian.progress import Clock
+
+__all__ = ["polish", "repaired"]
 
 Vector = NDArray[np.float64]
-ROUNDS = 200
-SOLVED = 1e-9
-FAR = 1e12
-EXACT = 1e-12
-"""A violation below this, relative to the gradient, is rounding."""
+Mask = NDArray[np.bool_]
+ROUNDS = 8
+"""Rounds for each variable, at most."""
+RIDGE = 1e-14
+"""Added to the diagonal of the system, relative to its largest entry; the kernel need not have full rank."""
+FOREVER = Clock()
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 @dataclass
 class _Segments:
     """The linear pieces of the problem on which the moving variables are; the others rest."""
 
-    moving: NDArray[np.bool_]
+    moving: Mask
     low: Vector
     high: Vector
     offset: Vector
 
 
-def polish(K: Vector, linear: Vector, lower: Vector, upper: Vector, beta: Vector, split: int, kink: float) -> Vector:
-    """Improve a nearly optimal β until its KKT conditions hold to rounding, as far as the kernel's rank allows.
+def polish(
+    K: Any,
+    linear: Vector,
+    lower: Vector,
+    upper: Vector,
+    beta: Vector,
+    split: int,
+    kink: float,
+    clock: Clock = FOREVER,
+) -> Vector:
+    """Improve a feasible β until its KKT conditions hold to rounding, as far as the kernel's rank allows.
 
     Parameters
     ----------
@@ -44,26 +60,68 @@ def polish(K: Vector, linear: Vector, lower: Vector, upper: Vector, beta: Vector
         Variables before it share one equality constraint, those from it on another.
     kink : float
         The ε of ε|β|.
+    clock : Clock, default=FOREVER
+        The time allowed.
 
     Returns
     -------
     array of shape (m,)
-        A feasible β.
+        A β within the bounds, with the sums of the start, and with an objective that is not larger.
     """
-    beta = beta.copy()
-    second = np.arange(beta.size) >= split
+    groups = [g for g in (np.arange(split), np.arange(split, beta.size)) if g.size]
+    sums = [float(beta[g].sum()) for g in groups]
+    start, beta = beta, beta.copy()
+    root = np.sqrt(np.abs(K.diagonal()))
     segments = _start(beta, lower, upper, kink)
-    for _ in range(ROUNDS):
-        gradient = K @ beta + linear
-        step = _newton(K, gradient + segments.offset, segments.moving, second)
-        if _advance(beta, step, segments):
+    gradient, fresh, spread = K @ beta + linear, True, np.inf
+    for _ in range(ROUNDS * beta.size):
+        noise = EPSILON * (float(root.max()) * float(root @ np.abs(beta)) + float(np.abs(linear).max()))
+        before = beta.copy()
+        stopped = _advance(beta, _newton(K, gradient + segments.offset, segments.moving, groups, noise), segments)
+        gradient += _product(K, beta - before)
+        fresh &= bool(np.array_equal(beta, before))
+        if stopped:
             continue
-        gradient = K @ beta + linear
         up = np.where(beta < upper, gradient + np.where(beta >= 0, kink, -kink), np.inf)
         down = np.where(beta > lower, gradient + np.where(beta > 0, kink, -kink), -np.inf)
-        if not _release(beta, lower, upper, kink, up, down, second, segments):
+        found = _violators(up, down, groups, segments.moving, 4.0 * noise)
+        _release(found, beta, lower, upper, kink, segments)
+        if clock.expired:
             break
-    return beta
+        if found:
+            spread = np.inf
+        elif not fresh:
+            gradient, fresh = K @ beta + linear, True
+        else:
+            # Nobody wants to move; another step removes what rounding left of the last one, if anything.
+            last, spread = spread, _spread(gradient + segments.offset, segments.moving, groups)
+            if not noise < spread < 0.5 * last:
+                break
+    for g, total in zip(groups, sums, strict=True):
+        beta[g] = repaired(beta[g], lower[g], upper[g], total)
+    # Half the sum of both gradients times the way: the difference of two objectives, without their rounding.
+    rise = float((0.5 * (K @ (beta + start)) + linear) @ (beta - start) + kink * (np.abs(beta) - np.abs(start)).sum())
+    return beta if rise <= 0.0 else start
+
+
+def _product(K: Any, step: Vector) -> Vector:
+    """K times a step of few variables."""
+    if not isinstance(K, np.ndarray):
+        return np.asarray(K @ step)
+    (moved,) = np.nonzero(step)
+    return np.asarray(step[moved] @ K[moved])
+
+
+def repaired(beta: Vector, lower: Vector, upper: Vector, total: float) -> Vector:
+    """β within its bounds and with a given sum; free variables first take up what is missing, in turn."""
+    beta = np.clip(beta, lower, upper)
+    free = (beta > lower) & (beta < upper)
+    for v in (*np.flatnonzero(free), *np.flatnonzero(~free)):
+        rest = total - float(beta.sum())
+        if abs(rest) <= EPSILON * float(np.abs(beta).sum()):
+            break
+        beta[v] = np.clip(beta[v] + rest, lower[v], upper[v])
+    return np.asarray(beta)
 
 
 def _start(beta: Vector, lower: Vector, upper: Vector, kink: float) -> _Segments:
@@ -73,38 +131,37 @@ def _start(beta: Vector, lower: Vector, upper: Vector, kink: float) -> _Segments
     return _Segments(moving, low, high, kink * np.sign(beta))
 
 
-def _newton(K: Vector, slope: Vector, moving: NDArray[np.bool_], second: NDArray[np.bool_]) -> Vector:
-    """The step of the moving variables to where their slopes are equal, group by group.
-
-    A kernel of low rank may have no such point: then the objective falls along a straight line, and the step is far
-    down that line, for a bound to stop it.
-    """
+def _newton(K: Any, slope: Vector, moving: Mask, groups: list[NDArray[np.intp]], noise: float) -> Vector:
+    """The step of the moving variables to where their slopes are equal, group by group, or far down where they fall."""
     (free,) = np.nonzero(moving)
     step = np.zeros(moving.size)
-    if not free.size:
+    parts = [np.flatnonzero(np.isin(free, g, assume_unique=True)) for g in groups]
+    slope = _centred(slope[free], parts)
+    if not free.size or float(np.abs(slope).max()) <= noise:
         return step
-    groups = [g for g in (second[free], ~second[free]) if g.any()]
-    A = np.array(groups, dtype=np.float64)
-    system = np.block([[K[np.ix_(free, free)], A.T], [A, np.zeros((len(A), len(A)))]])
-    target = np.concatenate([-slope[free], np.zeros(len(A))])
-    size = max(float(np.abs(target).max()), 1.0)
-    found = _solved(system, target, size)
-    # What a least-squares solution leaves over is orthogonal to the system's range: no curvature, only slope.
-    rest = (target - system @ found)[: free.size]
-    step[free] = found[: free.size] if np.abs(rest).max() <= SOLVED * size else FAR * rest / np.abs(rest).max()
+    block = np.asarray(K[np.ix_(free, free)])
+    centred = _centred(_centred(block, parts).T, parts)
+    ridge = RIDGE * (float(centred.diagonal().max()) or 1.0)
+    while True:
+        try:
+            factor = cho_factor(centred + ridge * np.eye(free.size), overwrite_a=True, check_finite=False)
+            break
+        except LinAlgError:
+            ridge *= 100.0
+    found = _centred(-cho_solve(factor, slope, check_finite=False), parts)
+    curvature, fall = float(found @ (centred @ found)), -float(slope @ found)
+    if fall > 0.0:
+        step[free] = found * (fall / curvature if curvature > EPSILON * fall else 1.0 / EPSILON)
     return step
 
 
-def _solved(system: Vector, target: Vector, size: float) -> Vector:
-    """The solution of a symmetric system, or of the least-squares problem where it has none."""
-    try:
-        found = np.linalg.solve(system, target)
-        found += np.linalg.solve(system, target - system @ found)
-        if np.abs(found).max() < 1e8 * size and np.abs(system @ found - target).max() <= SOLVED * size:
-            return np.asarray(found, dtype=np.float64)
-    except np.linalg.LinAlgError:
-        pass
-    return np.asarray(np.linalg.lstsq(system, target, rcond=1e-13)[0], dtype=np.float64)
+def _centred(a: Vector, parts: list[NDArray[np.intp]]) -> Vector:
+    """The rows less the mean of their group."""
+    a = a.copy()
+    for part in parts:
+        if part.size:
+            a[part] -= a[part].mean(axis=0)
+    return a
 
 
 def _advance(beta: Vector, step: Vector, segments: _Segments) -> bool:
@@ -113,42 +170,44 @@ def _advance(beta: Vector, step: Vector, segments: _Segments) -> bool:
     with np.errstate(divide="ignore", invalid="ignore"):
         share = np.where(segments.moving & (step != 0), room / np.abs(step), np.inf)
     length = min(float(share.min(initial=np.inf)), 1.0)
-    beta += length * step
     stopped = segments.moving & (share <= length)
-    if length >= 1.0 and not stopped.any():
-        return False
+    beta += length * step
     beta[stopped] = np.where(step > 0, segments.high, segments.low)[stopped]
     segments.moving &= ~stopped
-    return True
+    return bool(stopped.any())
+
+
+def _spread(slope: Vector, moving: Mask, groups: list[NDArray[np.intp]]) -> float:
+    """The largest difference between slopes that should be equal."""
+    return max(float(np.ptp(slope[g][moving[g]])) if moving[g].any() else 0.0 for g in groups)
+
+
+def _violators(
+    up: Vector, down: Vector, groups: list[NDArray[np.intp]], moving: Mask, noise: float
+) -> list[tuple[int, bool]]:
+    """Who should move, and whether up: the worst of a group that has moving variables, the worst pair of another."""
+    worst, found = noise, []
+    for g in groups:
+        own = moving[g]
+        i, j = int(g[np.argmin(np.where(own, np.inf, up[g]))]), int(g[np.argmax(np.where(own, -np.inf, down[g]))])
+        if not own.any():
+            violation, pair = float(down[j] - up[i]), [(i, True), (j, False)]
+        else:
+            level = float(np.mean(0.5 * (up[g][own] + down[g][own])))
+            rise, fall = level - float(up[i]), float(down[j]) - level
+            violation, pair = (rise, [(i, True)]) if rise >= fall else (fall, [(j, False)])
+        if violation > worst:
+            worst, found = violation, pair
+    return found
 
 
 def _release(
-    beta: Vector,
-    lower: Vector,
-    upper: Vector,
-    kink: float,
-    up: Vector,
-    down: Vector,
-    second: NDArray[np.bool_],
-    segments: _Segments,
-) -> bool:
-    """Let the worst violating pair move; tell whether there was one."""
-    best = (0.0, -1, -1)
-    for group in (~second, second):
-        (members,) = np.nonzero(group)
-        if members.size:
-            i, j = members[np.argmin(up[members])], members[np.argmax(down[members])]
-            best = max(best, (float(down[j] - up[i]), int(i), int(j)))
-    violation, i, j = best
-    finite = up[np.isfinite(up)]
-    if not violation > EXACT * max(float(np.abs(finite).max(initial=0.0)), 1.0) or (
-        segments.moving[i] and segments.moving[j]
-    ):
-        return False
-    for v, rising in ((i, True), (j, False)):
+    found: list[tuple[int, bool]], beta: Vector, lower: Vector, upper: Vector, kink: float, segments: _Segments
+) -> None:
+    """Let variables move on the piece that lies in their direction."""
+    for v, rising in found:
         above = beta[v] >= 0 if rising else beta[v] > 0
         segments.moving[v] = True
         segments.offset[v] = kink if above else -kink
         segments.low[v] = 0.0 if kink > 0 and above else lower[v]
         segments.high[v] = 0.0 if kink > 0 and not above else upper[v]
-    return True

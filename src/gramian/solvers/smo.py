@@ -44,12 +44,19 @@ SHRINK_WORTH = 0.7
 """Shrinking forgets work at the end: it has to leave at most this share of the variables."""
 POLISHED = 512
 """Problems of at most this many variables are solved to machine precision."""
+DENSE = 2048
+"""Up to this many, the same is done where pair steps take too long."""
 NOISE = {"float32": 1e-5, "float64": 1e-9}
 """Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
 VANISHED = 1e-9
 """Two hulls meet where their squared distance, relative to the largest k(x, x), is below this."""
-FINEST = 1e-4
-"""How far below the tolerance asked for the violation may be pushed for the sake of the gap."""
+EPSILON = float(np.finfo(np.float64).eps)
+TINIEST = float(np.finfo(np.float64).tiny)
+FEASIBLE = 1e-12
+"""What a sum of variables may be off, relative to the sum of their sizes."""
+NOTHING = 1e-12
+"""An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
+LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
 ROUNDING = 0.25
 """The share of the tolerance that rounding of kernel rows may use up."""
 REFINEMENTS = 2
@@ -172,20 +179,21 @@ class _Descent:
     def run(self, tol: float) -> Solution:
         """Descend, check, and go on with a finer tolerance until violation and gap are both small enough."""
         fine, message = tol, ""
-        small = self.state.beta.size <= POLISHED
-        patience = STEPS_PER_VARIABLE * self.state.beta.size if small else math.inf
+        m = self.state.beta.size
+        patience = STEPS_PER_VARIABLE * m if m <= DENSE else math.inf
+        best = -math.inf
         try:
             while True:
                 arrived = self.descend_widening(fine, self.steps + patience)
                 if not self.check_rows(fine):
                     continue
+                exact = self.convex and (m <= POLISHED or not arrived) and self.polish()
                 certificate = self.certify(tol)
-                if small and self.convex:
-                    certificate = self.polish(certificate, tol)
                 if certificate.converged or not self.convex or self.vanished(self.state):
                     break
-                if fine < FINEST * tol:
-                    raise _StoppedError("the duality gap stays above tol; scale the inputs or the target, or raise tol")
+                if exact and not certificate.dual > best + EPSILON * abs(best):
+                    raise _StoppedError(LOST)
+                best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
@@ -269,9 +277,9 @@ class _Descent:
                     recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
 
     def unit(self, state: State) -> float:
-        """What the tolerance is counted in: one, or the ρ that the answer will be divided by."""
+        """What the tolerance is counted in: one, the ρ that the answer will be divided by, or values of the kernel."""
         if not self.task.scaled:
-            return 1.0
+            return 1.0 if self.task.linear.any() else self.scale * float(self.task.upper.max())
         first, second = state.multipliers()
         return max(0.5 * (first - second), 1e-7 * self.scale)
 
@@ -338,7 +346,7 @@ class _Descent:
         self.convex &= not bent
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
-            raise _StalledError("no pair of variables can be improved in floating point; scale the inputs or raise tol")
+            raise _StalledError(LOST)
         state.beta[working] = beta
         self.rows.add(objects[moved], (beta - before)[moved], state.values)
 
@@ -374,35 +382,58 @@ class _Descent:
         """Dual objective, and the gap as a sum of Fenchel-Young terms, each of them >= 0."""
         state = self.state
         violation = state.violation(*state.slopes()) / self.unit(state)
-        dual, gap = state.dual(), state.gap()
-        size = max(abs(dual), abs(dual + gap))
-        relative = gap / size if gap > 0.0 else 0.0
-        converged = violation <= tol and (relative <= tol or not self.convex)
+        dual, gap = state.dual(), max(state.gap(), 0.0)
+        relative = gap / max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
+        met = violation <= tol and (relative <= tol or not self.convex)
         return Certificate(
             kind="duality gap",
             primal=dual + gap,
             dual=dual,
             gap=relative,
             violation=violation,
-            converged=converged,
+            converged=met and self.feasible and self.rounding <= tol * self.unit(state),
             iterations=self.steps,
             seconds=self.clock.seconds,
         )
 
-    def polish(self, certificate: Certificate, tol: float) -> Certificate:
-        """Solve the KKT equations of the free variables exactly, which makes the answer independent of the path."""
+    @property
+    def feasible(self) -> bool:
+        """Whether the sums of the groups are what they were at the start, up to rounding; bounds are kept exactly."""
+        beta, start = self.state.beta, self.task.start
+        off = [abs(float(beta[g].sum() - start[g].sum())) for g in self.state.groups]
+        return max(off) <= FEASIBLE * max(float(np.abs(beta).sum()), float(np.abs(start).sum()))
+
+    @property
+    def rounding(self) -> float:
+        """What float64 can lose in a value Σ_j β_j k(x_j, x)."""
+        root = np.sqrt(np.abs(self.state.diagonal))
+        return EPSILON * float(root.max(initial=0.0)) * float(root[self.state.objects] @ np.abs(self.state.beta))
+
+    @property
+    def worth(self) -> float:
+        """The scale of the objective: the loss of a function that is zero, or else the norms of the objects."""
+        task, mass = self.task, np.abs(self.task.start).sum()
+        loss = float(np.maximum(np.abs(task.lower), np.abs(task.upper)) @ (np.abs(task.linear) + task.kink))
+        return loss if task.linear.any() else self.scale * float(mass) ** 2
+
+    def polish(self) -> bool:
+        """Solve the KKT equations of the free variables, which makes the answer independent of the path.
+
+        Returns whether the kernel is positive semi-definite, without which there is nothing to solve.
+        """
         state = self.state
         everything = np.arange(state.values.size)
         K = self.rows.exact(everything, everything).astype(np.float64)
-        before = state.beta, state.values
-        pairs = np.ix_(state.objects, state.objects)
-        state.beta = polish(K[pairs], state.linear, state.lower, state.upper, state.beta, state.split, self.task.kink)
+        try:
+            np.linalg.cholesky(K + NOISE["float64"] * self.scale * np.eye(everything.size))
+        except np.linalg.LinAlgError:
+            self.convex = False
+            return False
+        block = K if state.objects.size == everything.size else K[np.ix_(state.objects, state.objects)]
+        bounds = state.lower, state.upper
+        state.beta = polish(block, state.linear, *bounds, state.beta, state.split, self.task.kink, self.clock)
         state.values = K @ state.by_object
-        polished = self.certify(tol)
-        if polished.violation <= certificate.violation and polished.converged >= certificate.converged:
-            return polished
-        state.beta, state.values = before
-        return certificate
+        return True
 
 
 def _least(values: Vector, count: int, edge: float) -> Index:

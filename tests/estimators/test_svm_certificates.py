@@ -1,0 +1,148 @@
+"""What the support vector machines say of themselves, against dense sums that share no code with the solver."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from sklearn import svm as peers
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+
+from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
+from gramian.features.fourier import FourierFeatures
+from gramian.features.nystrom import Nystroem
+
+KERNELS = [{"gamma": 0.01}, {"gamma": 0.5}, {"gamma": 5.0}, {"kernel": "linear"}]
+
+
+def draw(seed, n):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0), np.sin(2 * X[:, 0]) + 0.3 * X[:, 1]
+
+
+def gram(machine, X):
+    return linear_kernel(X) if machine.kernel == "linear" else rbf_kernel(X, gamma=machine.gamma)
+
+
+def expansion(machine, n):
+    alpha = np.zeros(n)
+    alpha[machine.support_] = machine.dual_coef_[0]
+    return alpha
+
+
+def classification(machine, K, y, C):
+    """Primal value, dual value, and how far from feasible, relative to the multipliers."""
+    beta = expansion(machine, len(y))
+    square = beta @ K @ beta
+    primal = 0.5 * square + np.sum(C * np.maximum(0.0, 1.0 - y * (K @ beta + machine.intercept_[0])))
+    outside = np.max(np.abs(beta * y - np.clip(beta * y, 0.0, C)))
+    return primal, np.sum(beta * y) - 0.5 * square, max(abs(beta.sum()), outside) / np.abs(beta).sum()
+
+
+def regression(machine, K, y, C, epsilon):
+    beta = expansion(machine, len(y))
+    square = beta @ K @ beta
+    primal = 0.5 * square + C * np.sum(np.maximum(0.0, np.abs(y - K @ beta - machine.intercept_[0]) - epsilon))
+    outside = np.max(np.abs(beta) - C)
+    return primal, y @ beta - epsilon * np.abs(beta).sum() - 0.5 * square, max(abs(beta.sum()), outside) / C
+
+
+def agrees(machine, primal, dual, infeasible, peer=None):
+    """The certificate is the truth: feasible, the gap it says, no worse than scikit-learn."""
+    said, size = machine.certificate_, max(abs(primal), abs(dual))
+    gap = (primal - dual) / size
+    assert infeasible < 1e-9
+    assert said.converged, str(said)
+    assert gap <= machine.tol
+    assert abs(said.gap - gap) <= 1e-8 or gap / 3 <= said.gap <= 3 * gap
+    np.testing.assert_allclose([said.primal, said.dual], [primal, dual], rtol=1e-6)
+    if peer is not None:
+        assert primal <= peer + machine.tol * size
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("C", [1.0, 1e3, 1e4, 1e5, 1e6])
+def test_classification_is_feasible_and_as_good_as_it_says(C, kernel):
+    X, y, _ = draw(3, 160)
+    machine = SVC(C=C, **kernel).fit(X, y)
+    K = gram(machine, X)
+    peer = peers.SVC(C=C, max_iter=20_000, **kernel)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        peer.fit(X, y)
+    agrees(machine, *classification(machine, K, y, C), classification(peer, K, y, C)[0])
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("C", [1.0, 1e3, 1e5])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e4])
+def test_regression_is_feasible_and_as_good_as_it_says(C, kernel, scale):
+    X, _, y = draw(4, 120)
+    C, epsilon = scale * C, scale * 0.1
+    machine = SVR(C=C, epsilon=epsilon, **kernel).fit(X, scale * y)
+    agrees(machine, *regression(machine, gram(machine, X), scale * y, C, epsilon))
+
+
+@pytest.mark.parametrize("kernel", KERNELS[:3], ids=str)
+@pytest.mark.parametrize("nu", [0.1, 0.5])
+@pytest.mark.parametrize("C", [1.0, 1e4])
+def test_nu_regression_is_the_regression_of_the_tube_it_found(C, nu, kernel):
+    X, _, y = draw(5, 90)
+    machine = NuSVR(C=C, nu=nu, **kernel).fit(X, y)
+    primal, dual, infeasible = regression(machine, gram(machine, X), y, C, machine.epsilon_)
+    used = np.abs(machine.dual_coef_).sum()
+    assert infeasible < 1e-9
+    assert used <= nu * C * len(y) * (1 + 1e-9)
+    assert machine.certificate_.converged
+    assert primal - dual <= machine.tol * abs(primal + machine.epsilon_ * nu * C * len(y))
+
+
+@pytest.mark.parametrize("kernel", [*KERNELS[:3], {"gamma": 1e-6}], ids=str)
+@pytest.mark.parametrize("nu", [0.4, 0.8])
+def test_nu_classification_is_the_classification_of_the_c_it_found(nu, kernel):
+    X, y, _ = draw(6, 120)
+    machine = NuSVC(nu=nu, **kernel)
+    try:
+        machine.fit(X, y)
+    except ValueError as error:
+        assert "no margin" in str(error)
+        return
+    C = np.abs(machine.dual_coef_).sum() / (nu * len(y))
+    primal, dual, infeasible = classification(machine, gram(machine, X), y, C * (1 + 1e-12))
+    assert infeasible < 1e-9
+    assert machine.certificate_.converged
+    assert primal - dual <= machine.tol * primal
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=str)
+@pytest.mark.parametrize("nu", [0.01, 0.3, 0.9])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e8])
+def test_novelty_is_feasible_and_zero_where_the_origin_is_inside(nu, kernel, scale):
+    X, _, _ = draw(7, 150)
+    X = X * scale if "kernel" in kernel else X
+    machine = OneClassSVM(nu=nu, **kernel).fit(X)
+    K, alpha, rho = gram(machine, X), expansion(machine, len(X)), machine.offset_
+    np.testing.assert_allclose(alpha.sum(), nu * len(X), rtol=1e-12)
+    assert alpha.min() >= 0.0
+    assert alpha.max() <= 1.0
+    primal = 0.5 * alpha @ K @ alpha - rho * nu * len(X) + np.sum(np.maximum(0.0, rho - K @ alpha))
+    size = max(abs(primal), 1e-9 * K.max() * alpha.sum() ** 2)
+    assert primal + 0.5 * alpha @ K @ alpha <= machine.tol * size
+    assert machine.certificate_.converged, str(machine.certificate_)
+
+
+@pytest.mark.parametrize("features", [Nystroem(n_components=60, random_state=0), FourierFeatures(n_components=60, random_state=0)])
+@pytest.mark.parametrize("C", [1.0, 1e5])
+def test_with_a_map_too(C, features):
+    X, y, _ = draw(8, 150)
+    machine = SVC(C=C, gamma=0.3, approximation=features).fit(X, y)
+    f = machine.decision_function(X)
+    square = float(np.sum(machine.coef_**2))
+    primal = 0.5 * square + C * np.sum(np.maximum(0.0, 1.0 - y * f))
+    assert machine.certificate_.converged
+    np.testing.assert_allclose(machine.certificate_.primal, primal, rtol=1e-6)
+    np.testing.assert_allclose(machine.certificate_.dual, primal, rtol=1e-3)
+    assert abs(machine.dual_coef_.sum()) <= 1e-9 * np.abs(machine.dual_coef_).sum()
