@@ -101,15 +101,10 @@ def test_nu_regression_is_the_regression_of_the_tube_it_found(C, nu, kernel):
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS[:3], {"gamma": 1e-6}], ids=str)
-@pytest.mark.parametrize("nu", [0.4, 0.8])
+@pytest.mark.parametrize("nu", [0.7, 0.8])
 def test_nu_classification_is_the_classification_of_the_c_it_found(nu, kernel):
     X, y, _ = draw(6, 120)
-    machine = NuSVC(nu=nu, **kernel)
-    try:
-        machine.fit(X, y)
-    except ValueError as error:
-        assert "no margin" in str(error)
-        return
+    machine = NuSVC(nu=nu, **kernel).fit(X, y)
     C = np.abs(machine.dual_coef_).sum() / (nu * len(y))
     primal, dual, infeasible = classification(machine, gram(machine, X), y, C * (1 + 1e-12))
     assert infeasible < 1e-9
@@ -134,11 +129,13 @@ def test_novelty_is_feasible_and_zero_where_the_origin_is_inside(nu, kernel, sca
     assert machine.certificate_.converged, str(machine.certificate_)
 
 
-@pytest.mark.parametrize("features", [Nystroem(n_components=60, random_state=0), FourierFeatures(n_components=60, random_state=0)])
+@pytest.mark.parametrize(
+    "features", [Nystroem(n_components=60, random_state=0), FourierFeatures(n_components=60, random_state=0)]
+)
 @pytest.mark.parametrize("C", [1.0, 1e5])
 def test_with_a_map_too(C, features):
     X, y, _ = draw(8, 150)
-    machine = SVC(C=C, gamma=0.3, approximation=features).fit(X, y)
+    machine = SVC(C=C, gamma=0.3, approximation=features, random_state=0).fit(X, y)
     f = machine.decision_function(X)
     square = float(np.sum(machine.coef_**2))
     primal = 0.5 * square + C * np.sum(np.maximum(0.0, 1.0 - y * f))

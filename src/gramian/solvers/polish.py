@@ -16,7 +16,7 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gramian.progress import Clock
 
-__all__ = ["polish", "repaired"]
+__all__ = ["polish"]
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -98,7 +98,7 @@ def polish(
             if not noise < spread < 0.5 * last:
                 break
     for g, total in zip(groups, sums, strict=True):
-        beta[g] = repaired(beta[g], lower[g], upper[g], total)
+        beta[g] = _repaired(beta[g], lower[g], upper[g], total)
     # Half the sum of both gradients times the way: the difference of two objectives, without their rounding.
     rise = float((0.5 * (K @ (beta + start)) + linear) @ (beta - start) + kink * (np.abs(beta) - np.abs(start)).sum())
     return beta if rise <= 0.0 else start
@@ -112,7 +112,7 @@ def _product(K: Any, step: Vector) -> Vector:
     return np.asarray(step[moved] @ K[moved])
 
 
-def repaired(beta: Vector, lower: Vector, upper: Vector, total: float) -> Vector:
+def _repaired(beta: Vector, lower: Vector, upper: Vector, total: float) -> Vector:
     """β within its bounds and with a given sum; free variables first take up what is missing, in turn."""
     beta = np.clip(beta, lower, upper)
     free = (beta > lower) & (beta < upper)

@@ -48,6 +48,8 @@ DENSE = 2048
 """Up to this many, the same is done where pair steps take too long."""
 NOISE = {"float32": 1e-5, "float64": 1e-9}
 """Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
+INDEFINITE = 1e-6
+"""A negative eigenvalue, relative to the diagonal, that rounding of a matrix made elsewhere cannot explain."""
 VANISHED = 1e-9
 """Two hulls meet where their squared distance, relative to the largest k(x, x), is below this."""
 EPSILON = float(np.finfo(np.float64).eps)
@@ -223,8 +225,6 @@ class _Descent:
         are small. Where even that shows, the rows themselves are kept in full precision from then on.
         """
         state = self.state
-        if self.rows.full_precision:
-            return True
         weights = state.by_object
         (used,) = np.nonzero(weights)
         sample = np.unique(np.linspace(0, state.values.size - 1, AUDIT).astype(np.intp))
@@ -234,9 +234,10 @@ class _Descent:
         if self.refined < REFINEMENTS:
             self.refined += 1
             state.values = self.rows.exact_sum(used, weights[used])
-        else:
-            self.rows.upgrade()
+        elif self.rows.upgrade():
             self.rebuild()
+        else:
+            return True
         return False
 
     def descend_widening(self, tol: float, until: float) -> bool:
@@ -412,9 +413,11 @@ class _Descent:
     @property
     def worth(self) -> float:
         """The scale of the objective: the loss of a function that is zero, or else the norms of the objects."""
-        task, mass = self.task, np.abs(self.task.start).sum()
-        loss = float(np.maximum(np.abs(task.lower), np.abs(task.upper)) @ (np.abs(task.linear) + task.kink))
-        return loss if task.linear.any() else self.scale * float(mass) ** 2
+        task = self.task
+        most = np.maximum(np.abs(task.lower), np.abs(task.upper))
+        if task.linear.any():
+            return float(most @ (np.abs(task.linear) + task.kink))
+        return self.scale * float(most.sum()) * float(np.abs(task.start).sum())
 
     def polish(self) -> bool:
         """Solve the KKT equations of the free variables, which makes the answer independent of the path.
@@ -423,9 +426,10 @@ class _Descent:
         """
         state = self.state
         everything = np.arange(state.values.size)
-        K = self.rows.exact(everything, everything).astype(np.float64)
+        K = self.rows.exact(everything, everything)
+        noise, K = max(NOISE[K.dtype.name], INDEFINITE), K.astype(np.float64)
         try:
-            np.linalg.cholesky(K + NOISE["float64"] * self.scale * np.eye(everything.size))
+            np.linalg.cholesky(K + noise * self.scale * np.eye(everything.size))
         except np.linalg.LinAlgError:
             self.convex = False
             return False

@@ -21,6 +21,8 @@ SUM = 1e-9
 """What a sum of multipliers may be off, relative to the sum of their sizes."""
 BOX = 1e-9
 """What a multiplier may be beyond its bound, relative to the bound."""
+NOTHING = 1e-12
+"""An objective below this share of what it is made of is taken for zero: its gap is absolute."""
 DENSE = 1000
 """Rows up to which the smallest eigenvalue of K is computed."""
 INDEFINITE = 1e-6
@@ -109,7 +111,8 @@ def novelty(model: Any, data: Data) -> Certificate:
     shown = _Shown(model, data, dense(model.dual_coef_).T, -np.atleast_1d(model.offset_))
     beta, f, norm2, w = shown.single()
     zero, rho = np.zeros(w.size), float(np.ravel(model.offset_)[0])
-    machine = _Machine(beta, f, norm2, zero, w, zero, zero > 0, (model.nu * float(w.sum()), 0.0), (rho, rho))
+    total, unit = model.nu * float(w.sum()), shown.scale * float(w.max())
+    machine = _Machine(beta, f, norm2, zero, w, zero, zero > 0, (total, 0.0), (rho, rho), unit=unit or 1.0)
     return _worst(shown, [machine])
 
 
@@ -145,10 +148,12 @@ class _Shown:
             F = np.concatenate([part for _, part in data.features(model)])
             self.f, self.norm2 = F @ weights, np.sum(weights**2, axis=0)
             size = np.abs(F).max() * np.abs(weights).sum(axis=0)
+            self.scale = float(np.sum(F**2, axis=1).max())
         else:
             self.f = product(model.kernel_, data.X, None, coefficients, data.memory, support)
             self.norm2 = np.sum(coefficients * self.f[support], axis=0)
-            size = np.abs(model.kernel_.diag(data.X)).max() * np.abs(coefficients).sum(axis=0)
+            self.scale = float(np.abs(model.kernel_.diag(data.X)).max())
+            size = self.scale * np.abs(coefficients).sum(axis=0)
         plain = copy(model)
         plain.decision_function_shape = "ovo"  # of classifiers: one value for each function
         predict = plain.decision_function if hasattr(plain, "decision_function") else plain.predict
@@ -209,7 +214,7 @@ def _worst(shown: _Shown, machines: list[_Machine]) -> Certificate:
     found = []
     for claim, machine in zip(said, machines, strict=True):
         primal, dual, violation = _figures(machine)
-        size = max(abs(primal), abs(dual))
+        size = max(abs(primal), abs(dual), NOTHING * _worth(machine, shown.scale))
         gap = (primal - dual) / size if primal > dual else 0.0
         faults = [*_faults(machine), *shown.faults]
         stationary = claim.kind == "stationary"
@@ -232,7 +237,18 @@ def _worst(shown: _Shown, machines: list[_Machine]) -> Certificate:
                 message="; ".join(faults),
             )
         )
-    return max(found, key=lambda c: (not c.converged, c.violation if math.isnan(c.gap) else c.gap))
+    if all(c.converged for c in found):
+        # All pairs are as good as exact: speak of the one that the model speaks of.
+        return found[said.index(model.certificate_)]
+    return max(found, key=lambda c: (not c.converged, c.figure))
+
+
+def _worth(m: _Machine, scale: float) -> float:
+    """The scale of the objective: the loss of a function that is zero, or else the norms of the objects."""
+    most = np.maximum(np.abs(m.lower), np.abs(m.upper))
+    if m.linear.any():
+        return float(most @ (np.abs(m.linear) + m.kink))
+    return scale * float(most.sum()) * (abs(m.sums[0]) + abs(m.sums[1]))
 
 
 def _figures(m: _Machine) -> tuple[float, float, float]:

@@ -30,6 +30,7 @@ from gramian.estimators.base import (
 from gramian.estimators.svm.trained import Mapped, Trained
 from gramian.features.parameters import Nested
 from gramian.gram import Gram
+from gramian.gram.precision import wide
 from gramian.gram.tiles import worker_count
 from gramian.kernels import Dot, Kernel, Radial, resolve
 from gramian.kernels.arrays import is_sparse
@@ -100,7 +101,7 @@ class SupportVectorMachine(Nested, BaseEstimator):
 
     def _prepare(self, X: Any, sample_weight: Any, order: NDArray[np.intp] | None = None) -> Trained | Mapped:
         """Drop rows of weight zero and set up the kernel between the others, in the order given."""
-        n = _num_samples(X)
+        n, X = _num_samples(X), X if is_precomputed(self.kernel) else wide(X)
         weight = np.ones(n) if sample_weight is None else _weights(sample_weight, X, n)
         kept = np.arange(n) if order is None else order
         kept = kept[weight[kept] > 0]
@@ -110,14 +111,14 @@ class SupportVectorMachine(Nested, BaseEstimator):
         kernel = self._resolved(X if whole else X[kept], weight if whole else weight[kept])
         if self.approximation is not None:
             return self._mapped(X, kernel, kept, weight[kept])
-        narrow = self._narrow(kernel, X, kept)
+        single = self._narrow(kernel, X, kept)
         direct = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] <= DIRECT_INPUTS
         direct = direct and not is_precomputed(self.kernel) and isinstance(kernel, Dot | Radial)
-        if narrow is None:
+        if single is None:
             rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else X[kept]
             return Trained(kept, kernel, self._gram(kernel, rows), None, direct, weight[kept])
-        wide = Wide(lambda i, j: kernel(X[kept[i]], X[kept[j]]), cache(lambda: self._gram(kernel, X[kept])))
-        return Trained(kept, kernel, narrow, wide, direct, weight[kept])
+        full = Wide(lambda i, j: kernel(X[kept[i]], X[kept[j]]), cache(lambda: self._gram(kernel, X[kept])))
+        return Trained(kept, kernel, single, full, direct, weight[kept])
 
     def _gram(self, kernel: Kernel, rows: Any) -> Gram:
         return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
@@ -219,7 +220,8 @@ class SupportVectorMachine(Nested, BaseEstimator):
         vectors: Any = self.support_vectors_[part]
         if is_sparse(X) != is_sparse(vectors):
             X, vectors = sp.csr_array(X), sp.csr_array(vectors)
-        return np.asarray(Gram(self._kernel, X, vectors, memory=self.memory, n_jobs=self.n_jobs) @ coefficients)
+        K = Gram(self._kernel, wide(X), wide(vectors), memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(K @ coefficients)
 
     @property
     def kernel_(self) -> Kernel:
@@ -271,10 +273,6 @@ class SupportVectorMachine(Nested, BaseEstimator):
         """Number of support vectors; for classifiers of each class."""
         check_is_fitted(self)
         return self._n_support
-
-    def _output(self, values: Vector, X: Any) -> NDArray[Any]:
-        """float32 in, float32 out."""
-        return values.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else values
 
 
 def kinds(beta: Vector, lower: Vector, upper: Vector) -> NDArray[np.intp]:

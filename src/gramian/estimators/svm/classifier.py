@@ -23,6 +23,7 @@ from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
 from gramian.estimators.svm.probability import calibrate, couple, sigmoid, stratified_folds
+from gramian.gram.precision import narrow
 from gramian.kernels.arrays import is_sparse
 from gramian.progress import Clock
 from gramian.solvers.smo import Task
@@ -223,7 +224,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
         values = self._pairwise(X)
         if self.decision_function_shape == "ovr" and len(self.classes_) > 2:
             values = _ovr_decision_function(values < 0, -values, len(self.classes_))
-        return self._output(values, X)
+        return narrow(values, X)
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
@@ -283,7 +284,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             ``predict`` says, as in scikit-learn; with ``probability="consistent"`` it is.
         """
         X = self._validated_for_predict(X)
-        return self._output(self._probabilities(X), X)
+        return narrow(self._probabilities(X), X)
 
     @available_if(_has_probabilities)
     @by_blocks

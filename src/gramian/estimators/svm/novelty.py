@@ -14,6 +14,7 @@ from gramian.data.results import by_blocks
 from gramian.estimators.over_blocks.opening import refuse_blocks
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, kinds, like
+from gramian.gram.precision import narrow
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import solve
@@ -185,7 +186,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
             Higher is more normal.
         """
         X = self._validated_for_predict(X)
-        return self._output(self._scores(X), X)
+        return narrow(self._scores(X), X)
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         scores = self._single(X)
@@ -207,7 +208,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
             Positive inside.
         """
         X = self._validated_for_predict(X)
-        return self._output(self._scores(X) - self.offset_, X)
+        return narrow(self._scores(X) - self.offset_, X)
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[np.intp]:

@@ -16,6 +16,7 @@ from gramian.data.results import by_blocks
 from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds, like
+from gramian.gram.precision import narrow
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
 from gramian.solvers.smo import Solution, Task, solve
@@ -88,7 +89,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
             float32 where X is.
         """
         X = self._validated_for_predict(X)
-        return self._output(self._single(X) + self.intercept_[0], X)
+        return narrow(self._single(X) + self.intercept_[0], X)
 
 
 class SVR(_Regressor):
