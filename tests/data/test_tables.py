@@ -13,7 +13,7 @@ import pyarrow
 import pyarrow.feather
 import pytest
 
-from gramian.data import tables
+from gramian.data import delimited, tables
 from gramian.data.output import writing
 from gramian.data.tables import TableError, open_table, read_table, split_target
 
@@ -66,6 +66,7 @@ def test_types_of_a_csv_hold_for_all_blocks(tmp_path: Path, monkeypatch: pytest.
     """Whole numbers may be followed by fractions, gaps by anything; what was text stays text."""
     rows = ["1,,7"] * 100 + ["2.5,late,x"]
     (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(rows) + "\n")
+    monkeypatch.setattr(delimited, "BYTES", 100)
     monkeypatch.setattr(tables, "CSV_BYTES", 100)
     with pytest.raises(TableError, match="invalid value 'x'"):
         list(open_table(tmp_path / "t.csv").iterate())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.parts import BlockError, Need
+from gramian.kernels.registry import nearest
 
 __all__ = ["Columns"]
+
+SHOWN = 30
+"""Names of columns that an error lists."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,14 @@ class Columns:
         chosen = cls((), target, weight)
         others = {*chosen.targets, *([] if weight is None else [weight])}
         inputs = tuple(name for name in names if name not in others) if inputs is None else tuple(inputs)
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(f"two columns are called {twice[0]!r}; rename one.")
+        for name in (*chosen.targets, *([] if weight is None else [weight]), *inputs):
+            if name not in names:
+                close = nearest(name, names)
+                hint = f"{close} " if close.startswith("did") else ""
+                shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+                raise ValueError(f"there is no column {name!r}; {hint}the columns are {shown}.")
         if not inputs:
             raise ValueError(f"no columns are left for X beside {sorted(others)}; the data have {list(names)}.")
         if both := others & set(inputs):

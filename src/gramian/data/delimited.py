@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -12,11 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.data.cells import MISSING, has_decimal_commas
 from gramian.data.columns import Columns
 from gramian.data.parts import Need, Readable
 from gramian.data.sniff import delimiter_of
 
-__all__ = ["CsvBlock", "CsvFormat", "csv_blocks", "record_ends"]
+__all__ = ["CsvBlock", "CsvFormat", "as_decimals", "comma_columns", "csv_blocks", "record_ends"]
 
 BYTES = 1 << 20
 """Bytes that are looked through at a time, and by the first of which types are settled."""
@@ -34,7 +36,7 @@ class CsvFormat:
     delimiter : str
         What separates columns.
     types : tuple of (str, str)
-        Columns in order, with pyarrow's names of their types.
+        Columns in order, with pyarrow's names of their types; ``"comma"`` of numbers with decimal commas.
     """
 
     delimiter: str
@@ -56,18 +58,64 @@ class CsvFormat:
         """
         import pyarrow.csv as pc
 
-        delimiter = delimiter_of(Path(path))
-        parse = pc.ParseOptions(delimiter=delimiter, newlines_in_values=True)
-        with pc.open_csv(path, pc.ReadOptions(block_size=BYTES, use_threads=False), parse) as reader:
-            return cls(delimiter, tuple((field.name, str(field.type)) for field in reader.schema))
+        form = cls(delimiter_of(Path(path)), ())
+        with pc.open_csv(path, **form.options(size=BYTES)) as reader:
+            schema, first = reader.schema, next(iter(reader), None)
+        commas = set() if first is None else comma_columns(first)
+        kinds = ((f.name, "comma" if f.name in commas else _kind(str(f.type))) for f in schema)
+        return cls(form.delimiter, tuple(kinds))
 
     @property
     def names(self) -> list[str]:
         """Columns in order."""
         return [name for name, _ in self.types]
 
-    def options(self, wanted: list[str], columns: Columns, *, header: bool) -> dict[str, Any]:
+    def options(
+        self,
+        wanted: Sequence[str] = (),
+        types: Mapping[str, str] | None = None,
+        *,
+        header: bool = True,
+        size: int = PARSED,
+    ) -> dict[str, Any]:
         """Return what pyarrow is to be told.
+
+        Parameters
+        ----------
+        wanted : sequence of str, default=()
+            Columns to read; none for all.
+        types : mapping of str to str or None, default=None
+            Types that are settled; what pyarrow has no short name for is left to be found out.
+        header : bool, default=True
+            Whether the bytes begin with the names of the columns.
+        size : int, default=8388608
+            Bytes that are parsed at a time.
+
+        Returns
+        -------
+        dict
+            Arguments of ``pyarrow.csv.open_csv``.
+        """
+        import pyarrow as pa
+        import pyarrow.csv as pc
+
+        known = {}
+        for name, kind in (types or {}).items():
+            with suppress(ValueError):
+                known[name] = pa.type_for_alias("string" if kind == "comma" else kind)
+        return {
+            "read_options": pc.ReadOptions(block_size=size, column_names=None if header else self.names),
+            "parse_options": pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
+            "convert_options": pc.ConvertOptions(
+                include_columns=list(wanted),
+                column_types=known,
+                null_values=sorted(MISSING),
+                strings_can_be_null=True,
+            ),
+        }
+
+    def block_options(self, wanted: list[str], columns: Columns, *, header: bool) -> dict[str, Any]:
+        """Return the options for one of many blocks.
 
         Parameters
         ----------
@@ -81,30 +129,81 @@ class CsvFormat:
         Returns
         -------
         dict
-            Arguments of ``pyarrow.csv.open_csv``.
+            Arguments of ``pyarrow.csv.open_csv``, such that the blocks agree on types.
         """
-        import pyarrow as pa
-        import pyarrow.csv as pc
-
         numbers = {*columns.inputs, *([] if columns.weight is None else [columns.weight])}
         known = {name: _settled(kind, number=name in numbers) for name, kind in self.types if name in wanted}
-        return {
-            "read_options": pc.ReadOptions(
-                block_size=PARSED, use_threads=False, column_names=None if header else self.names
-            ),
-            "parse_options": pc.ParseOptions(delimiter=self.delimiter, newlines_in_values=True),
-            "convert_options": pc.ConvertOptions(
-                include_columns=wanted,
-                column_types={name: pa.type_for_alias(kind) for name, kind in known.items() if kind is not None},
-            ),
-        }
+        options = self.options(wanted, {n: kind for n, kind in known.items() if kind is not None}, header=header)
+        options["read_options"].use_threads = False  # the blocks have threads of their own
+        return options
+
+    def with_decimals(self, table: Any) -> Any:
+        """Return a table whose numbers with decimal commas are numbers.
+
+        Parameters
+        ----------
+        table : pyarrow.Table or pyarrow.RecordBatch
+            As it was read.
+
+        Returns
+        -------
+        pyarrow.Table or pyarrow.RecordBatch
+            The same where there are none.
+        """
+        return as_decimals(table, [name for name, kind in self.types if kind == "comma"])
+
+
+def comma_columns(table: Any) -> set[str]:
+    """Return the columns of text that are numbers with decimal commas.
+
+    Parameters
+    ----------
+    table : pyarrow.Table or pyarrow.RecordBatch
+        As it was read.
+
+    Returns
+    -------
+    set of str
+        Their names.
+    """
+    pairs = zip(table.schema.names, table.columns, strict=True)
+    return {n for n, c in pairs if str(c.type) == "string" and has_decimal_commas(v.as_py() for v in c if v.is_valid)}
+
+
+def as_decimals(table: Any, names: Iterable[str]) -> Any:
+    """Return a table some of whose columns of text are numbers.
+
+    Parameters
+    ----------
+    table : pyarrow.Table or pyarrow.RecordBatch
+        As it was read.
+    names : iterable of str
+        Columns with decimal commas; what the table does not have is passed over.
+
+    Returns
+    -------
+    pyarrow.Table or pyarrow.RecordBatch
+        With those as float64.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    for name in names:
+        if name in table.schema.names and str(table.column(name).type) == "string":
+            text = compute.replace_substring(compute.utf8_trim_whitespace(table.column(name)), ",", ".")
+            table = table.set_column(table.schema.names.index(name), name, text.cast(pa.float64()))
+    return table
+
+
+def _kind(kind: str) -> str:
+    return "string" if kind.startswith("time32") else kind  # 12:30 is a text in every other format
 
 
 def _settled(kind: str, *, number: bool) -> str | None:
     """The type to read a column as, so that all blocks agree; ``None`` where pyarrow has no short name for it."""
     if number and (kind == "null" or kind.startswith(("int", "uint", "double"))):
         return "double"
-    return kind if kind in ("int64", "double", "bool", "string") else None
+    return kind if kind in ("int64", "double", "bool", "string", "comma") else None
 
 
 @dataclass(frozen=True)
@@ -152,10 +251,10 @@ class CsvBlock(Readable):
             content = file.read(self.stop - self.start)
         if not content.strip():
             return
-        options = self.format.options(self.columns.wanted(need), self.columns, header=self.start == 0)
+        options = self.format.block_options(self.columns.wanted(need), self.columns, header=self.start == 0)
         with pc.open_csv(pa.BufferReader(content), **options) as reader:
             for batch in reader:
-                yield self.columns.split(batch, self.name, need)
+                yield self.columns.split(self.format.with_decimals(batch), self.name, need)
 
 
 def csv_blocks(path: str, form: CsvFormat, columns: Columns, rows: int, stamp: str) -> list[CsvBlock]:

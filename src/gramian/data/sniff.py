@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -99,7 +100,7 @@ def delimiter_of(path: Path) -> str:
         A comma, unless semicolons, tabs or bars are more frequent.
     """
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
-        first = file.readline(1 << 20)
+        first = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20))  # names in quotes may hold any of them
     return max(",;\t|", key=lambda mark: first.count(mark.encode()))
 
 

@@ -97,11 +97,18 @@ def _files(paths: list[str], target: Any, weight: Any, columns: Any, rows: int) 
 def _arrays(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> Opened:
     names: tuple[str, ...] | None = None
     if hasattr(source, "columns"):  # a data frame in memory
-        chosen = Columns.among([str(c) for c in source.columns], columns, *_names(target, weight))
-        frame, names = source, chosen.inputs
-        source, columns = frame[list(chosen.inputs)].to_numpy(), None
-        target = frame[target].to_numpy() if isinstance(target, str) else target
-        weight = frame[weight].to_numpy() if isinstance(weight, str) else weight
+        frame, own = source, {str(c): c for c in source.columns}
+        given = [value if _are_names(value, frame, own) else None for value in (target, weight)]
+        chosen = Columns.among([str(c) for c in frame.columns], columns, *given)
+        names, columns = chosen.inputs, None
+
+        def values(wanted: Sequence[str]) -> Any:
+            return np.column_stack([np.asarray(frame[own[name]]) for name in wanted])
+
+        source = values(chosen.inputs)
+        if given[0] is not None:
+            target = np.asarray(frame[own[target]]) if isinstance(target, str) else values(chosen.targets)
+        weight = np.asarray(frame[own[weight]]) if given[1] is not None else weight
     X = source if isinstance(source, np.ndarray) else np.asarray(source)
     if columns is not None:
         raise ValueError("columns= chooses by name, and an array has no names; take its columns first.")
@@ -119,8 +126,11 @@ def _arrays(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> O
     return Opened(loaders, names, X.shape[1], y is not None)
 
 
-def _names(*values: Any) -> list[Any]:
-    return [value if isinstance(value, str) else None for value in values]
+def _are_names(value: Any, frame: Any, own: Any) -> bool:
+    """Whether a target or weight of a data frame is the name of a column, or several, rather than values."""
+    if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
+        return isinstance(value, str)
+    return len(value) != len(frame) or all(v in own for v in value)
 
 
 def _calls(functions: Sequence[Any], target: Any, weight: Any, columns: Any) -> Opened:

@@ -13,15 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.sniff import TableError, as_table_error, check_file, check_text, delimiter_of, need_pyarrow
+from gramian.data.cells import has_decimal_commas, is_missing, may_be_numbers, number
+from gramian.data.delimited import CsvFormat, as_decimals, comma_columns
+from gramian.data.sniff import TableError, as_table_error, check_file, check_text, need_pyarrow
 from gramian.kernels.registry import nearest
 
 __all__ = ["BLOCK_ROWS", "Source", "TableError", "open_table", "read_table", "split_target"]
 
 BLOCK_ROWS = 65_536
 """Rows of a block."""
-CSV_BYTES = 1 << 23
-"""Bytes of a CSV file that are parsed at a time."""
+CSV_BYTES = 1 << 20
+"""Bytes of a CSV file that are parsed at a time; pyarrow reads 32 times as much ahead."""
 FORMATS = {
     ".csv": "csv",
     ".csv.gz": "csv",
@@ -50,12 +52,15 @@ class Source:
     names : tuple of str
         Its columns.
     blocks : callable
-        ``blocks(columns, types)`` yields tables; types by name, where the file leaves them open (CSV).
+        ``blocks(columns, types)`` yields tables; types by name, where the file leaves them open (CSV, JSON).
+    whole : callable or None, default=None
+        ``whole(columns)`` is all rows, where types are better told by all of them.
     """
 
     path: Path
     names: tuple[str, ...]
     blocks: Callable[[Sequence[str], Mapping[str, Any]], Iterator[Any]]
+    whole: Callable[[Sequence[str]], Any] | None = None
 
     def require(self, columns: Sequence[str]) -> None:
         """Raise where a column is missing, naming the nearest.
@@ -86,10 +91,8 @@ class Source:
 
         self.require(columns or ())
         with as_table_error(self.path):
-            if self.path.name.lower().endswith((".csv", ".csv.gz", ".tsv")):
-                table = _read_csv(self.path, columns)  # which looks at all rows before it settles on a type
-            else:
-                table = pyarrow.concat_tables(self.blocks(columns or self.names, {}))
+            wanted = columns or self.names
+            table = self.whole(wanted) if self.whole else pyarrow.concat_tables(self.blocks(wanted, {}))
         if table.num_rows == 0:
             raise TableError(f"{self.path} holds no rows.")
         for name, kind in zip(table.column_names, table.schema.types, strict=True):
@@ -101,27 +104,36 @@ class Source:
     def iterate(
         self, columns: Sequence[str] | None = None, *, types: Mapping[str, str] | None = None, rows: int = BLOCK_ROWS
     ) -> Iterator[Any]:
-        """Yield the table in blocks, so that it need not fit in memory.
+        """Yield the table in blocks, so that it need not fit in memory; equal ones, whatever the pieces of the file.
 
         Parameters
         ----------
         columns : sequence of str or None, default=None
             Which columns; ``None`` for all.
         types : mapping of str to str or None, default=None
-            pyarrow's names of the types of columns, for a CSV file.
+            pyarrow's names of the types of columns, for a file that does not say.
         rows : int, default=65536
-            Rows of a block, at most.
+            Rows of a block; the last may have fewer.
 
         Yields
         ------
         pyarrow.Table
             A block with at least one row.
         """
+        import pyarrow
+
         self.require(columns or ())
+        held: list[Any] = []
         with as_table_error(self.path):
             for table in self.blocks(columns or self.names, types or {}):
-                for start in range(0, table.num_rows, rows):
-                    yield table.slice(start, rows)
+                held.append(table)
+                if sum(part.num_rows for part in held) >= rows:
+                    merged = pyarrow.concat_tables(held)
+                    whole = merged.num_rows - merged.num_rows % rows
+                    yield from (merged.slice(start, rows) for start in range(0, whole, rows))
+                    held = [merged.slice(whole)]
+            if any(part.num_rows for part in held):
+                yield pyarrow.concat_tables(held)
 
 
 def open_table(path: str | os.PathLike[str]) -> Source:
@@ -204,81 +216,74 @@ def split_target(table: Any, target: str) -> tuple[Any, NDArray[Any]]:
     tuple
         The other columns, and the target as an array: numbers, booleans or text.
     """
+    import pyarrow
+
     if target not in table.column_names:
         raise TableError(f"the table has no column {target!r}; {nearest(target, table.column_names)}")
     column = table[target]
+    if str(column.type).startswith("dictionary"):
+        column = column.cast(column.type.value_type)
     known = column.is_valid().to_numpy()
-    if column.type in _floats():
-        known = known & ~np.isnan(column.to_numpy())
+    if str(column.type) in ("halffloat", "float", "double"):
+        known &= ~np.isnan(column.to_numpy())
+    elif "string" in str(column.type):
+        known &= [v is not None and not is_missing(v) for v in column.to_pylist()]
     if not known.any():
         raise TableError(f"the target {target!r} is missing in every row.")
-    kept = table if known.all() else table.filter(_mask(known))
-    values = kept[target]
-    if str(values.type).startswith("dictionary"):
-        values = values.cast(values.type.value_type)
-    y = values.to_numpy()
-    return kept.drop_columns([target]), y.astype(str) if y.dtype == object else y
+    mask = pyarrow.array(known)
+    return table.filter(mask).drop_columns([target]), _targets(column.filter(mask).to_numpy(), target)
 
 
-def _floats() -> tuple[Any, ...]:
-    import pyarrow
-
-    return pyarrow.float16(), pyarrow.float32(), pyarrow.float64()
-
-
-def _mask(known: NDArray[np.bool_]) -> Any:
-    import pyarrow
-
-    return pyarrow.array(known)
+def _targets(y: NDArray[Any], target: str) -> NDArray[Any]:
+    """Targets that are known, as numbers, booleans or text."""
+    if y.dtype != object or not all(isinstance(v, str) for v in y):
+        return y.astype(str) if y.dtype == object else y
+    comma = has_decimal_commas(y)
+    values = [number(v, comma=comma) for v in y]
+    if None not in values:  # as they would be in a CSV file
+        numbers = np.array(values, dtype=np.float64)
+        return numbers.astype(np.int64) if all(v.strip().lstrip("+-").isdigit() for v in y) else numbers
+    if may_be_numbers(y):
+        example = y[values.index(None)]
+        raise TableError(
+            f"the target {target!r} holds texts such as {example!r}, which may be numbers with a decimal comma or with "
+            "marks between thousands; write them as 1234.5."
+        )
+    return y.astype(str)
 
 
 # ---- formats ----------------------------------------------------------------------------------------------------
 
 
-def _csv_options(path: Path, columns: Sequence[str] | None, types: Mapping[str, Any]) -> dict[str, Any]:
+def _open_csv(path: Path) -> Source:
     import pyarrow
     import pyarrow.csv
 
-    known = {}
-    for name, kind in types.items():
-        with suppress(ValueError):  # a type that has no short name is left to be found out
-            known[name] = pyarrow.type_for_alias(kind)
-    convert = pyarrow.csv.ConvertOptions(include_columns=list(columns or ()), column_types=known)
-    parse = pyarrow.csv.ParseOptions(delimiter=delimiter_of(path), newlines_in_values=True)
-    return {"convert_options": convert, "parse_options": parse}
+    form = CsvFormat.of(str(path))
 
-
-def _read_csv(path: Path, columns: Sequence[str] | None) -> Any:
-    import pyarrow.csv
-
-    return pyarrow.csv.read_csv(path, **_csv_options(path, columns, {}))
-
-
-def _open_csv(path: Path) -> Source:
-    import pyarrow.csv
-
-    read = pyarrow.csv.ReadOptions(block_size=CSV_BYTES)
-    with pyarrow.csv.open_csv(path, read, **_csv_options(path, None, {})) as reader:
-        first = reader.schema
+    def whole(columns: Sequence[str]) -> Any:
+        """All rows are looked at before a type is settled."""
+        table = pyarrow.csv.read_csv(path, **form.options(columns))
+        times = {f.name: "string" for f in table.schema if str(f.type).startswith("time32")}
+        table = pyarrow.csv.read_csv(path, **form.options(columns, times)) if times else table
+        return as_decimals(table, comma_columns(table))
 
     def blocks(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[Any]:
-        import pyarrow
-
         # Types are settled by the first block. A whole number there may be followed by a fraction, a gap by anything.
-        known = {f.name: _wider(str(f.type)) for f in first if f.name in columns}
-        known.update({name: _wider(kind) for name, kind in types.items() if name in columns})
-        options = _csv_options(path, columns, known)
-        with pyarrow.csv.open_csv(path, read, **options) as reader:
+        known = {name: _wider(kind) for name, kind in {**dict(form.types), **types}.items() if name in columns}
+        commas = {name for name, kind in form.types if kind == "comma" and types.get(name) != "string"}
+        known |= dict.fromkeys(commas & known.keys(), "string")
+        with pyarrow.csv.open_csv(path, **form.options(columns, known, size=CSV_BYTES)) as reader:
             for batch in reader:
-                yield pyarrow.Table.from_batches([batch])
+                yield pyarrow.Table.from_batches([as_decimals(batch, commas)])
 
-    return Source(path, tuple(first.names), blocks)
+    return Source(path, tuple(form.names), blocks, whole)
 
 
 def _wider(kind: str) -> str:
-    """A type that holds whatever may follow in a column of that type."""
+    """A type that holds whatever may follow in a column of that type; text does for dates, which are read from it."""
     kind = kind.removeprefix("dictionary<values=").partition(",")[0]
-    if kind == "null":
+    if kind == "null" or kind.startswith(("date", "time")):
         return "string"
     return "double" if kind.startswith(("int", "uint", "float", "halffloat", "decimal")) else kind
 
@@ -323,15 +328,26 @@ def _open_arrow(path: Path) -> Source:
 
 
 def _open_json(path: Path) -> Source:
+    import pyarrow
     import pyarrow.dataset
+    import pyarrow.json
 
-    data = pyarrow.dataset.dataset(path, format="json")
+    first = pyarrow.dataset.dataset(path, format="json").schema
+
+    def whole(columns: Sequence[str]) -> Any:
+        return pyarrow.json.read_json(path).select(list(columns))
 
     def blocks(columns: Sequence[str], types: Mapping[str, Any]) -> Iterator[Any]:
+        fields = {}
+        for field in first:
+            fields[field.name] = field.type
+            with suppress(ValueError):  # a type that has no short name stays as the first block has it
+                fields[field.name] = pyarrow.type_for_alias(_wider(types.get(field.name, str(field.type))))
+        data = pyarrow.dataset.dataset(path, format="json", schema=pyarrow.schema(fields))
         for batch in data.to_batches(columns=list(columns), batch_size=BLOCK_ROWS):
             yield pyarrow.Table.from_batches([batch])
 
-    return Source(path, tuple(data.schema.names), blocks)
+    return Source(path, tuple(first.names), blocks, whole)
 
 
 def _open_numpy(path: Path) -> Source:

@@ -2,6 +2,8 @@
 
 - A number is itself; a missing one is the median, with a column beside that says where values were missing.
 - A boolean is 0 or 1, a date its days since 1970; both are numbers from there on.
+- Texts that are all numbers, booleans or dates are read as such (``gramian.data.cells``), so that a table gives the
+  same numbers whether it comes from CSV, where all is text, or from a format with types.
 - A category has one column for each level that is seen often enough, one for all others, new ones included, and one for
   the missing.
 - Free text has the counts of its words, scaled to length one: their inner product is the normalised ``WordCount``.
@@ -10,16 +12,18 @@
 
 from __future__ import annotations
 
-import datetime
 import math
+import warnings
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.estimators.auto.tables import Column
+from gramian.data.cells import boolean, day, has_decimal_commas, may_be_numbers, number
+from gramian.estimators.auto.tables import Column, check_finite
 from gramian.kernels import WordCount
 
 __all__ = ["Category", "Dropped", "Encoding", "NumberColumn", "Text", "encode"]
@@ -57,7 +61,9 @@ class NumberColumn:
     gaps : bool
         Whether values were missing: a second column then tells where.
     written : bool, default=False
-        Whether the values are texts to be read as numbers or dates.
+        Whether the values were texts to be read as numbers, booleans or dates.
+    comma : bool, default=False
+        Whether they had decimal commas.
     """
 
     name: str
@@ -65,6 +71,7 @@ class NumberColumn:
     fill: float
     gaps: bool
     written: bool = False
+    comma: bool = False
 
     @property
     def width(self) -> int:
@@ -92,11 +99,13 @@ class NumberColumn:
     def _numbers(self, column: Column) -> Array:
         if column.values.dtype != object:
             return np.asarray(column.values)
-        read = _as_dates if self.kind == "date" else _as_numbers
-        values = read(column.values)
+        values = _read(_READERS[self.kind], column.values)
+        if values is None and self.kind == "number" and (self.comma or has_decimal_commas(_present(column.values))):
+            values = _read(_with_comma, column.values)
         if values is None:
-            odd = next(v for v in column.values if v is not None and read(np.array([v], dtype=object)) is None)
+            odd = next(v for v in _present(column.values) if _READERS[self.kind](v) is None)
             raise ValueError(f"{self.name} was read as a {self.kind}, and now holds {odd!r}; mark it as missing.")
+        check_finite(self.name, values)
         return values
 
     def __str__(self) -> str:
@@ -137,9 +146,14 @@ class Category:
         array of shape (n, width)
             One column for each level, one for others, one for missing values.
         """
-        places = {level: place for place, level in enumerate(self.levels)}
         others, missing = len(self.levels), len(self.levels) + 1
-        at = [missing if v is None else places.get(v, others) for v in _texts(column)]
+        if column.values.dtype == object:
+            places: dict[Any, int] = {level: place for place, level in enumerate(self.levels)}
+            at = [missing if v is None else places.get(v, others) for v in column.values]
+        else:  # some rows of a column of texts, such as 007 and 1.50, which a file without types gives as numbers
+            read = _READERS[column.kind]
+            places = {read(level): place for place, level in reversed(list(enumerate(self.levels)))}
+            at = [missing if math.isnan(v) else places.get(v, others) for v in column.values]
         out = np.zeros((len(at), self.width))
         out[np.arange(len(at)), at] = ONE_HOT
         return out
@@ -239,18 +253,19 @@ class Dropped:
 class Encoding:
     """How every column of a table was read; ``str()`` is one line for each.
 
-    Parameters
-    ----------
-    columns : tuple of NumberColumn, Category, Text and Dropped
-        In the order of the table.
+        Parameters
+        ----------
+        columns : tuple of NumberColumn, Category, Text and Dropped
+            In the order of the table.
 
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.auto.columns import encode
-    >>> from gramian.estimators.auto.tables import Column
-    >>> print(encode([Column("age", np.array([1.0, np.nan, 4.0]), "number")]))
-    age: number, a missing value is the median 2.5 and marked
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from gramian.estimators.auto.columns import encode
+        >>> from gramian.data.cells import boolean, day, has_decimal_commas, may_be_numbers, number
+    from gramian.estimators.auto.tables import Column, check_finite
+        >>> print(encode([Column("age", np.array([1.0, np.nan, 4.0]), "number")]))
+        age: number, a missing value is the median 2.5 and marked
     """
 
     columns: tuple[Any, ...]
@@ -316,12 +331,8 @@ def encode(table: list[Column]) -> Encoding:
 def _encoder(column: Column) -> Any:
     if column.values.dtype != object:
         return _number(column.name, column.kind, np.asarray(column.values))
-    if column.kind != "category":
-        for kind, read in (("number", _as_numbers), ("date", _as_dates)):
-            values = read(column.values[:PROBE])
-            values = read(column.values) if values is not None else None
-            if values is not None:
-                return _number(column.name, kind, values, written=True)
+    if column.kind != "category" and (numbers := _written(column)) is not None:
+        return numbers
     counts = Counter(v for v in column.values if v is not None)
     if not counts:
         return Dropped(column.name, "every value is missing")
@@ -330,14 +341,35 @@ def _encoder(column: Column) -> Any:
     return _category(column, counts)
 
 
-def _number(name: str, kind: str, values: Array, *, written: bool = False) -> Any:
+def _written(column: Column) -> Any:
+    """The encoder of texts that are all numbers, booleans or dates; None where they are not."""
+    ways = [(kind, read, False) for kind, read in _READERS.items()]
+    if has_decimal_commas(_present(column.values)):
+        ways = [("number", _with_comma, True)]
+    for kind, read, comma in ways:
+        if _read(read, column.values[:PROBE]) is None or (values := _read(read, column.values)) is None:
+            continue
+        check_finite(column.name, values)
+        return _number(column.name, kind, values, written=True, comma=comma)
+    if may_be_numbers(_present(column.values)):
+        example = next(v for v in _present(column.values) if number(v) is None)
+        warnings.warn(
+            f"{column.name} holds texts such as {example!r}, which may be numbers with a decimal comma or with marks "
+            "between thousands, and is read as text; write them as 1234.5 to have them read as numbers.",
+            UserWarning,
+            stacklevel=2,
+        )
+    return None
+
+
+def _number(name: str, kind: str, values: Array, *, written: bool = False, comma: bool = False) -> Any:
     missing = np.isnan(values)
     present = values[~missing]
     if present.size == 0:
         return Dropped(name, "every value is missing")
     if present.min() == present.max() and not missing.any():
         return Dropped(name, f"every value is {present[0]:g}")
-    return NumberColumn(name, kind, float(np.median(present)), bool(missing.any()), written)
+    return NumberColumn(name, kind, float(np.median(present)), bool(missing.any()), written, comma)
 
 
 def _category(column: Column, counts: Counter[str]) -> Any:
@@ -372,27 +404,26 @@ def _texts(column: Column) -> list[str | None]:
     """The values as texts, whatever they came as."""
     if column.values.dtype == object:
         return list(column.values)
-    return [None if math.isnan(v) else f"{v:g}" for v in column.values]
+    return [None if math.isnan(v) else str(int(v) if v.is_integer() else v) for v in column.values.tolist()]
 
 
-def _as_numbers(values: NDArray[Any]) -> Array | None:
-    """Texts that are all numbers, or None."""
-    try:
-        found = np.array([math.nan if v is None else float(v) for v in values])
-    except ValueError:
-        return None
-    return None if np.any(np.isinf(found)) else found
+def _present(values: NDArray[Any]) -> Iterator[str]:
+    return (v for v in values if v is not None)
 
 
-def _as_dates(values: NDArray[Any]) -> Array | None:
-    """Texts that are all dates as ISO 8601 writes them, as days since 1970; or None."""
-    try:
-        return np.array([math.nan if v is None else _day(v) for v in values])
-    except ValueError:
-        return None
+def _read(read: Callable[[str], float | None], values: NDArray[Any]) -> Array | None:
+    """The values of texts, nan where one is missing; None where one cannot be read."""
+    found = np.empty(values.shape[0])
+    for row, text in enumerate(values):
+        value = math.nan if text is None else read(text)
+        if value is None:
+            return None
+        found[row] = value
+    return found
 
 
-def _day(text: str) -> float:
-    moment = datetime.datetime.fromisoformat(text.strip())
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-    return moment.timestamp() / 86_400.0
+def _with_comma(text: str) -> float | None:
+    return number(text, comma=True)
+
+
+_READERS: dict[str, Callable[[str], float | None]] = {"number": number, "boolean": boolean, "date": day}

@@ -19,6 +19,9 @@ from gramian.estimators.over_blocks.auto import fit_auto
 
 __all__ = ["AutoKernelRegressor"]
 
+LARGEST = 1e150
+"""The largest target, and the inverse of the least range of targets: squares of them are numbers still."""
+
 Array = NDArray[np.float64]
 
 
@@ -114,7 +117,13 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     def _task(self, y: Any) -> Numbers:
         metric = self._metric(("rmse", "mae"))
         y = column_or_1d(_plain(y), warn=True)
-        return Numbers(np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64), metric)
+        y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
+        if np.abs(y).max() > LARGEST or 0.0 < np.ptp(y) < 1.0 / LARGEST:
+            raise ValueError(
+                f"y lies between {y.min():.3g} and {y.max():.3g}, and squares of such numbers overflow or vanish; "
+                "multiply y by a constant."
+            )
+        return Numbers(y, metric)
 
     def _calibrate(self, task: Numbers, held: Array, rows: NDArray[np.intp]) -> None:
         self._centre, self._scale = task.centre, task.scale

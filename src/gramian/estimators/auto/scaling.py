@@ -51,7 +51,8 @@ class Standard:
             A copy.
         """
         Z = Z.copy()
-        Z[:, self.places] = (Z[:, self.places] - self.mean) / self.deviation
+        unit = _unit(self.deviation)  # so that no difference overflows
+        Z[:, self.places] = (Z[:, self.places] * unit - self.mean * unit) / (self.deviation * unit)
         return Z
 
 
@@ -120,8 +121,14 @@ def fit_scaling(name: str, Z: Array, places: list[int]) -> Any:
     at = np.asarray(places, dtype=np.intp)
     some = Z[:, at]
     if name == "standard":
-        mean, deviation = some.mean(axis=0), some.std(axis=0)
+        unit = _unit(np.abs(some).max(axis=0, initial=0.0))  # so that no square overflows or vanishes
+        mean, deviation = (some * unit).mean(axis=0) / unit, (some * unit).std(axis=0) / unit
         floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
         return Standard(at, mean, np.where(deviation > floor, deviation, 1.0))
     ranks = np.linspace(0.0, 1.0, min(QUANTILES, Z.shape[0]))
     return Normal(at, np.quantile(some, ranks, axis=0) if at.size else np.zeros((ranks.size, 0)))
+
+
+def _unit(size: Array) -> Array:
+    """Powers of two, so that a product with them is exact, that bring numbers of some size near one."""
+    return np.ldexp(1.0, np.clip(-np.frexp(size)[1], -1020, 1020))

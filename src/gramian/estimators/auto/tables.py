@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections import Counter
 from dataclasses import dataclass
 from numbers import Number
 from typing import Any
@@ -12,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-__all__ = ["Column", "read_table"]
+from gramian.data.cells import is_missing
+
+__all__ = ["Column", "check_finite", "read_table"]
 
 Values = NDArray[Any]
 
@@ -64,10 +67,13 @@ def read_table(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
             f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}) while a "
             "minimum of 1 is required."
         )
+    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
+    if twice := [name for name, count in Counter(names).items() if count > 1]:
+        raise ValueError(f"two columns of X are called {twice[0]!r}; rename one, or leave one out.")
     validate_data(estimator, X, reset=reset, skip_check_array=True)
     columns = read(X)
     for column in columns:
-        _check_finite(column)
+        check_finite(column.name, column.values)
     return columns
 
 
@@ -82,11 +88,18 @@ def _reader(X: Any) -> Any:
     return None
 
 
-def _check_finite(column: Column) -> None:
-    if column.values.dtype != object and np.any(np.isinf(column.values)):
-        raise ValueError(
-            f"Input X contains infinity in {column.name}; leave such values out, or mark them as missing (nan)."
-        )
+def check_finite(name: str, values: Values) -> None:
+    """Raise where a number is infinite.
+
+    Parameters
+    ----------
+    name : str
+        Of the column.
+    values : array of shape (n,)
+        Its values.
+    """
+    if values.dtype != object and np.any(np.isinf(values)):
+        raise ValueError(f"Input X contains infinity in {name}; leave such values out, or mark them as missing (nan).")
 
 
 # ---- arrays and lists -------------------------------------------------------------------------------------------
@@ -110,7 +123,7 @@ def _array_columns(X: Values) -> list[Column]:
             columns.append(Column(name, _days(values), "date"))
         else:
             columns.append(_objects(name, values))
-        _check_finite(columns[-1])
+        check_finite(name, columns[-1].values)
     return columns
 
 
@@ -134,10 +147,18 @@ def _objects(name: str, values: Any) -> Column:
     return Column(name, np.array([None if v is None else str(v) for v in values], dtype=object), "object")
 
 
+def _category(name: str, values: Any) -> Column:
+    """A column that its table declares a category; whole numbers are written without a fraction."""
+    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values)
+    return Column(name, np.array([None if _missing(v) else str(v) for v in whole], dtype=object), "category")
+
+
 def _missing(value: Any) -> bool:
-    """Whether a value stands for none: None, nan, pandas' NA and NaT."""
+    """Whether a value stands for none: None, nan, pandas' NA and NaT, and the texts that do."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
+    if isinstance(value, str):
+        return is_missing(value)
     if isinstance(value, float | np.floating):
         return math.isnan(value)
     return isinstance(value, np.datetime64) and bool(np.isnat(value))
@@ -170,8 +191,9 @@ def _pandas_columns(X: Any) -> list[Column]:
 def _pandas_column(name: str, series: Any) -> Column:
     kind = series.dtype.kind if hasattr(series.dtype, "kind") else "O"
     if type(series.dtype).__name__ == "CategoricalDtype":
-        values = series.astype(object).to_numpy()
-        return Column(name, np.array([None if _missing(v) else str(v) for v in values], dtype=object), "category")
+        return _category(name, series.astype(object).to_numpy())
+    if type(series.dtype).__name__ == "ArrowDtype":
+        return _arrow_column(name, series.array.__arrow_array__())
     if kind in "biuf":
         values = series.to_numpy(dtype=np.float64, na_value=np.nan)
         return Column(name, values, "boolean" if kind == "b" else "number")
@@ -203,10 +225,8 @@ def _polars_column(series: Any) -> Column:
         return Column(name, _days(np.array(series.to_numpy(), dtype="datetime64[us]")), "date")
     if dtype == "Duration":
         return Column(name, _durations(np.array(series.to_numpy(), dtype="timedelta64[us]")), "number")
-    values = series.to_list()
-    if dtype in ("Categorical", "Enum"):
-        return Column(name, np.array(values, dtype=object), "category")
-    return _objects(name, np.array(values, dtype=object))
+    values = np.array(series.to_list(), dtype=object)
+    return _category(name, values) if dtype in ("Categorical", "Enum") else _objects(name, values)
 
 
 def _polars_float() -> Any:
@@ -223,10 +243,11 @@ def _arrow_columns(X: Any) -> list[Column]:
 def _arrow_column(name: str, column: Any) -> Column:
     kind = str(column.type)
     if kind.startswith("dictionary"):
-        values = [None if v is None else str(v) for v in column.to_pylist()]
-        return Column(name, np.array(values, dtype=object), "category")
+        return _category(name, column.to_pylist())
     if kind.startswith(("int", "uint", "float", "double", "halffloat")):
         return Column(name, np.asarray(column.to_numpy(), dtype=np.float64), "number")
     if kind.startswith(("timestamp", "date")):
         return Column(name, _days(np.asarray(column.to_numpy()).astype("datetime64[us]")), "date")
+    if kind.startswith("duration"):
+        return Column(name, _durations(column.to_numpy()), "number")
     return _objects(name, np.array(column.to_pylist(), dtype=object))

@@ -1,0 +1,135 @@
+"""What the text of a cell means, in whatever file or table it stands: nothing, a number, a boolean, a date."""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Iterable
+
+__all__ = ["MISSING", "boolean", "day", "has_decimal_commas", "is_missing", "may_be_numbers", "number"]
+
+MISSING = frozenset(
+    {"", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"}
+    | {"1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
+)
+"""Texts that stand for a missing value, between spaces or not: those of ``pandas.read_csv``."""
+BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "1": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0, "0": 0.0}
+_HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,15}")
+_COMMA = re.compile(r"[+-]?([0-9]+(,[0-9]*)?|,[0-9]+)([eE][+-]?[0-9]+)?")
+_EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # 1,234 may be a bit more than one, or more than a thousand
+_MARKED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})*([.,][0-9]+)?")
+_EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
+
+
+def is_missing(text: str) -> bool:
+    """Tell whether a text stands for a missing value.
+
+    Parameters
+    ----------
+    text : str
+        Of a cell.
+
+    Returns
+    -------
+    bool
+        Whether it is one of ``MISSING``.
+    """
+    return text.strip() in MISSING
+
+
+def number(text: str, *, comma: bool = False) -> float | None:
+    """Return the number that a text is, or None.
+
+    Parameters
+    ----------
+    text : str
+        Of a cell.
+    comma : bool, default=False
+        Whether ``1,5`` is one and a half.
+
+    Returns
+    -------
+    float or None
+        May be infinite.
+    """
+    text = text.strip()
+    if comma and _COMMA.fullmatch(text):
+        text = text.replace(",", ".")
+    try:
+        return float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return float(int(text, 16)) if _HEXADECIMAL.fullmatch(text) else None
+
+
+def boolean(text: str) -> float | None:
+    """Return one for true and zero for false, or None.
+
+    Parameters
+    ----------
+    text : str
+        Of a cell.
+
+    Returns
+    -------
+    float or None
+        The value.
+    """
+    return BOOLEANS.get(text.strip())
+
+
+def day(text: str) -> float | None:
+    """Return a date or an instant of ISO 8601 as days since 1970, or None; without a time zone, it is UTC.
+
+    Parameters
+    ----------
+    text : str
+        Of a cell.
+
+    Returns
+    -------
+    float or None
+        To the microsecond.
+    """
+    try:
+        moment = datetime.datetime.fromisoformat(text.strip())
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
+    return ((moment - _EPOCH) // datetime.timedelta(microseconds=1)) / 86_400e6
+
+
+def has_decimal_commas(texts: Iterable[str]) -> bool:
+    """Tell whether texts are numbers with decimal commas beyond doubt.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Of a column, the missing left out.
+
+    Returns
+    -------
+    bool
+        Not where they may as well be whole numbers with commas between thousands.
+    """
+    found = False
+    for text in map(str.strip, texts):
+        if not _COMMA.fullmatch(text):
+            return False
+        found = found or ("," in text and not _EITHER.fullmatch(text))
+    return found
+
+
+def may_be_numbers(texts: Iterable[str]) -> bool:
+    """Tell whether texts may be numbers in a way of writing that cannot be told.
+
+    Parameters
+    ----------
+    texts : iterable of str
+        Of a column that are not plain numbers.
+
+    Returns
+    -------
+    bool
+        Where all have marks between thousands or a comma for the decimals.
+    """
+    return all(_COMMA.fullmatch(text) or _MARKED.fullmatch(text) for text in map(str.strip, texts))
