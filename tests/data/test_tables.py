@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,8 +15,11 @@ import pyarrow.feather
 import pytest
 
 from gramian.data import delimited, tables
+from gramian.data.checkpoint import Checkpoint
 from gramian.data.output import writing
+from gramian.data.sums import Sums
 from gramian.data.tables import TableError, open_table, read_table, split_target
+from gramian.data.unfinished import unfinished
 
 FRAME = pd.DataFrame(
     {
@@ -166,3 +170,23 @@ def test_a_write_that_fails_leaves_the_old_file(tmp_path: Path) -> None:
         write_half(tmp_path / "t.csv")
     assert [p.name for p in tmp_path.iterdir()] == ["t.csv"]
     assert (tmp_path / "t.csv").read_text() == "old"
+
+
+def test_what_a_killed_writer_left_is_removed_once_it_is_old(tmp_path: Path) -> None:
+    old, new = (unfinished(tmp_path / "t.csv") for _ in range(2))
+    other = unfinished(tmp_path / "t.csv.csv")
+    for draft in (old, new, other):
+        draft.write_text("half")
+    for draft in (old, other):
+        os.utime(draft, (0, 0))
+    with writing(tmp_path / "t.csv") as write:
+        write(pyarrow.table({"a": [1]}))
+    assert {p.name for p in tmp_path.iterdir()} == {"t.csv", new.name, other.name}
+
+
+def test_a_checkpoint_is_emptied_of_drafts_too(tmp_path: Path) -> None:
+    kept = Checkpoint(tmp_path / "c")
+    kept.write(0, "fingerprint", 1, [(1, Sums.of(x=1.0))])
+    (tmp_path / "c" / ".pass-00001.npz.123").write_text("half")  # its writer was killed
+    kept.clear()
+    assert not (tmp_path / "c").exists()
