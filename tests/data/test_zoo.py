@@ -138,7 +138,7 @@ def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, An
     folder = tmp_path_factory.mktemp("zoo")
     made = formats({name: ZOO[name] for name in MODELLED}, folder)
     y = np.where(made["pandas"]["categories with empty cells"] == "red", 1.0, 0.0) + np.array(NUMBERS)
-    model = AutoKernelRegressor(time_limit=3, cv=3, random_state=0, machines=["ridge"]).fit(made["pandas"], y)
+    model = AutoKernelRegressor(time_limit=60, cv=3, random_state=0, machines=["ridge"]).fit(made["pandas"], y)
     gramian.save(model, folder / "model")
     return folder, made, model
 
@@ -166,7 +166,7 @@ def test_a_model_from_a_csv_file_predicts_the_same_of_a_frame(tmp_path: Path) ->
     found = {}
     for make in ("t.csv", "t.jsonl", "t.parquet"):
         X, y = split_target(made[make], "y")
-        model = AutoKernelRegressor(time_limit=3, cv=3, random_state=0, machines=["ridge"]).fit(X, y)
+        model = AutoKernelRegressor(time_limit=60, cv=3, random_state=0, machines=["ridge"]).fit(X, y)
         found[make] = model.predict(made["pandas"].drop(columns="y"))
     np.testing.assert_array_equal(found["t.csv"], found["t.parquet"])
     np.testing.assert_array_equal(found["t.csv"], found["t.jsonl"])
@@ -253,7 +253,7 @@ def test_columns_of_the_same_name_are_refused_and_equal_ones_are_not() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((40, 2)), rng.standard_normal(40)
     twice = pd.DataFrame(np.c_[X, X], columns=["a", "b", "a", "b"])
-    model = AutoKernelRegressor(time_limit=3, cv=3, random_state=0, machines=["ridge"])
+    model = AutoKernelRegressor(time_limit=60, cv=3, random_state=0, machines=["ridge"])
     for refused in (twice, pyarrow.table([X[:, 0], X[:, 0]], names=["a", "a"])):
         with pytest.raises(ValueError, match="two columns of X are called 'a'"):
             model.fit(refused, y)
@@ -270,7 +270,7 @@ def test_columns_of_any_size_give_the_same_model(scale: float) -> None:
     for scaling in ("standard", "normal"):
         one, other = (fit_scaling(scaling, Z, [0, 1]).transform(Z) for Z in (X, X * scale))
         np.testing.assert_allclose(one, other, rtol=1e-12)
-    model = AutoKernelRegressor(time_limit=3, cv=3, random_state=0, machines=["ridge"])
+    model = AutoKernelRegressor(time_limit=60, cv=3, random_state=0, machines=["ridge"])
     assert np.mean((model.fit(X * scale, y).predict(X * scale) - y) ** 2) < 0.01
     with pytest.raises(ValueError, match="multiply y by a constant"):
         model.fit(X, y * scale)
