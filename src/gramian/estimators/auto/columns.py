@@ -253,19 +253,18 @@ class Dropped:
 class Encoding:
     """How every column of a table was read; ``str()`` is one line for each.
 
-        Parameters
-        ----------
-        columns : tuple of NumberColumn, Category, Text and Dropped
-            In the order of the table.
+    Parameters
+    ----------
+    columns : tuple of NumberColumn, Category, Text and Dropped
+        In the order of the table.
 
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from gramian.estimators.auto.columns import encode
-        >>> from gramian.data.cells import boolean, day, has_decimal_commas, may_be_numbers, number
-    from gramian.estimators.auto.tables import Column, check_finite
-        >>> print(encode([Column("age", np.array([1.0, np.nan, 4.0]), "number")]))
-        age: number, a missing value is the median 2.5 and marked
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.auto.columns import encode
+    >>> from gramian.estimators.auto.tables import Column
+    >>> print(encode([Column("age", np.array([1.0, np.nan, 4.0]), "number")]))
+    age: number, a missing value is the median 2.5 and marked
     """
 
     columns: tuple[Any, ...]
