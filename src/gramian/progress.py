@@ -13,9 +13,35 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-__all__ = ["Clock", "Tick", "Trace", "progress", "recorded", "silent"]
+__all__ = ["Clock", "Tick", "Trace", "compiling", "progress", "recorded", "silent"]
 
 Tick = Callable[..., None]
+
+
+class _Compiling:
+    """Time that no clock counts: while a function is loaded or compiled, in whichever thread."""
+
+    def __init__(self) -> None:
+        self.depth, self.since, self.total = 0, 0.0, 0.0
+        self.lock = threading.Lock()
+
+    def __enter__(self) -> None:
+        with self.lock:
+            self.since = self.since if self.depth else time.perf_counter()
+            self.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self.lock:
+            self.depth -= 1
+            self.total += 0.0 if self.depth else time.perf_counter() - self.since
+
+    def now(self) -> float:
+        """Seconds on a clock that stands still meanwhile."""
+        with self.lock:
+            return (self.since if self.depth else time.perf_counter()) - self.total
+
+
+compiling = _Compiling()
 
 
 def silent(done: float, **figures: float) -> None:
@@ -32,7 +58,7 @@ def silent(done: float, **figures: float) -> None:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds since the start, and whether ``max_time`` has passed.
+    """Seconds since the start, and whether ``max_time`` has passed; the time that compiling takes is not counted.
 
     Parameters
     ----------
@@ -51,13 +77,13 @@ class Clock:
     """
 
     max_time: float | None = None
-    start: float = field(default_factory=time.perf_counter)
+    start: float = field(default_factory=compiling.now)
     stop: threading.Event | None = None
 
     @property
     def seconds(self) -> float:
         """Seconds since the clock was made."""
-        return time.perf_counter() - self.start
+        return compiling.now() - self.start
 
     @property
     def expired(self) -> bool:

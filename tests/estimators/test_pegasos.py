@@ -159,3 +159,13 @@ def test_weights_are_routed(moons):
         model = PegasosClassifier(gamma=2.0, lam=1e-2, random_state=0).set_fit_request(sample_weight=True)
         pipe = make_pipeline(MinMaxScaler((-1, 2)), model).fit(X, y, sample_weight=np.ones(150))
     assert pipe.score(X, y) > 0.9
+
+
+def test_sparse_rows_are_drawn_in_the_order_of_dense_ones():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 5)) * (rng.random((120, 5)) < 0.4)
+    X = np.concatenate([X, X[:20]])
+    y = (X @ rng.standard_normal(5) > 0.1).astype(int)
+    dense, sparse = (PegasosClassifier(lam=0.02, random_state=0).fit(rows, y) for rows in (X, sp.csr_array(X)))
+    assert dense.n_iter_ == sparse.n_iter_
+    np.testing.assert_allclose(dense.decision_function(X), sparse.decision_function(X), atol=1e-10)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 
 import numpy as np
 import pytest
 from sklearn import svm as peers
+from sklearn.datasets import load_breast_cancer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics.pairwise import linear_kernel, rbf_kernel
+from sklearn.preprocessing import StandardScaler
 
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from gramian.features.fourier import FourierFeatures
@@ -143,3 +146,59 @@ def test_with_a_map_too(C, features):
     np.testing.assert_allclose(machine.certificate_.primal, primal, rtol=1e-6)
     np.testing.assert_allclose(machine.certificate_.dual, primal, rtol=1e-3)
     assert abs(machine.dual_coef_.sum()) <= 1e-9 * np.abs(machine.dual_coef_).sum()
+
+
+def test_single_precision_rows_are_as_good_as_their_certificate():
+    X, y = load_breast_cancer(return_X_y=True)
+    X = StandardScaler().fit_transform(X).astype(np.float32)
+    machine = SVC(C=1e6, gamma=0.03).fit(X, y)
+    K = rbf_kernel(X.astype(np.float64), gamma=0.03)
+    agrees(machine, *classification(machine, K, 2.0 * y - 1.0, 1e6))
+    expected = K @ expansion(machine, len(y)) + machine.intercept_[0]
+    np.testing.assert_allclose(machine.decision_function(X), expected, rtol=1e-5, atol=1e-5)
+    assert machine.decision_function(X).dtype == np.float32
+    assert np.isfinite(SVR().fit(X, y * 1e40).predict(X)).all()
+
+
+def test_small_targets_are_fitted_and_targets_inside_the_tube_are_done():
+    X, _, y = draw(9, 80)
+    assert SVR(epsilon=0.1).fit(X, 1e-8 * y).certificate_.converged
+    machine = SVR(epsilon=1e-10).fit(X, 1e-8 * y)
+    assert machine.certificate_.converged
+    assert np.corrcoef(machine.predict(X), y)[0, 1] > 0.9
+
+
+def test_a_matrix_with_a_negative_eigenvalue_is_stationary_at_best():
+    X, y, _ = draw(10, 60)
+    K = rbf_kernel(X)
+    values, vectors = np.linalg.eigh(K)
+    values[0] = -0.02 * values[-1]
+    with pytest.warns(ConvergenceWarning, match="semi-definite"):
+        machine = SVC(kernel="precomputed").fit((vectors * values) @ vectors.T, y)
+    assert machine.certificate_.kind == "stationary"
+
+
+def test_what_cannot_be_told_for_rounding_is_not_certified():
+    X, y, _ = draw(11, 80)
+    with pytest.warns(ConvergenceWarning, match="rounding"):
+        machine = SVC(C=1e14, gamma=1e-3).fit(X, y)
+    assert not machine.certificate_.converged
+
+
+@pytest.mark.parametrize("machine", [SVC(), SVR(), OneClassSVM()], ids=str)
+def test_a_matrix_that_is_not_symmetric_is_refused(machine):
+    K = np.eye(4)
+    K[3, 0] = 0.5
+    with pytest.raises(ValueError, match=r"not symmetric: entries \(0, 3\)"):
+        machine.set_params(kernel="precomputed").fit(K, [0, 1, 0, 1])
+
+
+def test_the_nu_that_an_error_names_works():
+    X, y, _ = draw(12, 91)
+    for nu, pattern in ((0.01, r"\((\S+) is enough\)"), (1.0, r"at most (\S+),")):
+        with pytest.raises(ValueError, match=pattern) as error:
+            NuSVC(nu=nu, gamma=1e-9).fit(X, y)
+        named = float(re.search(pattern, str(error.value))[1])
+        assert NuSVC(nu=named, gamma=1e-9).fit(X, y).certificate_.converged
+    with pytest.raises(ValueError, match="no larger nu helps"):
+        NuSVC(nu=0.5).fit(np.ones((20, 2)), [0, 1] * 10)

@@ -459,10 +459,18 @@ def _keys(X: Any) -> list[NDArray[Any]]:
     """What rows are sorted by: their columns, or what a sparse row holds, as bytes."""
     if isinstance(X, np.ndarray):
         return list(X.T)
-    X = X.copy()
+    X = X.astype(np.float64)
     X.sum_duplicates()
     X.eliminate_zeros()
-    spans = list(zip(X.indptr, X.indptr[1:], strict=False))
-    held = [X.indices[a:b].astype(np.int64).tobytes() + X.data[a:b].tobytes() for a, b in spans]
-    # Positions in the order of the bytes: comparing these is comparing those.
+    # Bytes that sort as the dense rows do, by the last column first: a number there above all zeros, or below them.
+    places = np.copysign(X.indices + 1.0, X.data)
+    numbers, end = _sortable(np.column_stack([places, X.data])), _sortable(np.zeros(1)).tobytes()
+    held = [numbers[a:b][::-1].tobytes() + end for a, b in zip(X.indptr, X.indptr[1:], strict=False)]
     return [np.unique(np.array(held, dtype=object), return_inverse=True)[1]]
+
+
+def _sortable(numbers: NDArray[np.float64]) -> NDArray[Any]:
+    """Numbers whose bytes, read from the left, sort as the numbers do."""
+    bits = np.ascontiguousarray(numbers).view(np.int64)
+    bits = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    return (bits.view(np.uint64) ^ np.uint64(2**63)).astype(">u8")

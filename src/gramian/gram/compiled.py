@@ -7,9 +7,26 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from numba import njit
+from gramian.progress import compiling
+
+with compiling:
+    from numba import njit
+    from numba.core import event
 
 __all__ = ["compiled"]
+
+
+class _Stopwatch(event.Listener):
+    """Stops the clocks behind ``max_time`` while numba loads or compiles a function."""
+
+    def on_start(self, event: Any) -> None:
+        compiling.__enter__()
+
+    def on_end(self, event: Any) -> None:
+        compiling.__exit__()
+
+
+event.register("numba:compiler_lock", _Stopwatch())  # type: ignore[no-untyped-call]
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:

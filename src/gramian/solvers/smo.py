@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -51,7 +52,7 @@ NOISE = {"float32": 1e-5, "float64": 1e-9}
 INDEFINITE = 1e-6
 """A negative eigenvalue, relative to the diagonal, that rounding of a matrix made elsewhere cannot explain."""
 VANISHED = 1e-9
-"""Two hulls meet where their squared distance, relative to the largest k(x, x), is below this."""
+"""Two hulls meet where their squared distance, relative to the largest among objects, is below this."""
 EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
 FEASIBLE = 1e-12
@@ -282,14 +283,21 @@ class _Descent:
         if not self.task.scaled:
             return 1.0 if self.task.linear.any() else self.scale * float(self.task.upper.max())
         first, second = state.multipliers()
-        return max(0.5 * (first - second), 1e-7 * self.scale)
+        return max(0.5 * (first - second), 1e-7 * self.spread)
+
+    @cached_property
+    def spread(self) -> float:
+        """The largest squared distance of an object from the first, in feature space."""
+        everybody = np.arange(self.state.values.size)
+        diagonal, row = self.rows.diagonal(), self.rows.exact(everybody[:1], everybody)[0]
+        return max(float(np.max(diagonal + diagonal[0] - 2.0 * row)), EPSILON * self.scale)
 
     def vanished(self, state: State) -> bool:
         """Whether ‖w‖ is nothing beside the objects: two hulls that meet."""
         if not self.task.scaled:
             return False
         mass = 0.5 * float(np.abs(state.beta).sum())
-        return state.norm2 <= VANISHED * self.scale * mass**2
+        return state.norm2 <= max(VANISHED * self.spread, 64.0 * EPSILON * self.scale) * mass**2
 
     def check_limits(self) -> None:
         if self.clock.expired:

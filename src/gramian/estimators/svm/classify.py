@@ -327,7 +327,7 @@ class NuSVC(Classifier):
             return
         (a, b), limit = min(tight.items(), key=lambda item: item[1])
         labels = self.classes_.tolist()
-        what = f"with the sizes of classes {labels[a]!r} and {labels[b]!r} nu must be at most {limit:.4g}"
+        what = f"with the sizes of classes {labels[a]!r} and {labels[b]!r} nu must be at most {_below(limit)}"
         if len(tight) == len(limits):
             raise ValueError(f"specified nu is infeasible: {what}, got {self.nu:.4g}; lower it.")
         warnings.warn(
@@ -352,10 +352,31 @@ class NuSVC(Classifier):
         if machine.separates:
             return
         a, b = (self.classes_.tolist()[c] for c in (machine.first, machine.second))
+        enough = self._enough(pairs, machine.first, machine.second)
         raise ValueError(
             f"nu={self.nu:.4g} leaves classes {a!r} and {b!r} no margin with this kernel: their reduced hulls meet; "
-            "raise nu, which makes them smaller, or use a kernel that tells the classes apart."
+            + (f"raise nu, which makes them smaller ({enough} is enough), or " if enough else "no larger nu helps; ")
+            + "use a kernel that tells the classes apart."
         )
+
+    def _enough(self, pairs: Pairs, first: int, second: int) -> str | None:
+        """A larger nu that leaves a margin, where one is found."""
+        limit = svm_tasks.largest_nu(*pairs.labels(first, second, by_class=False))
+        for share in (0.25, 0.5, 0.75, 1.0):
+            nu = _below(share * limit)
+            if float(nu) > self.nu:
+
+                def task(y: Vector, weight: Vector, start: Vector | None, nu: float = float(nu)) -> Task:
+                    return svm_tasks.nu_classification(y, weight, nu)
+
+                if fit_pair(pairs, first, second, task, by_class=False, **self._solver_options()).separates:
+                    return nu
+        return None
+
+
+def _below(limit: float) -> str:
+    """Four digits of a number that is not above the limit."""
+    return f"{limit if float(f'{limit:.4g}') <= limit else 0.999 * limit:.4g}"
 
 
 def _conflict(machine: Pair, pairs: Pairs) -> str:

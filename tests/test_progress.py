@@ -1,0 +1,35 @@
+"""The clock behind ``max_time``."""
+
+from __future__ import annotations
+
+from gramian import progress
+from gramian.gram.compiled import compiled
+
+
+def test_compiling_stops_the_clock(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    clock = progress.Clock(max_time=10.0)
+    now[0] += 3.0
+    with progress.compiling, progress.compiling:
+        now[0] += 100.0
+        assert clock.seconds == 3.0
+    now[0] += 4.0
+    assert clock.seconds == 7.0
+    assert not clock.expired
+    now[0] += 4.0
+    assert clock.expired
+
+
+def test_numba_says_when_it_compiles(monkeypatch):
+    said = []
+    monkeypatch.setattr(progress._Compiling, "__enter__", lambda self: said.append("begin"))
+    monkeypatch.setattr(progress._Compiling, "__exit__", lambda self, *error: said.append("end"))
+
+    @compiled()
+    def double(x):
+        return 2.0 * x
+
+    assert double(1.0) == 2.0
+    assert said[0] == "begin"
+    assert said[-1] == "end"
