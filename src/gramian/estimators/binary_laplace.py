@@ -12,18 +12,20 @@ from sklearn.utils import check_random_state
 
 from gramian.estimators.base import is_precomputed
 from gramian.estimators.expansion import rows_of, wide
-from gramian.estimators.prior import SCREEN, learn, merged, prior_kernel
+from gramian.estimators.prior import SCREEN, learn, merged, prior_kernel, warn_at_bounds, widened
 from gramian.gram import Gram
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import RBF, Kernel, Scaled
 from gramian.progress import Clock, progress
-from gramian.solvers.hyperparameters import Optimum
+from gramian.solvers.hyperparameters import Optimum, random_starts
 from gramian.solvers.laplace import LaplaceEvidence, logistic_gaussian
 
 __all__ = ["BinaryLaplaceClassifier"]
 
 CHUNK = 1024
 """New points whose variances are computed at a time."""
+UNIT = np.ones((1, 1))
+"""In place of targets with units: latent functions have none."""
 FIXED = Scaled(RBF(1.0, "fixed"), 1.0, "fixed")
 """What ``kernel=None`` means, as in scikit-learn."""
 
@@ -99,13 +101,15 @@ max_iter, max_time, memory, n_jobs, verbose : object
         if classes.size != 2:
             raise ValueError(f"{type(self).__name__} takes two classes, got {classes.size}: {classes!r:.80}.")
         rows = wide(X)
-        kernel = prior_kernel(self.kernel, FIXED, rows)
+        kernel = widened(prior_kernel(self.kernel, FIXED, rows), rows, UNIT)
         evidence = self._evidence(rows, labels)
         if self.warm_start:
             evidence.last = self._last(labels.size)
         learned = self._learn(kernel, evidence, rows, labels, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
+            warn_at_bounds(kernel, learned.slope)
+        kernel = widened(kernel, rows, UNIT, back=True)
         found = evidence.mode(kernel)
         self.classes_, self.y_train_ = classes, labels
         self.X_train_ = X.copy() if self.copy_X_train else X
@@ -132,19 +136,22 @@ max_iter, max_time, memory, n_jobs, verbose : object
         if self.optimizer is None or kernel.theta.size == 0:
             return None
         rng = check_random_state(self.random_state)
-        few = np.sort(rng.permutation(labels.size)[:SCREEN])
-        screen = self._evidence(rows_of(kernel, X, few), labels[few])
+        restarts = random_starts(kernel.bounds, self.n_restarts_optimizer, rng)
+        screen = evidence
+        if labels.size > SCREEN:
+            few = np.sort(rng.permutation(labels.size)[:SCREEN])
+            screen = self._evidence(rows_of(kernel, X, few), labels[few])
         # The latent function has no units but the logistic's: variances of a few.
         size = np.full((labels.size, 1), 2.0)
         with progress(self.verbose, "evidence") as tick:
             return learn(
                 kernel,
                 evidence,
-                lambda k: screen(k).value,
+                screen,
                 (X, size),
                 start=self.start,
                 optimizer=self.optimizer,
-                restarts=self.n_restarts_optimizer,
+                restarts=restarts,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 rng=rng,

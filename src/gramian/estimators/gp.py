@@ -31,6 +31,8 @@ from gramian.estimators.prior import (
     merged,
     noise_of_repeats,
     prior_kernel,
+    warn_at_bounds,
+    widened,
 )
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
@@ -39,7 +41,7 @@ from gramian.progress import Clock, Tick, progress
 from gramian.rkhs import Function
 from gramian.solvers.collapsed import CollapsedBound, FeaturePosterior, LandmarkPosterior
 from gramian.solvers.evidence import LogEvidence, signal_and_noise
-from gramian.solvers.hyperparameters import Optimum
+from gramian.solvers.hyperparameters import Optimum, random_starts
 from gramian.solvers.posterior import ExactPosterior, Posterior, exact_posterior, projected_posterior
 
 __all__ = ["GaussianProcessRegressor"]
@@ -71,7 +73,8 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
         What maximises the evidence: L-BFGS, or ``optimizer(obj_func, initial_theta, bounds)`` that returns theta and
         the least value of ``obj_func``; ``None`` keeps the kernel as it is.
     n_restarts_optimizer : int, default=0
-        Further runs from random places within the kernel's bounds.
+        Further runs from random places within the kernel's bounds. Default bounds are widened by the mean square of
+        the targets, and by the spread of rows that is far from one, so that their units do not matter.
     normalize_y : bool, default=False
         Whether the targets are shifted and scaled to mean zero and deviation one during the fit.
     copy_X_train : bool, default=True
@@ -81,8 +84,8 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
     noise : "learn" or None, default=None
         ``"learn"`` adds ``White`` to the kernel, with a variance that is learned with the rest (``noise_``).
     start : {"data", "given"}, default="data"
-        Where the optimiser begins. ``"data"`` lets lengthscales and variances that suit the data compete with the
-        kernel's own values, by the evidence of at most 500 rows; ``"given"`` begins at the kernel's own.
+        Where the optimiser begins. ``"data"`` is at the kernel's own values and at lengthscales and variances that suit
+        the data; the runs compete on at most 500 rows and the best one goes on. ``"given"`` is at the kernel's own.
     evidence : {"auto", "full"} or int, default="auto"
         How many rows, drawn at random, the hyperparameters are learned from; ``"auto"`` is all up to 3,000.
     solver : {"auto", "cholesky", "pcg"}, default="auto"
@@ -96,7 +99,8 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
         the parameters learned from the evidence rows; far from the data its variance is too small.
         ``PolynomialMap(...)``: the same, exact for its own kernel; ``kernel`` is then left at the default.
     tol : float, default=1e-6
-        Relative gain of the evidence in one step that ends the search, and the relative residual asked of ``"pcg"``.
+        The search ends where no slope of the evidence, in the logarithms of the parameters, exceeds √tol within the
+        bounds; also the relative residual asked of ``"pcg"``.
     max_iter : int, default=1000
         Steps of the optimiser in each run, and of ``"pcg"``.
     max_time : float or None, default=None
@@ -142,7 +146,8 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
     function_ : Function, or array of Function of shape (t,)
         The mean as an element of the kernel's space; with ``normalize_y``, less the mean of the targets.
     certificate_ : Certificate
-        The evidence and its slope where parameters were learned; else the residual of ``alpha_``.
+        The evidence and the largest slope that the bounds allow where parameters were learned; else the residual of
+        ``alpha_``.
 
     Examples
     --------
@@ -270,7 +275,8 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
                 posterior, why = self._condition(kernel, rows, Y, noise, clock, tick)
         self.X_train_, self.y_train_ = X, y
         self._y_train_mean, self._y_train_std = centre, scale
-        self.kernel_, self.posterior_, self.solver_, self.evidence_rows_ = kernel, posterior, why, index
+        self.kernel_ = widened(kernel, rows[sample], Y[sample], back=True)
+        self.posterior_, self.solver_, self.evidence_rows_ = posterior, why, index
         self._publish(learned)
         return self
 
@@ -298,9 +304,10 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
         kernel = prior_kernel(self.kernel, default_kernel(), X)
         if self.approximation is not None:
             kernel = kernel_of(self, kernel, X)
+        size = float(np.mean(Y**2)) or 1.0
+        kernel = widened(kernel, X, Y)
         if self.noise is None:
             return kernel
-        size = float(np.mean(Y**2)) or 1.0
         low, high = (bound * size for bound in NOISE_RANGE)
         # Few of the rows that the evidence looks at repeat each other; of all rows, many may, and contradict it.
         low = low if is_precomputed(kernel) else min(max(low, noise_of_repeats(X, Y)), high)
@@ -309,23 +316,26 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
     def _learn(
         self, kernel: Kernel, X: Any, Y: NDArray[np.float64], noise: float | NDArray[np.float64], clock: Clock
     ) -> tuple[NDArray[np.intp], Optimum | None]:
-        rng = check_random_state(self.random_state)
-        index = self._evidence_rows(Y.shape[0], rng)
         if self.optimizer is None or kernel.theta.size == 0:
-            return index, None
+            return self._evidence_rows(Y.shape[0], check_random_state(self.random_state)), None
+        rng = check_random_state(self.random_state)
+        restarts = random_starts(widened(kernel, X, Y, back=True).bounds, self.n_restarts_optimizer, rng)
+        index = self._evidence_rows(Y.shape[0], rng)
         part = Part(X, Y, noise, signal_and_noise(kernel)[0])
         data = part.take(index)
-        few = index[:SCREEN] if index.size < Y.shape[0] else rng.permutation(index)[:SCREEN]
-        screen = LogEvidence(*part.take(np.sort(few)), self.memory, self.n_jobs)
+        evidence = screen = LogEvidence(*data, self.memory, self.n_jobs)
+        if index.size > SCREEN:
+            few = index[:SCREEN] if index.size < Y.shape[0] else rng.permutation(index)[:SCREEN]
+            screen = LogEvidence(*part.take(np.sort(few)), self.memory, self.n_jobs)
         with progress(self.verbose, "evidence") as tick:
             learned = learn(
                 kernel,
-                LogEvidence(*data, self.memory, self.n_jobs),
-                lambda k: screen(k).value,
+                evidence,
+                screen,
                 data[:2],
                 start=self.start,
                 optimizer=self.optimizer,
-                restarts=self.n_restarts_optimizer,
+                restarts=restarts,
                 tol=self.tol,
                 max_iter=self.max_iter,
                 rng=rng,
@@ -403,6 +413,8 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
             warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=3)
             solved = replace(solved, message=f"{note} {solved.message}".strip())
         self.certificate_ = solved if learned is None else merged(learned.certificate, solved)
+        if learned is not None:
+            warn_at_bounds(self.kernel_, learned.slope, "right.noise" if self.noise == "learn" else "")
         self.n_iter_ = max(self.certificate_.iterations, 1)
         warn_unless_converged(self.certificate_, self)
 

@@ -134,11 +134,11 @@ def _from_bound(gp: Any, kernel: Kernel, bound: CollapsedBound, clock: Clock) ->
         return learn(
             kernel,
             bound,
-            lambda k: bound(k).value,
+            bound,
             (bound.X, bound.Y),
             start="given",
             optimizer=gp.optimizer,
-            restarts=0,
+            restarts=[],
             tol=gp.tol,
             max_iter=gp.max_iter,
             rng=check_random_state(gp.random_state),

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable as Fn
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from gramian.certificates import Certificate
 from gramian.estimators.expansion import rows_of
 from gramian.gram.operator import units
 from gramian.kernels import Callable, Columns, Composed, Kernel, Spectrum, WordCount, resolve
+from gramian.kernels.parameters import FREE
 from gramian.progress import Clock, Tick
-from gramian.solvers.hyperparameters import Optimizer, Optimum, data_starts, maximise, random_starts
+from gramian.solvers.hyperparameters import VARIANCES, Optimizer, Optimum, data_starts, maximise
 
 __all__ = [
     "Part",
@@ -28,10 +32,16 @@ __all__ = [
     "noise_of_repeats",
     "prior_kernel",
     "takes_objects",
+    "warn_at_bounds",
+    "widened",
 ]
 
 SCREEN = 500
 """Rows on which the starts compete."""
+LENGTHS = ("lengthscale", "period")
+"""Parameters that carry the units of X."""
+BINDING = 0.1
+"""Slope of the evidence, in the logarithm of a parameter, from which its bound is worth a warning."""
 REPEATS = 20
 """Degrees of freedom that equal rows must leave before they tell of the noise."""
 
@@ -102,12 +112,12 @@ def checked_rows(estimator: Any, *data: Any, **options: Any) -> Any:
 def learn(
     kernel: Kernel,
     evidence: Fn[..., Any],
-    screen: Fn[[Kernel], float],
+    screen: Fn[..., Any],
     data: tuple[Any, NDArray[np.float64]],
     *,
     start: str,
     optimizer: str | Optimizer,
-    restarts: int,
+    restarts: list[NDArray[np.float64]],
     tol: float,
     max_iter: int,
     rng: np.random.RandomState,
@@ -123,17 +133,17 @@ def learn(
     evidence : callable
         ``evidence(kernel, gradient=True)`` has a ``value`` and a ``gradient``.
     screen : callable
-        A cheap evidence by which the starts compete.
+        A cheaper evidence, by which the starts compete.
     data : tuple of X and Y
         What the starts are taken from.
     start : {"data", "given"}
         Whether starts taken from the data compete with the kernel's own values.
     optimizer : str or callable
         ``"fmin_l_bfgs_b"``, or a user's own.
-    restarts : int
-        Further runs, from random places within the bounds.
+    restarts : list of array of shape (p,)
+        Where further runs begin.
     tol : float
-        Relative gain of a step that ends the search.
+        The search ends where no slope that the bounds allow exceeds √tol.
     max_iter : int
         Steps of each run.
     rng : numpy.random.RandomState
@@ -148,19 +158,93 @@ def learn(
     Optimum
         The best theta and its certificate.
     """
+    own = None if isinstance(optimizer, str) else optimizer
     starts = [kernel.theta]
     if start == "data":
+        # L-BFGS begins at the kernel's own values too, as scikit-learn's does; a user's optimizer is called once.
         candidates = data_starts(kernel, *data, rng)
-        values = [screen(kernel.with_theta(theta)) for theta in candidates]
-        starts = [candidates[int(np.argmax(values))]]
-    starts += random_starts(kernel.bounds, restarts, rng)
+        starts, others = (starts, candidates[1:]) if own is None else ([], candidates)
+        values = [screen(kernel.with_theta(theta)).value for theta in others]
+        starts += [others[int(np.argmax(values))]] if others else []
 
-    def objective(theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def climb(evidence: Fn[..., Any], theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         at = evidence(kernel.with_theta(theta), gradient=True)
         return at.value, at.gradient
 
-    own = None if isinstance(optimizer, str) else optimizer
-    return maximise(objective, starts, kernel.bounds, optimizer=own, tol=tol, max_iter=max_iter, clock=clock, tick=tick)
+    return maximise(
+        partial(climb, evidence),
+        starts + restarts,
+        kernel.bounds,
+        screen=partial(climb, screen),
+        optimizer=own,
+        tol=tol,
+        max_iter=max_iter,
+        clock=clock,
+        tick=tick,
+    )
+
+
+def warn_at_bounds(kernel: Kernel, slope: NDArray[np.float64], silent: str = "") -> None:
+    """Warn, in scikit-learn's words, of learned parameters whose evidence still rises where their bounds end.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        As it was learned.
+    slope : array of shape (p,)
+        Of the evidence.
+    silent : str, default=""
+        A parameter whose bounds were given by nobody, so that nobody can widen them.
+    """
+    place = 0
+    for p in (p for p in kernel.all_parameters() if p.free):
+        for dimension, value in enumerate(p.values):
+            up = bool(slope[place] > 0)
+            bound = float(p.bounds[up])
+            # Far below the variance that y asks for, the evidence hardly rises with it.
+            least = 0.0 if up and p.name.endswith(VARIANCES) else BINDING
+            if p.name != silent and abs(slope[place]) > least and np.isclose(value, bound, atol=0.0):
+                end, change = ("upper", "Increasing") if up else ("lower", "Decreasing")
+                warnings.warn(
+                    f"The optimal value found for dimension {dimension} of parameter {p.name} is close to the "
+                    f"specified {end} bound {bound}. {change} the bound and calling fit again may find a better value.",
+                    ConvergenceWarning,
+                    stacklevel=4,
+                )
+            place += 1
+
+
+def widened(kernel: Kernel, X: Any, Y: NDArray[np.float64], *, back: bool = False) -> Kernel:
+    """Return the kernel with the default bounds of its parameters widened by the units of rows and targets.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior; bounds that somebody chose are kept.
+    X : array, CSR, or array of objects
+        Rows; lengths are widened where their spread is below 1e-3 or above 1e3.
+    Y : array of shape (n, t)
+        Targets.
+    back : bool, default=False
+        Whether to return to the default bounds where the values lie within them.
+
+    Returns
+    -------
+    Kernel
+        A new kernel.
+    """
+    numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and X.size > 0
+    spread = float(np.sqrt(np.sum(np.var(X, axis=0)))) if numbers else 1.0
+    units = {VARIANCES: float(np.mean(Y**2)), LENGTHS: 1.0 if 1e-3 <= spread <= 1e3 else spread}
+    changes = {}
+    for names, unit in units.items():
+        size = unit if 0.0 < unit < math.inf else 1.0
+        wide = (FREE[0] * min(size, 1.0), FREE[1] * max(size, 1.0))
+        old, new = (wide, FREE) if back else (FREE, wide)
+        for p in kernel.all_parameters():
+            if p.bounds == old and p.name.endswith(names) and np.all((p.values >= new[0]) & (p.values <= new[1])):
+                changes[f"{p.name}_bounds"] = new
+    return kernel.with_fields(changes)
 
 
 def merged(learned: Certificate, solved: Certificate) -> Certificate:
@@ -180,7 +264,8 @@ def merged(learned: Certificate, solved: Certificate) -> Certificate:
     """
     posterior = f"the posterior's residual is {solved.violation:.1e}, {solved.message}" if solved.message else ""
     message = " ".join(m for m in (learned.message, posterior) if m)
-    return replace(learned, converged=learned.converged and solved.converged, seconds=solved.seconds, message=message)
+    seconds = max(learned.seconds, solved.seconds)
+    return replace(learned, converged=learned.converged and solved.converged, seconds=seconds, message=message)
 
 
 class Prior:

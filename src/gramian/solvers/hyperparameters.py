@@ -1,4 +1,4 @@
-"""Learning the parameters of a kernel: starts from the data, and L-BFGS with restarts on their logarithms."""
+"""Learning the parameters of a kernel: starts from the data, a rough climb from each, and L-BFGS to the end."""
 
 from __future__ import annotations
 
@@ -18,23 +18,29 @@ from gramian.kernels.parameters import Parameter
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.evidence import signal_and_noise
 
-__all__ = ["Objective", "Optimizer", "Optimum", "data_starts", "maximise", "random_starts"]
+__all__ = ["VARIANCES", "Objective", "Optimizer", "Optimum", "data_starts", "maximise", "random_starts"]
 
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 """From theta to a value to be made large, and its gradient."""
 Optimizer = Callable[..., tuple[NDArray[np.float64], float]]
 """scikit-learn's contract: ``optimizer(obj_func, initial_theta, bounds)`` returns theta and the least value."""
 
-STATIONARY = 1e-4
-"""Slope, relative to the value, below which a line search that fails has nothing left to find."""
+ROUGH = {"ftol": 1e-7, "gtol": 1e-2}
+"""Where a climb ends whose place is compared with others first."""
+NEWTON_STEPS = 5
+"""Steps that the slope alone decides on, once the value is flat to rounding and a line search fails."""
+HAIR = 1e-10
+"""A step, in theta, that changes nothing but rounding."""
+DIFFERENCE = 1e-3
+"""The step, in theta, of the differences that a Hessian is made of."""
 SAMPLE = 500
 """Rows that a typical distance is taken from."""
 CELLS = 10_000_000
 """Numbers that those rows hold at most, where inputs are very many."""
-MULTIPLES = (0.5, 1.0, 2.0)
+MULTIPLES = (0.02, 0.1, 0.5, 1.0, 2.0)
 """Of the typical distance: the lengthscales that compete for the start."""
-VARIANCES = ("factor", "value")
-"""Parameters that carry the units of y², beside the noise."""
+VARIANCES = ("factor", "value", "noise")
+"""Parameters that carry the units of y²."""
 NOISE = 0.1
 """The share of the mean square of y that the noise is tried at."""
 
@@ -49,12 +55,15 @@ class Optimum:
         Where.
     value : float
         How large; ``-inf`` where no start had a finite value.
+    slope : array of shape (p,)
+        The gradient there; at a bound that binds it points outwards.
     certificate : Certificate
         Of kind ``"evidence"``: ``primal`` is the value, ``violation`` the largest slope that the bounds allow.
     """
 
     theta: NDArray[np.float64]
     value: float
+    slope: NDArray[np.float64]
     certificate: Certificate
 
 
@@ -63,13 +72,14 @@ def maximise(
     starts: Sequence[NDArray[np.float64]],
     bounds: NDArray[np.float64],
     *,
+    screen: Objective | None = None,
     optimizer: Optimizer | None = None,
-    tol: float = 1e-7,
+    tol: float = 1e-6,
     max_iter: int = 1000,
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Optimum:
-    """Climb from every start and keep the highest place.
+    """Climb roughly from every start, and from the highest place that this leads to, to the end.
 
     Parameters
     ----------
@@ -79,10 +89,12 @@ def maximise(
         Where to begin; moved inside the bounds.
     bounds : array of shape (p, 2)
         Box constraints.
+    screen : callable or None, default=None
+        A cheaper objective for the rough climbs; the objective itself by default.
     optimizer : callable or None, default=None
-        A user's own, by scikit-learn's contract; L-BFGS by default.
-    tol : float, default=1e-7
-        L-BFGS stops where a step gains less than this, relative to the value.
+        A user's own, by scikit-learn's contract, run from every start; L-BFGS by default.
+    tol : float, default=1e-6
+        The end is where no slope that the bounds allow exceeds √tol.
     max_iter : int, default=1000
         Steps of each run.
     clock : Clock or None, default=None
@@ -104,15 +116,13 @@ def maximise(
     >>> best.theta.round(6) + 0.0
     array([0. , 0.5])
     """
-    climb = _Climb(objective, bounds, clock or Clock(), tick)
-    runs: list[_Run] = []
-    for start in starts:
-        if runs and climb.clock.expired:
-            break
-        inside = np.clip(start, *bounds.T)
-        runs.append(climb.lbfgs(inside, tol, max_iter) if optimizer is None else climb.by(optimizer, inside))
-    best = max(runs, key=lambda run: run.value)
-    return Optimum(best.theta, best.value, climb.certificate(best))
+    climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
+    inside = [np.clip(start, *bounds.T) for start in starts]
+    if optimizer is not None:
+        best = max((climb.by(optimizer, start) for start in inside), key=lambda run: run.value)
+    else:
+        best = climb.best(inside if len(inside) == 1 else climb.ranked(inside, screen))
+    return Optimum(best.theta, best.value, best.slope, climb.certificate(best))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,18 +132,80 @@ class _Run:
     theta: NDArray[np.float64]
     value: float
     slope: NDArray[np.float64]
-    success: bool
     message: str
+    limited: bool = False
 
 
 class _Climb:
     """One objective, its sign turned for minimisers, with the count of steps and the clock."""
 
-    def __init__(self, objective: Objective, bounds: NDArray[np.float64], clock: Clock, tick: Tick) -> None:
+    def __init__(
+        self,
+        objective: Objective,
+        bounds: NDArray[np.float64],
+        flat: float,
+        max_iter: int,
+        clock: Clock,
+        tick: Tick,
+    ) -> None:
         self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
+        self.flat, self.max_iter = flat, max_iter
         self.iterations = 0
 
-    def lbfgs(self, start: NDArray[np.float64], tol: float, max_iter: int) -> _Run:
+    def ranked(self, starts: list[NDArray[np.float64]], screen: Objective | None) -> list[NDArray[np.float64]]:
+        """Where rough climbs lead, the highest place first."""
+        runs: list[_Run] = []
+        objective, self.objective = self.objective, screen or self.objective
+        for start in starts:
+            if runs and self.clock.expired:
+                break
+            runs.append(self.lbfgs(start, ROUGH))
+        self.objective = objective
+        return [run.theta for run in sorted(runs, key=lambda run: -run.value)]
+
+    def best(self, starts: list[NDArray[np.float64]]) -> _Run:
+        """The end of the climb from the first start that has a finite value."""
+        for start in starts:
+            run = self.to_the_end(start)
+            if math.isfinite(run.value):
+                break
+        return run
+
+    def to_the_end(self, start: NDArray[np.float64]) -> _Run:
+        """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
+        run = self.lbfgs(start, {"ftol": 0.0, "gtol": self.flat, "maxls": 10})
+        steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
+        for _ in range(steps):
+            left = self.violation(run)
+            if left <= self.flat or self.clock.expired:
+                break
+            trial = self.newton(run)
+            if not self.violation(trial) < left:
+                break
+            run = trial
+        return run
+
+    def newton(self, run: _Run) -> _Run:
+        """One Newton step within the bounds, with a Hessian of differences of slopes."""
+        low, high = self.bounds.T
+        free = ~(((run.theta <= low) & (run.slope < 0)) | ((run.theta >= high) & (run.slope > 0)))
+        inward = np.where(run.theta + DIFFERENCE > high, -DIFFERENCE, DIFFERENCE)
+        H = np.zeros((run.theta.size, run.theta.size))
+        for j in np.flatnonzero(free):
+            moved = run.theta.copy()
+            moved[j] += inward[j]
+            H[j] = (self.objective(moved)[1] - run.slope) / inward[j]
+        curvature, axes = np.linalg.eigh(0.5 * (H + H.T)[np.ix_(free, free)])
+        size = np.maximum(np.abs(curvature), 1e-3 * np.abs(curvature).max(initial=self.flat))
+        step = np.zeros_like(run.theta)
+        step[free] = np.clip(axes @ ((axes.T @ run.slope[free]) / size), -1.0, 1.0)
+        theta = np.clip(run.theta + step, low, high)
+        value, slope = self.objective(theta)
+        self.iterations += 1
+        return _Run(theta, value, slope, run.message)
+
+    def lbfgs(self, start: NDArray[np.float64], stop: dict[str, float]) -> _Run:
+        options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, **stop}
         found = minimize(
             self.descend,
             start,
@@ -141,14 +213,15 @@ class _Climb:
             method="L-BFGS-B",
             bounds=Bounds(*self.bounds.T),
             callback=self.step,
-            options={"maxiter": max_iter, "maxfun": 20 * max_iter, "ftol": tol, "gtol": 1e-5},
+            options=options,
         )
-        return _Run(found.x, -float(found.fun), -np.asarray(found.jac), bool(found.success), str(found.message))
+        limited = found.nit >= self.max_iter
+        return _Run(found.x, -float(found.fun), -np.asarray(found.jac), str(found.message), limited)
 
     def by(self, optimizer: Optimizer, start: NDArray[np.float64]) -> _Run:
         theta = np.asarray(optimizer(self._for_users, start, bounds=self.bounds)[0], dtype=np.float64)
         value, slope = self.objective(theta)
-        return _Run(theta, value, slope, True, "")
+        return _Run(theta, value, slope, "optimizer=")
 
     def _for_users(self, theta: NDArray[np.float64], eval_gradient: bool = True) -> Any:
         value, slope = self.descend(np.asarray(theta, dtype=np.float64))
@@ -164,12 +237,18 @@ class _Climb:
         if self.clock.expired:
             raise StopIteration
 
+    def violation(self, run: _Run) -> float:
+        """The largest slope that the bounds allow."""
+        slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
+        return float(np.abs(slope).max(initial=0.0))
+
     def certificate(self, best: _Run) -> Certificate:
-        slope = np.clip(best.theta + best.slope, *self.bounds.T) - best.theta
-        violation = float(np.abs(slope).max(initial=0.0))
-        finite = math.isfinite(best.value)
-        flat = violation <= STATIONARY * max(1.0, abs(best.value)) if finite else False
-        converged = finite and (best.success or flat)
+        violation = self.violation(best)
+        if math.isfinite(best.value) and violation <= self.flat:
+            # A hair's breadth away the slope is the same, but for its rounding.
+            theta = np.clip(best.theta + HAIR, *self.bounds.T)
+            violation = max(violation, self.violation(_Run(theta, *self.objective(theta), "")))
+        converged = math.isfinite(best.value) and violation <= self.flat
         return Certificate(
             kind="evidence",
             primal=best.value,
@@ -185,7 +264,9 @@ class _Climb:
             return "the kernel matrix was not positive definite at any start; raise alpha, or learn the noise."
         if self.clock.expired:
             return "max_time passed while hyperparameters were learned; raise it, or learn from fewer rows (evidence=)."
-        return f"the optimiser stopped early ({best.message}); raise max_iter, or try other starts."
+        if best.limited:
+            return f"the optimiser stopped early ({best.message}); raise max_iter, or try other starts."
+        return "the slope of the evidence does not vanish, or rounding hides it; raise alpha, or learn the noise."
 
 
 def random_starts(bounds: NDArray[np.float64], count: int, rng: np.random.RandomState) -> list[NDArray[np.float64]]:
@@ -213,9 +294,8 @@ def data_starts(
 ) -> list[NDArray[np.float64]]:
     """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
 
-    A lengthscale common to all inputs starts at half, one and two median distances; one per input at such multiples
-    of √d deviations of that input. Variances are tried as they are, and so that the prior has the size of y and the
-    noise a tenth of it.
+    A lengthscale common to all inputs starts at 0.02 to 2 median distances; one per input at such multiples of √d
+    deviations of that input. Variances are such that the prior has the size of y, and the noise a tenth of it.
 
     Parameters
     ----------
@@ -239,19 +319,19 @@ def data_starts(
     >>> from gramian.kernels import RBF
     >>> from gramian.solvers.hyperparameters import data_starts
     >>> X = np.array([[0.0], [100.0]])
-    >>> np.exp(data_starts(RBF(1.0), X, np.ones((2, 1)), np.random.RandomState(0))).round(6).ravel()[:4]
-    array([  1.,  50., 100., 200.])
+    >>> np.exp(data_starts(RBF(1.0), X, np.ones((2, 1)), np.random.RandomState(0))).round(6).ravel()
+    array([  1.,   2.,  10.,  50., 100., 200.])
     """
     given = kernel.theta
-    by_scale = [given]
+    starts = [given]
     typical = _typical_lengthscales(kernel, X, rng)
     if typical is not None:
         changed = np.isfinite(typical)
-        by_scale += [np.where(changed, typical + math.log(multiple), given) for multiple in MULTIPLES]
-    starts = list(by_scale)
+        starts += [np.where(changed, typical + math.log(multiple), given) for multiple in MULTIPLES]
     size = float(np.mean(Y**2))
     if size > 0:
-        starts += [_in_units(kernel, start, X, size) for start in by_scale]
+        scaled = [_in_units(kernel, start, X, size) for start in starts]
+        starts = scaled if np.array_equal(scaled[0], given) else [given, *scaled]
     return [np.clip(start, *kernel.bounds.T) for start in starts]
 
 
@@ -259,7 +339,7 @@ def _in_units(kernel: Kernel, theta: NDArray[np.float64], X: Any, size: float) -
     """Theta with variances such that the prior has the size of y, and the noise a tenth of it."""
     names = [p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values]
     noise = np.array([name == "noise" for name in names], dtype=bool)
-    scaled = np.array([name in VARIANCES for name in names], dtype=bool)
+    scaled = np.array([name in VARIANCES for name in names], dtype=bool) & ~noise
     signal, _ = signal_and_noise(kernel.with_theta(theta))
     prior = float(np.mean(signal.diag(X)))
     theta = np.where(noise, math.log(NOISE * size), theta)

@@ -34,7 +34,7 @@ NOISE, MOST_NOISE = 0.1, 10.0
 LEAST_NOISE, LEAST_NOISE_OF_CODES = 1e-6, 1e-3
 """How small it may get: numbers can be exact, codes of classes are a manner of speaking."""
 EVIDENCE_TOL = 1e-4
-"""Relative gain of a step that ends the search for hyperparameters."""
+"""The search for hyperparameters ends where no slope of the evidence exceeds the root of this."""
 STEPS = 60
 """Steps of that search."""
 ONE_THREAD = 1000

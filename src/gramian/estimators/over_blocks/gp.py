@@ -13,6 +13,7 @@ from gramian.data.sums import Sums, total
 from gramian.estimators.approximation import adapted, has_landmarks
 from gramian.estimators.gp_maps import EVIDENCE_ROWS, _from_bound
 from gramian.estimators.over_blocks.opening import opened, sampled
+from gramian.estimators.prior import widened
 from gramian.estimators.restore import restored_on_failure
 from gramian.features.over_blocks import fit_map, trace_error
 from gramian.features.sample import sample_seed
@@ -59,7 +60,8 @@ def fit_gp(gp: Any, X: Any, y: Any) -> Any:
         few = _evidence_rows(gp, passes, sample)
         chosen, learned = gp._learn(kernel, few.X.astype(np.float64), units.of(few), noise, clock)
         kernel = kernel if learned is None else kernel.with_theta(learned.theta)
-        gp.kernel_, gp.posterior_, learned = _conditioned(gp, passes, sample, units, kernel, noise, learned, clock)
+        kernel, gp.posterior_, learned = _conditioned(gp, passes, sample, units, kernel, noise, learned, clock)
+        gp.kernel_ = widened(kernel, sample.X.astype(np.float64), units.of(sample), back=True)
         gp.solver_ = f"{type(gp.approximation).__name__}: asked for, {len(passes.blocks.items)} blocks"
         gp.evidence_rows_, gp._over_blocks = few.index[chosen], True
         kept = units.of(few)
