@@ -105,3 +105,16 @@ def test_restarts_end_as_high_as_scikit_learns(seed):
         warnings.simplefilter("ignore")
         peer = Peer(kernel, n_restarts_optimizer=2, random_state=seed).fit(X, y)
     assert gp.log_marginal_likelihood_value_ > peer.log_marginal_likelihood_value_ - 0.5
+
+
+@pytest.mark.parametrize("unit", [1e-8, 1e8])
+def test_the_units_of_the_rows_do_not_matter(unit):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (80, 1))
+    y = np.sin(X[:, 0]) + 0.1 * rng.standard_normal(80)
+    one, other = (GaussianProcessRegressor(noise="learn", random_state=0).fit(u * X, y) for u in (1.0, unit))
+    # There are two maxima, a nat apart; noise alone is at -80.
+    assert other.log_marginal_likelihood_value_ == pytest.approx(one.log_marginal_likelihood_value_, abs=1.5)
+    label = y > 0
+    one, other = (GaussianProcessClassifier(1.0 * RBF(1.0)).fit(u * X, label) for u in (1.0, unit))
+    assert other.log_marginal_likelihood_value_ == pytest.approx(one.log_marginal_likelihood_value_, abs=1e-3)

@@ -57,7 +57,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     start : {"data", "given"}, default="data"
         Where the optimiser begins, as in ``GaussianProcessRegressor``.
     tol : float, default=1e-6
-        Relative gain of the evidence in one step that ends the search.
+        The search ends where no slope of the evidence within the bounds exceeds √tol.
     max_iter : int, default=1000
         Steps of the optimiser in each run.
     max_time : float or None, default=None
