@@ -118,3 +118,11 @@ def test_the_units_of_the_rows_do_not_matter(unit):
     label = y > 0
     one, other = (GaussianProcessClassifier(1.0 * RBF(1.0)).fit(u * X, label) for u in (1.0, unit))
     assert other.log_marginal_likelihood_value_ == pytest.approx(one.log_marginal_likelihood_value_, abs=1e-3)
+
+
+def test_float32_rows_with_targets_that_float32_cannot_hold():
+    X = np.linspace(0, 6, 20, dtype=np.float32)[:, None]
+    y = 1e100 * np.sin(X[:, 0].astype(np.float64))
+    mean, deviation = GaussianProcessRegressor(normalize_y=True).fit(X, y).predict(X, return_std=True)
+    np.testing.assert_allclose(mean, y, atol=1e96)
+    assert np.all(np.isfinite(deviation))

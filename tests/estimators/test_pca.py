@@ -280,3 +280,12 @@ def test_a_map_whose_features_lie_far_from_zero_is_judged_by_products_that_do_no
     with pytest.warns(ConvergenceWarning, match="above tol"):
         lost = KernelPCA(2, approximation=PolynomialMap(degree=1)).fit(X)
     assert not lost.certificate_.converged
+
+
+def test_float32_rows_are_projected_as_they_were_fitted(rng):
+    X = rng.standard_normal((300, 2)).astype(np.float32)
+    model = KernelPCA(30, kernel="rbf", gamma=0.05, random_state=0)
+    fitted = model.fit_transform(X)
+    assert model.transform(X).dtype == np.float32
+    sizes = np.abs(fitted).max(axis=0)
+    np.testing.assert_allclose(model.transform(X), fitted, atol=1e-5 * sizes[sizes > 0].min())

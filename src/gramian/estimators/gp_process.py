@@ -14,6 +14,7 @@ from gramian.estimators.base import is_precomputed
 from gramian.estimators.expansion import wide
 from gramian.estimators.prior import Prior, checked_rows, prior_kernel
 from gramian.features.parameters import Nested
+from gramian.gram.precision import narrow
 from gramian.gram.tiles import blas_threads, memory_budget, worker_count
 from gramian.kernels import RBF, Kernel, Scaled
 from gramian.solvers.posterior import Posterior
@@ -85,10 +86,9 @@ class Process(Nested):
                 "a precomputed k(new, train) does not hold k(new, new), so only the mean can be predicted; "
                 "pass the rows and their kernel instead."
             )
-        dtype = X.dtype if X.dtype == np.float32 else np.float64
         with blas_threads(self.n_jobs):
             outputs = self._predictions(wide(X), return_std, return_cov, return_interval)
-        outputs = tuple(out.astype(dtype, copy=False) for out in outputs)
+        outputs = tuple(narrow(out, X) for out in outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def _predictions(

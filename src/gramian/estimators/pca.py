@@ -25,6 +25,7 @@ from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.parameters import Nested
 from gramian.gram import Gram
+from gramian.gram.precision import narrow
 from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import RBF, Kernel
 from gramian.kernels.points import dtype_of, objects
@@ -353,7 +354,7 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return self.transform(X) if is_blocks(X) else self._projections()
 
     def _projections(self) -> NDArray[Any]:
-        return (self.eigenvectors_ * np.sqrt(self.eigenvalues_)).astype(dtype_of(self.X_fit_), copy=False)
+        return narrow(self.eigenvectors_ * np.sqrt(self.eigenvalues_), self.X_fit_)
 
     @by_blocks
     def transform(self, X: Any) -> NDArray[Any]:
@@ -374,8 +375,8 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if hasattr(self, "approximation_"):
             K = self.approximation_.transform(X)
         else:
-            K = Gram(self.kernel_, X, self.X_fit_, memory=self.memory, n_jobs=self.n_jobs)
-        return np.asarray(K @ self._projector - self._shift).astype(dtype_of(X), copy=False)
+            K = Gram(self.kernel_, wide(X), wide(self.X_fit_), memory=self.memory, n_jobs=self.n_jobs)
+        return narrow(np.asarray(K @ self._projector - self._shift), X)
 
     # ---- the way back -------------------------------------------------------------------------------------------
 

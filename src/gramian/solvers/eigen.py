@@ -19,7 +19,7 @@ __all__ = ["Centred", "Eigenpairs", "Rounding", "arpack", "dense", "lanczos", "r
 Array = NDArray[np.float64]
 
 DIGITS = 100.0
-"""An eigenvalue that is fewer times its rounding has no two digits, and its residual no excuse."""
+"""An eigenvalue that is fewer times its residual has no two digits, and rounding is no excuse."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Rounding:
     def _worst(self, residuals: Array, values: Array, n: int) -> float:
         """Return the worst residual, relative to its own eigenvalue; to the largest where it is mere rounding."""
         size, largest, rounding = np.abs(values), float(np.abs(values).max(initial=0.0)), self._of(values)
-        excused = (residuals <= rounding) & ((size <= self.zero(values, n)) | (size >= DIGITS * rounding))
+        excused = (residuals <= rounding) & ((size <= self.zero(values, n)) | (DIGITS * residuals <= size))
         scale = np.where(excused, largest, np.maximum(size, self.floor * largest))
         return float(np.max(residuals / np.where(scale > 0, scale, 1.0), initial=0.0))
 

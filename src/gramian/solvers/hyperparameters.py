@@ -173,7 +173,7 @@ class _Climb:
 
     def to_the_end(self, start: NDArray[np.float64]) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
-        run = self.lbfgs(start, {"ftol": 0.0, "gtol": self.flat, "maxls": 10})
+        run = self.lbfgs(start, {"ftol": 0.0, "gtol": 0.5 * self.flat, "maxls": 10})
         steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
         for _ in range(steps):
             left = self.violation(run)

@@ -25,8 +25,6 @@ Figures = tuple[float, float | None, float]
 """The residual of the posterior, the slope of the evidence where a kernel was learned, and the evidence."""
 RESIDUAL = 1e-6
 """Of the equations of the posterior, relative to the targets."""
-SLOPE = 1e-3
-"""Of the log evidence in each parameter, after projection on the bounds."""
 GAP = 1e-9
 """Of the mode of the Laplace approximation."""
 STEP = 1e-4
@@ -50,9 +48,9 @@ def regression(model: Any, data: Data) -> Certificate:
 
 
 def _certificate(model: Any, residual: float, slope: float | None, faults: list[str], **more: Any) -> Certificate:
-    said = model.certificate_
-    if slope is not None and not slope <= SLOPE:
-        faults = [f"the slope of the log evidence is {slope:.1e}, above {SLOPE:.0e}", *faults]
+    said, flat = model.certificate_, math.sqrt(model.tol)
+    if slope is not None and not slope <= flat:
+        faults = [f"the slope of the log evidence is {slope:.1e}, above {flat:.0e}", *faults]
     return Certificate(
         kind=said.kind,
         violation=residual if slope is None else slope,
