@@ -40,7 +40,7 @@ class AnchoredRows:
     """The origin has no column in a cache."""
 
     def __init__(self, rows: KernelRows | FeatureRows) -> None:
-        self.rows, self.direct = rows, rows.direct
+        self.rows, self.direct, self.definite = rows, rows.direct, rows.definite
         self.size = len(rows.ids)
         self.ids = np.arange(self.size + 1)
 

@@ -246,7 +246,7 @@ class Corner:
             low, high = np.append(low, -np.inf), np.append(high, np.inf)
         unique = np.count_nonzero((u > low) & (u < high)) <= MOVING * (m + 1)
         if unique:
-            u = polish(K, linear, low, high, u, u.size, 0.0)
+            u = polish(K, np.arange(u.size), linear, low, high, u, u.size, 0.0)
         u = u[:a]
         w = -(G + self.features.T @ u) / mu
         bound = self.level - 0.5 * mu * float(w @ w) - float(self.place @ u)

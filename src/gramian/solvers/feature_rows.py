@@ -48,7 +48,7 @@ class FeatureRows:
     """A block of the kernel is one product: the working set may be large."""
     shrinkable = None
     """All values follow from one vector w, so that leaving variables out saves nothing."""
-    full_precision = True
+    full_precision = definite = True
     evicted = 0
 
     def __init__(self, parts: Sequence[Array], workers: int = 1) -> None:

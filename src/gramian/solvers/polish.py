@@ -40,6 +40,7 @@ class _Segments:
 
 def polish(
     K: Any,
+    objects: NDArray[np.intp],
     linear: Vector,
     lower: Vector,
     upper: Vector,
@@ -52,8 +53,10 @@ def polish(
 
     Parameters
     ----------
-    K : array of shape (m, m)
-        Kernel of the variables.
+    K : array of shape (n, n)
+        Kernel of the objects.
+    objects : array of shape (m,)
+        The object behind each variable.
     linear, lower, upper, beta : array of shape (m,)
         The linear term, the bounds, and where to start.
     split : int
@@ -72,13 +75,17 @@ def polish(
     sums = [float(beta[g].sum()) for g in groups]
     start, beta = beta, beta.copy()
     root = np.sqrt(np.abs(K.diagonal()))
+
+    def summed(v: Vector) -> Vector:
+        return np.asarray(np.bincount(objects, weights=v, minlength=root.size), dtype=np.float64)
+
     segments = _start(beta, lower, upper, kink)
-    gradient, fresh, spread = K @ beta + linear, True, np.inf
+    gradient, fresh, spread = (K @ summed(beta))[objects] + linear, True, np.inf
     for _ in range(ROUNDS * beta.size):
-        noise = EPSILON * (float(root.max()) * float(root @ np.abs(beta)) + float(np.abs(linear).max()))
-        before = beta.copy()
-        stopped = _advance(beta, _newton(K, gradient + segments.offset, segments.moving, groups, noise), segments)
-        gradient += _product(K, beta - before)
+        noise = EPSILON * (float(root.max()) * float(root @ np.abs(summed(beta))) + float(np.abs(linear).max()))
+        before, slope = beta.copy(), gradient + segments.offset
+        stopped = _advance(beta, _newton(K, objects, slope, segments.moving, groups, noise), segments)
+        gradient += _product(K, summed(beta - before))[objects]
         fresh &= bool(np.array_equal(beta, before))
         if stopped:
             continue
@@ -91,7 +98,7 @@ def polish(
         if found:
             spread = np.inf
         elif not fresh:
-            gradient, fresh = K @ beta + linear, True
+            gradient, fresh = (K @ summed(beta))[objects] + linear, True
         else:
             # Nobody wants to move; another step removes what rounding left of the last one, if anything.
             last, spread = spread, _spread(gradient + segments.offset, segments.moving, groups)
@@ -100,7 +107,8 @@ def polish(
     for g, total in zip(groups, sums, strict=True):
         beta[g] = _repaired(beta[g], lower[g], upper[g], total)
     # Half the sum of both gradients times the way: the difference of two objectives, without their rounding.
-    rise = float((0.5 * (K @ (beta + start)) + linear) @ (beta - start) + kink * (np.abs(beta) - np.abs(start)).sum())
+    middle = 0.5 * (K @ summed(beta + start))[objects] + linear
+    rise = float(middle @ (beta - start) + kink * (np.abs(beta) - np.abs(start)).sum())
     return beta if rise <= 0.0 else start
 
 
@@ -131,7 +139,9 @@ def _start(beta: Vector, lower: Vector, upper: Vector, kink: float) -> _Segments
     return _Segments(moving, low, high, kink * np.sign(beta))
 
 
-def _newton(K: Any, slope: Vector, moving: Mask, groups: list[NDArray[np.intp]], noise: float) -> Vector:
+def _newton(
+    K: Any, objects: NDArray[np.intp], slope: Vector, moving: Mask, groups: list[NDArray[np.intp]], noise: float
+) -> Vector:
     """The step of the moving variables to where their slopes are equal, group by group, or far down where they fall."""
     (free,) = np.nonzero(moving)
     step = np.zeros(moving.size)
@@ -139,7 +149,7 @@ def _newton(K: Any, slope: Vector, moving: Mask, groups: list[NDArray[np.intp]],
     slope = _centred(slope[free], parts)
     if not free.size or float(np.abs(slope).max()) <= noise:
         return step
-    block = np.asarray(K[np.ix_(free, free)])
+    block = np.asarray(K[np.ix_(objects[free], objects[free])])
     centred = _centred(_centred(block, parts).T, parts)
     ridge = RIDGE * (float(centred.diagonal().max()) or 1.0)
     while True:

@@ -225,6 +225,8 @@ class KernelRows:
         Threads for sums of rows.
     direct : bool, default=False
         Whether a kernel value is cheaper to compute than to find in a cache, as it is for rows of few numbers.
+    definite : bool, default=True
+        Whether K is positive semi-definite, as far as is known.
 
     Examples
     --------
@@ -239,9 +241,11 @@ class KernelRows:
            [0.37, 1.  ]])
     """
 
-    def __init__(self, caches: Sequence[RowCache], workers: int = 1, direct: bool = False) -> None:
+    def __init__(
+        self, caches: Sequence[RowCache], workers: int = 1, direct: bool = False, definite: bool = True
+    ) -> None:
         self.caches = list(caches)
-        self.direct = direct
+        self.direct, self.definite = direct, definite
         self.workers = workers
         self._index()
 

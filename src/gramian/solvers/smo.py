@@ -49,15 +49,13 @@ DENSE = 2048
 """Up to this many, the same is done where pair steps take too long."""
 NOISE = {"float32": 1e-5, "float64": 1e-9}
 """Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
-INDEFINITE = 1e-6
-"""A negative eigenvalue, relative to the diagonal, that rounding of a matrix made elsewhere cannot explain."""
 VANISHED = 1e-9
 """Two hulls meet where their squared distance, relative to the largest among objects, is below this."""
 EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
 FEASIBLE = 1e-12
 """What a sum of variables may be off, relative to the sum of their sizes."""
-NOTHING = 1e-12
+NOTHING = 1e-10
 """An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
 ROUNDING = 0.25
@@ -171,7 +169,11 @@ class _Descent:
         self.shrinkable = rows.shrinkable if shrinking else None
         self.budget = math.inf if max_iter < 0 else max_iter
         self.steps = 0
-        self.convex = True
+        self.effort = 0
+        """Pair steps, or variables where a working set has none to take."""
+        self.drift = 0.0
+        """What rounding may have added to Kβ since it was last computed anew."""
+        self.convex = rows.definite
         self.refined = 0
         self.state = State.start(task, rows.diagonal())
         self.scale = float(np.max(np.abs(self.state.diagonal), initial=0.0)) or 1.0
@@ -187,13 +189,15 @@ class _Descent:
         best = -math.inf
         try:
             while True:
-                arrived = self.descend_widening(fine, self.steps + patience)
+                arrived = self.descend_widening(fine, self.effort + patience)
                 if not self.check_rows(fine):
                     continue
                 exact = self.convex and (m <= POLISHED or not arrived) and self.polish()
                 certificate = self.certify(tol)
-                if certificate.converged or not self.convex or self.vanished(self.state):
+                if certificate.converged or self.vanished(self.state) or (arrived and not self.convex):
                     break
+                if not self.convex and self.effort > 10 * STEPS_PER_VARIABLE * m:
+                    raise _StoppedError("pair steps do not end with this similarity, which is no kernel; use another")
                 if exact and not certificate.dual > best + EPSILON * abs(best):
                     raise _StoppedError(LOST)
                 best = certificate.dual
@@ -218,6 +222,7 @@ class _Descent:
         used = used[np.argsort(free[used], kind="stable")]
         state.values = np.zeros(state.values.size)
         self.rows.add(used, weights[used], state.values)
+        self.drift = 0.0
 
     def check_rows(self, tol: float) -> bool:
         """Compare some of Kβ with full precision, and tell whether the rounding of the rows may be neglected.
@@ -254,7 +259,7 @@ class _Descent:
     # ---- one descent ---------------------------------------------------------------------------------------------
 
     def descend(self, state: State, tol: float, until: float = math.inf) -> bool:
-        """Lower the objective until no pair violates the KKT conditions by more than ``tol``, or ``until`` steps.
+        """Lower the objective until no pair violates the KKT conditions by more than ``tol``, or ``until`` an effort.
 
         Returns whether the tolerance was met.
         """
@@ -267,12 +272,14 @@ class _Descent:
                 self.tick(self.steps, gap=self.certify(tol).gap, violation=violation)
             if violation <= tol * self.unit(state) or self.vanished(state):
                 return True
-            if self.steps >= until:
+            if self.effort >= until:
                 return False
             self.check_limits()
             recent = self.working_set(state, up, down, recent)
             self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), 0.1 * violation))
             rounds += 1
+            if state is self.state and self.drift > max(ROUNDING * tol * self.unit(state), 8.0 * self.rounding):
+                self.rebuild()
             if self.shrinkable and state is self.state and rounds % SHRINK_EVERY == 0:
                 pressed, evicted = self.rows.evicted > evicted, self.rows.evicted
                 if pressed and self.shrunk_descent(self.shrinkable, tol):
@@ -352,12 +359,15 @@ class _Descent:
             NOISE[K.dtype.name],
         )
         self.steps += int(taken)
+        self.effort += max(int(taken), working.size)
         self.convex &= not bent
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
             raise _StalledError(LOST)
         state.beta[working] = beta
-        self.rows.add(objects[moved], (beta - before)[moved], state.values)
+        moves = (beta - before)[moved]
+        self.rows.add(objects[moved], moves, state.values)
+        self.drift += EPSILON * self.scale * float(np.abs(moves).max())
 
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
@@ -414,9 +424,9 @@ class _Descent:
 
     @property
     def rounding(self) -> float:
-        """What float64 can lose in a value Σ_j β_j k(x_j, x)."""
+        """What rounding in float64 will add to a value Σ_j β_j k(x_j, x): errors of either sign."""
         root = np.sqrt(np.abs(self.state.diagonal))
-        return EPSILON * float(root.max(initial=0.0)) * float(root[self.state.objects] @ np.abs(self.state.beta))
+        return EPSILON * float(root.max(initial=0.0)) * float(np.linalg.norm(root * self.state.by_object))
 
     @property
     def worth(self) -> float:
@@ -428,22 +438,12 @@ class _Descent:
         return self.scale * float(most.sum()) * float(np.abs(task.start).sum())
 
     def polish(self) -> bool:
-        """Solve the KKT equations of the free variables, which makes the answer independent of the path.
-
-        Returns whether the kernel is positive semi-definite, without which there is nothing to solve.
-        """
+        """Solve the KKT equations of the free variables, which makes the answer independent of the path."""
         state = self.state
         everything = np.arange(state.values.size)
-        K = self.rows.exact(everything, everything)
-        noise, K = max(NOISE[K.dtype.name], INDEFINITE), K.astype(np.float64)
-        try:
-            np.linalg.cholesky(K + noise * self.scale * np.eye(everything.size))
-        except np.linalg.LinAlgError:
-            self.convex = False
-            return False
-        block = K if state.objects.size == everything.size else K[np.ix_(state.objects, state.objects)]
-        bounds = state.lower, state.upper
-        state.beta = polish(block, state.linear, *bounds, state.beta, state.split, self.task.kink, self.clock)
+        K = self.rows.exact(everything, everything).astype(np.float64, copy=False)
+        program = state.objects, state.linear, state.lower, state.upper
+        state.beta = polish(K, *program, state.beta, state.split, self.task.kink, self.clock)
         state.values = K @ state.by_object
         return True
 

@@ -207,7 +207,7 @@ class State:
         float
             At most the optimum.
         """
-        return -0.5 * self.norm2 - float(np.dot(self.linear, self.beta)) - self.kink * float(np.abs(self.beta).sum())
+        return -0.5 * self.norm2 - float(np.sum(self.linear * self.beta)) - self.kink * float(np.abs(self.beta).sum())
 
     def gap(self) -> float:
         """Return the duality gap as a sum of Fenchel-Young terms, each of them >= 0.

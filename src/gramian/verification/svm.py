@@ -21,7 +21,7 @@ SUM = 1e-9
 """What a sum of multipliers may be off, relative to the sum of their sizes."""
 BOX = 1e-9
 """What a multiplier may be beyond its bound, relative to the bound."""
-NOTHING = 1e-12
+NOTHING = 1e-10
 """An objective below this share of what it is made of is taken for zero: its gap is absolute."""
 DENSE = 1000
 """Rows up to which the smallest eigenvalue of K is computed."""
@@ -253,7 +253,7 @@ def _worth(m: _Machine, scale: float) -> float:
 
 def _figures(m: _Machine) -> tuple[float, float, float]:
     """Primal and dual value, and the worst violation by two multipliers of one group."""
-    dual = -0.5 * m.norm2 - float(m.linear @ m.beta) - m.kink * float(np.abs(m.beta).sum())
+    dual = -0.5 * m.norm2 - float(np.sum(m.linear * m.beta)) - m.kink * float(np.abs(m.beta).sum())
     slope = m.f + m.linear
     d = slope - np.where(m.group, m.shift[1], m.shift[0])
     # -min over the box of β d + ε|β|: what the constraint on this row costs the primal.

@@ -32,13 +32,14 @@ from gramian.features.parameters import Nested
 from gramian.gram import Gram
 from gramian.gram.precision import wide
 from gramian.gram.tiles import worker_count
-from gramian.kernels import Dot, Kernel, Radial, resolve
+from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
 from gramian.kernels.arrays import is_sparse
 from gramian.kernels.points import objects
 from gramian.kernels.resolve import scale_gamma
 from gramian.progress import progress
 from gramian.rkhs import Function
 from gramian.solvers.rowcache import Wide
+from gramian.solvers.singular import check_symmetric
 from gramian.solvers.smo import Solution
 
 __all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "dense", "kinds", "like"]
@@ -122,6 +123,11 @@ class SupportVectorMachine(Nested, BaseEstimator):
 
     def _gram(self, kernel: Kernel, rows: Any) -> Gram:
         return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
+
+    def _check_symmetric(self, kernel: Kernel, X: Any) -> None:
+        """Refuse a similarity that comes from the user and is not symmetric."""
+        if isinstance(kernel, Callable | Precomputed):
+            check_symmetric(self._gram(kernel, X))
 
     def _mapped(self, X: Any, kernel: Kernel, kept: NDArray[np.intp], weight: Vector) -> Mapped:
         """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""

@@ -26,7 +26,6 @@ from gramian.estimators.svm.probability import calibrate, couple, sigmoid, strat
 from gramian.gram.precision import narrow
 from gramian.kernels.arrays import is_sparse
 from gramian.progress import Clock
-from gramian.solvers.singular import check_symmetric
 from gramian.solvers.smo import Task
 
 __all__ = ["Classifier"]
@@ -102,7 +101,7 @@ class Classifier(ClassifierMixin, SupportVectorMachine):
             raise ValueError(
                 f"all samples of class {lost} have zero weight; give some a positive one or drop the class."
             )
-        check_symmetric(self._gram(trained.kernel, X))
+        self._check_symmetric(trained.kernel, X)
         self.class_weight_ = self._class_weights(y, codes, trained.weight)
         weight = trained.weight * self.class_weight_[codes]
         return X, Pairs(trained, sizes, self.cache_size * MEGABYTE, weight)

@@ -17,7 +17,6 @@ from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, k
 from gramian.gram.precision import narrow
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
-from gramian.solvers.singular import check_symmetric
 from gramian.solvers.smo import solve
 
 __all__ = ["OneClassSVM"]
@@ -154,7 +153,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         with restored_on_failure(self):
             X = self._validated(X)
             trained = self._prepare(X, sample_weight)
-            check_symmetric(self._gram(trained.kernel, X))
+            self._check_symmetric(trained.kernel, X)
             task = svm_tasks.novelty(trained.weight, self.nu)
             rows = trained.all_rows(self.cache_size * MEGABYTE)
             with self._progress() as tick:

@@ -19,7 +19,6 @@ from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, V
 from gramian.gram.precision import narrow
 from gramian.progress import Clock
 from gramian.solvers import svm_tasks
-from gramian.solvers.singular import check_symmetric
 from gramian.solvers.smo import Solution, Task, solve
 
 __all__ = ["SVR", "NuSVR"]
@@ -53,7 +52,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
             y = column_or_1d(y, warn=True).astype(np.float64)
             check_consistent_length(X, y)
             trained = self._prepare(X, sample_weight)
-            check_symmetric(self._gram(trained.kernel, X))
+            self._check_symmetric(trained.kernel, X)
             task = self._task(y[trained.kept], trained.weight)
             rows = trained.all_rows(self.cache_size * MEGABYTE)
             with self._progress() as tick:

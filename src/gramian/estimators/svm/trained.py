@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram import Gram
-from gramian.kernels import Kernel
+from gramian.kernels import Callable, Kernel, Precomputed, Sigmoid
+from gramian.kernels.histograms import AdditiveChi2
 from gramian.solvers.feature_rows import FeatureRows
 from gramian.solvers.rowcache import KernelRows, RowCache, Wide
 
 __all__ = ["Mapped", "Trained"]
 
 Vector = NDArray[np.float64]
+LOOKED_AT = 1024
+"""Rows up to which a similarity that may not be a kernel is tested."""
+INDEFINITE = 1e-5
+"""A negative eigenvalue, relative to the diagonal, that rounding to float32 does not explain."""
 DIRECT_CACHE = 256e6
 """Bytes of cache for a kernel that is cheap to compute: to touch fresh memory costs more than a row made again."""
 
@@ -101,7 +107,20 @@ class Trained:
         KernelRows
             Over the columns of these caches.
         """
-        return KernelRows(caches, self.gram.workers, self.direct)
+        return KernelRows(caches, self.gram.workers, self.direct, self.definite)
+
+    @cached_property
+    def definite(self) -> bool:
+        """Whether K is positive semi-definite: looked at where the kernel may not be, and rows are few."""
+        n = len(self.kept)
+        if n > LOOKED_AT or not isinstance(self.kernel, Precomputed | Callable | Sigmoid | AdditiveChi2):
+            return True
+        K = self.gram.rows(slice(None)).astype(np.float64)
+        try:
+            np.linalg.cholesky(K + INDEFINITE * float(np.abs(K.diagonal()).max(initial=0.0)) * np.eye(n))
+        except np.linalg.LinAlgError:
+            return False
+        return True
 
     def all_rows(self, budget: float) -> KernelRows:
         """Return what the solver reads the kernel of all rows from.
