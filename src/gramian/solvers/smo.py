@@ -55,6 +55,8 @@ EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
 FEASIBLE = 1e-12
 """What a sum of variables may be off, relative to the sum of their sizes."""
+WORTHWHILE = 0.01
+"""Share of the gap by which the active-set method has to come nearer, or it is at its end."""
 NOTHING = 1e-10
 """An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
@@ -183,7 +185,8 @@ class _Descent:
 
     def run(self, tol: float) -> Solution:
         """Descend, check, and go on with a finer tolerance until violation and gap are both small enough."""
-        fine, message = tol, ""
+        # Targets much smaller than one want a finer tolerance from the start, for the sake of the gap.
+        fine, message = tol * min(float(np.ptp(self.task.linear)) or 1.0, 1.0), ""
         m = self.state.beta.size
         patience = STEPS_PER_VARIABLE * m if m <= DENSE else math.inf
         best = -math.inf
@@ -198,15 +201,15 @@ class _Descent:
                     break
                 if not self.convex and self.effort > 10 * STEPS_PER_VARIABLE * m:
                     raise _StoppedError("pair steps do not end with this similarity, which is no kernel; use another")
-                if exact and not certificate.dual > best + EPSILON * abs(best):
+                if exact and certificate.dual - best <= WORTHWHILE * (certificate.primal - certificate.dual):
                     raise _StoppedError(LOST)
                 best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
         except _StoppedError as stop:
             message = str(stop)
             certificate = self.certify(tol)
-        if message and not certificate.converged:
-            certificate = replace(certificate, message=message)
+        if not certificate.converged and not self.vanished(self.state):
+            certificate = replace(certificate, message=message or LOST)
         multipliers = self.state.multipliers()
         return Solution(
             self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state)
@@ -269,7 +272,7 @@ class _Descent:
             up, down = state.slopes()
             violation = state.violation(up, down)
             if self.tick is not silent:
-                self.tick(self.steps, gap=self.certify(tol).gap, violation=violation)
+                self.tick(self.steps, gap=self.certify(tol).gap, violation=max(violation, 0.0))
             if violation <= tol * self.unit(state) or self.vanished(state):
                 return True
             if self.effort >= until:
@@ -401,6 +404,7 @@ class _Descent:
         """Dual objective, and the gap as a sum of Fenchel-Young terms, each of them >= 0."""
         state = self.state
         violation = state.violation(*state.slopes()) / self.unit(state)
+        rounding = self.rounding / self.unit(state)
         dual, gap = state.dual(), max(state.gap(), 0.0)
         relative = gap / max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
         met = violation <= tol and (relative <= tol or not self.convex)
@@ -409,8 +413,8 @@ class _Descent:
             primal=dual + gap,
             dual=dual,
             gap=relative,
-            violation=violation,
-            converged=met and self.feasible and self.rounding <= tol * self.unit(state),
+            violation=max(violation, 0.0),
+            converged=met and self.feasible and min(rounding, violation + rounding) <= tol,
             iterations=self.steps,
             seconds=self.clock.seconds,
         )

@@ -182,10 +182,9 @@ class State:
         Returns
         -------
         float
-            Zero at the optimum.
+            At most zero at the optimum; the more below it, the more certain.
         """
-        worst = [down[g].max(initial=-np.inf) - up[g].min(initial=np.inf) for g in self.groups]
-        return max(float(max(worst)), 0.0)
+        return float(max(down[g].max(initial=-np.inf) - up[g].min(initial=np.inf) for g in self.groups))
 
     def multipliers(self) -> tuple[float, float]:
         """Return each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow.

@@ -23,6 +23,8 @@ BOX = 1e-9
 """What a multiplier may be beyond its bound, relative to the bound."""
 NOTHING = 1e-10
 """An objective below this share of what it is made of is taken for zero: its gap is absolute."""
+EDGE = 256.0
+"""Values at the edge of a region are rounded to it, by more than sums are."""
 DENSE = 1000
 """Rows up to which the smallest eigenvalue of K is computed."""
 INDEFINITE = 1e-6
@@ -157,7 +159,7 @@ class _Shown:
         plain = copy(model)
         plain.decision_function_shape = "ovo"  # of classifiers: one value for each function
         predict = plain.decision_function if hasattr(plain, "decision_function") else plain.predict
-        self.faults = unlike(predict(data.given), self.f + np.asarray(constants), size)
+        self.faults = unlike(predict(data.given), self.f + np.asarray(constants), EDGE * size)
 
     @classmethod
     def of_pairs(cls, model: Any, data: Data) -> _Shown:
@@ -286,8 +288,10 @@ def _faults(m: _Machine) -> list[str]:
 
 def _is_definite(model: Any, data: Data) -> bool:
     """Whether K has no eigenvalue that is visibly negative; not looked at where there are many rows."""
-    if hasattr(model, "approximation_") or data.n > DENSE:
+    kept = np.flatnonzero(data.kept)
+    if hasattr(model, "approximation_") or kept.size > DENSE:
         return True
-    K = np.asarray(model.kernel_(data.X), dtype=np.float64)
+    X = data.X[np.ix_(kept, kept)] if is_precomputed(model.kernel) else data.X[kept]
+    K = np.asarray(model.kernel_(X), dtype=np.float64)
     values = np.linalg.eigvalsh(0.5 * (K + K.T))
     return bool(values[0] >= -INDEFINITE * max(float(values[-1]), 0.0))
