@@ -202,3 +202,10 @@ def test_the_nu_that_an_error_names_works():
         assert NuSVC(nu=named, gamma=1e-9).fit(X, y).certificate_.converged
     with pytest.raises(ValueError, match="no larger nu helps"):
         NuSVC(nu=0.5).fit(np.ones((20, 2)), [0, 1] * 10)
+
+
+def test_no_support_vector_among_many_rows():
+    X = np.random.default_rng(13).standard_normal((2100, 2))
+    machine = SVR().fit(X, np.full(2100, 3.0))
+    assert machine.certificate_.converged
+    np.testing.assert_allclose(machine.predict(X[:5]), 3.0)

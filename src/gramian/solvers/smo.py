@@ -236,6 +236,8 @@ class _Descent:
         state = self.state
         weights = state.by_object
         (used,) = np.nonzero(weights)
+        if not used.size:
+            return True
         sample = np.unique(np.linspace(0, state.values.size - 1, AUDIT).astype(np.intp))
         error = np.abs(self.rows.exact(sample, used) @ weights[used] - state.values[sample]).max()
         if error <= ROUNDING * tol * self.unit(state):
