@@ -5,6 +5,9 @@ PYTHON ?= python3
 BIN    := .venv/bin
 CASE   ?=
 ARGS   ?=
+SEED   ?= 1
+COUNT  ?= 2000
+ROWS   ?= 600
 
 # Extras by stamp. `bench` runs on what a plain `pip install gramian` brings; `demo` reads tables and writes a report.
 EXTRAS_core :=
@@ -18,7 +21,7 @@ EXTRAS_docs := [docs]
 ONE_BLAS_THREAD := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench docs hooks clean
+.PHONY: help demo test fuzz lint bench docs hooks clean
 .NOTPARALLEL:
 
 help:  ## say what there is to run
@@ -38,6 +41,9 @@ ifeq ($(strip $(ARGS)),)
 else
 	$(BIN)/pytest $(ARGS)
 endif
+
+fuzz: .venv/.stamp-test  ## thousands of hard fits, their certificates computed again; SEED=7 COUNT=2000 ROWS=600
+	FUZZ_SEED=$(SEED) FUZZ_COUNT=$(COUNT) FUZZ_ROWS=$(ROWS) $(ONE_BLAS_THREAD) $(BIN)/pytest -n 2 -q tests/test_fuzz_certificates.py
 
 lint: .venv/.stamp-lint  ## style, types, import layers, docstrings
 	$(BIN)/ruff check .

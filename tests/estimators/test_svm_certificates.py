@@ -26,6 +26,13 @@ def draw(seed, n):
     return X, np.where(X[:, 0] + 0.7 * rng.standard_normal(n) > 0, 1.0, -1.0), np.sin(2 * X[:, 0]) + 0.3 * X[:, 1]
 
 
+def test_rows_that_are_equal_but_for_rounding_do_not_loop():
+    X = np.tile(np.random.default_rng(0).standard_normal((1, 8)), (3, 1))
+    for seed in range(20):
+        rows = X + 1e-9 * np.random.default_rng(seed).standard_normal((3, 8))
+        assert OneClassSVM(kernel="linear", nu=0.91).fit(rows).certificate_.converged
+
+
 def gram(machine, X):
     return linear_kernel(X) if machine.kernel == "linear" else rbf_kernel(X, gamma=machine.gamma)
 

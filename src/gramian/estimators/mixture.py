@@ -310,12 +310,10 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
 
     def _store(self, solution: Solution, rows: Rows, clock: Clock) -> None:
         """Set what is learned, and warn of what is wrong with it."""
-        mixture, kind, dtype = solution.mixture, solution.mixture.family, rows.X.dtype
-        self.weights_ = mixture.weights.astype(dtype)
-        self.means_ = (rows.centre + mixture.means).astype(dtype)
-        self.covariances_ = mixture.covariances.astype(dtype)
-        self.precisions_ = kind.precisions(mixture.factors).astype(dtype)
-        self.precisions_cholesky_ = mixture.factors.astype(dtype)
+        mixture, kind = solution.mixture, solution.mixture.family
+        self.weights_, self.means_ = mixture.weights, rows.centre + mixture.means
+        self.covariances_, self.precisions_cholesky_ = mixture.covariances, mixture.factors
+        self.precisions_ = kind.precisions(mixture.factors)
         self.converged_ = solution.converged
         self.n_iter_ = len(solution.values)
         self.lower_bounds_ = list(solution.values)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from gramian.certificates import Certificate
 from gramian.gram.tiles import one_blas_thread
@@ -429,6 +429,10 @@ def arpack(
         raise np.linalg.LinAlgError(
             f"ARPACK found {len(error.eigenvalues)} of {rank} eigenvalues in max_iter={max_iter}; raise max_iter, "
             "loosen tol, or use 'lanczos'."
+        ) from error
+    except ArpackError as error:
+        raise np.linalg.LinAlgError(
+            f"{error} K is zero on these rows, or not finite; use 'dense' or 'lanczos'."
         ) from error
     order = np.argsort(values)[::-1]
     # ARPACK's criterion is relative to |λ| too, but is an estimate.

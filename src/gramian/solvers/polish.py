@@ -151,7 +151,7 @@ def _newton(
         return step
     block = np.asarray(K[np.ix_(objects[free], objects[free])])
     centred = _centred(_centred(block, parts).T, parts)
-    ridge = RIDGE * (float(centred.diagonal().max()) or 1.0)
+    ridge = RIDGE * (float(np.abs(centred).max()) or 1.0)
     while True:
         try:
             factor = cho_factor(centred + ridge * np.eye(free.size), overwrite_a=True, check_finite=False)

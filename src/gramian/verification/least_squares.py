@@ -8,7 +8,7 @@ import numpy as np
 
 from gramian.certificates import Certificate
 from gramian.kernels.resolve import is_precomputed
-from gramian.verification.rows import Array, Data, check_same, feature_weights, product, unlike
+from gramian.verification.rows import Array, Data, check_same, expanded, feature_weights, unlike
 
 __all__ = ["interpolation", "ridge"]
 
@@ -24,11 +24,11 @@ def ridge(model: Any, data: Data) -> Certificate:
 
 def _at_rows(model: Any, data: Data, Y: Array, alpha: Array) -> tuple[Array, Array, Array, Array]:
     dual = _coefficients(model, data, Y)
-    f = product(model.kernel_, data.X, None, dual, data.memory)
+    predicted, f = expanded(model.kernel_, data.X, dual, data.memory)
     kept = data.kept
     root = np.sqrt(data.weights[kept])[:, None]
     B = root * Y[kept]
-    return B - root * f[kept] - alpha * dual[kept] / root, B, f, _size(model, data, dual)
+    return B - root * f[kept] - alpha * dual[kept] / root, B, predicted, _size(model, data, dual)
 
 
 def _in_features(model: Any, data: Data, Y: Array, alpha: Array) -> tuple[Array, Array, Array, Array]:
@@ -46,13 +46,15 @@ def _in_features(model: Any, data: Data, Y: Array, alpha: Array) -> tuple[Array,
 
 
 def interpolation(model: Any, data: Data) -> Certificate:
-    """``max_i |f(x_i) - y_i|`` relative to the largest target."""
+    """``max_i |f(x_i) - y_i|`` relative to the largest target, but for what a nugget that was asked for takes away."""
     Y = data.targets()
     dual = _coefficients(model, data, Y)
-    f = product(model.kernel_, data.X, None, dual, data.memory)
+    predicted, f = expanded(model.kernel_, data.X, dual, data.memory)
+    asked = 0.0 if model.nugget == "auto" else float(model.nugget)
     largest = np.abs(Y).max(axis=0)
-    missed = np.abs(Y - f).max(axis=0) / np.where(largest > 0, largest, 1.0)
-    return _certificate(model, float(missed.max()), unlike(model.predict(data.given), f, _size(model, data, dual)))
+    missed = np.abs(Y - f - asked * dual).max(axis=0) / np.where(largest > 0, largest, 1.0)
+    faults = unlike(model.predict(data.given), predicted, _size(model, data, dual))
+    return _certificate(model, float(missed.max()), faults)
 
 
 def _coefficients(model: Any, data: Data, Y: Array) -> Array:

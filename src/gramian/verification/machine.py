@@ -20,7 +20,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
 from gramian.losses import Hinge, offers
-from gramian.verification.rows import Array, Data, check_same, feature_weights, product, unlike
+from gramian.verification.rows import EPS, Array, Data, check_same, expanded, feature_weights, product, unlike
 
 __all__ = ["classification", "hinges", "regression"]
 
@@ -30,6 +30,8 @@ FLOOR = 1e-12
 """A tolerance below this is not asked for."""
 NEAR = (0.0, 1e-12, 1e-9, 1e-6, 1e-4)
 """Distances to a kink, in units of the largest value, within which a row may have any slope between its two."""
+NEWTON = 5
+"""Corrections of smooth slopes."""
 FREE = 2000
 """Rows near kinks, and features, up to which their slopes are found by least squares."""
 
@@ -73,6 +75,8 @@ class _Function:
     theta: Any
     intercept: bool
     space: _Space
+    size2: float
+    """The size of the terms that ‖f‖² sums."""
 
     @property
     def norm2(self) -> float:
@@ -111,15 +115,31 @@ class _Function:
         if self.alpha is not None:
             low, high = self.loss.domain(self.y) if hasattr(self.loss, "domain") else (-np.inf, np.inf)
             found.append(np.clip(-mu * self.alpha, self.w[:, None] * low, self.w[:, None] * high))
-        if offers(self.loss, "curvature"):
-            return found
         F: Any = self.space.factor()
+        if offers(self.loss, "curvature"):
+            return found if F is None else [*found, self._balanced(f, F, mu)]
         reach = max(float(np.abs(f).max()), float(np.abs(self.y).max()), 1e-300)
         for near in NEAR if F is not None else ():
             u = self._between(f, near * reach, F, mu)
             if u is not None:
                 found.append(u)
         return found
+
+    def _balanced(self, f: Array, F: Array, mu: float) -> Array:
+        """Slopes near f, in their domain, that sum to what the coefficients say: Newton's method in the values."""
+        G = np.column_stack([F, np.ones(len(F))]) if self.intercept else F
+        theta = self.theta if self.theta is not None else F.T @ self.alpha
+        wanted = np.append(-mu * theta[:, 0], 0.0) if self.intercept else -mu * theta[:, 0]
+        best, least = self.gradient(f), np.inf
+        for _ in range(NEWTON):
+            u = self.gradient(f)
+            rest = wanted - G.T @ u[:, 0]
+            if not np.linalg.norm(rest) < least:
+                break
+            best, least = u, float(np.linalg.norm(rest))
+            curvature = self.w[:, None] * self.loss.curvature(f, self.y)
+            f = f + (G @ np.linalg.lstsq((G * curvature).T @ G, rest, rcond=EPS)[0])[:, None]
+        return best
 
     def _between(self, f: Array, near: float, F: Array, mu: float) -> Array | None:
         """Slopes of the rows within a distance of their kinks, by least squares within what the kinks allow."""
@@ -230,17 +250,17 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
     alpha = theta = None
     if space.F is not None:
         theta = feature_weights(model)
-        f = np.concatenate([F @ theta for _, F in data.features(model)])
+        predicted = f = np.concatenate([F @ theta for _, F in data.features(model)])
         size = np.abs(space.F).max() * np.abs(theta).sum(axis=0)
     else:
         alpha = np.asarray(model.dual_coef_, dtype=np.float64).reshape(model.dual_coef_.shape[0], -1)
         if alpha.shape[0] != data.n:
             raise ValueError(f"the model was fitted to {alpha.shape[0]} rows, got {data.n}; pass the same rows.")
         check_same(model.X_fit_, data.rows)
-        f = product(model.kernel_, data.X, None, alpha, data.memory)
+        predicted, f = expanded(model.kernel_, data.X, alpha, data.memory)
         size = np.abs(model.kernel_.diag(data.X)).max() * np.abs(alpha).sum(axis=0)
     with np.errstate(over="ignore"):
-        faults = unlike(predict(data.given), np.asarray(link(f + b)), size.max())
+        faults = unlike(predict(data.given), np.asarray(link(predicted + b)), size.max())
     found, done = [], 0
     multipliers = np.atleast_1d(model.multiplier_)
     for t, (loss, y) in enumerate(tasks):
@@ -256,6 +276,7 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
             None if theta is None else theta[:, own],
             bool(model.fit_intercept),
             space,
+            float(size[own].sum() * (0.0 if alpha is None else np.abs(alpha[:, own]).sum())),
         )
         found.append(_judged(model, function, float(multipliers[min(t, multipliers.size - 1)]), faults))
     return _together(found)
@@ -266,18 +287,18 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     if offers(g.loss, "concave_gradient"):
         return _stationary(model, g, multiplier, faults)
     total = float(g.w.sum())
-    mu = multiplier * total if math.isfinite(multiplier) else total
     f = g.f + g.b
+    strengths = _strengths(model, g, multiplier, total)
     primal = g.value(f) + _penalty(model, g, total)
     known = offers(g.loss, "conjugate")
     if known:
-        dual = max(_dual(model, g, u, mu, total) for u in g.candidates(mu))
+        dual = max(_dual(model, g, u, mu, total) for mu in strengths for u in g.candidates(mu))
     else:
-        dual = primal - g.rest(g.gradient(f), mu) / (2.0 * mu)
+        dual = primal - g.rest(g.gradient(f), strengths[0]) / (2.0 * strengths[0])
     scale = max(abs(primal), LEAST * abs(g.best_constant()), 1e-12 * total)
     gap = max(primal - dual, 0.0) / scale
     faults = list(faults)
-    if model.penalty == "ball" and g.norm2 > (model.radius * (1.0 + 1e-9)) ** 2:
+    if model.penalty == "ball" and g.norm2 > (model.radius * (1.0 + 1e-9)) ** 2 + 64.0 * EPS * g.size2:
         faults.append(f"infeasible: ‖f‖ = {math.sqrt(g.norm2):.6g} is outside the ball of radius {model.radius:g}")
     if not gap <= max(model.tol, FLOOR):
         faults.append(f"the relative duality gap {gap:.1e} is above tol={model.tol:.0e}")
@@ -292,6 +313,17 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
         seconds=model.certificate_.seconds,
         message="; ".join(faults),
     )
+
+
+def _strengths(model: Any, g: _Function, multiplier: float, total: float) -> list[float]:
+    """The μ of the squared penalty with the same solution, as the model says; of the others, also as f itself says."""
+    found = [multiplier * total if math.isfinite(multiplier) else total]
+    if model.penalty == "norm" and g.norm2 > 0:
+        found.append(model.lam_ * total / math.sqrt(g.norm2))
+    if model.penalty == "ball" and g.norm2 > 0:
+        against = -float(np.sum(g.gradient(g.f + g.b) * g.f)) / g.norm2
+        found += [against] if against > 0 else []
+    return found
 
 
 def _penalty(model: Any, g: _Function, total: float) -> float:

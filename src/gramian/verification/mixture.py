@@ -14,6 +14,8 @@ from gramian.verification.rows import EPS, Array, Data
 
 __all__ = ["mixture"]
 
+MORE = 10.0
+"""Times the tolerance: what a step may add after one that added less; EM speeds up again on its way off a plateau."""
 ROUNDING = 1e-9
 """By which the likelihood may fall, relative to its size."""
 
@@ -34,7 +36,7 @@ def mixture(model: Any, data: Data) -> Certificate:
     faults = []
     if gain < -rounding:
         faults.append(f"another step of EM lowers the objective by {-gain:.1e} per row")
-    if abs(gain) >= max(model.tol, rounding):
+    if abs(gain) >= max(MORE * model.tol, rounding):
         faults.append(f"another step of EM raises the objective by {gain:.1e} per row, above tol={model.tol:.0e}")
     return Certificate(
         kind="evidence",

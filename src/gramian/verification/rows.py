@@ -17,7 +17,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.points import objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
 
-__all__ = ["EPS", "Array", "Data", "check_same", "dense", "feature_weights", "product", "tiles", "unlike"]
+__all__ = ["EPS", "Array", "Data", "check_same", "dense", "expanded", "feature_weights", "product", "tiles", "unlike"]
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -100,6 +100,27 @@ def product(kernel: Kernel, X: Any, Y: Any, V: Array, memory: int, columns: Any 
     if not V.shape[0]:
         return np.zeros((_num_samples(X), *V.shape[1:]))
     return np.concatenate([K @ V for _, K in tiles(kernel, X, Y, memory, columns)])
+
+
+def expanded(kernel: Kernel, X: Any, V: Array, memory: int, columns: Any = None) -> tuple[Array, Array]:
+    """Return ``K @ V`` as it is predicted, with rows apart from themselves, and with the noise that only a row has.
+
+    V has a row for each of the ``columns``, which are rows of X; by default for all.
+    """
+    columns = np.arange(_num_samples(X)) if columns is None else np.asarray(columns)
+    if is_precomputed(kernel):
+        f = product(kernel, X, None, V, memory, columns)
+        return f, f
+    diagonal = np.asarray(kernel.diag(X), dtype=np.float64)[columns]
+    predicted, apart = np.zeros((_num_samples(X), V.shape[1])), diagonal.copy()
+    for rows, K in tiles(kernel, X, X[columns], memory) if columns.size else ():
+        predicted[rows] = K @ V
+        (own,) = np.nonzero((columns >= rows.start) & (columns < rows.stop))
+        apart[own] = K[columns[own] - rows.start, own]
+    noise = np.where(np.abs(diagonal - apart) > SAME * np.abs(diagonal), diagonal - apart, 0.0)
+    f = predicted.copy()
+    np.add.at(f, columns, noise[:, None] * V)
+    return predicted, f
 
 
 def dense(a: Any) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.kernels.resolve import is_precomputed
-from gramian.verification.rows import Array, Data, check_same, dense, product, unlike
+from gramian.verification.rows import EPS, Array, Data, check_same, dense, expanded, unlike
 
 __all__ = ["classification", "novelty", "nu_classification", "nu_regression", "regression"]
 
@@ -21,10 +21,9 @@ SUM = 1e-9
 """What a sum of multipliers may be off, relative to the sum of their sizes."""
 BOX = 1e-9
 """What a multiplier may be beyond its bound, relative to the bound."""
+TINIEST = float(np.finfo(np.float64).tiny)
 NOTHING = 1e-10
 """An objective below this share of what it is made of is taken for zero: its gap is absolute."""
-EDGE = 256.0
-"""Values at the edge of a region are rounded to it, by more than sums are."""
 DENSE = 1000
 """Rows up to which the smallest eigenvalue of K is computed."""
 INDEFINITE = 1e-6
@@ -110,7 +109,7 @@ def nu_regression(model: Any, data: Data) -> Certificate:
 
 def novelty(model: Any, data: Data) -> Certificate:
     """``½‖w‖² - ρ ν Σw + Σ w_i max(0, ρ - f(x_i))``."""
-    shown = _Shown(model, data, dense(model.dual_coef_).T, -np.atleast_1d(model.offset_))
+    shown = _Shown(model, data, dense(model.dual_coef_).T, 0.0)
     beta, f, norm2, w = shown.single()
     zero, rho = np.zeros(w.size), float(np.ravel(model.offset_)[0])
     total, unit = model.nu * float(w.sum()), shown.scale * float(w.max())
@@ -148,18 +147,18 @@ class _Shown:
         if hasattr(model, "approximation_"):
             weights = np.asarray(model.coef_, dtype=np.float64).T
             F = np.concatenate([part for _, part in data.features(model)])
-            self.f, self.norm2 = F @ weights, np.sum(weights**2, axis=0)
+            predicted = self.f = F @ weights
+            self.norm2 = np.sum(weights**2, axis=0)
             size = np.abs(F).max() * np.abs(weights).sum(axis=0)
             self.scale = float(np.sum(F**2, axis=1).max())
+            if hasattr(model.approximation_, "expansion"):
+                size = size + self.scale * np.abs(model.approximation_.expansion(weights)).sum(axis=0)
         else:
-            self.f = product(model.kernel_, data.X, None, coefficients, data.memory, support)
+            predicted, self.f = expanded(model.kernel_, data.X, coefficients, data.memory, support)
             self.norm2 = np.sum(coefficients * self.f[support], axis=0)
             self.scale = float(np.abs(model.kernel_.diag(data.X)).max())
             size = self.scale * np.abs(coefficients).sum(axis=0)
-        plain = copy(model)
-        plain.decision_function_shape = "ovo"  # of classifiers: one value for each function
-        predict = plain.decision_function if hasattr(plain, "decision_function") else plain.predict
-        self.faults = unlike(predict(data.given), self.f + np.asarray(constants), EDGE * size)
+        self.faults = unlike(self._predict()(data.given), predicted + np.asarray(constants), size)
 
     @classmethod
     def of_pairs(cls, model: Any, data: Data) -> _Shown:
@@ -171,6 +170,15 @@ class _Shown:
         for p, (i, j) in enumerate(both):
             coefficients[parts[i], p], coefficients[parts[j], p] = dual[j - 1, parts[i]], dual[i, parts[j]]
         return cls(model, data, coefficients, model.intercept_)
+
+    def _predict(self) -> Any:
+        """The method that gives the values of all functions."""
+        plain = copy(self.model)
+        plain.decision_function_shape = "ovo"  # of classifiers: one value for each function
+        for name in ("score_samples", "decision_function"):
+            if hasattr(plain, name):
+                return getattr(plain, name)
+        return plain.predict
 
     def single(self) -> tuple[Array, Array, float, Array]:
         """Of a model with one function: β, Kβ, βᵀKβ and weights of the rows that count."""
@@ -215,10 +223,12 @@ def _worst(shown: _Shown, machines: list[_Machine]) -> Certificate:
     definite = _is_definite(model, shown.data)
     found = []
     for claim, machine in zip(said, machines, strict=True):
-        primal, dual, violation = _figures(machine)
-        size = max(abs(primal), abs(dual), NOTHING * _worth(machine, shown.scale))
-        gap = (primal - dual) / size if primal > dual else 0.0
+        primal, dual, gap, violation = _figures(machine)
         faults = [*_faults(machine), *shown.faults]
+        gap = max(primal - dual, 0.0) if faults else gap
+        gap /= max(abs(primal), abs(dual), NOTHING * _worth(machine, shown.scale), TINIEST)
+        if EPS * shown.scale * float(np.abs(machine.beta).sum()) > model.tol * machine.unit:
+            faults.append("the optimum is lost in the rounding of sums of kernel values")
         stationary = claim.kind == "stationary"
         if not stationary and not definite:
             faults.append("K is not positive semi-definite on these rows, so the dual value bounds nothing")
@@ -253,8 +263,8 @@ def _worth(m: _Machine, scale: float) -> float:
     return scale * float(most.sum()) * (abs(m.sums[0]) + abs(m.sums[1]))
 
 
-def _figures(m: _Machine) -> tuple[float, float, float]:
-    """Primal and dual value, and the worst violation by two multipliers of one group."""
+def _figures(m: _Machine) -> tuple[float, float, float, float]:
+    """Primal and dual value, their gap term by term, and the worst violation by two multipliers of one group."""
     dual = -0.5 * m.norm2 - float(np.sum(m.linear * m.beta)) - m.kink * float(np.abs(m.beta).sum())
     slope = m.f + m.linear
     d = slope - np.where(m.group, m.shift[1], m.shift[0])
@@ -262,11 +272,12 @@ def _figures(m: _Machine) -> tuple[float, float, float]:
     price = np.maximum(-m.upper * (d + m.kink), -m.lower * (d - m.kink))
     price = np.maximum(price, 0.0)
     primal = 0.5 * m.norm2 - m.sums[0] * m.shift[0] - m.sums[1] * m.shift[1] + float(price.sum())
+    gap = float(np.sum(np.maximum(m.beta * d + m.kink * np.abs(m.beta) + price, 0.0)))
     near = BOX * np.maximum(np.abs(m.lower), np.abs(m.upper))
     up = np.where(m.beta < m.upper - near, slope + np.where(m.beta >= 0, m.kink, -m.kink), np.inf)
     down = np.where(m.beta > m.lower + near, slope + np.where(m.beta > 0, m.kink, -m.kink), -np.inf)
     worst = [float(down[g].max() - up[g].min()) for g in (m.group, ~m.group) if g.any()]
-    return primal, dual, max(*worst, 0.0) / m.unit
+    return primal, dual, gap, max(*worst, 0.0) / m.unit
 
 
 def _faults(m: _Machine) -> list[str]:

@@ -1,0 +1,386 @@
+"""Hard cases drawn from seeds: fits of every estimator, whose certificates are computed again by ``gramian.verify``."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from copy import copy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import sklearn.svm
+from sklearn.kernel_ridge import KernelRidge as PeerRidge
+
+import gramian
+from gramian import Nystroem, verify
+from gramian.kernels import RBF, White
+from gramian.verification import FACTOR, ROUNDING
+
+KINDS = {
+    "plain": 0.4,
+    "duplicates": 0.12,
+    "near-duplicates": 0.12,
+    "offset": 0.1,
+    "rank one": 0.1,
+    "constant": 0.06,
+    "grid": 0.1,
+}
+"""How rows lie, and how often."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One fit as plain values; its ``repr`` is the line that makes it again.
+
+    ``weights`` are decades over which weights are spread (0 for none), ``share`` that of the rows in the first class.
+    """
+
+    estimator: str
+    params: tuple[tuple[str, Any], ...]
+    n: int
+    d: int
+    seed: int
+    kind: str = "plain"
+    x_scale: float = 1.0
+    y_scale: float = 1.0
+    float32: bool = False
+    weights: float = 0.0
+    classes: int = 2
+    share: float = 0.5
+
+    def rows(self) -> np.ndarray:
+        rng = np.random.default_rng(self.seed)
+        X = rng.standard_normal((self.n, self.d))
+        if self.kind in ("duplicates", "near-duplicates"):
+            X = X[rng.integers(0, max(self.n // 3, 1), self.n)]
+            X += (self.kind == "near-duplicates") * 1e-9 * rng.standard_normal(X.shape)
+        elif self.kind == "offset":
+            X += 100.0
+        elif self.kind == "rank one":
+            X = np.outer(X[:, 0], np.ones(self.d))
+        elif self.kind == "constant":
+            X = np.ones_like(X)
+        elif self.kind == "grid":
+            X = np.round(X)
+        X = X * self.x_scale
+        return X.astype(np.float32) if self.float32 else X
+
+    def numbers(self) -> np.ndarray:
+        rng = np.random.default_rng(self.seed + 1)
+        X = self.rows().astype(np.float64) / self.x_scale
+        y = np.sin(2.0 * X[:, 0]) + X.mean(axis=1) + 0.3 * rng.standard_normal(self.n)
+        if dict(self.params).get("loss") == "poisson":
+            return np.floor(3.0 * np.abs(y))
+        return self.y_scale * y
+
+    def labels(self) -> np.ndarray:
+        rng = np.random.default_rng(self.seed + 1)
+        y = self.numbers() / self.y_scale
+        found = np.searchsorted(np.quantile(y, np.linspace(self.share, 1.0, self.classes)[:-1]), y)
+        found[rng.permutation(self.n)[: self.classes]] = np.arange(self.classes)[: self.n]
+        return found
+
+    def sample_weight(self) -> np.ndarray | None:
+        if not self.weights:
+            return None
+        rng = np.random.default_rng(self.seed + 2)
+        w = 10.0 ** rng.uniform(-self.weights, self.weights, self.n)
+        w[rng.random(self.n) < 0.05] = 0.0
+        return w if w.any() else np.ones(self.n)
+
+    def gram(self, which: str) -> np.ndarray:
+        """A precomputed matrix: of a Gaussian kernel, of rank one, or of no kernel at all."""
+        Z = self.rows().astype(np.float64) / self.x_scale
+        if which == "rank one":
+            return np.outer(Z[:, 0], Z[:, 0])
+        if which == "indefinite":
+            A = np.random.default_rng(self.seed + 3).standard_normal((self.n, self.n))
+            return A + A.T
+        return np.exp(-0.5 * ((Z[:, None, :] - Z[None, :, :]) ** 2).sum(axis=2))
+
+
+# ---- draws ------------------------------------------------------------------------------------------------------
+
+
+def power(rng: np.random.Generator, low: float, high: float) -> float:
+    """A power of ten, rounded so that it prints."""
+    return float(f"{10.0 ** rng.uniform(low, high):.3g}")
+
+
+def draw_data(rng: np.random.Generator, most: int, least: int = 1, weighted: bool = True) -> dict[str, Any]:
+    n = int(rng.choice([1, 2, 3, 5, *(int(x) for x in np.exp(rng.uniform(1.5, math.log(most), 8)))]))
+    n = max(n, least)
+    d = int(rng.choice([1, 2, 3, 8, 40, 2 * n] if n < 200 else [1, 2, 8, 40]))
+    found: dict[str, Any] = {"n": n, "d": d, "seed": int(rng.integers(2**31))}
+    found["kind"] = str(rng.choice(list(KINDS), p=list(KINDS.values())))
+    for name in ("x_scale", "y_scale"):
+        if rng.random() < 0.3:
+            found[name] = power(rng, -8, 8)
+    found["float32"] = bool(rng.random() < 0.2)
+    if weighted and rng.random() < 0.25:
+        found["weights"] = float(rng.choice([0.5, 2.0, 6.0]))
+    return found
+
+
+def draw_classes(rng: np.random.Generator) -> dict[str, Any]:
+    return {"classes": int(rng.choice([2, 2, 2, 3])), "share": float(rng.choice([0.5, 0.5, 0.2, 0.02]))}
+
+
+def draw_kernel(rng: np.random.Generator, data: dict[str, Any]) -> dict[str, Any]:
+    unit = data.get("x_scale", 1.0) ** -2
+    which = rng.random()
+    if which < 0.55:
+        gamma = power(rng, -9, 6) if rng.random() < 0.4 else float(f"{power(rng, -3, 2) * unit:.3g}")
+        return {"kernel": "rbf", "gamma": gamma}
+    if which < 0.7:
+        return {"kernel": "linear"}
+    if which < 0.8:
+        return {"kernel": "poly", "degree": 2, "gamma": float(f"{power(rng, -2, 1) * unit:.3g}"), "coef0": 1.0}
+    return {"kernel": "precomputed:" + str(rng.choice(["rbf", "rank one", "indefinite"]))}
+
+
+def draw_svm(rng: np.random.Generator, most: int) -> Case:
+    name = str(rng.choice(["SVC", "SVC", "SVR", "SVR", "NuSVC", "NuSVR", "OneClassSVM"]))
+    labels = name in ("SVC", "NuSVC")
+    data = draw_data(rng, most, 4 if labels else 1)
+    params = draw_kernel(rng, data)
+    if name in ("SVC", "SVR", "NuSVR"):
+        params["C"] = power(rng, -6, 6)
+    if name == "SVR":
+        unit = data.get("y_scale", 1.0) if rng.random() < 0.7 else 1.0
+        params["epsilon"] = float(rng.choice([0.0, 0.01, 0.1, 1.0])) * unit
+    if name.startswith("Nu") or name == "OneClassSVM":
+        params["nu"] = float(np.round(rng.uniform(0.02, 0.95), 3))
+    if labels:
+        data |= draw_classes(rng)
+        if rng.random() < 0.2:
+            params["class_weight"] = "balanced"
+    if rng.random() < 0.1 and not params["kernel"].startswith("pre"):
+        params["approximation"] = 10
+    if rng.random() < 0.2:
+        params["tol"] = power(rng, -8, -2)
+    params["max_iter"] = 200_000
+    return Case(name, tuple(params.items()), **data)
+
+
+def draw_ridge(rng: np.random.Generator, most: int) -> Case:
+    name = str(rng.choice(["KernelRidge", "KernelRidge", "KernelRidge", "KernelInterpolator"]))
+    data = draw_data(rng, most, weighted=name == "KernelRidge")
+    params = draw_kernel(rng, data)
+    if name == "KernelInterpolator":
+        return Case(name, tuple(params.items()), **data)
+    which = rng.random()
+    params["alpha"] = "loo" if which < 0.15 else power(rng, -12, 6)
+    if rng.random() < 0.2:
+        params["approximation"] = int(rng.choice([1, 10, 50]))
+    elif which > 0.8:
+        params["solver"] = "pcg"
+    elif which > 0.7:
+        params["store_loo"] = True
+    return Case(name, tuple(params.items()), **data)
+
+
+LOSSES = ("squared", "absolute", "huber", "quantile", "epsilon_insensitive", "poisson")
+MARGINS = ("hinge", "squared_hinge", "logistic", "ramp")
+
+
+def draw_machine(rng: np.random.Generator, most: int) -> Case:
+    labels = bool(rng.random() < 0.5)
+    data = draw_data(rng, min(most, 200), 4 if labels else 1)
+    params = draw_kernel(rng, data) | {"loss": str(rng.choice(MARGINS if labels else LOSSES))}
+    data |= draw_classes(rng) if labels else {}
+    params["penalty"] = str(rng.choice(["squared", "squared", "squared", "norm", "ball"]))
+    if params["penalty"] == "ball":
+        params["radius"] = power(rng, -3, 3)
+    else:
+        params["lam"] = power(rng, -12, 6)
+    if rng.random() < 0.2:
+        params["fit_intercept"] = False
+    if rng.random() < 0.2:
+        params["approximation"] = int(rng.choice([1, 10, 50]))
+    params["max_iter"] = 300
+    return Case("KernelMachineClassifier" if labels else "KernelMachineRegressor", tuple(params.items()), **data)
+
+
+def draw_pegasos(rng: np.random.Generator, most: int) -> Case:
+    data = draw_data(rng, most, 4) | draw_classes(rng)
+    params = draw_kernel(rng, data) | {"lam": power(rng, -4, 2), "n_iter": 20_000, "random_state": 0}
+    if rng.random() < 0.2:
+        params["approximation"] = 10
+    return Case("PegasosClassifier", tuple(params.items()), **data)
+
+
+def draw_process(rng: np.random.Generator, most: int) -> Case:
+    data = draw_data(rng, min(most, 60), 2, weighted=False)
+    params: dict[str, Any] = {"kernel": "process", "lengthscale": power(rng, -2, 2) * data.get("x_scale", 1.0)}
+    if rng.random() < 0.3:
+        params["optimizer"] = None
+    if rng.random() < 0.3:
+        data["n"] = max(data["n"], 6)
+        return Case("GaussianProcessClassifier", tuple(params.items()), **(data | draw_classes(rng)))
+    params["normalize_y"] = bool(rng.random() < 0.5)
+    if params.get("optimizer", "") == "" and rng.random() < 0.5:
+        params["noise"] = "learn"
+    else:
+        params["alpha"] = power(rng, -12, 1)
+    if rng.random() < 0.15:
+        params["approximation"] = 10
+        params["alpha"] = power(rng, -4, 0)
+    return Case("GaussianProcessRegressor", tuple(params.items()), **data)
+
+
+def draw_components(rng: np.random.Generator, most: int) -> Case:
+    data = draw_data(rng, most, 2, weighted=False)
+    params = draw_kernel(rng, data) | {"n_components": int(rng.choice([1, 2, 5])), "random_state": 0}
+    if rng.random() < 0.3:
+        params["center"] = False
+    if rng.random() < 0.2 and not params["kernel"].startswith("pre"):
+        params["approximation"] = 10
+    elif rng.random() < 0.4:
+        params["eigen_solver"] = str(rng.choice(["dense", "arpack", "lanczos", "randomized"]))
+    return Case("KernelPCA", tuple(params.items()), **data)
+
+
+def draw_mixture(rng: np.random.Generator, most: int) -> Case:
+    data = draw_data(rng, most, 6)
+    data["d"] = min(data["d"], 8)
+    params: dict[str, Any] = {"n_components": int(rng.integers(1, 4)), "random_state": 0}
+    params["covariance_type"] = str(rng.choice(["full", "tied", "diag", "spherical"]))
+    params["reg_covar"] = float(f"{1e-6 * data.get('x_scale', 1.0) ** 2:.3g}")
+    if rng.random() < 0.2:
+        params["assignment"] = "hard"
+    return Case("GaussianMixture", tuple(params.items()), **data)
+
+
+FAMILIES = {
+    "svm": (draw_svm, 8),
+    "lsq": (draw_ridge, 5),
+    "machine": (draw_machine, 5),
+    "pegasos": (draw_pegasos, 1),
+    "process": (draw_process, 3),
+    "components": (draw_components, 2),
+    "mixture": (draw_mixture, 1),
+}
+"""How to draw a case of each family, and how many of each in a round."""
+
+
+def cases(seed: int, count: int, most: int, families: Any = None) -> list[Case]:
+    """So many cases, in rounds over the families."""
+    rounds = [draw for name in families or FAMILIES for draw in [FAMILIES[name][0]] * FAMILIES[name][1]]
+    return [rounds[i % len(rounds)](np.random.default_rng([seed, i]), most) for i in range(count)]
+
+
+# ---- the judgement ----------------------------------------------------------------------------------------------
+
+LABELS = ("SVC", "NuSVC", "KernelMachineClassifier", "PegasosClassifier", "GaussianProcessClassifier")
+NO_TARGET = ("OneClassSVM", "KernelPCA", "GaussianMixture")
+REFUSALS = (ValueError, np.linalg.LinAlgError)
+"""A fit may be refused, in words."""
+
+
+def made(case: Case) -> tuple[Any, Any, Any, Any]:
+    """The estimator of a case, unfitted, and what to fit it to."""
+    params, X = dict(case.params), case.rows()
+    kernel = params.get("kernel", "")
+    if kernel == "process":
+        params["kernel"] = 1.0 * RBF(params.pop("lengthscale"))
+        if params.get("noise") is None and case.estimator.endswith("Regressor"):
+            params["kernel"] += White(0.1)
+    elif kernel.startswith("precomputed:"):
+        params["kernel"], X = "precomputed", case.gram(kernel.partition(":")[2])
+    if "approximation" in params:
+        params["approximation"] = Nystroem(n_components=params["approximation"], random_state=0)
+    model = getattr(gramian, case.estimator)(**params)
+    y = None if case.estimator in NO_TARGET else case.labels() if case.estimator in LABELS else case.numbers()
+    return model, X, y, case.sample_weight()
+
+
+def faults(case: Case) -> list[str]:
+    """What is wrong with the certificate of a case; nothing where all is well or the fit is refused in words."""
+    model, X, y, w = made(case)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model.fit(X, y, **({} if w is None else {"sample_weight": w}))
+        except REFUSALS as error:
+            return [] if len(str(error)) > 20 else [f"refused without words: {error!r}"]
+        found = verify(model, X, y, w)
+        return [*compared(case, model, found), *beside_peer(model, X, y, w, found)]
+
+
+def compared(case: Case, model: Any, found: Any) -> list[str]:
+    """Two certificates of one fit: the same verdict, and a figure that is no more than three times what was said.
+
+    Differences of 1e-9, of a thousandth of the tolerance, and of what float64 loses in sums of kernel values are none.
+    Where ``verify`` has to make the dual point, or the weights of features, itself, any figure below the tolerance
+    will do. On either side of a tolerance, within a factor of three of it, verdicts may differ.
+    """
+    said, tol, wrong = model.certificate_, getattr(model, "tol", None) or 1e-3, []
+    a, b = said.figure, found.figure
+    if "infeasible" in found.message:
+        wrong.append(found.message)
+    if case.estimator == "KernelPCA" and not model.eigenvalues_.any():
+        return wrong  # nothing is claimed
+    near = max(a, b) <= FACTOR * tol and FACTOR * min(a, b) >= tol
+    own = hasattr(model, "approximation_") or case.estimator.startswith("KernelMachine")
+    if said.converged != found.converged:
+        wrong += [] if near else [f"said {said}; verified {found}"]
+    elif said.converged and not own and b > FACTOR * a + max(ROUNDING, 1e-3 * tol, rounding_of(model, found)):
+        wrong.append(f"said {a:.3e}, verified {b:.3e}")
+    return wrong
+
+
+def rounding_of(model: Any, found: Any) -> float:
+    """What rounding of ``K β`` may change in the relative gap of a support vector machine."""
+    if not hasattr(model, "support_") or not found.primal:
+        return 0.0
+    sizes = np.abs(model.dual_coef_).sum(axis=1)
+    diagonal = (
+        np.abs(model.kernel_.diag(model.support_vectors_)).max(initial=1.0) if model.support_vectors_.size else 1.0
+    )
+    return float(np.finfo(np.float64).eps * diagonal * (sizes**2).max(initial=0.0) / abs(found.primal))
+
+
+def beside_peer(model: Any, X: Any, y: Any, w: Any, found: Any) -> list[str]:
+    """Whether scikit-learn, where it claims to converge too, has a better objective."""
+    if hasattr(model, "approximation_") or not found.converged or w is not None:
+        return []
+    X = np.asarray(X, dtype=np.float64)
+    if isinstance(model, gramian.SVC | gramian.SVR | gramian.OneClassSVM) and found.kind == "duality gap":
+        return _beside_svm(model, X, y, found)
+    if isinstance(model, gramian.KernelRidge) and model.kernel != "precomputed" and model.alpha != "loo":
+        names = ("alpha", "kernel", "gamma", "degree", "coef0")
+        peer = PeerRidge(**{name: getattr(model, name) for name in names}).fit(X, y)
+        ours, theirs = (_ridge_objective(model, X, y, dual) for dual in (model.dual_coef_, peer.dual_coef_))
+        return _worse(ours, theirs, model.tol, float(np.sum(y**2)))
+    return []
+
+
+def _ridge_objective(model: Any, X: Any, y: Any, dual: Any) -> float:
+    f = model.kernel_(X) @ dual
+    return float(np.sum((f - y) ** 2) + model.alpha * dual @ f)
+
+
+def _worse(ours: float, theirs: float, tol: float, scale: float = 1e-9) -> list[str]:
+    slack = tol * max(abs(ours), abs(theirs), scale)
+    return [f"objective {ours:.10g}, scikit-learn's {theirs:.10g}"] if ours > theirs + slack else []
+
+
+def _beside_svm(model: Any, X: Any, y: Any, found: Any) -> list[str]:
+    """scikit-learn's multipliers in the place of ours."""
+    peer = getattr(sklearn.svm, type(model).__name__)
+    params = {name: value for name, value in model.get_params(deep=False).items() if name in peer().get_params()}
+    try:
+        other = peer(**params | {"max_iter": 50_000}).fit(X, y)
+    except ValueError:
+        return []
+    if other.fit_status_ or np.any(np.asarray(other.n_iter_) >= 50_000) or np.size(other.intercept_) > 1:
+        return []
+    theirs = copy(model)
+    for name in ("support_", "dual_coef_", "intercept_", "offset_"):
+        if hasattr(other, name):
+            setattr(theirs, name, getattr(other, name))
+    theirs._n_support = other.n_support_
+    theirs.support_vectors_ = model.support_vectors_ if model.kernel == "precomputed" else X[other.support_]
+    return _worse(found.primal, verify(theirs, X, y).primal, model.tol)
