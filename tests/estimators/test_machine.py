@@ -516,3 +516,44 @@ def test_float32_rows_predict_what_was_certified(rng):
     counts = KernelMachineRegressor("poisson").fit(X, np.exp(y))
     counts.intercept_ += 100.0
     assert np.all(np.isfinite(counts.predict(X)))  # exp(100) is beyond float32
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("penalty", ["squared", "norm", "ball"])
+@pytest.mark.parametrize("loss", ["squared", "absolute", "huber", "quantile", "epsilon_insensitive", "poisson"])
+@pytest.mark.parametrize("size", [1e-3, 1.0, 1e3])
+def test_a_few_rows_of_any_size_are_certified(rng, loss, penalty, size):
+    for n, intercept in [(1, True), (2, True), (9, True)]:
+        X, y = rng.standard_normal((n, 2)), size * (1.0 + rng.random(n))
+        model = KernelMachineRegressor(loss, penalty=penalty, radius=size, fit_intercept=intercept).fit(X, y)
+        assert model.certificate_.converged or (penalty == "ball" and loss == "poisson")
+        f = np.log(model.predict(X)) if loss == "poisson" else model.predict(X)
+        norm = model.function_.norm()
+        own = {"squared": 0.5e-3 * norm**2, "norm": 1e-3 * norm, "ball": 0.0}[penalty]
+        primal = np.mean(model.loss_.value(f, y)) + own
+        zero = np.mean(model.loss_.value(np.zeros(n), y)) + 1.0 * (loss == "poisson")
+        assert primal == pytest.approx(model.certificate_.primal, rel=1e-6, abs=1e-12 * zero)
+        if penalty == "ball":
+            assert norm <= size * (1 + 1e-9)
+        # No smaller objective is found around it.
+        for step in (1e-3, 1e-1):
+            around = f + step * size * rng.standard_normal((20, 1)) * intercept
+            tried = np.array([np.mean(model.loss_.value(each, y)) for each in around]) + own
+            assert tried.min() >= primal - 1e-5 * max(primal, 1e-4 * zero)
+
+
+def test_a_constant_far_from_zero(rng):
+    X = rng.standard_normal((20, 2))
+    for loss in ("absolute", "squared", "huber"):
+        near = KernelMachineRegressor(loss).fit(X, X[:, 0])
+        far = KernelMachineRegressor(loss).fit(X, X[:, 0] + 1e6)
+        assert far.certificate_.converged
+        np.testing.assert_allclose(far.predict(X) - 1e6, near.predict(X), atol=1e-3)
+
+
+def test_nothing_but_a_constant_is_no_alarm():
+    X, y = np.ones((16, 3)), np.arange(16) % 3 == 0
+    for penalty in ("squared", "norm", "ball"):
+        model = KernelMachineClassifier("logistic", kernel="linear", penalty=penalty, lam=1e-6).fit(X, y)
+        assert model.certificate_.converged
+        np.testing.assert_allclose(model.predict_proba(X)[:, 1], y.mean(), atol=1e-4)

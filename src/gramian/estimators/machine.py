@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -18,6 +19,7 @@ from gramian.estimators.approximation import APPROXIMATION, adapted, features_of
 from gramian.estimators.base import COMMON
 from gramian.estimators.expansion import KERNEL, Expansion, as_array, as_grid, rows_of, wide
 from gramian.gram import Gram
+from gramian.gram.precision import as_predicted
 from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
@@ -88,6 +90,12 @@ class _Place:
     def weights(self, alpha: Array) -> Array:
         """Weights of the features of the function with coefficients alpha at the rows."""
         return np.asarray(self.space.factor.T @ alpha)
+
+    def predicted(self, alpha: Array, memory: Any) -> Array:
+        """Values at the rows themselves, as ``predict`` will compute them."""
+        if self.features is None:
+            return as_predicted(self.space.gram, wide(self.points), alpha)
+        return np.asarray(self.features.evaluate(self.points, self.weights(alpha), memory))
 
     def evaluation(self, X: Any, memory: Any, n_jobs: int | None) -> Callable[[Array], Array]:
         """From coefficients to values at new rows; of a precomputed kernel, at rows of k(new, these)."""
@@ -179,7 +187,8 @@ class Machine(Expansion):
         def problem(place: _Place, task: Task, weights: Array, rows: NDArray[np.intp]) -> Problem:
             fit = DataFit(task.loss, task.y[rows], weights)
             means: Any = {"tol": self.tol, "max_iter": self.max_iter, "polish": polish, "clock": clock, "tick": tick}
-            return Problem(place.space, fit, bool(self.fit_intercept), choice.name, **means)
+            predict = partial(place.predicted, memory=self.memory) if polish else None
+            return Problem(place.space, fit, bool(self.fit_intercept), choice.name, **means, predict=predict)
 
         return problem
 

@@ -15,7 +15,7 @@ __all__ = ["DataFit", "Envelope", "Tilted", "best_constant"]
 STEP = 1e-6
 """Of differences, where a loss gives no curvature."""
 FAR = 1e8
-"""A constant beyond this is not looked for."""
+"""A constant beyond this, in units of targets and values, is not looked for."""
 
 Array = NDArray[np.float64]
 
@@ -48,6 +48,8 @@ class DataFit:
         self.loss, self.y, self.w = loss, y, weights[:, None]
         self.coupled = bool(getattr(loss, "coupled", False))
         self.smooth = offers(loss, "curvature")
+        # What values are measured in: the targets, or one where they are exponentials of values.
+        self.unit = 1.0 if getattr(loss, "positive", False) else float(np.abs(y).max(initial=0.0)) or 1.0
 
     def value(self, f: Array) -> float:
         """Return Σ w ℓ(f, y).
@@ -132,6 +134,20 @@ class DataFit:
         """
         return self.conjugate(u) if offers(self.loss, "conjugate") else float(np.sum(u * z)) - self.value(z)
 
+    def box(self) -> tuple[Array, Array]:
+        """Return the slopes that the conjugate allows.
+
+        Returns
+        -------
+        tuple of array of shape (n, k)
+            The least and the largest; infinite where the loss names none.
+        """
+        domain = getattr(self.loss, "domain", None)
+        if domain is None:
+            return np.full(self.y.shape, -np.inf), np.full(self.y.shape, np.inf)
+        low, high = domain(self.y)
+        return self.w * low, self.w * high
+
     def prox(self, v: Array, step: float) -> Array:
         """Return the proximal point of w ℓ.
 
@@ -178,6 +194,10 @@ class Tilted(DataFit):
     def conjugate(self, u: Array) -> float:
         return super().conjugate(u - self.tilt)
 
+    def box(self) -> tuple[Array, Array]:
+        low, high = super().box()
+        return low + self.tilt, high + self.tilt
+
     def prox(self, v: Array, step: float) -> Array:
         return super().prox(v - step * self.tilt, step)
 
@@ -200,7 +220,7 @@ class Envelope:
     stiff = True
 
     def __init__(self, fit: DataFit, gamma: float, u: Array) -> None:
-        self.fit, self.gamma, self.shift, self.coupled = fit, gamma, gamma * u, fit.coupled
+        self.fit, self.gamma, self.shift, self.coupled, self.unit = fit, gamma, gamma * u, fit.coupled, fit.unit
 
     def point(self, f: Array) -> Array:
         """Return z, at which the gradient is a subgradient of the data term.
@@ -294,24 +314,25 @@ def best_constant(fit: Any, values: Array, start: Array, *, middle: bool = False
     def slope(b: float) -> float:
         return float(np.sum(fit.gradient(values + b)))
 
-    b = _root(slope, float(start[0]))
+    unit = max(fit.unit, float(np.abs(values).max()))
+    b = _root(slope, float(start[0]), unit)
     if middle:
         slack = 1e-12 * float(np.sum(fit.w))
-        b = 0.5 * (_root(lambda c: slope(c) + slack, b) + _root(lambda c: slope(c) - slack, b))
+        b = 0.5 * (_root(lambda c: slope(c) + slack, b, unit) + _root(lambda c: slope(c) - slack, b, unit))
     return np.array([b])
 
 
-def _root(slope: Any, start: float) -> float:
-    """The root of a growing function, by a bracket that doubles."""
+def _root(slope: Any, start: float, unit: float) -> float:
+    """The root of a growing function, by a bracket that doubles; ``unit`` is the size of what it is a function of."""
     here = slope(start)
     if here == 0.0:
         return start
-    width = 1e-3 * (1.0 + abs(start))
+    width = 1e-3 * (unit + abs(start))
     other = start
-    while width < FAR:
+    while width < FAR * max(unit, 1.0):
         other = start - np.sign(here) * width
         if slope(other) * here <= 0.0:
-            return float(brentq(slope, start, other, xtol=1e-14, rtol=1e-15, maxiter=200))
+            return float(brentq(slope, start, other, xtol=1e-16 * unit, rtol=1e-15, maxiter=200))
         width *= 4.0
     return start
 

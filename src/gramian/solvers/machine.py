@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gramian.solvers import ccp, newton
+from gramian.solvers.bound import certified
 from gramian.solvers.newton import Iterate
 from gramian.solvers.penalties import PENALTIES
 from gramian.solvers.problem import Fitted, Problem
@@ -30,6 +31,10 @@ def solve(problem: Problem, penalty: str, strength: float, start: Iterate | None
         The function and its certificate.
     """
     start = start or newton.origin(problem.fit, problem.intercept)
+
+    def penalised(p: Problem, strength: float, start: Iterate) -> Fitted:
+        return certified(p, penalty, strength, PENALTIES[penalty](p, strength, start))
+
     if problem.solver == "ccp":
-        return ccp.minimise(problem, PENALTIES[penalty], strength, start)
-    return PENALTIES[penalty](problem, strength, start)
+        return ccp.minimise(problem, penalised, strength, start)
+    return penalised(problem, strength, start)

@@ -31,6 +31,11 @@ GOOD = 0.2
 INDEFINITE = 1e-6
 """How far below zero, relative to the objective, rounding may bring a gap."""
 
+SHORTEST = 1e-8
+"""Of a step, relative to Newton's."""
+SMOOTH_SHORTEST = 1e-16
+"""The same for a smooth loss: where it has no curvature (Huber's far from its targets) that step is as long as 1/μ."""
+
 Array = NDArray[np.float64]
 
 
@@ -242,5 +247,5 @@ def _step(
         if flat or reached <= objective + 1e-4 * length * slope:
             return trial, reached, flat
         length *= 0.5
-        if length < 1e-8:
+        if length < (SHORTEST if fit.stiff else SMOOTH_SHORTEST):
             return at, objective, True

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from gramian.certificates import Certificate
 from gramian.losses import missing, offers
 from gramian.solvers import boxed, newton, proximal
+from gramian.solvers.bound import certificate, lower_bound, objective
 from gramian.solvers.datafit import best_constant
 from gramian.solvers.newton import Iterate, Newton
 from gramian.solvers.problem import Fitted, Problem
@@ -32,6 +32,8 @@ SEARCH = 60
 """Squared problems that the search for a multiplier may solve."""
 FAR = 60.0
 """Logarithm of a multiplier beyond which none is looked for."""
+MARGIN = 0.9
+"""A search ends at this part of the tolerance: what is predicted differs a little from what is searched with."""
 SLACK = 0.1
 """A path is solved to this part of the tolerance, so that the multiplier decides the gap."""
 
@@ -79,38 +81,18 @@ def by_squared(p: Problem, lam: float, start: Iterate) -> Fitted:
     """
     found = _squared(p, lam, start)
     mu = lam * p.total
-    primal = p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2
-    dual = primal - found.gap
-    if offers(p.fit.loss, "conjugate"):
-        dual = -p.fit.conjugate(found.u) - 0.5 * _dual_norm(found) ** 2 / mu
+    known = offers(p.fit.loss, "conjugate")
+    primal = objective(p, "squared", lam, found.at)
+    dual = lower_bound(p, "squared", lam, found.at, found.u, _dual_norm(found) ** 2) if known else primal - found.gap
     r, Kr = found.u + mu * found.at.alpha, found.Ku + mu * found.at.values
     violation = np.sqrt(max(float(np.sum(r * Kr)), 0.0)) / (_dual_norm(found) or 1.0)
-    return Fitted(found.at, found.u, _certificate(p, primal, dual, found, violation), lam)
+    said = certificate(p, primal, dual, violation, found.steps, found.why, known=known)
+    return Fitted(found.at, found.u, said, lam, found.why)
 
 
 def _dual_norm(found: Newton) -> float:
     """‖u‖_K."""
     return float(np.sqrt(max(float(np.sum(found.u * found.Ku)), 0.0)))
-
-
-def _certificate(p: Problem, primal: float, dual: float, found: Newton, violation: float) -> Certificate:
-    """The gap where the loss has a conjugate; else how far the gradient is from zero."""
-    gap = max(primal - dual, 0.0) / max(abs(primal), p.least_scale)
-    known = offers(p.fit.loss, "conjugate")
-    met = gap <= max(p.tol, 1e-12)
-    why = found.why or "rounding in float64 stops it"
-    missed = f"tol={p.tol:.0e} not met: {why}; allow more, ask for less, or regularise more."
-    return Certificate(
-        kind="duality gap" if known else "stationary",
-        primal=primal / p.total,
-        dual=dual / p.total if known else np.nan,
-        gap=gap if known else np.nan,
-        violation=float(violation),
-        converged=bool(met),
-        iterations=found.steps,
-        seconds=p.clock.seconds,
-        message="" if met else missed,
-    )
 
 
 # ---- other penalties --------------------------------------------------------------------------------------------
@@ -137,12 +119,12 @@ def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
     zero = newton.origin(p.fit, p.intercept)
 
     def certified(found: Newton, at: Iterate, multiplier: float) -> Fitted:
-        primal = p.fit.value(at.f) + weight * np.sqrt(at.norm2)
+        primal = objective(p, "norm", lam, at)
+        dual = lower_bound(p, "norm", lam, at, found.u, _dual_norm(found) ** 2)
         shrink = min(1.0, weight / (_dual_norm(found) or 1.0))
-        point = replace(found, u=shrink * found.u, Ku=shrink * found.Ku, at=at)
-        dual = -p.fit.conjugate(point.u)
         violation = 1.0 - shrink if at is zero else abs(multiplier * np.sqrt(at.norm2) / lam - 1.0)
-        return Fitted(at, point.u, _certificate(p, primal, dual, point, violation), multiplier)
+        said = certificate(p, primal, dual, violation, found.steps, found.why)
+        return Fitted(at, found.u, said, multiplier, found.why)
 
     def trial(multiplier: float, start: Iterate) -> tuple[float, Fitted, Iterate]:
         found = _squared(replace(p, tol=SLACK * p.tol), multiplier, start)
@@ -151,7 +133,10 @@ def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
         excess = np.log(max(multiplier * np.sqrt(found.at.norm2), 1e-300) / lam)
         return float(excess), best, found.at
 
-    return _search(p, trial, lam, start)
+    _check_conjugate(p)
+    u = p.fit.gradient(zero.f)
+    nothing = certified(Newton(zero, u, p.space @ u, 0.0, 0), zero, np.inf)
+    return nothing if nothing.certificate.converged else _search(p, trial, lam, start)
 
 
 def by_ball(p: Problem, radius: float, start: Iterate) -> Fitted:
@@ -179,11 +164,13 @@ def by_ball(p: Problem, radius: float, start: Iterate) -> Fitted:
         at = replace(found.at, alpha=inside * found.at.alpha, values=inside * found.at.values)
         if p.intercept and inside < 1.0:
             at = replace(at, b=best_constant(p.fit, at.values, at.b))
-        dual = -p.fit.conjugate(found.u) - radius * _dual_norm(found)
-        certificate = _certificate(p, p.fit.value(at.f), dual, found, abs(size / radius - 1.0))
-        fitted = Fitted(at, found.u, certificate, multiplier)
+        dual = lower_bound(p, "ball", radius, at, found.u, _dual_norm(found) ** 2)
+        violation = abs(size / radius - 1.0)
+        said = certificate(p, objective(p, "ball", radius, at), dual, violation, found.steps, found.why)
+        fitted = Fitted(at, found.u, said, multiplier, found.why)
         return -float(np.log(max(size, 1e-300) / radius)), fitted, found.at
 
+    _check_conjugate(p)
     return _search(p, trial, 1.0, start)
 
 
@@ -195,20 +182,23 @@ PENALTIES: dict[str, Callable[[Problem, float, Iterate], Fitted]] = {
 """A function for each penalty."""
 
 
-def _search(p: Problem, trial: Callable[..., tuple[float, Fitted, Iterate]], first: float, start: Iterate) -> Fitted:
-    """Find the root of ``trial``, which grows with the multiplier, until the penalty's own gap is small enough."""
+def _check_conjugate(p: Problem) -> None:
     if missing(p.fit.loss, ("conjugate",)):
         raise ValueError(
             f"penalties other than 'squared' need conjugate of a loss, which certifies the multiplier; "
             f"{type(p.fit.loss).__name__} lacks it. Define conjugate(u, y), or use penalty='squared'."
         )
+
+
+def _search(p: Problem, trial: Callable[..., tuple[float, Fitted, Iterate]], first: float, start: Iterate) -> Fitted:
+    """Find the root of ``trial``, which grows with the multiplier, until the penalty's own gap is small enough."""
     here, met, steps, found = float(np.log(first)), [], 0, []
     for _ in range(SEARCH):
         value, fitted, start = trial(float(np.exp(here)), start)
         steps += fitted.certificate.iterations
         found.append(fitted)
         met.append((here, value))
-        if fitted.certificate.converged or p.clock.expired or abs(here) > FAR:
+        if fitted.certificate.gap <= MARGIN * max(p.tol, 1e-12) or p.clock.expired or abs(here) > FAR:
             break
         here = _next(met)
     best = min(found, key=lambda each: each.certificate.gap)

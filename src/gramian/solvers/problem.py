@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,8 @@ NEEDS = {
 
 TINY = 1e-4
 """An objective below this part of the best constant's is as good as zero."""
+ROUNDED = 1e-9
+"""So is one below this part of what zero loses: values have rounding errors of the size of the targets."""
 
 Array = NDArray[np.float64]
 
@@ -55,6 +58,8 @@ class Problem:
         Stops it once expired.
     tick : callable, default=silent
         Told the steps done.
+    predict : callable or None, default=None
+        From coefficients to values as the estimator predicts them: what a certificate is made of.
     """
 
     space: Any
@@ -66,6 +71,7 @@ class Problem:
     polish: bool = False
     clock: Clock = field(default_factory=Clock)
     tick: Tick = silent
+    predict: Callable[[Array], Array] | None = None
 
     @property
     def total(self) -> float:
@@ -74,11 +80,14 @@ class Problem:
 
     @cached_property
     def least_scale(self) -> float:
-        """What a gap is relative to, at least: a small part of what the best constant loses."""
+        """What a gap is relative to, at least: a small part of what the best constant loses, or zero."""
         zero = np.zeros_like(self.fit.y)
         b = np.zeros(zero.shape[1])
         constant = best_constant(self.fit, zero, b) if self.intercept else b
-        return max(TINY * abs(self.fit.value(zero + constant)), 1e-12 * self.total)
+        least = max(TINY * abs(self.fit.value(zero + constant)), ROUNDED * abs(self.fit.value(zero)))
+        if getattr(self.fit.loss, "positive", False):  # counts have a unit, whatever zero loses
+            least = max(least, ROUNDED * float(np.sum(self.fit.w * (1.0 + self.fit.y))))
+        return max(least, float(np.finfo(np.float64).tiny))
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,12 +104,15 @@ class Fitted:
         How far from optimal.
     multiplier : float
         The lam of the squared penalty that has the same solution; infinite where f is zero.
+    why : str, default=""
+        Why the solver stopped short, where it did.
     """
 
     at: Iterate
     u: Array
     certificate: Certificate
     multiplier: float
+    why: str = ""
 
 
 def choose(loss: Any, asked: str = "auto") -> Choice:

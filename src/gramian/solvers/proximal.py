@@ -29,6 +29,10 @@ INNER = 0.1
 """A step is solved to this part of the gap that is left."""
 FIRST = 1e-3
 """The first step is solved to this gap, relative to its objective."""
+ROUNDING = 1e-14
+"""A gap below this, relative to the objective, is none."""
+SPARSE = 1e-10
+"""What zeros that are exact may cost, relative to the objective."""
 STALLED = 0.9
 """A step that leaves more than this of the gap has gained nothing."""
 PATIENCE = 8
@@ -78,7 +82,7 @@ def minimise(
         The best point met; its coefficients are -u/μ, zero where the conjugate's domain says so.
     """
     clock = clock or Clock()
-    u = np.clip(-mu * start.alpha, *_box(fit))
+    u = np.clip(-mu * start.alpha, *fit.box())
     gamma = first = _first_gamma(fit, start)
     at, best, steps, why, failures = start, None, 0, "", 0
     while not why:
@@ -98,23 +102,26 @@ def minimise(
             why = f"max_time={clock.max_time:g} s passed"
         elif steps >= max_iter:
             why = f"max_iter={max_iter} was reached"
-        elif failures > PATIENCE or (failures and best.gap <= 1e-14 * size):
+        elif failures > PATIENCE or (failures and best.gap <= ROUNDING * size):
             why = "rounding in float64 stops it"
         gamma = max(SHRINK * gamma, SMALLEST * first)
     assert best is not None
     if space.low_rank and (goal == 0 or best.gap > goal * size):
         # What is left of the gap, or all of it where the goal is zero, is a matter of which rows lie at a kink.
         best = exact.finished(space, fit, mu, best, intercept)
-    return replace(best, steps=steps, why=why)
+    return replace(_without_dust(space, fit, mu, best, intercept), steps=steps, why=why)
 
 
-def _box(fit: DataFit) -> tuple[Array, Array]:
-    domain = getattr(fit.loss, "domain", None)
-    if domain is None:
-        return np.full(fit.y.shape, -np.inf), np.full(fit.y.shape, np.inf)
-    low, high = domain(fit.y)
-    tilt = getattr(fit, "tilt", 0.0)
-    return fit.w * low + tilt, fit.w * high + tilt
+def _without_dust(space: Any, fit: DataFit, mu: float, best: Newton, intercept: bool) -> Newton:
+    """The same function with no coefficient where the dual point has none, if that costs next to nothing."""
+    alpha = np.where(best.u == 0.0, 0.0, best.at.alpha)
+    if np.array_equal(alpha, best.at.alpha):
+        return best
+    at = Iterate(alpha, space @ alpha, best.at.b)
+    if intercept:
+        at = replace(at, b=best_constant(fit, at.values, at.b, middle=True))
+    before, after = (fit.value(each.f) + 0.5 * mu * each.norm2 for each in (best.at, at))
+    return replace(best, at=at, gap=abs(best.gap + after - before)) if after <= before + SPARSE * abs(before) else best
 
 
 def _first_gamma(fit: DataFit, at: Iterate) -> float:
@@ -131,12 +138,13 @@ def _size(fit: DataFit, mu: float, at: Iterate) -> float:
 def _certified(fit: DataFit, envelope: Envelope, mu: float, found: Newton, intercept: bool) -> Newton:
     """The better of Newton's function and the one whose coefficients are the dual point, with its gap."""
     conjugate = fit.conjugate_at(found.u, envelope.point(found.at.f))
-    dual = -conjugate - 0.5 * float(np.sum(found.u * found.Ku)) / mu
+    # Slopes sum to zero but for rounding, which the constant multiplies.
+    dual = -conjugate - 0.5 * float(np.sum(found.u * found.Ku)) / mu + float(found.u.sum(axis=0) @ found.at.b)
     sparse = Iterate(-found.u / mu, -found.Ku / mu, found.at.b)
     both = [sparse, found.at]
     if intercept:
         both = [replace(at, b=best_constant(fit, at.values, at.b, middle=True)) for at in both]
-    gaps = [max(fit.value(at.f) + 0.5 * mu * at.norm2 - dual, 0.0) for at in both]
+    gaps = [abs(fit.value(at.f) + 0.5 * mu * at.norm2 - dual) for at in both]
     # The sparse one unless it is clearly worse: its zeros are exact.
     chosen = 0 if gaps[0] <= 2.0 * gaps[1] else 1
     return replace(found, at=both[chosen], gap=gaps[chosen])

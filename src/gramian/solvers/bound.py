@@ -1,0 +1,203 @@
+"""The certificate of a machine: what the function that predicts loses, and the best lower bound that is known.
+
+Every u bounds the objective from below: ``P* >= -Σ w ℓ*(u/w) + b* Σu`` less ``‖u‖²_K / (2μ)`` for the squared penalty,
+or ``radius ‖u‖_K`` for the ball, and for the norm where ``‖u‖_K <= λ``. At the optimum u is a slope of the loss and -μα.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+from gramian.losses import offers
+from gramian.solvers.newton import Iterate
+from gramian.solvers.problem import Fitted, Problem
+
+__all__ = ["certificate", "certified", "lower_bound", "objective"]
+
+Array = NDArray[np.float64]
+
+OUTSIDE = 1e-9
+"""How far beyond the ball, relative to its radius, rounding may bring a function."""
+
+
+def objective(p: Problem, penalty: str, strength: float, at: Iterate, norm2: float | None = None) -> float:
+    """Return the loss and the penalty of a function, times the sum of the weights.
+
+    Parameters
+    ----------
+    p : Problem
+        The data term and the space.
+    penalty : str
+        Its name.
+    strength : float
+        lam, or the radius.
+    at : Iterate
+        The function.
+    norm2 : float or None, default=None
+        ‖f‖², where it is known better than from the values.
+
+    Returns
+    -------
+    float
+        Infinite outside the ball.
+    """
+    size = np.sqrt(at.norm2 if norm2 is None else norm2)
+    if penalty == "ball":
+        return p.fit.value(at.f) if size <= (1.0 + OUTSIDE) * strength else np.inf
+    return p.fit.value(at.f) + strength * p.total * float(size if penalty == "norm" else 0.5 * size**2)
+
+
+def lower_bound(p: Problem, penalty: str, strength: float, at: Iterate, u: Array, norm2: float) -> float:
+    """Return what a point of the dual proves.
+
+    Parameters
+    ----------
+    p : Problem
+        The data term and the space; its loss has a conjugate.
+    penalty : str
+        Its name.
+    strength : float
+        lam, or the radius.
+    at : Iterate
+        A function near the optimum.
+    u : array of shape (n, k)
+        The point.
+    norm2 : float
+        ‖u‖²_K.
+
+    Returns
+    -------
+    float
+        At most the least objective, times the sum of the weights.
+    """
+    norm = float(np.sqrt(max(norm2, 0.0)))
+    shrink, own = 1.0, 0.0
+    if penalty == "norm":
+        shrink = min(1.0, strength * p.total / norm) if norm > 0 else 1.0
+    else:
+        own = strength * norm if penalty == "ball" else 0.5 * norm**2 / (strength * p.total)
+    u, away = shrink * _feasible(p, u), 0.0
+    if p.intercept:
+        # Slopes that do not sum to zero leave the constant free; it is taken to be no further off than values are.
+        off = u.sum(axis=0)
+        away = float(np.abs(off).sum()) * float(np.abs(at.values).max() + np.abs(at.f - p.fit.y).max()) - float(
+            off @ at.b
+        )
+    # Zero is a point too, and the best where nothing is lost.
+    found = np.array([-p.fit.conjugate(u) - own - away, -p.fit.conjugate(np.zeros_like(u))])
+    return float(np.where(np.isfinite(found), found, -np.inf).max())
+
+
+def certificate(
+    p: Problem, primal: float, dual: float, violation: float, steps: int, why: str = "", *, known: bool = True
+) -> Certificate:
+    """Return the gap where the loss has a conjugate; else how far the gradient is from zero.
+
+    Parameters
+    ----------
+    p : Problem
+        The data term and the space.
+    primal, dual : float
+        Values, times the sum of the weights; the dual one an estimate where the loss has no conjugate.
+    violation : float
+        The breach of the conditions of the optimum.
+    steps : int
+        Steps taken.
+    why : str, default=""
+        Why the solver stopped short, where it did.
+    known : bool, default=True
+        Whether the loss has a conjugate.
+
+    Returns
+    -------
+    Certificate
+        Values of the mean loss.
+    """
+    # A dual value above the primal one is rounding, and no less open than one below it.
+    gap = abs(primal - dual) / max(abs(primal), p.least_scale) if np.isfinite(primal - dual) else np.inf
+    met = gap <= max(p.tol, 1e-12)
+    missed = f"tol={p.tol:.0e} not met: {why or 'rounding in float64 stops it'}"
+    return Certificate(
+        kind="duality gap" if known else "stationary",
+        primal=primal / p.total,
+        dual=dual / p.total if known else np.nan,
+        gap=gap if known else np.nan,
+        violation=float(violation),
+        converged=bool(met),
+        iterations=steps,
+        seconds=p.clock.seconds,
+        message="" if met else f"{missed}; allow more, ask for less, or regularise more.",
+    )
+
+
+def certified(p: Problem, penalty: str, strength: float, fitted: Fitted) -> Fitted:
+    """Return a fit with the certificate of the function that it predicts.
+
+    Parameters
+    ----------
+    p : Problem
+        The data term and the space; without ``predict`` nothing changes.
+    penalty : str
+        Its name.
+    strength : float
+        lam, or the radius.
+    fitted : Fitted
+        The fit.
+
+    Returns
+    -------
+    Fitted
+        With values as they are predicted.
+    """
+    if p.predict is None:
+        return fitted
+    at = replace(fitted.at, values=p.predict(fitted.at.alpha))
+    mu = fitted.multiplier * p.total
+    with np.errstate(over="ignore", invalid="ignore"):
+        points = _points(p, at, fitted.u, mu)
+        k = at.alpha.shape[1]
+        products = np.hsplit(p.space @ np.hstack(points), range(k, k * len(points), k))
+        norm2 = fitted.at.norm2 if p.space.low_rank else None
+        primal, done = objective(p, penalty, strength, at, norm2), fitted.certificate
+        if offers(p.fit.loss, "conjugate"):
+            sizes = [float(np.sum(u * Ku)) for u, Ku in zip(points, products, strict=True)]
+            bounds = [lower_bound(p, penalty, strength, at, *each) for each in zip(points, sizes, strict=True)]
+            best = int(np.argmin(np.abs(primal - np.array(bounds))))
+            found = certificate(p, primal, bounds[best], done.violation, done.iterations, fitted.why)
+        else:
+            rests = [_rest(u, Ku, at, mu) for u, Ku in zip(points, products, strict=True)]
+            best = int(np.argmin([size for size, _ in rests]))
+            size, violation = rests[best]
+            found = certificate(
+                p, primal, primal - size / (2.0 * mu), violation, done.iterations, fitted.why, known=False
+            )
+    return replace(fitted, at=at, u=points[best], certificate=found)
+
+
+def _points(p: Problem, at: Iterate, u: Array, mu: float) -> list[Array]:
+    """Points of the dual: the solver's, the slopes at f, and what the coefficients say."""
+    found = [u, p.fit.gradient(at.f), *([-mu * at.alpha] if np.isfinite(mu) else [])]
+    return [_feasible(p, u) for u in found]
+
+
+def _feasible(p: Problem, u: Array) -> Array:
+    """A point within its bounds, and with sum zero as far as they have room: what rounding left of it is spread."""
+    low, high = p.fit.box()
+    u = np.clip(u, low, high)
+    if p.fit.coupled or not p.intercept:
+        return u
+    off = u.sum(axis=0)
+    room = np.where(off > 0, u - low, high - u)
+    room = np.where(np.isinf(room).any(axis=0), np.isinf(room), room)
+    return np.clip(u - off * room / np.maximum(room.sum(axis=0), np.finfo(np.float64).tiny), low, high)
+
+
+def _rest(u: Array, Ku: Array, at: Iterate, mu: float) -> tuple[float, float]:
+    """``‖u + μ f‖²``, and its root relative to ‖u‖."""
+    size = max(float(np.sum((u + mu * at.alpha) * (Ku + mu * at.values))), 0.0)
+    norm = float(np.sqrt(max(float(np.sum(u * Ku)), 0.0)))
+    return size, float(np.sqrt(size)) / (norm or 1.0)
