@@ -1,7 +1,7 @@
 """The certificate of a machine: what the function that predicts loses, and the best lower bound that is known.
 
-Every u bounds the objective from below: ``P* >= -Σ w ℓ*(u/w) + b* Σu`` less ``‖u‖²_K / (2μ)`` for the squared penalty,
-or ``radius ‖u‖_K`` for the ball, and for the norm where ``‖u‖_K <= λ``. At the optimum u is a slope of the loss and -μα.
+Every u bounds the objective from below by ``-Σ w ℓ*(u/w) + b* Σu``, less ``‖u‖²_K / (2μ)`` for the squared penalty or
+``radius ‖u‖_K`` for the ball; for the norm, where ``‖u‖_K <= λ``. At the optimum u is a slope of the loss, and -μα.
 """
 
 from __future__ import annotations
