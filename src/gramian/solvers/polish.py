@@ -20,7 +20,7 @@ __all__ = ["polish"]
 
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-ROUNDS = 8
+ROUNDS = 5
 """Rounds for each variable, at most."""
 RIDGE = 1e-14
 """Added to the diagonal of the system, relative to its largest entry; the kernel need not have full rank."""

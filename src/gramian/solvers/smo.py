@@ -39,6 +39,8 @@ COSTLY_SET = 256
 """Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
 TINY_SET = 16
 STEPS_PER_VARIABLE = 100
+MOST_PATIENCE = 400
+"""Steps per variable after which the active-set method has had its chances."""
 SHRINK_EVERY = 8
 """Outer rounds between two looks at what could be shrunk."""
 SHRINK_WORTH = 0.7
@@ -201,7 +203,8 @@ class _Descent:
                     break
                 if not self.convex and self.effort > 10 * STEPS_PER_VARIABLE * m:
                     raise _StoppedError("pair steps do not end with this similarity, which is no kernel; use another")
-                if exact and certificate.dual - best <= WORTHWHILE * (certificate.primal - certificate.dual):
+                nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
+                if exact and (not nearer or patience > MOST_PATIENCE * m):
                     raise _StoppedError(LOST)
                 best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
@@ -416,7 +419,7 @@ class _Descent:
             dual=dual,
             gap=relative,
             violation=max(violation, 0.0),
-            converged=met and self.feasible and min(rounding, violation + rounding) <= tol,
+            converged=met and self.feasible and violation + rounding <= tol,
             iterations=self.steps,
             seconds=self.clock.seconds,
         )
@@ -431,8 +434,7 @@ class _Descent:
     @property
     def rounding(self) -> float:
         """What rounding in float64 will add to a value Σ_j β_j k(x_j, x): errors of either sign."""
-        root = np.sqrt(np.abs(self.state.diagonal))
-        return EPSILON * float(root.max(initial=0.0)) * float(np.linalg.norm(root * self.state.by_object))
+        return EPSILON * self.scale * float(np.linalg.norm(self.state.by_object))
 
     @property
     def worth(self) -> float:

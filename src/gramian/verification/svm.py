@@ -49,6 +49,8 @@ class _Machine:
     """Multipliers of these sums, as the model's constants give them."""
     kink: float = 0.0
     unit: float = 1.0
+    copies: int = 1
+    """Multipliers of each row."""
 
 
 def classification(model: Any, data: Data) -> Certificate:
@@ -103,6 +105,7 @@ def nu_regression(model: Any, data: Data) -> Certificate:
         np.arange(2 * y.size) >= y.size,
         (total, -total),
         (-b - epsilon, -b + epsilon),
+        copies=2,
     )
     return _worst(shown, [machine])
 
@@ -227,7 +230,10 @@ def _worst(shown: _Shown, machines: list[_Machine]) -> Certificate:
         faults = [*_faults(machine), *shown.faults]
         gap = max(primal - dual, 0.0) if faults else gap
         gap /= max(abs(primal), abs(dual), NOTHING * _worth(machine, shown.scale), TINIEST)
-        if EPS * shown.scale * float(np.abs(machine.beta).sum()) > model.tol * machine.unit:
+        # Of several multipliers of one row, values see the sum.
+        beta = machine.beta.reshape(machine.copies, -1).sum(axis=0)
+        rounding = EPS * shown.scale * float(np.linalg.norm(beta)) / machine.unit
+        if violation + rounding > model.tol >= violation:
             faults.append("the optimum is lost in the rounding of sums of kernel values")
         stationary = claim.kind == "stationary"
         if not stationary and not definite:
@@ -242,7 +248,7 @@ def _worst(shown: _Shown, machines: list[_Machine]) -> Certificate:
                 primal=primal,
                 dual=dual,
                 gap=math.nan if stationary else gap,
-                violation=violation,
+                violation=max(violation, 0.0),
                 converged=not faults,
                 iterations=claim.iterations,
                 seconds=claim.seconds,
@@ -264,7 +270,7 @@ def _worth(m: _Machine, scale: float) -> float:
 
 
 def _figures(m: _Machine) -> tuple[float, float, float, float]:
-    """Primal and dual value, their gap term by term, and the worst violation by two multipliers of one group."""
+    """Primal and dual value, their gap term by term, and the worst violation by two multipliers of a group; below 0, none."""
     dual = -0.5 * m.norm2 - float(np.sum(m.linear * m.beta)) - m.kink * float(np.abs(m.beta).sum())
     slope = m.f + m.linear
     d = slope - np.where(m.group, m.shift[1], m.shift[0])
@@ -277,7 +283,7 @@ def _figures(m: _Machine) -> tuple[float, float, float, float]:
     up = np.where(m.beta < m.upper - near, slope + np.where(m.beta >= 0, m.kink, -m.kink), np.inf)
     down = np.where(m.beta > m.lower + near, slope + np.where(m.beta > 0, m.kink, -m.kink), -np.inf)
     worst = [float(down[g].max() - up[g].min()) for g in (m.group, ~m.group) if g.any()]
-    return primal, dual, gap, max(*worst, 0.0) / m.unit
+    return primal, dual, gap, max(worst) / m.unit
 
 
 def _faults(m: _Machine) -> list[str]:
