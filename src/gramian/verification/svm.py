@@ -270,7 +270,7 @@ def _worth(m: _Machine, scale: float) -> float:
 
 
 def _figures(m: _Machine) -> tuple[float, float, float, float]:
-    """Primal and dual value, their gap term by term, and the worst violation by two multipliers of a group; below 0, none."""
+    """Primal and dual value, their gap term by term, and the worst violation by two multipliers of one group."""
     dual = -0.5 * m.norm2 - float(np.sum(m.linear * m.beta)) - m.kink * float(np.abs(m.beta).sum())
     slope = m.f + m.linear
     d = slope - np.where(m.group, m.shift[1], m.shift[0])
