@@ -17,7 +17,7 @@ from gramian import KernelRidge, Nystroem
 from gramian.data import Blocks, connect
 from gramian.data.sums import Sums, total
 from gramian.kernels import RBF
-from gramian.solvers.block_ridge import VALUE
+from gramian.solvers.in_features.least_squares import VALUE
 
 SIZES = ((100_000, 250), (100_000, 500), (100_000, 1000), (200_000, 500), (400_000, 500))
 TASKS = 10_000

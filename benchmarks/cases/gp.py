@@ -13,8 +13,8 @@ from sklearn.gaussian_process import kernels as sk
 
 from benchmarks.data import Split, load
 from benchmarks.harness import Comparison, case, max_difference
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.gpc import GaussianProcessClassifier
+from gramian.estimators.gp.classifier import GaussianProcessClassifier
+from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import RBF, White
 
 FIT_ROWS = 2000

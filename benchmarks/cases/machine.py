@@ -8,7 +8,7 @@ import numpy as np
 
 from benchmarks.data import Split, load
 from benchmarks.harness import Comparison, case
-from gramian.estimators.machine_classifier import KernelMachineClassifier
+from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 

@@ -11,7 +11,7 @@ from sklearn import mixture as peer
 from sklearn.exceptions import ConvergenceWarning
 
 from benchmarks.harness import Comparison, case, max_difference
-from gramian.estimators import mixture as ours
+from gramian.estimators.mixture import gaussian as ours
 
 ROWS, FEATURES, COMPONENTS, STEPS = 300_000, 10, 10, 30
 

@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from benchmarks.data import Split, load
 from benchmarks.harness import Comparison, case
-from gramian.estimators.gp import GaussianProcessRegressor
+from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.kernels import Matern
 
 SMOOTHNESS = {"elevators": 1.5, "bike": 1.5, "kin40k": 2.5, "protein": 1.5}

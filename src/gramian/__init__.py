@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gramian.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
-    from gramian.estimators.gp import GaussianProcessRegressor
-    from gramian.estimators.gpc import GaussianProcessClassifier
+    from gramian.estimators.gp.classifier import GaussianProcessClassifier
+    from gramian.estimators.gp.regressor import GaussianProcessRegressor
     from gramian.estimators.interpolator import KernelInterpolator
-    from gramian.estimators.machine_classifier import KernelMachineClassifier
-    from gramian.estimators.machine_regressor import KernelMachineRegressor
-    from gramian.estimators.mixture import GaussianMixture
-    from gramian.estimators.mixture_selection import select_components
+    from gramian.estimators.machine.classifier import KernelMachineClassifier
+    from gramian.estimators.machine.pegasos import PegasosClassifier
+    from gramian.estimators.machine.regressor import KernelMachineRegressor
+    from gramian.estimators.mixture.gaussian import GaussianMixture
+    from gramian.estimators.mixture.selection import select_components
     from gramian.estimators.pca import KernelPCA
-    from gramian.estimators.pegasos import PegasosClassifier
     from gramian.estimators.ridge import KernelRidge
     from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
     from gramian.features.fourier import FourierFeatures, RBFSampler
@@ -58,15 +58,15 @@ __all__ = [
 
 _PLACES = {
     "estimators.auto": ["AutoKernelClassifier", "AutoKernelRegressor"],
-    "estimators.gp": ["GaussianProcessRegressor"],
-    "estimators.gpc": ["GaussianProcessClassifier"],
+    "estimators.gp.regressor": ["GaussianProcessRegressor"],
+    "estimators.gp.classifier": ["GaussianProcessClassifier"],
     "estimators.interpolator": ["KernelInterpolator"],
-    "estimators.machine_classifier": ["KernelMachineClassifier"],
-    "estimators.machine_regressor": ["KernelMachineRegressor"],
-    "estimators.mixture": ["GaussianMixture"],
-    "estimators.mixture_selection": ["select_components"],
+    "estimators.machine.classifier": ["KernelMachineClassifier"],
+    "estimators.machine.regressor": ["KernelMachineRegressor"],
+    "estimators.mixture.gaussian": ["GaussianMixture"],
+    "estimators.mixture.selection": ["select_components"],
     "estimators.pca": ["KernelPCA"],
-    "estimators.pegasos": ["PegasosClassifier"],
+    "estimators.machine.pegasos": ["PegasosClassifier"],
     "estimators.ridge": ["KernelRidge"],
     "estimators.svm": ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "svm_path"],
     "features.fourier": ["FourierFeatures", "RBFSampler"],

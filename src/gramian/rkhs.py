@@ -17,7 +17,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.arrays import is_sparse
 from gramian.kernels.points import raw_rows
 from gramian.kernels.resolve import is_precomputed
-from gramian.solvers.cholesky import Factor, cholesky
+from gramian.solvers.linear.cholesky import Factor, cholesky
 
 __all__ = ["Function"]
 

@@ -102,7 +102,7 @@ def test_conjugate_gradients_lead_to_the_same_function(data, approximation, monk
 
 
 def test_the_cheaper_solver_is_named():
-    from gramian.solvers.block_ridge import choose
+    from gramian.solvers.in_features.least_squares import choose
 
     assert choose(10**7, 1000, 1, 10**4).name == "moments"
     assert choose(10**7, 10**4, 1, 10**5).name == "pcg"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import gramian.estimators.mixture_init as mixture_init
+import gramian.estimators.mixture.starts as mixture_init
 import gramian.features.sample as landmark_sample
 from gramian import (
     FourierFeatures,

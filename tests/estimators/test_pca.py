@@ -17,7 +17,7 @@ from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
 from gramian.kernels import RBF, Linear, Polynomial
-from gramian.solvers.preimage import fixed_point
+from gramian.solvers.spectral.preimage import fixed_point
 from peak import peak_bytes
 
 

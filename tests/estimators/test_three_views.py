@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gramian.estimators.gp import GaussianProcessRegressor
+from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.interpolator import KernelInterpolator
 from gramian.estimators.ridge import KernelRidge
 from gramian.kernels import RBF, Linear, Matern, White

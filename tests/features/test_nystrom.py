@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.kernel_approximation import Nystroem as Peer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap

@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from gramian import __version__
-from gramian.cli import check, contents, demo, explain, fit, page, predict
+from gramian.cli import check, demo, explain, fit, predict
+from gramian.cli import inspect as contents
+from gramian.cli import report as page
 from gramian.cli.screen import Screen
 
 __all__ = ["main"]

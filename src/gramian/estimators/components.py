@@ -12,8 +12,8 @@ from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram
 from gramian.kernels import Precomputed
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers import eigen
-from gramian.solvers.singular import check_symmetric
+from gramian.solvers.linear.diagnose import check_symmetric
+from gramian.solvers.spectral import eigen
 
 __all__ = ["NEGLIGIBLE", "Request", "Spectrum", "by_features", "by_gram"]
 

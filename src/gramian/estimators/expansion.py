@@ -20,7 +20,7 @@ from gramian.gram.precision import narrow, wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import objects
 from gramian.rkhs import Function
-from gramian.solvers.singular import check_symmetric
+from gramian.solvers.linear.diagnose import check_symmetric
 
 __all__ = ["KERNEL", "Expansion", "KernelExpansion", "as_array", "as_grid", "rows_of", "wide"]
 

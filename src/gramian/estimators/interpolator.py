@@ -21,7 +21,7 @@ from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.gram.precision import as_predicted, wide
 from gramian.progress import Clock, Tick, progress
-from gramian.solvers.least_squares import LeastSquares, by_cholesky
+from gramian.solvers.linear.least_squares import LeastSquares, by_cholesky
 
 __all__ = ["KernelInterpolator"]
 

@@ -31,7 +31,7 @@ from gramian.kernels import RBF, Kernel
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.pointwise import Scaled
 from gramian.progress import Clock, progress
-from gramian.solvers.preimage import fixed_point
+from gramian.solvers.spectral.preimage import fixed_point
 
 __all__ = ["KernelPCA"]
 

@@ -29,10 +29,17 @@ from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, progress
 from gramian.rkhs import Function
-from gramian.solvers import pcg
-from gramian.solvers.at_landmarks import by_landmarks
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
-from gramian.solvers.least_squares import LeastSquares, Moments, by_cholesky, by_eigenvectors, by_features, measured
+from gramian.solvers.in_features.nystrom_least_squares import by_landmarks
+from gramian.solvers.linear import pcg
+from gramian.solvers.linear.least_squares import (
+    LeastSquares,
+    Moments,
+    by_cholesky,
+    by_eigenvectors,
+    by_features,
+    measured,
+)
 
 __all__ = ["KernelRidge"]
 

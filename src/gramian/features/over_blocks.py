@@ -14,7 +14,7 @@ from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.features.sample import sample_seed, sample_size
 from gramian.kernels.resolve import is_precomputed
-from gramian.solvers.block_features import Lift
+from gramian.solvers.in_features.worker_map import Lift
 
 __all__ = ["draw", "fit_map", "fit_over_blocks", "trace_error"]
 

@@ -11,7 +11,7 @@ from gramian.kernels.pointwise import Exp, PolynomialOf, Power, Scaled
 from gramian.kernels.radial import RBF, Matern, Periodic, Radial, RationalQuadratic
 from gramian.kernels.registry import from_dict
 from gramian.kernels.resolve import resolve
-from gramian.kernels.spaces import Sobolev
+from gramian.kernels.sobolev import Sobolev
 from gramian.kernels.stationary import Constant, Laplace, White
 
 __all__ = [

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from gramian.kernels.arrays import Array, check_out, namespace, store
 from gramian.kernels.points import Points, put, same_pairs
+from gramian.kernels.serialize import expression, plain
 from gramian.kernels.tunable import Tunable
-from gramian.kernels.written import expression, plain
 
 if TYPE_CHECKING:
     from gramian.kernels.maps import Composed, Normalized

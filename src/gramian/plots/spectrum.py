@@ -14,7 +14,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.plots.fitted import Array, kernel_of, sampled, training_rows
 from gramian.plots.style import COLOURS, MUTED, axes, ink, log_axis
-from gramian.solvers.evidence import signal_and_noise
+from gramian.solvers.gp.evidence import signal_and_noise
 
 __all__ = ["SpectrumDisplay"]
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
-from gramian.estimators.mixture import GaussianMixture
+from gramian.estimators.mixture.gaussian import GaussianMixture
 from gramian.gram.tiles import readable
 from gramian.plots.fitted import kernel_of
 from gramian.reports.evaluation import Evaluation

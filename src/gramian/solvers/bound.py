@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.losses import offers
-from gramian.solvers.newton import Iterate
-from gramian.solvers.problem import Fitted, Problem
+from gramian.solvers.machine.newton import Iterate
+from gramian.solvers.machine.problem import Fitted, Problem
 
 __all__ = ["certificate", "certified", "lower_bound", "objective"]
 

@@ -9,14 +9,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
 from gramian.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.gpc import GaussianProcessClassifier
+from gramian.estimators.gp.classifier import GaussianProcessClassifier
+from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.interpolator import KernelInterpolator
-from gramian.estimators.machine_classifier import KernelMachineClassifier
-from gramian.estimators.machine_regressor import KernelMachineRegressor
-from gramian.estimators.mixture import GaussianMixture
+from gramian.estimators.machine.classifier import KernelMachineClassifier
+from gramian.estimators.machine.pegasos import PegasosClassifier
+from gramian.estimators.machine.regressor import KernelMachineRegressor
+from gramian.estimators.mixture.gaussian import GaussianMixture
 from gramian.estimators.pca import KernelPCA
-from gramian.estimators.pegasos import PegasosClassifier
 from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from gramian.verification import automatic, least_squares, machine, mixture, process, spectrum, stochastic, svm

@@ -30,7 +30,7 @@ from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.tables import read_table
 from gramian.estimators.auto.task import Classes, Task
 from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.prior import noise_of_repeats
+from gramian.estimators.gp.prior import noise_of_repeats
 from gramian.estimators.restore import restored_on_failure
 from gramian.features.parameters import Nested
 from gramian.gram.tiles import memory_budget

@@ -15,15 +15,15 @@ from numpy.typing import NDArray
 from gramian.certificates import Certificate
 from gramian.estimators.auto.candidates import Candidate
 from gramian.estimators.auto.task import Classes, Task
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.machine_classifier import KernelMachineClassifier
-from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.estimators.gp.regressor import GaussianProcessRegressor
+from gramian.estimators.machine.classifier import KernelMachineClassifier
+from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import SVR, svm_path
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import Kernel, Scaled, White
 from gramian.progress import Clock
-from gramian.solvers.evidence import signal_and_noise
+from gramian.solvers.gp.evidence import signal_and_noise
 
 __all__ = ["PAIRS", "Fitted", "Means", "fit", "outputs", "quiet", "unit"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gramian.estimators.auto.costs import EFFORT_ROWS, Effort, Rates
-from gramian.solvers import pcg
+from gramian.solvers.linear import pcg
 
 __all__ = ["RESERVE", "Plan", "part", "plan", "reserve", "through_landmarks"]
 

@@ -16,16 +16,16 @@ from gramian.estimators.auto.fitting import PAIRS, Means, fit, outputs, quiet, u
 from gramian.estimators.auto.plans import RESERVE, Plan, part, plan, reserve, through_landmarks
 from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.task import Classes, Numbers, Task
-from gramian.estimators.gp import GaussianProcessRegressor
-from gramian.estimators.machine_classifier import KernelMachineClassifier
-from gramian.estimators.machine_regressor import KernelMachineRegressor
+from gramian.estimators.gp.regressor import GaussianProcessRegressor
+from gramian.estimators.machine.classifier import KernelMachineClassifier
+from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import SVC, SVR
 from gramian.features.nystrom import Nystroem
 from gramian.gram.tiles import spans
 from gramian.kernels import Kernel
 from gramian.progress import Clock
-from gramian.solvers.evidence import signal_and_noise
+from gramian.solvers.gp.evidence import signal_and_noise
 
 __all__ = ["LEARN_ROWS", "Refit", "affordable", "needed", "refit"]
 

@@ -11,22 +11,22 @@ from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.estimators.approximation import adapted, has_landmarks
-from gramian.estimators.gp_maps import EVIDENCE_ROWS, _from_bound
+from gramian.estimators.gp.maps import EVIDENCE_ROWS, _from_bound
+from gramian.estimators.gp.prior import widened
 from gramian.estimators.over_blocks.opening import opened, sampled
-from gramian.estimators.prior import widened
 from gramian.estimators.restore import restored_on_failure
 from gramian.features.over_blocks import fit_map, trace_error
 from gramian.features.sample import sample_seed
 from gramian.gram.tiles import blas_threads, memory_budget, worker_count
 from gramian.kernels import Kernel
 from gramian.progress import Clock
-from gramian.solvers.block_bound import BlockBound, Units, feature_posterior
-from gramian.solvers.block_features import Lift
-from gramian.solvers.block_ridge import targets_of
-from gramian.solvers.collapsed import landmark_posterior
-from gramian.solvers.evidence import signal_and_noise
-from gramian.solvers.hyperparameters import Optimum
-from gramian.solvers.posterior import Posterior
+from gramian.solvers.gp.evidence import signal_and_noise
+from gramian.solvers.gp.hyperparameters import Optimum
+from gramian.solvers.gp.posterior import Posterior
+from gramian.solvers.in_features.block_bound import BlockBound, Units, feature_posterior
+from gramian.solvers.in_features.least_squares import targets_of
+from gramian.solvers.in_features.sparse_gp import landmark_posterior
+from gramian.solvers.in_features.worker_map import Lift
 
 __all__ = ["fit_gp"]
 

@@ -16,19 +16,19 @@ from gramian.data.passes import Passes
 from gramian.estimators.approximation import has_landmarks
 from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.expansion import as_array
-from gramian.estimators.machine import together
+from gramian.estimators.machine.base import together
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.over_blocks.starts import starts
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram.tiles import memory_budget, readable
 from gramian.losses import check_gradient, offers
 from gramian.progress import Clock
-from gramian.solvers.block_newton import minimise
-from gramian.solvers.block_objective import Functions, Targets
-from gramian.solvers.block_ridge import targets_of
 from gramian.solvers.choice import Choice
-from gramian.solvers.corners import most_kinks
-from gramian.solvers.problem import choose
+from gramian.solvers.in_features.least_squares import targets_of
+from gramian.solvers.in_features.newton import minimise
+from gramian.solvers.in_features.objective import Functions, Targets
+from gramian.solvers.machine.corners import most_kinks
+from gramian.solvers.machine.problem import choose
 
 __all__ = [
     "Labels",

@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from gramian.estimators.mixture_init import start_size
+from gramian.estimators.mixture.starts import start_size
 from gramian.estimators.over_blocks.opening import opened
 from gramian.estimators.restore import restored_on_failure
 from gramian.features.sample import sample_seed
 from gramian.progress import Clock
-from gramian.solvers.block_mixture import expectation, frame
-from gramian.solvers.blocks import Rows, Workers
-from gramian.solvers.covariances import family
+from gramian.solvers.mixture.covariances import family
+from gramian.solvers.mixture.over_passes import expectation, frame
+from gramian.solvers.mixture.row_tiles import Rows, Workers
 
 __all__ = ["fit_mixture"]
 

@@ -15,7 +15,7 @@ from gramian.estimators.approximation import adapted, sample_options
 from gramian.estimators.base import is_precomputed
 from gramian.features.over_blocks import draw, fit_map
 from gramian.kernels import Kernel
-from gramian.solvers.block_features import Lift
+from gramian.solvers.in_features.worker_map import Lift
 
 __all__ = ["NYSTROEM", "lifted", "opened", "refuse", "refuse_blocks", "sampled"]
 

@@ -13,8 +13,8 @@ from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.restore import restored_on_failure
 from gramian.kernels.points import dtype_of
 from gramian.progress import Clock
-from gramian.solvers.block_spectrum import covariance
-from gramian.solvers.eigen import Rounding
+from gramian.solvers.in_features.covariance import covariance
+from gramian.solvers.spectral.eigen import Rounding
 
 __all__ = ["fit_pca"]
 

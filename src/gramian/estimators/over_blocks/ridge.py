@@ -11,10 +11,10 @@ from gramian.estimators.base import warn_unless_converged
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.restore import restored_on_failure
 from gramian.progress import Clock
-from gramian.solvers.block_features import Lift
-from gramian.solvers.block_ridge import by_leave_one_out, by_pcg, choose, moments, targets_of
 from gramian.solvers.choice import Choice
-from gramian.solvers.least_squares import LeastSquares, Moments
+from gramian.solvers.in_features.least_squares import by_leave_one_out, by_pcg, choose, moments, targets_of
+from gramian.solvers.in_features.worker_map import Lift
+from gramian.solvers.linear.least_squares import LeastSquares, Moments
 
 __all__ = ["fit_ridge"]
 

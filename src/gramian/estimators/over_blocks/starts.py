@@ -9,11 +9,11 @@ import numpy as np
 
 from gramian.data.parts import Part
 from gramian.progress import Clock
-from gramian.solvers.block_features import Lift
-from gramian.solvers.block_newton import minimise
-from gramian.solvers.block_objective import Functions
-from gramian.solvers.block_start import ROUGH, STEPS, Start, origin, started
-from gramian.solvers.datafit import DataFit
+from gramian.solvers.in_features.newton import minimise
+from gramian.solvers.in_features.objective import Functions
+from gramian.solvers.in_features.start import ROUGH, STEPS, Start, origin, started
+from gramian.solvers.in_features.worker_map import Lift
+from gramian.solvers.machine.data_term import DataFit
 
 __all__ = ["starts"]
 

@@ -38,9 +38,9 @@ from gramian.kernels.points import objects
 from gramian.kernels.resolve import scale_gamma
 from gramian.progress import progress
 from gramian.rkhs import Function
-from gramian.solvers.rowcache import Wide
-from gramian.solvers.singular import check_symmetric
-from gramian.solvers.smo import Solution
+from gramian.solvers.linear.diagnose import check_symmetric
+from gramian.solvers.svm.row_cache import Wide
+from gramian.solvers.svm.smo import Solution
 
 __all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "dense", "kinds", "like"]
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from gramian.estimators.svm.trained import Mapped, Trained
 from gramian.gram.tiles import run
 from gramian.progress import Clock
-from gramian.solvers.smo import Rows, Solution, Task, solve
+from gramian.solvers.svm.smo import Rows, Solution, Task, solve
 
 __all__ = ["Pair", "Pairs", "fit_pair", "rounds"]
 

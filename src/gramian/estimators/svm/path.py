@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.estimators.svm.classify import SVC
 from gramian.estimators.svm.pairs import Pair
+from gramian.estimators.svm.svc import SVC
 
 __all__ = ["svm_path"]
 

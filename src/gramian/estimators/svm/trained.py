@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from gramian.gram import Gram
 from gramian.kernels import Callable, Kernel, Precomputed, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2
-from gramian.solvers.feature_rows import FeatureRows
-from gramian.solvers.rowcache import KernelRows, RowCache, Wide
+from gramian.solvers.svm.feature_rows import FeatureRows
+from gramian.solvers.svm.row_cache import KernelRows, RowCache, Wide
 
 __all__ = ["Mapped", "Trained"]
 

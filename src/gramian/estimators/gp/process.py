@@ -1,0 +1,152 @@
+"""What a Gaussian process says at new rows: the prior before a fit, the posterior after it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.utils import check_random_state
+
+from gramian.data.results import by_blocks
+from gramian.estimators.base import is_precomputed
+from gramian.estimators.expansion import wide
+from gramian.estimators.gp.prior import Prior, checked_rows, prior_kernel
+from gramian.features.parameters import Nested
+from gramian.gram.precision import narrow
+from gramian.gram.tiles import blas_threads, memory_budget, worker_count
+from gramian.kernels import RBF, Kernel, Scaled
+from gramian.solvers.gp.posterior import Posterior
+
+__all__ = ["Process", "default_kernel"]
+
+
+def default_kernel() -> Kernel:
+    """Return the prior covariance where none is given.
+
+    Returns
+    -------
+    Kernel
+        ``1.0 * RBF(1.0)``.
+    """
+    return Scaled(RBF(1.0), 1.0)
+
+
+class Process(Nested):
+    """The part of a Gaussian process that needs its posterior only, however that was found."""
+
+    # Parameters and what is learned, set by the estimator.
+    kernel: Any
+    n_targets: int | None
+    memory: int | str | None
+    n_jobs: int | None
+    posterior_: Posterior
+    _y_train_mean: NDArray[np.float64]
+    _y_train_std: NDArray[np.float64]
+
+    @by_blocks
+    def predict(
+        self, X: Any, return_std: bool = False, return_cov: bool = False, return_interval: float | None = None
+    ) -> Any:
+        """Return the posterior mean, and how sure it is; before a fit, the prior's.
+
+        The mean never pays for the variance. Deviations are those of a new observation where the kernel holds noise
+        (``White``, ``noise="learn"``), else of the function.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            New rows.
+        return_std : bool, default=False
+            Whether to return the deviations too.
+        return_cov : bool, default=False
+            Whether to return the joint covariance too.
+        return_interval : float or None, default=None
+            A probability: returns the ends of the central interval that holds it.
+
+        Returns
+        -------
+        mean : array of shape (m,) or (m, t)
+            Posterior means.
+        std : array of shape (m,) or (m, t)
+            Deviations, with ``return_std``.
+        cov : array of shape (m, m) or (m, m, t)
+            Covariances, with ``return_cov``.
+        lower, upper : array of shape (m,) or (m, t)
+            Ends of the interval, with ``return_interval``.
+        """
+        if sum(map(bool, (return_std, return_cov, return_interval is not None))) > 1:
+            raise RuntimeError("At most one of return_std, return_cov and return_interval can be requested.")
+        if return_interval is not None and not 0.0 < return_interval < 1.0:
+            raise ValueError(f"return_interval must be a probability between 0 and 1, got {return_interval!r}.")
+        X = checked_rows(self, X, reset=False)
+        if (return_std or return_cov or return_interval is not None) and is_precomputed(self.kernel):
+            raise ValueError(
+                "a precomputed k(new, train) does not hold k(new, new), so only the mean can be predicted; "
+                "pass the rows and their kernel instead."
+            )
+        with blas_threads(self.n_jobs):
+            outputs = self._predictions(wide(X), return_std, return_cov, return_interval)
+        outputs = tuple(narrow(out, X) for out in outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    def _predictions(
+        self, X: Any, return_std: bool, return_cov: bool, return_interval: float | None
+    ) -> tuple[NDArray[np.float64], ...]:
+        process = self._process(X)
+        mean = self._in_units(process.mean(X), self._units[1], self._units[0])
+        if return_cov:
+            return mean, self._in_units(process.covariance(X)[..., None], self._units[1] ** 2)
+        if not return_std and return_interval is None:
+            return (mean,)
+        std = self._in_units(np.sqrt(process.variance(X))[:, None], self._units[1])
+        if return_std:
+            return mean, std
+        reach = float(ndtri(0.5 + 0.5 * float(return_interval or 0.0))) * std
+        return mean, mean - reach, mean + reach
+
+    def _process(self, X: Any) -> Any:
+        """The posterior, or before a fit the prior."""
+        memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
+        if hasattr(self, "posterior_"):
+            return self.posterior_.under(memory, workers)
+        return Prior(prior_kernel(self.kernel, default_kernel(), X), self.n_targets or 1)
+
+    @property
+    def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and deviation that the targets had."""
+        if hasattr(self, "posterior_"):
+            return np.atleast_1d(self._y_train_mean), np.atleast_1d(self._y_train_std)
+        return np.zeros(self.n_targets or 1), np.ones(self.n_targets or 1)
+
+    @staticmethod
+    def _in_units(
+        values: NDArray[np.float64], scale: NDArray[np.float64], shift: float | NDArray[np.float64] = 0.0
+    ) -> NDArray[np.float64]:
+        values = values * scale + shift
+        return values[..., 0] if values.shape[-1] == 1 else values
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[Any]:
+        """Draw functions from the posterior, or before a fit from the prior, at given rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d)
+            Rows.
+        n_samples : int, default=1
+            How many functions.
+        random_state : int, RandomState or None, default=0
+            Seed.
+
+        Returns
+        -------
+        array of shape (m, n_samples) or (m, t, n_samples)
+            The values.
+        """
+        rng = check_random_state(random_state)
+        mean, cov = self.predict(X, return_cov=True)
+        if mean.ndim == 1:
+            return np.asarray(rng.multivariate_normal(mean, cov, n_samples).T)
+        draws = [rng.multivariate_normal(mean[:, t], cov[..., t], n_samples).T for t in range(mean.shape[1])]
+        return np.stack(draws, axis=1)

@@ -1,0 +1,477 @@
+"""Gaussian process regression: one prior, its evidence, and the posterior on every row."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import replace
+from functools import partial
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+
+from gramian.data.blocks import is_blocks
+from gramian.estimators.approximation import APPROXIMATION
+from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
+from gramian.estimators.expansion import wide
+from gramian.estimators.gp.maps import EVIDENCE_ROWS, approximate, kernel_of, samples_of
+from gramian.estimators.gp.prior import (
+    SCREEN,
+    Part,
+    checked_rows,
+    learn,
+    location,
+    merged,
+    noise_of_repeats,
+    prior_kernel,
+    warn_at_bounds,
+    widened,
+)
+from gramian.estimators.gp.process import Process, default_kernel
+from gramian.estimators.over_blocks.gp import fit_gp
+from gramian.estimators.restore import restored_on_failure
+from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
+from gramian.kernels import Kernel, White
+from gramian.progress import Clock, Tick, progress
+from gramian.rkhs import Function
+from gramian.solvers.gp.evidence import LogEvidence, signal_and_noise
+from gramian.solvers.gp.hyperparameters import Optimum, random_starts
+from gramian.solvers.gp.posterior import ExactPosterior, Posterior, exact_posterior, projected_posterior
+from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, LandmarkPosterior
+
+__all__ = ["GaussianProcessRegressor"]
+
+CHOLESKY_ROWS = 50_000
+"""Rows above which ``solver="auto"`` does not factorise, whatever the memory: the time grows with their cube."""
+NOISE_START = 0.1
+"""Where a learned noise begins, relative to the mean square of the targets."""
+NOISE_RANGE = (1e-8, 10.0)
+"""Where it may go."""
+
+
+class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Gaussian process regression.
+
+    The prior is a kernel; the posterior mean is ``k(x, X) (K + D)⁻¹ y``, kernel ridge with alpha = σ², and the variance
+    ``k(x, x) - k(x, X) (K + D)⁻¹ k(X, x)`` does not depend on y. Hyperparameters maximise the evidence of some rows;
+    the posterior always uses all.
+
+    Parameters
+    ----------
+    kernel : Kernel, str, callable, a kernel object of scikit-learn, or None, default=None
+        The prior covariance; ``None`` for ``1.0 * RBF(1.0)``. ``kernel_`` is a kernel of this library in any case;
+        its ``theta`` lists the parameters as the expression is read, for which see ``kernel_.theta_names``.
+    alpha : float or array-like of shape (n,), default=1e-10
+        Variance of the noise of the training targets, one for all or one each. As in scikit-learn it is not part of
+        the predicted deviation, unlike noise in the kernel (``White``, or ``noise="learn"``).
+    optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
+        What maximises the evidence: L-BFGS, or ``optimizer(obj_func, initial_theta, bounds)`` that returns theta and
+        the least value of ``obj_func``; ``None`` keeps the kernel as it is.
+    n_restarts_optimizer : int, default=0
+        Further runs from random places within the kernel's bounds. Default bounds are widened by the mean square of
+        the targets, and by the spread of rows that is far from one, so that their units do not matter.
+    normalize_y : bool, default=False
+        Whether the targets are shifted and scaled to mean zero and deviation one during the fit.
+    copy_X_train : bool, default=True
+        Whether ``X_train_`` is a copy.
+    n_targets : int or None, default=None
+        Number of targets of the prior, before a fit; a fit must see as many.
+    noise : "learn" or None, default=None
+        ``"learn"`` adds ``White`` to the kernel, with a variance that is learned with the rest (``noise_``).
+    start : {"data", "given"}, default="data"
+        Where the optimiser begins. ``"data"`` is at the kernel's own values and at lengthscales and variances that suit
+        the data; the runs compete on at most 500 rows and the best one goes on. ``"given"`` is at the kernel's own.
+    evidence : {"auto", "full"} or int, default="auto"
+        How many rows, drawn at random, the hyperparameters are learned from; ``"auto"`` is all up to 3,000.
+    solver : {"auto", "cholesky", "pcg"}, default="auto"
+        How the posterior is found. ``"auto"`` is Cholesky where its n x n array fits ``memory``, else preconditioned
+        conjugate gradients for the mean and, for the variance, the data's projection on a low-rank basis, which is
+        never below the exact variance. ``solver_`` says which it was, and why.
+    approximation : map or None, default=None
+        ``Nystroem(...)``: the variational sparse process, whose landmarks are chosen once parameters are learned from
+        the evidence rows and held still while they are learned again from the collapsed bound on all rows; the bound is
+        ``log_marginal_likelihood_value_``. ``FourierFeatures(...)``: Bayesian linear regression on the features, with
+        the parameters learned from the evidence rows; far from the data its variance is too small.
+        ``PolynomialMap(...)``: the same, exact for its own kernel; ``kernel`` is then left at the default.
+    tol : float, default=1e-6
+        The search ends where no slope of the evidence, in the logarithms of the parameters, exceeds √tol within the
+        bounds; also the relative residual asked of ``"pcg"``.
+    max_iter : int, default=1000
+        Steps of the optimiser in each run, and of ``"pcg"``.
+    max_time : float or None, default=None
+        Seconds after which the search for hyperparameters, or ``"pcg"``, stops; a factorisation is always finished.
+    memory : int, str or None, default=None
+        Bytes that the fit, and a prediction beside what the fit keeps, may hold: a number or ``"2GB"``; by default
+        half of what is available.
+    n_jobs : int or None, default=None
+        Threads; by default all.
+    verbose : int, default=0
+        Whether to show progress.
+    random_state : int, RandomState or None, default=None
+        Seed of the restarts and of the choice of rows.
+
+    Attributes
+    ----------
+    kernel_ : Kernel
+        The kernel with learned parameters.
+    X_train_, y_train_ : array
+        Training rows and targets; the targets as they were fitted, normalised where that was asked for. Over blocks,
+        those that the evidence rows are taken from.
+    L_ : array of shape (n, n)
+        Lower Cholesky factor of K + D; only where ``solver_`` is Cholesky.
+    alpha_ : array of shape (n,) or (n, t)
+        Dual coefficients ``(K + D)⁻¹ y``; with an approximation, coefficients at the landmarks or of the features.
+    approximation_ : map
+        The fitted map, where there is one.
+    log_marginal_likelihood_value_ : float
+        log p(y | X) at ``kernel_.theta``: of all rows where they were factorised, else of the evidence rows (nan where
+        nothing was learned).
+    evidence_rows_ : array of int
+        The rows that the hyperparameters were learned from.
+    noise_ : float
+        Variance of the white noise in ``kernel_``, in units of ``y_train_``.
+    jitter_ : float
+        What had to be added to the diagonal for the factorisation to work.
+    solver_ : str
+        How the posterior was found, and why so.
+    n_iter_ : int
+        Steps of the optimiser, at least one.
+    posterior_ : Posterior
+        Mean and variance as functions.
+    function_ : Function, or array of Function of shape (t,)
+        The mean as an element of the kernel's space; with ``normalize_y``, less the mean of the targets.
+    certificate_ : Certificate
+        The evidence and the largest slope that the bounds allow where parameters were learned; else the residual of
+        ``alpha_``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.gp.regressor import GaussianProcessRegressor
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 6, 30)[:, None]
+    >>> gp = GaussianProcessRegressor(1.0 * RBF(1.0), noise="learn", random_state=0).fit(X, np.sin(X[:, 0]))
+    >>> mean, lower, upper = gp.predict([[1.5]], return_interval=0.9)
+    >>> bool(lower[0] < np.sin(1.5) < upper[0])
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "kernel": [None, str, callable],
+        "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
+        "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
+        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+        "normalize_y": ["boolean"],
+        "copy_X_train": ["boolean"],
+        "n_targets": [Interval(Integral, 1, None, closed="left"), None],
+        "noise": [StrOptions({"learn"}), None],
+        "start": [StrOptions({"data", "given"})],
+        "evidence": [StrOptions({"auto", "full"}), Interval(Integral, 1, None, closed="left")],
+        "solver": [StrOptions({"auto", "cholesky", "pcg"})],
+        "approximation": APPROXIMATION,
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "verbose", "random_state")},
+    }
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        *,
+        alpha: float | ArrayLike = 1e-10,
+        optimizer: Any = "fmin_l_bfgs_b",
+        n_restarts_optimizer: int = 0,
+        normalize_y: bool = False,
+        copy_X_train: bool = True,
+        n_targets: int | None = None,
+        noise: str | None = None,
+        start: str = "data",
+        evidence: str | int = "auto",
+        solver: str = "auto",
+        approximation: Any = None,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.alpha = alpha
+        self.optimizer = optimizer
+        self.n_restarts_optimizer = n_restarts_optimizer
+        self.normalize_y = normalize_y
+        self.copy_X_train = copy_X_train
+        self.n_targets = n_targets
+        self.noise = noise
+        self.start = start
+        self.evidence = evidence
+        self.solver = solver
+        self.approximation = approximation
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.memory = memory
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    def __sklearn_tags__(self) -> Any:
+        tags = kernel_tags(super().__sklearn_tags__(), self.kernel)
+        tags.requires_fit = False
+        return tags
+
+    # ---- fit ----------------------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the hyperparameters and condition on the data.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), Blocks, path or Dask collection
+            Rows; a list of objects where the kernel compares objects.
+        y : array-like of shape (n,) or (n, t)
+            Targets.
+
+        Returns
+        -------
+        GaussianProcessRegressor
+            Itself.
+        """
+        if is_blocks(X):
+            return fit_gp(self, X, y)
+        with restored_on_failure(self), blas_threads(self.n_jobs):
+            return self._fit(X, y, Clock(self.max_time))
+
+    def _fit(self, X: Any, y: Any, clock: Clock) -> Self:
+        X, y = checked_rows(self, X, y, multi_output=True, y_numeric=True)
+        y = np.asarray(y, dtype=np.float64)
+        self._check_targets(y)
+        centre, scale = location(y) if self.normalize_y else (np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
+        y = (y - centre) / scale
+        X = X.copy() if self.copy_X_train else X
+        rows, Y, noise = wide(X), y.reshape(y.shape[0], -1), self._noise(y.shape[0])
+        sample, few = samples_of(self, Y.shape[0])
+        kernel = self._prior(rows[sample], Y[sample])
+        own = noise if isinstance(noise, float) else noise[few]
+        index, learned = self._learn(kernel, rows[few], Y[few], own, clock)
+        index = np.arange(Y.shape[0])[few][index]
+        if learned is not None:
+            kernel = kernel.with_theta(learned.theta)
+        for name in ("approximation_", "_over_blocks"):
+            self.__dict__.pop(name, None)
+        if self.approximation is not None:
+            kernel, posterior, learned = approximate(self, kernel, rows, Y, noise, learned, clock)
+            why = f"{type(self.approximation).__name__}: asked for"
+        else:
+            with progress(self.verbose, "posterior", total=1.0) as tick:
+                posterior, why = self._condition(kernel, rows, Y, noise, clock, tick)
+        self.X_train_, self.y_train_ = X, y
+        self._y_train_mean, self._y_train_std = centre, scale
+        self.kernel_ = widened(kernel, rows[sample], Y[sample], back=True)
+        self.posterior_, self.solver_, self.evidence_rows_ = posterior, why, index
+        self._publish(learned)
+        return self
+
+    def _check_targets(self, y: NDArray[np.float64]) -> None:
+        seen = 1 if y.ndim == 1 else y.shape[1]
+        if self.n_targets is not None and seen != self.n_targets:
+            raise ValueError(
+                f"n_targets is {self.n_targets} but y has {seen}; pass y with {self.n_targets} columns, or "
+                f"n_targets={seen}."
+            )
+        if self.noise == "learn" and self.optimizer is None:
+            raise ValueError("noise='learn' needs an optimizer; with optimizer=None give the noise by alpha= or White.")
+
+    def _noise(self, n: int) -> float | NDArray[np.float64]:
+        noise = np.asarray(self.alpha, dtype=np.float64)
+        if noise.shape not in ((), (1,), (n,)):
+            raise ValueError(
+                f"alpha must be a scalar or an array with same number of entries as y, {n}; got shape {noise.shape}."
+            )
+        if not np.all(np.isfinite(noise)) or np.any(noise < 0):
+            raise ValueError(f"alpha must be finite and >= 0, a variance; got {noise.min():.3g} among its entries.")
+        return float(noise.item()) if noise.size == 1 else noise
+
+    def _prior(self, X: Any, Y: NDArray[np.float64]) -> Kernel:
+        kernel = prior_kernel(self.kernel, default_kernel(), X)
+        if self.approximation is not None:
+            kernel = kernel_of(self, kernel, X)
+        size = float(np.mean(Y**2)) or 1.0
+        kernel = widened(kernel, X, Y)
+        if self.noise is None:
+            return kernel
+        low, high = (bound * size for bound in NOISE_RANGE)
+        # Few of the rows that the evidence looks at repeat each other; of all rows, many may, and contradict it.
+        low = low if is_precomputed(kernel) else min(max(low, noise_of_repeats(X, Y)), high)
+        return kernel + White(min(max(NOISE_START * size, low), high), (low, high))
+
+    def _learn(
+        self, kernel: Kernel, X: Any, Y: NDArray[np.float64], noise: float | NDArray[np.float64], clock: Clock
+    ) -> tuple[NDArray[np.intp], Optimum | None]:
+        if self.optimizer is None or kernel.theta.size == 0:
+            return self._evidence_rows(Y.shape[0], check_random_state(self.random_state)), None
+        rng = check_random_state(self.random_state)
+        restarts = random_starts(widened(kernel, X, Y, back=True).bounds, self.n_restarts_optimizer, rng)
+        index = self._evidence_rows(Y.shape[0], rng)
+        part = Part(X, Y, noise, signal_and_noise(kernel)[0])
+        data = part.take(index)
+        evidence = screen = LogEvidence(*data, self.memory, self.n_jobs)
+        if index.size > SCREEN:
+            few = index[:SCREEN] if index.size < Y.shape[0] else rng.permutation(index)[:SCREEN]
+            screen = LogEvidence(*part.take(np.sort(few)), self.memory, self.n_jobs)
+        with progress(self.verbose, "evidence") as tick:
+            learned = learn(
+                kernel,
+                evidence,
+                screen,
+                data[:2],
+                start=self.start,
+                optimizer=self.optimizer,
+                restarts=restarts,
+                tol=self.tol,
+                max_iter=self.max_iter,
+                rng=rng,
+                clock=clock,
+                tick=tick,
+            )
+        return index, learned
+
+    def _evidence_rows(self, n: int, rng: np.random.RandomState) -> NDArray[np.intp]:
+        if self.evidence == "full":
+            return np.arange(n)
+        affordable = max(math.isqrt(memory_budget(self.memory) // 16), 1)
+        wanted = min(EVIDENCE_ROWS, affordable) if self.evidence == "auto" else int(self.evidence)
+        return np.arange(n) if n <= wanted else rng.permutation(n)[:wanted]
+
+    def _condition(
+        self,
+        kernel: Kernel,
+        X: Any,
+        Y: NDArray[np.float64],
+        noise: float | NDArray[np.float64],
+        clock: Clock,
+        tick: Tick,
+    ) -> tuple[Posterior, str]:
+        memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
+        exact, why = self._fits(Y.shape[0], memory)
+        if exact:
+            posterior = exact_posterior(kernel, X, Y, noise, memory=memory, workers=workers, clock=clock, tick=tick)
+            return posterior, why
+        projected = projected_posterior(
+            kernel,
+            X,
+            Y,
+            noise,
+            memory=memory,
+            workers=workers,
+            tol=self.tol,
+            max_iter=self.max_iter,
+            random_state=self.random_state,
+            clock=clock,
+            tick=tick,
+        )
+        return projected, why
+
+    def _fits(self, n: int, memory: int) -> tuple[bool, str]:
+        """Whether to factorise, and why."""
+        needed = f"the factor of {n:,} rows takes {readable(8 * n * n)} and memory is {readable(memory)}"
+        if self.solver != "auto":
+            if self.solver == "cholesky" and 8 * n * n > memory:
+                raise MemoryError(f"{needed}; raise memory=, or take solver='pcg'.")
+            return self.solver == "cholesky", f"{self.solver}: asked for"
+        if 8 * n * n <= memory and n <= CHOLESKY_ROWS:
+            return True, f"cholesky: {needed}"
+        limit = needed if n <= CHOLESKY_ROWS else f"{n:,} rows are more than {CHOLESKY_ROWS:,}"
+        return False, f"pcg, with the variance given a projection of the data: {limit}"
+
+    def _publish(self, learned: Optimum | None) -> None:
+        """Derive the remaining attributes from the posterior, and say what should be known."""
+        posterior = self.posterior_
+        self.alpha_ = posterior.alpha.reshape(-1, *self.y_train_.shape[1:])
+        self.jitter_ = posterior.jitter
+        signal, self.noise_ = signal_and_noise(self.kernel_)
+        self.__dict__.pop("function_", None)
+        if not isinstance(posterior, FeaturePosterior):
+            self.function_ = self._functions(signal)
+        self.__dict__.pop("L_", None)
+        if isinstance(posterior, ExactPosterior):
+            self.L_ = posterior.L
+        of_rows = math.nan if learned is None else learned.value
+        self.log_marginal_likelihood_value_ = of_rows if posterior.evidence is None else posterior.evidence
+        solved = posterior.certificate
+        if posterior.singular:
+            added = f"; {self.jitter_:.1e} was added to its diagonal" if self.jitter_ > 0 else ""
+            note = f"{posterior.singular}{added}; raise alpha, or learn the noise."
+            warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=3)
+            solved = replace(solved, message=f"{note} {solved.message}".strip())
+        self.certificate_ = solved if learned is None else merged(learned.certificate, solved)
+        if learned is not None:
+            warn_at_bounds(self.kernel_, learned.slope, "right.noise" if self.noise == "learn" else "")
+        self.n_iter_ = max(self.certificate_.iterations, 1)
+        warn_unless_converged(self.certificate_, self)
+
+    def _functions(self, signal: Kernel) -> Any:
+        """The mean as an element of the kernel's space, one for each target; less the constant of ``normalize_y``."""
+        scale, dual = np.atleast_1d(self._y_train_std), self.posterior_.alpha
+        sparse = hasattr(self, "approximation_")
+        ridge = None if sparse else self.noise_ + self._noise(dual.shape[0]) + self.jitter_
+        X = self.posterior_.X if sparse else self.X_train_
+
+        def function(t: int) -> Function:
+            return Function(signal, X, scale[t] * dual[:, t], ridge, self.noise_, self.memory, self.n_jobs)
+
+        if self.y_train_.ndim == 1:
+            return function(0)
+        functions = np.empty(dual.shape[1], dtype=object)
+        functions[:] = [function(t) for t in range(dual.shape[1])]
+        return functions
+
+    # ---- evidence ------------------------------------------------------------------------------------------------
+
+    def log_marginal_likelihood(
+        self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
+        """Return the log evidence of all training rows; of a sparse process, the collapsed bound on it.
+
+        Parameters
+        ----------
+        theta : array-like of shape (p,) or None, default=None
+            Where, in the order of ``kernel_.theta_names``; ``None`` for ``log_marginal_likelihood_value_``.
+        eval_gradient : bool, default=False
+            Whether to return the gradient too; theta must then be given.
+        clone_kernel : bool, default=True
+            As in scikit-learn: with ``False``, ``kernel_`` becomes the kernel at theta.
+
+        Returns
+        -------
+        value : float
+            log p(y | X, theta).
+        gradient : array of shape (p,)
+            With ``eval_gradient``.
+        """
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("Gradient can only be evaluated for theta!=None")
+            return self.log_marginal_likelihood_value_
+        if hasattr(self, "_over_blocks"):
+            raise ValueError("the training rows came by blocks and were not kept; only theta=None is known.")
+        kernel = self.kernel_.with_theta(np.asarray(theta))
+        Y = self.y_train_.reshape(self.y_train_.shape[0], -1)
+        noise = self._noise(Y.shape[0])
+        evidence: Any = LogEvidence
+        if isinstance(self.posterior_, LandmarkPosterior):
+            evidence = partial(CollapsedBound, landmarks=self.posterior_.X)
+        evidence = evidence(wide(self.X_train_), Y, noise, memory=self.memory, n_jobs=self.n_jobs)
+        with blas_threads(self.n_jobs):
+            at = evidence(kernel, gradient=eval_gradient)
+        if not clone_kernel:
+            self.kernel_ = kernel
+        return (at.value, at.gradient) if eval_gradient else at.value

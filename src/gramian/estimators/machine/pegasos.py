@@ -1,0 +1,476 @@
+"""PegasosClassifier: the kernel SVM without a constant by stochastic steps, from a stream where need be."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from gramian.certificates import Certificate
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
+from gramian.estimators.base import COMMON, is_precomputed, warn_unless_converged
+from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, rows_of, wide
+from gramian.estimators.machine.base import together
+from gramian.estimators.over_blocks.machine import keep_functions
+from gramian.estimators.over_blocks.pegasos import check_map, fit_pegasos
+from gramian.estimators.restore import restored_on_failure
+from gramian.gram import Gram
+from gramian.gram.precision import narrow
+from gramian.gram.tiles import memory_budget
+from gramian.kernels import Kernel
+from gramian.losses import Hinge
+from gramian.progress import Clock, progress
+from gramian.solvers.machine.data_term import DataFit
+from gramian.solvers.machine.function_space import FeatureSpace
+from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
+from gramian.solvers.machine.problem import Problem
+from gramian.solvers.machine.solve import solve
+
+__all__ = ["PegasosClassifier"]
+
+OPTIONAL = ("dual_coef_", "X_fit_", "function_", "coef_", "approximation_", "_landmarks", "_counts")
+"""What one fit has and the next may not."""
+
+
+class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
+    """Kernel SVM without a constant: ``mean hinge + (lam/2) ‖f‖²`` by stochastic subgradient steps.
+
+    Each step takes a row at random, in passes over all rows, and adds it to the support where it lies within the
+    margin. The averaged function converges to the SVC without bias and ``C = 1 / (n lam)``; the duality gap says how
+    near it is. More than two classes are fitted one against the rest.
+
+    Parameters
+    ----------
+    kernel : str, Kernel or callable, default="rbf"
+        The kernel; ``"precomputed"`` where X is the Gram matrix.
+    gamma : float or None, default=None
+        Of a kernel given by name; ``None`` for 1 / d.
+    degree : float, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict or None, default=None
+        Further keyword arguments of a callable kernel.
+    approximation : map or None, default=None
+        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then sought in the space of its
+        features, and as that has few dimensions the same objective is minimised there by steps that take all rows at
+        once, to the optimum itself. Must be given where the rows come by blocks.
+    lam : float, default=1e-3
+        The strength of the penalty, > 0.
+    n_iter : int, default=1000000
+        Steps at most, for each function. The gap is measured when their number has doubled. With a map, Newton steps.
+    max_support : int or None, default=None
+        Rows of the support of each function at most; those with the smallest coefficients are merged into the rows
+        nearest to them, and the certificate says what that costs. Not with a map, whose features are the support.
+    tol : float, default=1e-2
+        Relative duality gap at which to stop.
+    memory : int, str or None, default=None
+        Bytes to hold at most; K is held where it fits, else made by blocks of rows.
+    max_time : float or None, default=None
+        Seconds, after which the best so far is returned with a warning.
+    n_jobs : int or None, default=None
+        Threads that make K.
+    verbose : int or bool, default=False
+        Whether to show a progress bar.
+    random_state : int, RandomState or None, default=None
+        Draws the rows.
+
+    Attributes
+    ----------
+    classes_ : array of shape (c,)
+        The labels.
+    dual_coef_ : array of shape (s,) or (s, c)
+        Coefficients of the averaged functions.
+    X_fit_ : array or CSR of shape (s, d)
+        The support, or the landmarks of a map; all rows of the Gram matrix where the kernel is precomputed.
+    coef_ : array of shape (m,) or (m, c)
+        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        ``function_``.
+    approximation_ : map
+        The fitted map, where there is one.
+    function_ : Function or array of Function
+        The fitted functions.
+    certificate_ : Certificate
+        The duality gap, the worst of several functions; after ``partial_fit``, of kind "stationary".
+    n_iter_ : int
+        Steps taken.
+    kernel_ : Kernel
+        The kernel used.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from gramian.estimators.machine.pegasos import PegasosClassifier
+    >>> X, y = make_moons(200, noise=0.1, random_state=0)
+    >>> model = PegasosClassifier(gamma=2.0, lam=1e-2, random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95, model.certificate_.gap < 0.01
+    (True, True)
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
+        "approximation": APPROXIMATION,
+        "lam": [Interval(Real, 0, None, closed="neither")],
+        "n_iter": [Interval(Integral, 1, None, closed="left")],
+        "max_support": [Interval(Integral, 1, None, closed="left"), None],
+        "random_state": COMMON["random_state"],
+    }
+
+    def __init__(
+        self,
+        kernel: Any = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        approximation: Any = None,
+        lam: float = 1e-3,
+        n_iter: int = 1_000_000,
+        max_support: int | None = None,
+        tol: float = 1e-2,
+        memory: int | str | None = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = False,
+        random_state: Any = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.approximation = approximation
+        self.lam = lam
+        self.n_iter = n_iter
+        self.max_support = max_support
+        self.tol = tol
+        self.memory = memory
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---- fit ----------------------------------------------------------------------------------------------------
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the functions.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
+            Rows; the square Gram matrix where the kernel is precomputed.
+        y : array-like of shape (n,)
+            Labels.
+        sample_weight : float, array-like of shape (n,) or None, default=None
+            Weights >= 0, by which rows are drawn; zero removes a row, a whole number repeats it.
+
+        Returns
+        -------
+        PegasosClassifier
+            The fitted estimator.
+        """
+        if is_blocks(X):
+            return fit_pegasos(self, X, y, sample_weight)
+        clock = Clock(self.max_time)
+        with restored_on_failure(self):
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C")
+            check_classification_targets(y)
+            self.classes_ = np.unique(y)
+            weights = self._weights(sample_weight, X, y)
+            kernel = self._resolved(X)
+            fit = self._fit_steps if self.approximation is None else self._fit_features
+            fit(kernel, X, y, weights, clock)
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _fit_steps(self, kernel: Kernel, X: Any, y: NDArray[Any], weights: NDArray[np.float64], clock: Clock) -> None:
+        """Take steps, row by row."""
+        rows, weights = _distinct(None if is_precomputed(kernel) else X, y, weights)
+        points = rows_of(kernel, X, rows)
+        gram, random = self._gram(kernel, points), check_random_state(self.random_state)
+        with progress(self.verbose, "PegasosClassifier", self.n_iter) as tick:
+            done = [self._run(gram, signs, weights, random, clock, tick) for signs in self._signs(y[rows])]
+        if is_precomputed(kernel):
+            done = [(_spread(counts, rows, y.size), certificate) for counts, certificate in done]
+            points = X
+        self._keep(kernel, points, [counts for counts, _ in done])
+        self.certificate_ = together([certificate for _, certificate in done])
+
+    def _fit_features(
+        self, kernel: Kernel, X: Any, y: NDArray[Any], weights: NDArray[np.float64], clock: Clock
+    ) -> None:
+        """Minimise the same objective in the space of a map, where all rows at once cost little more than one."""
+        check_map(self)
+        rows = np.flatnonzero(weights)
+        features = adapted(self, kernel)
+        space = FeatureSpace(features_of(features, rows_of(kernel, X, rows), self.memory), memory_budget(self.memory))
+        with progress(self.verbose, "PegasosClassifier, proximal") as tick:
+            means: Any = {"tol": self.tol, "max_iter": self.n_iter, "polish": True, "clock": clock, "tick": tick}
+            problems = [
+                Problem(space, DataFit(Hinge(), signs[:, None], weights[rows]), False, "proximal", **means)
+                for signs in self._signs(y[rows])
+            ]
+            fitted = [solve(problem, "squared", self.lam) for problem in problems]
+        alpha = np.hstack([each.at.alpha for each in fitted])
+        self._keep_features(features, space.factor.T @ alpha, [each.certificate for each in fitted])
+        if has_landmarks(features):
+            self._landmarks = rows[features.component_indices_]
+
+    def _keep_features(self, features: Any, weights: NDArray[np.float64], certificates: list[Certificate]) -> None:
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        self.approximation_, self.kernel_ = features, features.kernel_
+        self.certificate_ = together(certificates)
+        self.n_iter_ = max(self.certificate_.iterations, 1)
+        keep_functions(self, features, weights, weights.shape[1] == 1)
+
+    def _weights(self, sample_weight: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
+        weights = np.ones(y.size)
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        present = np.unique(y[weights > 0])
+        if self.classes_.size < 2 or present.size < self.classes_.size:
+            raise ValueError(
+                f"PegasosClassifier needs at least two classes, and rows of positive weight in every class; got "
+                f"{present.size} class{'' if present.size == 1 else 'es'} of {self.classes_.size} so."
+            )
+        return np.asarray(weights)
+
+    def _signs(self, y: NDArray[Any]) -> list[NDArray[np.float64]]:
+        """Labels -1 and +1 of each function."""
+        positive = self.classes_[1:] if self.classes_.size == 2 else self.classes_
+        return [np.where(y == label, 1.0, -1.0) for label in positive]
+
+    def _run(
+        self,
+        gram: Gram,
+        y: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        random: np.random.RandomState,
+        clock: Clock,
+        tick: Any,
+    ) -> tuple[Counts, Certificate]:
+        """Passes in random order until the gap is small enough."""
+        n = y.size
+        K = gram.dense() if gram.fits else None
+        rows = gram.rows if K is None else K.__getitem__
+        counts, values = Counts(np.zeros(n), np.zeros(n)), np.zeros(n)
+        options = self._budget(gram, clock)
+        due, shares = n, weights / weights.sum()
+        while True:
+            order = walk_of(weights, random, self.n_iter - counts.steps)
+            counts = descend(rows, y, values, counts, order, self.lam, **options)
+            ended = counts.steps >= self.n_iter or clock.expired
+            if counts.steps >= due or ended:
+                times = gram.__matmul__ if K is None else K.__matmul__
+                alpha = counts.average(self.lam)
+                certificate = certify(alpha, times, y, shares, self.lam, self.tol, counts.steps, clock)
+                tick(counts.steps, gap=certificate.gap)
+                due = 2 * counts.steps
+                if certificate.converged or ended:
+                    return counts, certificate
+
+    def _budget(self, gram: Gram, clock: Clock) -> dict[str, Any]:
+        """What ``descend`` is told of the support; small blocks, for within one the budget may be passed."""
+        affordable = int(np.clip(gram.memory // (2 * 8 * gram.shape[0]), 1, 256))
+        if self.max_support is None:
+            return {"clock": clock, "block": affordable}
+        block = int(np.clip(self.max_support // 10, 1, affordable))
+        diagonal = np.maximum(gram.diagonal(), np.finfo(np.float64).tiny)
+        return {"clock": clock, "max_support": self.max_support, "diagonal": diagonal, "block": block}
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
+        """Take one step for every row of a batch, going on from the batches before.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+        y : array-like of shape (n,)
+            Labels.
+        classes : array-like of shape (c,) or None, default=None
+            All labels that will come; needed in the first call.
+        sample_weight : float, array-like of shape (n,) or None, default=None
+            Weights >= 0: so many steps for a row where they are whole numbers, else as many draws as rows.
+
+        Returns
+        -------
+        PegasosClassifier
+            The estimator. Rows without a coefficient are forgotten.
+        """
+        clock = Clock(self.max_time)
+        with restored_on_failure(self):
+            first = _check_partial_fit_first_call(self, classes)
+            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", reset=first)
+            self._check_batch(y)
+            weights = np.ones(y.size)
+            if sample_weight is not None:
+                weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            kept = np.flatnonzero(weights)
+            self.kernel_ = self._resolved(X) if first else self.kernel_
+            self._step_through(X[kept], y[kept], weights[kept], [] if first else self._counts, clock)
+        return self
+
+    def _check_batch(self, y: NDArray[Any]) -> None:
+        if self.approximation is not None:
+            raise ValueError("partial_fit goes on with kernel expansions; leave approximation=None, or use fit.")
+        if is_precomputed(self.kernel):
+            raise ValueError(
+                "partial_fit needs rows, not a Gram matrix: kernel='precomputed' can only be fitted at once."
+            )
+        unknown = np.setdiff1d(y, self.classes_)
+        if unknown.size:
+            raise ValueError(f"y has labels {unknown[:5]} that are not in classes={self.classes_}.")
+
+    def _step_through(
+        self, X: Any, y: NDArray[Any], weights: NDArray[np.float64], before: list[Counts], clock: Clock
+    ) -> None:
+        """The support and the batch as one set of rows, of which those of the batch are walked through."""
+        held = before[0].beta.size if before else 0
+        points = _stacked(self.X_fit_, X) if held else X
+        gram = self._gram(self.kernel_, points)
+        order = held + walk_of(weights, check_random_state(self.random_state), sys.maxsize)
+        done, losses = [], []
+        for c, signs in enumerate(self._signs(y)):
+            old = before[c] if before else Counts(np.zeros(0), np.zeros(0))
+            pad = np.zeros(y.size)
+            counts = Counts(np.concatenate([old.beta, pad]), np.concatenate([old.late, pad]), old.steps)
+            labels = np.concatenate([np.sign(old.beta), signs])
+            options = self._budget(gram, clock)
+            done.append(descend(gram.rows, labels, gram @ counts.beta, counts, order, self.lam, **options))
+            f = gram @ done[-1].average(self.lam)
+            losses.append(float(np.average(np.maximum(1.0 - signs * f[held:], 0.0), weights=weights)))
+        self._keep(self.kernel_, points, done)
+        self.certificate_ = Certificate(
+            kind="stationary",
+            primal=float(np.sum(losses)),
+            converged=False,
+            iterations=self.n_iter_,
+            seconds=clock.seconds,
+            message="primal is the mean hinge on the last batch; earlier rows are gone, so there is no gap.",
+        )
+
+    def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> None:
+        """Drop the rows without a coefficient, except those of a Gram matrix."""
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        used = np.any([(each.beta != 0) | (each.late != 0) for each in counts], axis=0)
+        used |= not used.any()
+        if is_precomputed(kernel):
+            used[:] = True
+        self._counts = [replace(each, beta=each.beta[used], late=each.late[used]) for each in counts]
+        dual = np.column_stack([each.average(self.lam) for each in self._counts])
+        self.kernel_, self.X_fit_ = kernel, X[used]
+        self.dual_coef_ = dual.ravel() if dual.shape[1] == 1 else dual
+        self.n_iter_ = max(each.steps for each in counts)
+        self.function_ = as_array(self._functions(kernel, self.X_fit_, dual), dual.shape[1] == 1)
+
+    # ---- predict ------------------------------------------------------------------------------------------------
+
+    @by_blocks
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return fitted values, by tiles of at most ``memory`` bytes.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d)
+            Rows; k(new, train) where the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (m,) or (m, c)
+            Of two classes, positive for the second; else one column per class.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+        return narrow(self._evaluate(X), X)
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict labels.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Labels.
+        """
+        f = self.decision_function(X)
+        best = (f > 0).astype(np.intp) if f.ndim == 1 else f.argmax(axis=1)
+        return np.asarray(self.classes_[best])
+
+
+def _stacked(A: Any, B: Any) -> Any:
+    if sp.issparse(A) or sp.issparse(B):
+        return sp.vstack([A, B], format="csr")
+    return np.concatenate([A, wide(B) if A.dtype == np.float64 else B])
+
+
+def _spread(counts: Counts, rows: NDArray[np.intp], n: int) -> Counts:
+    """Counts of some rows among those of all."""
+    beta, late = np.zeros(n), np.zeros(n)
+    beta[rows], late[rows] = counts.beta, counts.late
+    return replace(counts, beta=beta, late=late)
+
+
+def _distinct(X: Any, y: NDArray[Any], weights: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+    """One of each set of equal rows with equal labels, in an order that depends on them alone, and the sums of weights.
+
+    So a weight of two is the same as a row twice, step by step. Rows of weight zero, and nothing else where X is
+    ``None``, are left out.
+    """
+    kept = np.flatnonzero(weights)
+    if X is None:
+        return kept, weights[kept]
+    codes = np.unique(y, return_inverse=True)[1][kept]
+    keys = _keys(X[kept])
+    order = np.lexsort((*keys, codes))
+    same = codes[order][1:] == codes[order][:-1]
+    for key in keys:
+        same &= key[order][1:] == key[order][:-1]
+    starts = np.flatnonzero(np.concatenate([[True], ~same]))
+    return kept[order[starts]], np.add.reduceat(weights[kept][order], starts)
+
+
+def _keys(X: Any) -> list[NDArray[Any]]:
+    """What rows are sorted by: their columns, or what a sparse row holds, as bytes."""
+    if isinstance(X, np.ndarray):
+        return list(X.T)
+    X = X.astype(np.float64)
+    X.sum_duplicates()
+    X.eliminate_zeros()
+    # Bytes that sort as the dense rows do, by the last column first: a number there above all zeros, or below them.
+    places = np.copysign(X.indices + 1.0, X.data)
+    numbers, end = _sortable(np.column_stack([places, X.data])), _sortable(np.zeros(1)).tobytes()
+    held = [numbers[a:b][::-1].tobytes() + end for a, b in zip(X.indptr, X.indptr[1:], strict=False)]
+    return [np.unique(np.array(held, dtype=object), return_inverse=True)[1]]
+
+
+def _sortable(numbers: NDArray[np.float64]) -> NDArray[Any]:
+    """Numbers whose bytes, read from the left, sort as the numbers do."""
+    bits = np.ascontiguousarray(numbers).view(np.int64)
+    bits = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
+    return (bits.view(np.uint64) ^ np.uint64(2**63)).astype(">u8")

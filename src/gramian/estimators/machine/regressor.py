@@ -1,0 +1,268 @@
+"""KernelMachineRegressor: kernel regression with any loss."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.utils import column_or_1d
+from sklearn.utils.validation import check_is_fitted
+
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
+from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.machine.base import MACHINE, Machine, Task, plain_folds
+from gramian.estimators.over_blocks.machine import fit_regressor
+from gramian.estimators.restore import restored_on_failure
+from gramian.gram.precision import narrow
+from gramian.losses import resolve
+
+__all__ = ["KernelMachineRegressor"]
+
+
+class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """Kernel regression with any loss: the f and b that minimise ``mean_i w_i loss(f(x_i) + b, y_i) + penalty(‖f‖)``.
+
+    By the representer theorem f is a sum over the training rows whatever the loss, so one machine gives least squares,
+    medians and quantiles, robust and support vector regression and Poisson counts, each with a duality gap.
+
+    Parameters
+    ----------
+    loss : str or object, default="huber"
+        ``"squared"``, ``"absolute"``, ``"huber"``, ``"quantile"``, ``"epsilon_insensitive"``, ``"poisson"``; a loss of
+        ``gramian.losses`` with its parameters; or any object with ``value(f, y)`` and ``gradient(f, y)``.
+        ``Quantile([0.1, 0.9])`` predicts one column per quantile.
+    penalty : {"squared", "norm", "ball"}, default="squared"
+        ``(lam/2) ‖f‖²``; ``lam ‖f‖``, with which f can be exactly zero; or ``‖f‖ <= radius``. Several functions have
+        one each.
+    lam : float or "cv", default=1e-3
+        The strength, > 0. ``"cv"`` takes the value of ``lams`` with the least loss under cross-validation.
+    radius : float, default=1.0
+        Of ``penalty="ball"``, which has no lam.
+    kernel : str, Kernel or callable, default="rbf"
+        The kernel; ``"precomputed"`` where X is the Gram matrix.
+    gamma : float or None, default=None
+        Of a kernel given by name; ``None`` for 1 / d.
+    degree : float, default=3
+        Of the polynomial kernel.
+    coef0 : float, default=1
+        Of the polynomial and sigmoid kernels.
+    kernel_params : dict or None, default=None
+        Further keyword arguments of a callable kernel.
+    fit_intercept : bool, default=True
+        Whether a constant, which is not penalised, is added to f.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
+        ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
+    solver : {"auto", "newton", "proximal", "ccp"}, default="auto"
+        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks (after pair steps on the dual, where
+        that is a quadratic program on a box), ``"ccp"`` for differences of convex ones. ``"auto"`` decides by what
+        the loss offers; see ``solver_``.
+    lams : array-like of shape (g,) or None, default=None
+        The grid of ``lam="cv"``; by default 13 values over six decades.
+    cv : int, splitter or iterable, default=None
+        Folds of ``lam="cv"``, as in scikit-learn; ``None`` for five.
+    memory : int, str or None, default=None
+        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
+    tol : float, default=1e-6
+        Relative duality gap to reach and to certify. Problems of up to 1,000 rows are solved to rounding; with a map
+        the last digits cost little, and f is within 1e-8 of the optimum, relative to its norm.
+    max_iter : int, default=1000
+        Newton steps at most.
+    max_time : float or None, default=None
+        Seconds, after which the best so far is returned with a warning.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for every core.
+    verbose : int or bool, default=False
+        Whether to show a progress bar.
+    random_state : int, RandomState or None, default=None
+        Draws the landmarks of the preconditioner and of ``approximation``.
+    warm_start : bool, default=False
+        Whether to start from the last fit, where it had as many rows and functions; a number for
+        each row is then kept.
+
+    Attributes
+    ----------
+    dual_coef_ : array of shape (n,) or (n, k)
+        Coefficients, float64; at the landmarks of a ``Nystroem`` approximation, and absent with other maps.
+    coef_ : array of shape (m,) or (m, k)
+        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        ``function_``.
+    intercept_ : float or array of shape (k,)
+        The constants.
+    X_fit_ : array, CSR or array of object of shape (n, d)
+        The rows the coefficients belong to.
+    function_ : Function or array of Function
+        The fitted function without its constant, or one per column.
+    loss_ : object
+        The loss.
+    lam_ : float
+        The strength used; not with ``penalty="ball"``.
+    multiplier_ : float or array
+        The lam of the squared penalty with the same solution: of the ball, the constraint's multiplier; infinite
+        where ``penalty="norm"`` made f zero.
+    certificate_ : Certificate
+        The duality gap; of several functions, the worst. Without a conjugate, or where the loss is not convex, of kind
+        "stationary".
+    n_iter_ : int
+        Newton steps; pair steps where they alone solved the dual of a loss with kinks.
+    solver_ : Choice
+        Which solver was used, and why.
+    kernel_ : Kernel
+        The kernel used.
+    lams_, cv_path_ : array of shape (g,)
+        With ``lam="cv"``: the grid, and the mean losses on held-out rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.machine.regressor import KernelMachineRegressor
+    >>> from gramian.losses import Quantile
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 6, (200, 1))
+    >>> y = np.sin(X[:, 0]) + rng.standard_normal(200)
+    >>> model = KernelMachineRegressor(Quantile([0.1, 0.9]), lam=1e-2).fit(X, y)
+    >>> (y[:, None] < model.predict(X)).mean(axis=0).round(1)
+    array([0.1, 0.9])
+    >>> model.certificate_.converged
+    True
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = MACHINE
+
+    def __init__(
+        self,
+        loss: Any = "huber",
+        *,
+        penalty: str = "squared",
+        lam: Any = 1e-3,
+        radius: float = 1.0,
+        kernel: Any = "rbf",
+        gamma: float | None = None,
+        degree: float = 3,
+        coef0: float = 1,
+        kernel_params: dict[str, Any] | None = None,
+        fit_intercept: bool = True,
+        approximation: Any = None,
+        solver: str = "auto",
+        lams: Any = None,
+        cv: Any = None,
+        memory: int | str | None = None,
+        tol: float = 1e-6,
+        max_iter: int = 1000,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        verbose: int | bool = False,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.loss = loss
+        self.penalty = penalty
+        self.lam = lam
+        self.radius = radius
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.kernel_params = kernel_params
+        self.fit_intercept = fit_intercept
+        self.approximation = approximation
+        self.solver = solver
+        self.lams = lams
+        self.cv = cv
+        self.memory = memory
+        self.tol = tol
+        self.max_iter = max_iter
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+        self.warm_start = warm_start
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.positive_only = positive = self._counts()
+        # No tag says "several targets, all of them counts"; scikit-learn's own machines for counts take one target.
+        tags.target_tags.multi_output = not positive
+        return tags
+
+    def _counts(self) -> bool:
+        """Whether the loss takes no negative targets."""
+        return bool(self.loss == "poisson" or getattr(self.loss, "positive", False))
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the function.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
+            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+        y : array-like of shape (n,) or (n, k)
+            Targets.
+        sample_weight : float, array-like of shape (n,) or None, default=None
+            Weights >= 0; a row of weight zero is as good as absent.
+
+        Returns
+        -------
+        KernelMachineRegressor
+            The fitted estimator.
+        """
+        loss = resolve(self.loss)
+        if getattr(loss, "task", "regression") != "regression":
+            raise ValueError(
+                f"{type(loss).__name__} is a loss of labels; use KernelMachineClassifier, or a loss of numbers."
+            )
+        if is_blocks(X):
+            return fit_regressor(self, X, y, sample_weight, loss)
+        with restored_on_failure(self):
+            X, y = self._validated(X, y)
+            if self._counts() and y.ndim == 2 and y.shape[1] == 1:
+                y = column_or_1d(y, warn=True)
+            weights = self._weights(sample_weight, X, y)
+            tasks = self._tasks(loss, y, weights)
+            self._fit_tasks(X, tasks, weights, lambda cv, rows: plain_folds(cv, rows, y, classifier=False))
+            self.loss_ = loss
+            self._shape(y.ndim == 1 and len(tasks) == 1)
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _tasks(self, loss: Any, y: NDArray[np.float64], weights: NDArray[np.float64]) -> list[Task]:
+        """One task per target, or per part of a loss that has several."""
+        parts = getattr(loss, "parts", (loss,))
+        if len(parts) > 1 and y.ndim > 1:
+            raise ValueError(f"several quantiles take one target, got y of shape {y.shape}; fit each target by itself.")
+        if hasattr(loss, "check_targets"):
+            loss.check_targets(y[weights > 0])
+        Y = y.reshape(y.shape[0], -1)
+        return [Task(part, Y[:, [j]]) for j in range(Y.shape[1]) for part in parts]
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict targets, by tiles of at most ``memory`` bytes.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d)
+            Rows; k(new, train) where the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (m,) or (m, k)
+            What the loss estimates: a mean, a median, a quantile, the mean of a count; float32 where X is and float32
+            can hold them.
+        """
+        check_is_fitted(self)
+        X = self._validated_rows(X)
+        f = self._values(X)
+        link = getattr(self.loss_, "inverse_link", None)
+        out = narrow(f if link is None else np.asarray(link(f)), X)
+        return out[:, 0] if np.ndim(self.intercept_) == 0 else out

@@ -1,0 +1,343 @@
+"""Gaussian mixtures: clusters as probability densities."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable, Iterator
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils._param_validation import Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from gramian.data.blocks import is_blocks
+from gramian.estimators.mixture.density import MixtureDensity
+from gramian.estimators.mixture.findings import certificate, degeneracies
+from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows
+from gramian.estimators.over_blocks.mixture import fit_mixture
+from gramian.estimators.restore import restored_on_failure
+from gramian.progress import Clock, Tick, progress
+from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, family
+from gramian.solvers.mixture.e_step import Statistics, expect
+from gramian.solvers.mixture.em import Solution, em
+from gramian.solvers.mixture.family import Family, Floats
+from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.row_tiles import Rows, Workers
+
+__all__ = ["GaussianMixture"]
+
+# Beyond this, squares overflow.
+FARTHEST = 1e150
+
+
+class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
+    """Mixture of Gaussians ``p(x) = Σ_k π_k N(x | μ_k, Σ_k)``, fitted by expectation-maximisation.
+
+    As scikit-learn's, with its parameters, methods and attributes; and with weights for samples, hard assignment,
+    threads, memory that does not grow with ``n_samples × n_components``, float32 without loss of accuracy, and a record
+    of the evidence in every iteration.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        The number K of components.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="full"
+        A covariance matrix for each component; one matrix for all; a variance for each component and feature; a
+        variance for each component.
+    tol : float, default=1e-3
+        EM stops when an iteration changes the objective per sample by less.
+    reg_covar : float, default=1e-6
+        Added to the variances in every iteration, so that no component becomes infinitely narrow.
+    max_iter : int, default=100
+        Most iterations of EM.
+    n_init : int, default=1
+        Starts, of which the best is kept.
+    init_params : {"kmeans", "k-means++", "random", "random_from_data"} or array-like, default="kmeans"
+        How to start: from the clusters of k-means; on rows far from each other; from random responsibilities; on rows
+        drawn at random. An array of at least K rows: from the clusters of k-means that starts on its first K.
+    weights_init : array-like of shape (n_components,), default=None
+        Starting weights, in place of those of ``init_params``.
+    means_init : array-like of shape (n_components, n_features), default=None
+        Starting means.
+    precisions_init : array-like, default=None
+        Starting precisions (inverses of covariances), in the shape of ``covariances_``.
+    random_state : int, RandomState instance or None, default=None
+        Of the start, and of ``sample``.
+    warm_start : bool, default=False
+        Whether ``fit`` goes on from where the last call ended; ``n_init`` is then without effect.
+    verbose : int, default=0
+        Whether to show progress.
+    verbose_interval : int, default=10
+        Iterations from one report of progress to the next.
+    assignment : {"soft", "hard"}, default="soft"
+        Whether an E-step gives a sample to every component by its posterior probability, or wholly to the best. Hard
+        assignment raises the complete-data likelihood, and promises nothing for the likelihood.
+    max_time : float or None, default=None
+        Seconds after which EM is stopped, with a warning; the iteration under way is finished.
+    n_jobs : int or None, default=None
+        Threads; ``None`` for all cores that the process may use. Results depend on it by rounding at most.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_components,)
+        Proportions π; zero for a component that has lost all samples.
+    means_ : ndarray of shape (n_components, n_features)
+        The means μ.
+    covariances_ : ndarray
+        The Σ, of shape ``(n_components, n_features, n_features)``, ``(n_features, n_features)``,
+        ``(n_components, n_features)`` or ``(n_components,)`` by ``covariance_type``.
+    precisions_ : ndarray
+        Inverses of the covariances.
+    precisions_cholesky_ : ndarray
+        Upper triangular P with ``Σ⁻¹ = P Pᵀ``.
+    converged_ : bool
+        Whether ``tol`` was met.
+    n_iter_ : int
+        Iterations of the best start.
+    lower_bound_ : float
+        The objective per sample at the last E-step: the log-likelihood, or with hard assignment that of the complete
+        data.
+    lower_bounds_ : list of float
+        The same for each iteration.
+    evidence_ : list of Evidence
+        For each iteration ``log_likelihood = bound + kl`` per sample, after its M-step.
+    certificate_ : Certificate
+        Of kind "evidence": log-likelihood, bound, norm of the gradient, and what was degenerate.
+    n_features_in_ : int
+        Features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, where all are strings.
+
+    See Also
+    --------
+    gramian.select_components : Choose ``n_components`` by an information criterion.
+
+    References
+    ----------
+    A. P. Dempster, N. M. Laird and D. B. Rubin (1977), Maximum likelihood from incomplete data via the EM algorithm.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.mixture.gaussian import GaussianMixture
+    >>> X = np.array([[1, 2], [0, 4], [2, 0], [1, 3], [10, 2], [11, 4], [9, 0], [11, 1]])
+    >>> mixture = GaussianMixture(n_components=2, random_state=0).fit(X)
+    >>> np.sort(mixture.means_[:, 0])
+    array([ 1.  , 10.25])
+    >>> mixture.predict([[0, 0], [12, 3]]) == mixture.predict([[1, 1], [10, 1]])
+    array([ True,  True])
+    >>> print(mixture.certificate_)
+    converged: evidence ... The likelihood never fell; the last iteration added ... per sample.
+    """
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
+        "tol": [Interval(Real, 0.0, None, closed="left")],
+        "reg_covar": [Interval(Real, 0.0, None, closed="left")],
+        "max_iter": [Interval(Integral, 0, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "init_params": [StrOptions(set(INIT_PARAMS)), "array-like"],
+        "weights_init": ["array-like", None],
+        "means_init": ["array-like", None],
+        "precisions_init": ["array-like", None],
+        "random_state": ["random_state"],
+        "warm_start": ["boolean"],
+        "verbose": ["verbose"],
+        "verbose_interval": [Interval(Integral, 1, None, closed="left")],
+        "assignment": [StrOptions({"soft", "hard"})],
+        "max_time": [Interval(Real, 0.0, None, closed="neither"), None],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        covariance_type: str = "full",
+        tol: float = 1e-3,
+        reg_covar: float = 1e-6,
+        max_iter: int = 100,
+        n_init: int = 1,
+        init_params: str | ArrayLike = "kmeans",
+        weights_init: ArrayLike | None = None,
+        means_init: ArrayLike | None = None,
+        precisions_init: ArrayLike | None = None,
+        random_state: Any = None,
+        warm_start: bool = False,
+        verbose: int | bool = 0,
+        verbose_interval: int = 10,
+        assignment: str = "soft",
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.covariance_type = covariance_type
+        self.tol = tol
+        self.reg_covar = reg_covar
+        self.max_iter = max_iter
+        self.n_init = n_init
+        self.init_params = init_params
+        self.weights_init = weights_init
+        self.means_init = means_init
+        self.precisions_init = precisions_init
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.verbose_interval = verbose_interval
+        self.assignment = assignment
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Estimate the parameters by EM, from ``n_init`` starts, and keep the best.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features), Blocks, path or Dask collection
+            Samples; float32 stays float32.
+        y : Ignored
+            For scikit-learn's sake.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, none negative. A whole number counts as so many equal samples, zero as none.
+
+        Returns
+        -------
+        GaussianMixture
+            Itself, fitted; as it was before where the fit fails or is interrupted.
+        """
+        if is_blocks(X):
+            return fit_mixture(self, X, sample_weight)
+        clock = Clock(self.max_time)
+        with restored_on_failure(self):
+            self._validate_params()
+            X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+            rows = self._training_rows(X, sample_weight)
+            kind = family(self.covariance_type, self.n_components, X.shape[1])
+            with Workers(self.n_jobs) as workers:
+                solution = self._best_solution(rows, kind, workers, clock)
+            self._store(solution, rows, clock)
+        return self
+
+    def fit_predict(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Fit, and return the component of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : Ignored
+            For scikit-learn's sake.
+        sample_weight : array-like of shape (n_samples,), default=None
+            As in ``fit``.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            What ``predict`` says.
+        """
+        return self.fit(X, sample_weight=sample_weight).predict(X)
+
+    def _training_rows(self, X: NDArray[Any], sample_weight: ArrayLike | None) -> Rows:
+        weights = None
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            if not np.all(weights > 0):
+                X, weights = X[weights > 0], weights[weights > 0]
+        rows = Rows.of(X, weights)
+        self._check_rows(len(X), rows.reach)
+        return rows
+
+    def _check_rows(self, n: int, reach: Floats) -> None:
+        if n < max(2, self.n_components):
+            raise ValueError(
+                f"Expected n_samples >= n_components but got n_components = {self.n_components}, "
+                f"n_samples = {n}; at least 2 samples of positive weight are needed, and one for each component."
+            )
+        if np.any(reach > FARTHEST):
+            raise ValueError(f"X must stay within {FARTHEST:.0e} of its mean, got {reach.max():.1e}; scale X.")
+
+    def _best_solution(
+        self, rows: Rows, kind: Family, workers: Workers, clock: Clock, expect: Callable[..., Statistics] = expect
+    ) -> Solution:
+        """The solution of the start whose objective ends highest."""
+        solutions: list[Solution] = []
+        with progress(self.verbose, "Gaussian mixture", total=self.n_init * self.max_iter) as tick:
+            for done, (mixture, previous) in enumerate(self._starts(rows, kind, workers)):
+                solution = em(
+                    rows,
+                    mixture,
+                    workers,
+                    reg_covar=self.reg_covar,
+                    tol=self.tol,
+                    max_iter=self.max_iter,
+                    hard=self.assignment == "hard",
+                    previous=previous,
+                    clock=clock,
+                    tick=_every(self.verbose_interval, tick, done * self.max_iter),
+                    expect=expect,
+                )
+                solutions.append(solution)
+                if solution.expired:
+                    break
+        return max(solutions, key=lambda solution: solution.values[-1:])
+
+    def _starts(self, rows: Rows, kind: Family, workers: Workers) -> Iterator[tuple[Mixture, float]]:
+        """Mixtures to start from, each with the objective that was reached there before."""
+        given = given_parameters(kind, rows.centre, self.weights_init, self.means_init, self.precisions_init)
+        if self.warm_start and hasattr(self, "converged_"):
+            if self.covariances_.shape != kind.shape:
+                raise ValueError(
+                    f"warm_start goes on from covariances of shape {self.covariances_.shape}, but n_components, "
+                    f"n_features and covariance_type now ask for {kind.shape}; keep them, or set warm_start=False."
+                )
+            yield self._mixture(rows.centre), self.lower_bound_
+            return
+        init: Any = self.init_params
+        if isinstance(init, str):
+            rows = start_rows(rows, self.n_components, self.random_state)
+        else:
+            init = check_array(init)
+        rng = check_random_state(self.random_state)
+        for _ in range(self.n_init):
+            yield start(rows, kind, init, given, self.reg_covar, rng, workers), -math.inf
+
+    def _store(self, solution: Solution, rows: Rows, clock: Clock) -> None:
+        """Set what is learned, and warn of what is wrong with it."""
+        mixture, kind = solution.mixture, solution.mixture.family
+        self.weights_, self.means_ = mixture.weights, rows.centre + mixture.means
+        self.covariances_, self.precisions_cholesky_ = mixture.covariances, mixture.factors
+        self.precisions_ = kind.precisions(mixture.factors)
+        self.converged_ = solution.converged
+        self.n_iter_ = len(solution.values)
+        self.lower_bounds_ = list(solution.values)
+        self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -math.inf
+        self.evidence_ = list(solution.evidence)
+        notes = degeneracies(mixture, rows, self.reg_covar)
+        self.certificate_ = certificate(solution, notes, self.assignment == "hard", clock.seconds)
+        for note in notes:
+            warnings.warn(note, ConvergenceWarning, stacklevel=3)
+        # Without iterations, the start is what was asked for.
+        if not self.converged_ and self.max_iter > 0:
+            warnings.warn(
+                "Best performing initialization did not converge. Try different init parameters, or increase max_iter, "
+                f"tol, or check for degenerate data. ({self.certificate_})",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+
+def _every(interval: int, tick: Tick, offset: int) -> Tick:
+    """Tell of every so many iterations."""
+
+    def tell(done: float, **figures: float) -> None:
+        if done % interval == 0:
+            tick(offset + done, **figures)
+
+    return tell

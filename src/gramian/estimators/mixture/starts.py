@@ -1,0 +1,264 @@
+"""Where EM starts: parameters that the user gives, and parameters drawn from the data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.random import RandomState
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_array
+from threadpoolctl import threadpool_limits
+
+from gramian.data.sampling import sample_rows
+from gramian.features.sample import sample_seed
+from gramian.solvers.mixture.e_step import Statistics, tally
+from gramian.solvers.mixture.em import maximise, refine
+from gramian.solvers.mixture.family import Family, Floats
+from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
+
+__all__ = ["INIT_PARAMS", "given_parameters", "start", "start_rows", "start_size"]
+
+SAMPLE = 100_000
+"""Rows that a start is drawn from."""
+
+
+def start_size(n_components: int) -> int:
+    """Return how many rows a start is drawn from.
+
+    Parameters
+    ----------
+    n_components : int
+        K.
+
+    Returns
+    -------
+    int
+        At most.
+    """
+    return max(SAMPLE, 10 * n_components)
+
+
+def start_rows(rows: Rows, n_components: int, random_state: Any) -> Rows:
+    """Return the rows that a start is drawn from: a sample where there are many, the same as over blocks.
+
+    Parameters
+    ----------
+    rows : Rows
+        All rows.
+    n_components : int
+        K.
+    random_state : int, RandomState or None
+        Seed.
+
+    Returns
+    -------
+    Rows
+        Seen from the same centre.
+    """
+    size = start_size(n_components)
+    if len(rows.X) <= size:
+        return rows
+    chosen = sample_rows(len(rows.X), size, sample_seed(random_state))
+    return replace(rows, X=rows.X[chosen], weights=None if rows.weights is None else rows.weights[chosen])
+
+
+def given_parameters(
+    family: Family,
+    centre: Floats,
+    weights: ArrayLike | None,
+    means: ArrayLike | None,
+    precisions: ArrayLike | None,
+) -> dict[str, Any]:
+    """Check the starting parameters that the user gave.
+
+    Parameters
+    ----------
+    family : Family
+        The shape of the covariances.
+    centre : ndarray of shape (d,)
+        Where means are to be seen from.
+    weights : array-like of shape (K,) or None
+        Proportions.
+    means : array-like of shape (K, d) or None
+        Means.
+    precisions : array-like or None
+        Of the family's shape.
+
+    Returns
+    -------
+    dict
+        Those fields of a ``Mixture`` that follow from what was given.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.mixture.starts import given_parameters
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> given_parameters(family("diag", 2, 1), np.zeros(1), [0.25, 0.75], None, None)
+    {'weights': array([0.25, 0.75])}
+    """
+    given: dict[str, Any] = {}
+    if weights is not None:
+        given["weights"] = _checked_weights(weights, family)
+    if means is not None:
+        given["means"] = _checked(means, (family.n_components, family.n_features), "means") - centre
+    if precisions is not None:
+        given["factors"] = family.factor_precisions(_checked(precisions, family.shape, f"{family.name} precision"))
+        given["covariances"] = family.invert(given["factors"])
+    return given
+
+
+def start(
+    rows: Rows,
+    family: Family,
+    init_params: str | NDArray[Any],
+    given: dict[str, Any],
+    reg_covar: float,
+    rng: RandomState,
+    workers: Workers,
+) -> Mixture:
+    """Return the mixture to start from.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    family : Family
+        The shape of the covariances.
+    init_params : str or ndarray of shape (m, d)
+        One of ``INIT_PARAMS``, or rows of which the first K are where k-means starts.
+    given : dict
+        What ``given_parameters`` returned; only what is missing is drawn.
+    reg_covar : float
+        Variance added in every direction.
+    rng : RandomState
+        Drawn from as scikit-learn does, so that equal seeds give equal starts.
+    workers : Workers
+        Threads.
+
+    Returns
+    -------
+    Mixture
+        Seen from the rows' centre.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.mixture.starts import start
+    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> rows = Rows.of(np.array([[0.0], [1.0], [7.0], [8.0]]))
+    >>> with Workers(1) as workers:
+    ...     drawn = start(rows, family("diag", 2, 1), "kmeans", {}, 0.0, np.random.RandomState(0), workers)
+    >>> np.sort(rows.centre + drawn.means, axis=0).ravel()
+    array([0.5, 7.5])
+    """
+    if {"weights", "means", "factors"} <= given.keys():
+        return Mixture(family, **given)
+    drawn = INIT_PARAMS[init_params] if isinstance(init_params, str) else _from(init_params)
+    return replace(drawn(rows, family, reg_covar, rng, workers), **given)
+
+
+Draw = Callable[[Rows, Family, float, RandomState, Workers], Mixture]
+
+
+def _by_k_means(
+    rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers, init: Any = "k-means++"
+) -> Mixture:
+    """One component for each cluster."""
+    from sklearn.cluster import KMeans  # slow to import, and not needed by every fit
+
+    k_means = KMeans(family.n_components, init=init, n_init=1, random_state=rng)
+    with threadpool_limits(workers.n_jobs, user_api="openmp"):
+        labels: NDArray[np.int32] = k_means.fit(rows.X, sample_weight=rows.weights).labels_
+    components = np.arange(family.n_components)[:, None]
+
+    def assignment(block: Block) -> Floats:
+        return (labels[block.rows].reshape(block.tiles, 1, block.size) == components).astype(np.float64)
+
+    def again(origin: Floats) -> Statistics:
+        return tally(rows, family, assignment, workers, origin)
+
+    return refine(tally(rows, family, assignment, workers), reg_covar, again)[0]
+
+
+def _from(seeds: NDArray[Any]) -> Draw:
+    """K-means from seeds that the user gave."""
+
+    def draw(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
+        wanted = (family.n_components, family.n_features)
+        if len(seeds) < wanted[0] or seeds.shape[1] != wanted[1]:
+            raise ValueError(
+                f"init_params as an array must have at least n_components = {wanted[0]} rows and "
+                f"n_features = {wanted[1]} columns, got shape {seeds.shape}."
+            )
+        return _by_k_means(rows, family, reg_covar, rng, workers, init=seeds[: wanted[0]])
+
+    return draw
+
+
+def _at_random(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
+    """Responsibilities drawn at random."""
+
+    def assignment(block: Block) -> Floats:
+        q: Floats = rng.uniform(size=(block.tiles, block.size, family.n_components))
+        q /= q.sum(axis=2, keepdims=True)
+        return q.transpose(0, 2, 1)
+
+    # One thread, so that blocks draw in their order. Every component is about as wide as the data: nothing cancels.
+    with Workers(1) as alone:
+        return maximise(tally(rows, family, assignment, alone), reg_covar)
+
+
+def _at_rows(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
+    """Components on rows drawn at random, no two on one."""
+    shares = None if rows.weights is None else rows.weights / rows.weights.sum()
+    return _on(rng.choice(len(rows.X), size=family.n_components, replace=False, p=shares), rows, family, reg_covar)
+
+
+def _at_spread_rows(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
+    """Components on rows drawn by k-means++, far from each other."""
+    from sklearn.cluster import kmeans_plusplus  # slow to import, and not needed by every fit
+
+    _, chosen = kmeans_plusplus(rows.X, family.n_components, sample_weight=rows.weights, random_state=rng)
+    return _on(chosen, rows, family, reg_covar)
+
+
+def _on(chosen: NDArray[np.intp], rows: Rows, family: Family, reg_covar: float) -> Mixture:
+    """A component of no spread but ``reg_covar`` on each of the rows chosen."""
+    weights = np.full(family.n_components, 1 / family.n_components)
+    second = np.zeros((family.n_components, family.size))
+    covariances = family.covariances(second, weights, reg_covar)
+    return Mixture.of(family, weights, rows.X[chosen].astype(np.float64) - rows.centre, covariances)
+
+
+INIT_PARAMS: dict[str, Draw] = {
+    "kmeans": _by_k_means,
+    "k-means++": _at_spread_rows,
+    "random": _at_random,
+    "random_from_data": _at_rows,
+}
+
+
+def _checked(values: ArrayLike, shape: tuple[int, ...], name: str) -> Floats:
+    array: Floats = check_array(values, dtype=np.float64, ensure_2d=False, allow_nd=len(shape) > 2)
+    if array.shape != shape:
+        raise ValueError(f"The parameter '{name}' should have the shape of {shape}, but got {array.shape}")
+    return array
+
+
+def _checked_weights(values: ArrayLike, family: Family) -> Floats:
+    weights = _checked(values, (family.n_components,), "weights")
+    if np.any(weights < 0) or np.any(weights > 1):
+        raise ValueError(
+            "The parameter 'weights' should be in the range [0, 1], but got max value "
+            f"{weights.max():.5f}, min value {weights.min():.5f}"
+        )
+    # Rounding of float32, in which the weights may have come.
+    if abs(weights.sum() - 1) > 1e-6:
+        raise ValueError(f"The parameter 'weights' should be normalized, but got sum(weights) = {weights.sum():.5f}")
+    return weights / weights.sum()

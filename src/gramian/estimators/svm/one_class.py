@@ -1,0 +1,228 @@
+"""The one-class support vector machine."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OutlierMixin, _fit_context
+from sklearn.utils._param_validation import Interval
+
+from gramian.data.results import by_blocks
+from gramian.estimators.over_blocks.opening import refuse_blocks
+from gramian.estimators.restore import restored_on_failure
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, kinds, like
+from gramian.gram.precision import narrow
+from gramian.progress import Clock
+from gramian.solvers.svm import tasks as svm_tasks
+from gramian.solvers.svm.smo import solve
+
+__all__ = ["OneClassSVM"]
+
+EDGE = 1e-12
+
+
+class OneClassSVM(OutlierMixin, SupportVectorMachine):
+    """The smallest region, in feature space, that holds all but a share ν of the rows.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+    coef0 : float, default=0.0
+        Of the polynomial and sigmoid kernels.
+    tol : float, default=1e-3
+        Bound on the worst KKT violation and on the relative duality gap.
+    nu : float, default=0.5
+        Upper bound on the share of outliers, lower bound on the share of support vectors.
+    shrinking : bool, default=True
+        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+    cache_size : float, default=200
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+    verbose : bool, default=False
+        Whether to show progress: steps, duality gap and violation.
+    max_iter : int, default=-1
+        Pair steps allowed; -1 for no limit.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+    max_time : float or None, default=None
+        Seconds allowed.
+    n_jobs : int or None, default=None
+        Threads; by default all cores.
+    memory : int, str or None, default=None
+        Bytes for tiles of the kernel at predict.
+
+    Attributes
+    ----------
+    support_ : array of shape (s,)
+        Which training rows are support vectors.
+    support_vectors_ : array or CSR of shape (s, d)
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+    dual_coef_ : array or CSR of shape (1, s)
+        Their coefficients.
+    intercept_ : array of shape (1,)
+        Minus the offset.
+    offset_ : float
+        ``decision_function = score_samples - offset_``.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, worst KKT violation.
+    kinds_ : array of shape (n,)
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row: inside, on the edge, outside.
+    n_iter_ : int
+        Pair steps taken.
+    fit_status_ : int
+        0 where the certificate says converged, else 1.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (1, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+
+    Examples
+    --------
+    >>> from gramian.estimators.svm import OneClassSVM
+    >>> OneClassSVM(gamma="auto").fit([[0.0], [0.44], [0.45], [0.46], [1.0]]).predict([[0.45], [5.0]])
+    array([ 1, -1])
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **SupportVectorMachine._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        nu: float = 0.5,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: bool | int = False,
+        max_iter: int = -1,
+        approximation: Any = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        memory: int | str | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.nu = nu
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.approximation = approximation
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.memory = memory
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the region.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
+            Training rows.
+        y : ignored
+            For the sake of pipelines.
+        sample_weight : array-like of shape (n,) or None, default=None
+            How often each row counts; zero removes a row.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        refuse_blocks(self, X, "GaussianMixture and its score_samples, or fit to blocks.sample(size).X")
+        with restored_on_failure(self):
+            X = self._validated(X)
+            trained = self._prepare(X, sample_weight)
+            self._check_symmetric(trained.kernel, X)
+            task = svm_tasks.novelty(trained.weight, self.nu)
+            rows = trained.all_rows(self.cache_size * MEGABYTE)
+            with self._progress() as tick:
+                solution = solve(task, rows, tick=tick, clock=Clock(self.max_time), **self._solver_options())
+            (used,) = np.nonzero(solution.beta)
+            self._keep(X, trained, used)
+            self.dual_coef_ = like(solution.beta[used][None, :], X)
+            self.intercept_ = np.array([solution.bias])
+            self.offset_ = -solution.bias
+            self._keep_map(trained, used)
+            self._n_support = np.array([used.size], dtype=np.int32)
+            self.n_iter_ = solution.certificate.iterations
+            found = np.zeros(self.shape_fit_[0], dtype=np.intp)
+            found[trained.kept] = kinds(solution.beta, task.lower, task.upper)
+            self.kinds_ = KINDS[found]
+            self._report([solution])
+        return self
+
+    @by_blocks
+    def score_samples(self, X: Any) -> NDArray[Any]:
+        """Return Σ_s α_s k(x, s), the decision function before the offset is taken off.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Higher is more normal.
+        """
+        X = self._validated_for_predict(X)
+        return narrow(self._scores(X), X)
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        scores = self._single(X)
+        # Rows on the edge: whether rounding puts them inside must not depend on which other rows came along.
+        return np.where(np.abs(scores - self.offset_) <= EDGE * abs(self.offset_), self.offset_, scores)
+
+    @by_blocks
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return the signed distance to the edge of the region, in units of feature space times ‖w‖.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Positive inside.
+        """
+        X = self._validated_for_predict(X)
+        return narrow(self._scores(X) - self.offset_, X)
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Tell rows inside the region from rows outside.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
+            Rows.
+
+        Returns
+        -------
+        array of int, shape (m,)
+            1 inside, -1 outside.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.intp)

@@ -1,0 +1,336 @@
+"""Support vector regression: SVR and NuSVR."""
+
+from __future__ import annotations
+
+from numbers import Real
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import RegressorMixin, _fit_context
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_consistent_length
+
+from gramian.data.results import by_blocks
+from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
+from gramian.estimators.restore import restored_on_failure
+from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds, like
+from gramian.gram.precision import narrow
+from gramian.progress import Clock
+from gramian.solvers.svm import tasks as svm_tasks
+from gramian.solvers.svm.smo import Solution, Task, solve
+
+__all__ = ["SVR", "NuSVR"]
+
+
+class _Regressor(RegressorMixin, SupportVectorMachine):
+    def _task(self, y: Vector, weight: Vector) -> Task:
+        raise NotImplementedError
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
+            Training rows.
+        y : array-like of shape (n,)
+            Targets.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Multiplies C row by row; zero removes a row, a whole number repeats it.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        refuse_blocks(self, X, f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})")
+        with restored_on_failure(self):
+            X, y = self._validated(X, y, y_numeric=True)
+            y = column_or_1d(y, warn=True).astype(np.float64)
+            check_consistent_length(X, y)
+            trained = self._prepare(X, sample_weight)
+            self._check_symmetric(trained.kernel, X)
+            task = self._task(y[trained.kept], trained.weight)
+            rows = trained.all_rows(self.cache_size * MEGABYTE)
+            with self._progress() as tick:
+                solution = solve(task, rows, tick=tick, clock=Clock(self.max_time), **self._solver_options())
+            self._learned(X, trained, task, solution)
+        return self
+
+    def _learned(self, X: Any, trained: Any, task: Task, solution: Solution) -> None:
+        n = len(trained.kept)
+        beta = np.bincount(task.objects, weights=solution.beta, minlength=n)
+        (used,) = np.nonzero(beta)
+        self._keep(X, trained, used)
+        self.dual_coef_ = like(beta[used][None, :], X)
+        self.intercept_ = np.array([solution.bias])
+        self._keep_map(trained, used)
+        self._n_support = np.array([used.size], dtype=np.int32)
+        self.n_iter_ = solution.certificate.iterations
+        found = np.zeros(self.shape_fit_[0], dtype=np.intp)
+        np.maximum.at(found, trained.kept[task.objects], kinds(solution.beta, task.lower, task.upper))
+        self.kinds_ = KINDS[found]
+        self._report([solution])
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return f(x) for every row.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            float32 where X is.
+        """
+        X = self._validated_for_predict(X)
+        return narrow(self._single(X) + self.intercept_[0], X)
+
+
+class SVR(_Regressor):
+    """Support vector regression: ``½‖w‖² + C Σ max(0, |y_i - f(x_i)| - ε)``.
+
+    scikit-learn's parameters and attributes, on a solver that uses every core, answers Ctrl-C and certifies what it
+    found.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+    coef0 : float, default=0.0
+        Of the polynomial and sigmoid kernels.
+    tol : float, default=1e-3
+        Bound on the worst KKT violation and on the relative duality gap.
+    C : float, default=1.0
+        The price of slack.
+    epsilon : float, default=0.1
+        Half the width of the tube that costs nothing.
+    shrinking : bool, default=True
+        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+    cache_size : float, default=200
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+    verbose : bool, default=False
+        Whether to show progress: steps, duality gap and violation.
+    max_iter : int, default=-1
+        Pair steps allowed; -1 for no limit.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+    max_time : float or None, default=None
+        Seconds allowed.
+    n_jobs : int or None, default=None
+        Threads; by default all cores.
+    memory : int, str or None, default=None
+        Bytes for tiles of the kernel at predict.
+
+    Attributes
+    ----------
+    support_ : array of shape (s,)
+        Which training rows are support vectors.
+    support_vectors_ : array or CSR of shape (s, d)
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+    dual_coef_ : array or CSR of shape (1, s)
+        Their coefficients.
+    intercept_ : array of shape (1,)
+        The bias.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, worst KKT violation.
+    kinds_ : array of shape (n,)
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row: inside the tube, on it, outside.
+    n_iter_ : int
+        Pair steps taken.
+    fit_status_ : int
+        0 where the certificate says converged, else 1.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (1, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.svm import SVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = SVR(C=10, epsilon=0.01).fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(machine.predict([[1.0]])[0] - np.sin(1.0)) < 0.02)
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **SupportVectorMachine._parameter_constraints,
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "epsilon": [Interval(Real, 0.0, None, closed="left")],
+    }
+
+    def __init__(
+        self,
+        *,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        tol: float = 1e-3,
+        C: float = 1.0,
+        epsilon: float = 0.1,
+        shrinking: bool = True,
+        cache_size: float = 200,
+        verbose: bool | int = False,
+        max_iter: int = -1,
+        approximation: Any = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        memory: int | str | None = None,
+    ) -> None:
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.tol = tol
+        self.C = C
+        self.epsilon = epsilon
+        self.shrinking = shrinking
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.approximation = approximation
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.memory = memory
+
+    def _task(self, y: Vector, weight: Vector) -> Task:
+        return svm_tasks.regression(y, self.C * weight, self.epsilon)
+
+
+class NuSVR(_Regressor):
+    """Support vector regression that finds its own tube: at most a share ν of the rows lies outside it.
+
+    Parameters
+    ----------
+    nu : float, default=0.5
+        Upper bound on the share of rows outside the tube, lower bound on the share of support vectors.
+    C : float, default=1.0
+        The price of slack.
+    kernel : Kernel, str or callable, default="rbf"
+        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+    coef0 : float, default=0.0
+        Of the polynomial and sigmoid kernels.
+    shrinking : bool, default=True
+        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+    tol : float, default=1e-3
+        Bound on the worst KKT violation and on the relative duality gap.
+    cache_size : float, default=200
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+    verbose : bool, default=False
+        Whether to show progress: steps, duality gap and violation.
+    max_iter : int, default=-1
+        Pair steps allowed; -1 for no limit.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+    max_time : float or None, default=None
+        Seconds allowed.
+    n_jobs : int or None, default=None
+        Threads; by default all cores.
+    memory : int, str or None, default=None
+        Bytes for tiles of the kernel at predict.
+
+    Attributes
+    ----------
+    support_ : array of shape (s,)
+        Which training rows are support vectors.
+    support_vectors_ : array or CSR of shape (s, d)
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+    dual_coef_ : array or CSR of shape (1, s)
+        Their coefficients.
+    intercept_ : array of shape (1,)
+        The bias.
+    epsilon_ : float
+        Half the width of the tube found.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, worst KKT violation.
+    kinds_ : array of shape (n,)
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row.
+    n_iter_ : int
+        Pair steps taken.
+    fit_status_ : int
+        0 where the certificate says converged, else 1.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (1, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.svm import NuSVR
+    >>> X = np.linspace(0, 6, 50)[:, None]
+    >>> machine = NuSVR(C=10, nu=0.2).fit(X, np.sin(X[:, 0]))
+    >>> bool(abs(machine.predict([[1.0]])[0] - np.sin(1.0)) < 0.1)
+    True
+    """
+
+    _parameter_constraints = {  # noqa: RUF012
+        **SupportVectorMachine._parameter_constraints,
+        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    def __init__(
+        self,
+        *,
+        nu: float = 0.5,
+        C: float = 1.0,
+        kernel: Any = "rbf",
+        degree: int = 3,
+        gamma: float | str = "scale",
+        coef0: float = 0.0,
+        shrinking: bool = True,
+        tol: float = 1e-3,
+        cache_size: float = 200,
+        verbose: bool | int = False,
+        max_iter: int = -1,
+        approximation: Any = None,
+        max_time: float | None = None,
+        n_jobs: int | None = None,
+        memory: int | str | None = None,
+    ) -> None:
+        self.nu = nu
+        self.C = C
+        self.kernel = kernel
+        self.degree = degree
+        self.gamma = gamma
+        self.coef0 = coef0
+        self.shrinking = shrinking
+        self.tol = tol
+        self.cache_size = cache_size
+        self.verbose = verbose
+        self.max_iter = max_iter
+        self.approximation = approximation
+        self.max_time = max_time
+        self.n_jobs = n_jobs
+        self.memory = memory
+
+    def _task(self, y: Vector, weight: Vector) -> Task:
+        return svm_tasks.nu_regression(y, self.C * weight, self.nu)
+
+    def _learned(self, X: Any, trained: Any, task: Task, solution: Solution) -> None:
+        super()._learned(X, trained, task, solution)
+        self.epsilon_ = -solution.unit

@@ -1,0 +1,1 @@
+"""Evidence, hyperparameters and posteriors of Gaussian processes."""

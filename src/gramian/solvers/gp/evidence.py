@@ -1,0 +1,261 @@
+"""The log evidence log p(y | X, theta) of a Gaussian process, and its gradient, in one n x n array.
+
+With A = K + D and α = A⁻¹y, the value is ``-½ yᵀα - ½ log det A - (n/2) log 2π`` and its gradient
+``½ Σ W ∘ ∂K/∂theta`` with ``W = ααᵀ - A⁻¹``. K becomes its Cholesky factor and that becomes A⁻¹ in the same memory,
+and W is only ever made panel by panel, below the diagonal, where the kernel's ``tile_vjp`` consumes it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import lapack
+
+from gramian.gram import Gram
+from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, worker_count
+from gramian.kernels import Kernel, Sum, White
+from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
+
+__all__ = ["Evidence", "LogEvidence", "evidence_value", "inverse_below", "lower_vjp", "signal_and_noise"]
+
+JITTER_LIMIT = 1e-6
+"""The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
+
+LAPACK_ROWS = 4000
+"""Rows up to which LAPACK inverts in a fraction of a second; above, by blocks between which Ctrl-C is answered."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The log evidence at one kernel.
+
+    Parameters
+    ----------
+    value : float
+        log p(y | X, theta), summed over targets; ``-inf`` where K + D is not positive definite.
+    gradient : array of shape (p,) or None
+        By ``kernel.theta``, where it was asked for.
+    jitter : float
+        What had to be added to the diagonal.
+    """
+
+    value: float
+    gradient: NDArray[np.float64] | None
+    jitter: float
+
+
+class LogEvidence:
+    """The log evidence of some rows, as a function of the kernel.
+
+    It owns one n x n array, which every call reuses.
+
+    Parameters
+    ----------
+    X : array-like of shape (n, d)
+        Rows.
+    Y : array of shape (n, t)
+        Targets, one column each; the process is the same for all, so their evidences add.
+    noise : float or array of shape (n,)
+        D, the variance of the noise, beside what the kernel itself holds.
+    memory : int, str or None, default=None
+        Bytes that the array and the panels may take.
+    n_jobs : int or None, default=None
+        Threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.gp.evidence import LogEvidence
+    >>> X = np.linspace(0, 1, 5)[:, None]
+    >>> evidence = LogEvidence(X, np.sin(6 * X), 0.1)
+    >>> at = evidence(RBF(0.5), gradient=True)
+    >>> print(round(at.value, 4), at.gradient.round(4))
+    -7.5616 [-4.4499]
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Y: NDArray[np.float64],
+        noise: float | NDArray[np.float64],
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.X, self.Y, self.noise = X, Y, noise
+        self.memory, self.workers = memory_budget(memory), worker_count(n_jobs)
+        n = Y.shape[0]
+        if 8 * n * n > self.memory:
+            raise MemoryError(
+                f"the evidence of {n:,} rows takes {readable(8 * n * n)} and memory is {readable(self.memory)}; "
+                "learn from fewer rows (evidence=), or raise memory=."
+            )
+        self._buffer = np.empty((n, n))
+
+    def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
+        """Evaluate the log evidence.
+
+        Parameters
+        ----------
+        kernel : Kernel
+            Where.
+        gradient : bool, default=False
+            Whether to return the gradient too, at about three times the price.
+
+        Returns
+        -------
+        Evidence
+            Value, gradient and jitter.
+        """
+        try:
+            factor = self._factor(kernel)
+        except NotPositiveDefiniteError as error:
+            return Evidence(-math.inf, np.zeros(kernel.theta.size) if gradient else None, error.jitter)
+        alpha = factor.solve(self.Y)
+        value = evidence_value(factor, self.Y, alpha)
+        slope = self._gradient(kernel, factor, alpha) if gradient else None
+        return Evidence(value, slope, factor.jitter)
+
+    def _factor(self, kernel: Kernel) -> Factor:
+        signal, white = signal_and_noise(kernel)
+        A = Gram(signal, self.X, memory=self.memory, n_jobs=self.workers).dense(out=self._buffer)
+        A[np.diag_indices_from(A)] += white + self.noise
+        return cholesky(A, jitter_limit=JITTER_LIMIT)
+
+    def _gradient(self, kernel: Kernel, factor: Factor, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+        targets = alpha.shape[1]
+        return targets * lower_vjp(kernel, self.X, inverse_below(factor), alpha / targets, alpha, self.workers)
+
+
+def inverse_below(factor: Factor) -> NDArray[np.float64]:
+    """Turn a Cholesky factor into the inverse of its matrix, in the same memory, on and below the diagonal.
+
+    Parameters
+    ----------
+    factor : Factor
+        Spent: its array is overwritten.
+
+    Returns
+    -------
+    array of shape (n, n)
+        A⁻¹ on and below the diagonal; what lies above has no meaning.
+    """
+    A = factor.packed
+    if A.shape[0] <= LAPACK_ROWS:
+        return np.asarray(lapack.dpotri(A.T, lower=0, overwrite_c=1)[0]).T
+    blocks = spans(A.shape[0], BLOCK)
+    # L⁻¹, from the last columns to the first: what lies to the right of a block is inverted by then.
+    for j in reversed(range(len(blocks))):
+        c = blocks[j]
+        corner = np.tril(lapack.dtrtri(A[c, c], lower=1)[0])
+        for r in reversed(blocks[j + 1 :]):
+            between = slice(c.stop, r.start)
+            A[r, c] = (np.tril(A[r, r]) @ A[r, c] + A[r, between] @ A[between, c]) @ -corner
+        A[c, c] = corner
+    # L⁻ᵀ L⁻¹, from the first rows to the last: a row needs only itself and what lies below.
+    for r in blocks:
+        A[r, : r.stop] = A[r, r].T @ A[r, : r.stop] + A[r.stop :, r].T @ A[r.stop :, : r.stop]
+    return A
+
+
+def lower_vjp(
+    kernel: Kernel,
+    X: Any,
+    inverse: NDArray[np.float64],
+    left: NDArray[np.float64],
+    right: NDArray[np.float64],
+    workers: int,
+) -> NDArray[np.float64]:
+    """Return ``½ Σ W ∘ ∂K/∂theta`` for the symmetric ``W = L Rᵀ - A⁻¹``, from the lower triangle of A⁻¹ alone.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel.
+    X : array-like of shape (n, d)
+        Rows.
+    inverse : array of shape (n, n)
+        A⁻¹ on and below the diagonal; what lies above is not looked at.
+    left, right : array of shape (n, r)
+        Thin factors of the other part of W.
+    workers : int
+        Threads.
+
+    Returns
+    -------
+    array of shape (p,)
+        By ``kernel.theta``.
+    """
+    A, B = kernel.prepare(X)
+
+    def panel(rows: slice) -> NDArray[np.float64]:
+        W = left[rows] @ right[: rows.stop].T
+        W -= inverse[rows, : rows.stop]
+        corner = W[:, rows.start :]
+        corner[...] = np.tril(corner)
+        # A pair below the diagonal stands for two, and the gradient has a factor ½: only the diagonal is halved.
+        corner[np.diag_indices_from(corner)] *= 0.5
+        return kernel.tile_vjp(A[rows], B[: rows.stop], W)
+
+    # The longest panels first, so that no thread is left alone with one at the end.
+    return np.asarray(np.sum(run(panel, spans(len(A), PANEL)[::-1], workers), axis=0))
+
+
+def evidence_value(factor: Factor, Y: NDArray[np.float64], alpha: NDArray[np.float64]) -> float:
+    """Return the log evidence from a factor of K + D and the solution of ``(K + D) α = Y``.
+
+    Parameters
+    ----------
+    factor : Factor
+        Cholesky factor.
+    Y : array of shape (n, t)
+        Targets.
+    alpha : array of shape (n, t)
+        Dual coefficients.
+
+    Returns
+    -------
+    float
+        Summed over targets.
+    """
+    n, t = Y.shape
+    return float(-0.5 * np.vdot(Y, alpha) - 0.5 * t * (factor.logdet() + n * math.log(2.0 * math.pi)))
+
+
+def signal_and_noise(kernel: Kernel) -> tuple[Kernel, float]:
+    """Split a sum into what correlates different objects and what is white noise.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Any kernel.
+
+    Returns
+    -------
+    tuple of Kernel and float
+        The kernel without the ``White`` terms of its outermost sums, and their variance. A kernel that is nothing
+        but noise is returned as it is, with zero.
+
+    Examples
+    --------
+    >>> from gramian.kernels import RBF, White
+    >>> from gramian.solvers.gp.evidence import signal_and_noise
+    >>> signal_and_noise(2.0 * RBF(0.5) + White(0.1))
+    (2.0 * RBF(0.5), 0.1)
+    """
+    terms = _terms(kernel)
+    signal = [k for k in terms if not isinstance(k, White)]
+    if not signal or len(signal) == len(terms):
+        return kernel, 0.0
+    total = signal[0]
+    for term in signal[1:]:
+        total = total + term
+    return total, sum(k.noise for k in terms if isinstance(k, White))
+
+
+def _terms(kernel: Kernel) -> list[Kernel]:
+    return _terms(kernel.left) + _terms(kernel.right) if isinstance(kernel, Sum) else [kernel]

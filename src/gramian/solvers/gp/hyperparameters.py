@@ -1,0 +1,375 @@
+"""Learning the parameters of a kernel: starts from the data, a rough climb from each, and L-BFGS to the end."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, OptimizeResult, minimize
+from scipy.spatial.distance import pdist
+
+from gramian.certificates import Certificate
+from gramian.kernels import Kernel
+from gramian.kernels.parameters import Parameter
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.gp.evidence import signal_and_noise
+
+__all__ = ["VARIANCES", "Objective", "Optimizer", "Optimum", "data_starts", "maximise", "random_starts"]
+
+Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+"""From theta to a value to be made large, and its gradient."""
+Optimizer = Callable[..., tuple[NDArray[np.float64], float]]
+"""scikit-learn's contract: ``optimizer(obj_func, initial_theta, bounds)`` returns theta and the least value."""
+
+ROUGH = {"ftol": 1e-7, "gtol": 1e-2}
+"""Where a climb ends whose place is compared with others first."""
+NEWTON_STEPS = 5
+"""Steps that the slope alone decides on, once the value is flat to rounding and a line search fails."""
+HAIR = 1e-10
+"""A step, in theta, that changes nothing but rounding."""
+DIFFERENCE = 1e-3
+"""The step, in theta, of the differences that a Hessian is made of."""
+SAMPLE = 500
+"""Rows that a typical distance is taken from."""
+CELLS = 10_000_000
+"""Numbers that those rows hold at most, where inputs are very many."""
+MULTIPLES = (0.02, 0.1, 0.5, 1.0, 2.0)
+"""Of the typical distance: the lengthscales that compete for the start."""
+VARIANCES = ("factor", "value", "noise")
+"""Parameters that carry the units of y²."""
+NOISE = 0.1
+"""The share of the mean square of y that the noise is tried at."""
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """The best of several runs.
+
+    Parameters
+    ----------
+    theta : array of shape (p,)
+        Where.
+    value : float
+        How large; ``-inf`` where no start had a finite value.
+    slope : array of shape (p,)
+        The gradient there; at a bound that binds it points outwards.
+    certificate : Certificate
+        Of kind ``"evidence"``: ``primal`` is the value, ``violation`` the largest slope that the bounds allow.
+    """
+
+    theta: NDArray[np.float64]
+    value: float
+    slope: NDArray[np.float64]
+    certificate: Certificate
+
+
+def maximise(
+    objective: Objective,
+    starts: Sequence[NDArray[np.float64]],
+    bounds: NDArray[np.float64],
+    *,
+    screen: Objective | None = None,
+    optimizer: Optimizer | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> Optimum:
+    """Climb roughly from every start, and from the highest place that this leads to, to the end.
+
+    Parameters
+    ----------
+    objective : callable
+        From theta to value and gradient.
+    starts : sequence of array of shape (p,)
+        Where to begin; moved inside the bounds.
+    bounds : array of shape (p, 2)
+        Box constraints.
+    screen : callable or None, default=None
+        A cheaper objective for the rough climbs; the objective itself by default.
+    optimizer : callable or None, default=None
+        A user's own, by scikit-learn's contract, run from every start; L-BFGS by default.
+    tol : float, default=1e-6
+        The end is where no slope that the bounds allow exceeds √tol.
+    max_iter : int, default=1000
+        Steps of each run.
+    clock : Clock or None, default=None
+        No further step once it has expired.
+    tick : callable, default=silent
+        Told the steps taken, and the value.
+
+    Returns
+    -------
+    Optimum
+        The best of the runs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.gp.hyperparameters import maximise
+    >>> parabola = lambda t: (-float(t @ t), -2.0 * t)
+    >>> best = maximise(parabola, [np.ones(2)], np.array([[-2.0, 2.0], [0.5, 2.0]]))
+    >>> best.theta.round(6) + 0.0
+    array([0. , 0.5])
+    """
+    climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
+    inside = [np.clip(start, *bounds.T) for start in starts]
+    if optimizer is not None:
+        best = max((climb.by(optimizer, start) for start in inside), key=lambda run: run.value)
+    else:
+        best = climb.best(inside if len(inside) == 1 else climb.ranked(inside, screen))
+    return Optimum(best.theta, best.value, best.slope, climb.certificate(best))
+
+
+@dataclass(frozen=True, eq=False)
+class _Run:
+    """Where one run ended, and why."""
+
+    theta: NDArray[np.float64]
+    value: float
+    slope: NDArray[np.float64]
+    message: str
+    limited: bool = False
+
+
+class _Climb:
+    """One objective, its sign turned for minimisers, with the count of steps and the clock."""
+
+    def __init__(
+        self,
+        objective: Objective,
+        bounds: NDArray[np.float64],
+        flat: float,
+        max_iter: int,
+        clock: Clock,
+        tick: Tick,
+    ) -> None:
+        self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
+        self.flat, self.max_iter = flat, max_iter
+        self.iterations = 0
+
+    def ranked(self, starts: list[NDArray[np.float64]], screen: Objective | None) -> list[NDArray[np.float64]]:
+        """Where rough climbs lead, the highest place first."""
+        runs: list[_Run] = []
+        objective, self.objective = self.objective, screen or self.objective
+        for start in starts:
+            if runs and self.clock.expired:
+                break
+            runs.append(self.lbfgs(start, ROUGH))
+        self.objective = objective
+        return [run.theta for run in sorted(runs, key=lambda run: -run.value)]
+
+    def best(self, starts: list[NDArray[np.float64]]) -> _Run:
+        """The end of the climb from the first start that has a finite value."""
+        for start in starts:
+            run = self.to_the_end(start)
+            if math.isfinite(run.value):
+                break
+        return run
+
+    def to_the_end(self, start: NDArray[np.float64]) -> _Run:
+        """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
+        run = self.lbfgs(start, {"ftol": 0.0, "gtol": 0.5 * self.flat, "maxls": 10})
+        steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
+        for _ in range(steps):
+            left = self.violation(run)
+            if left <= self.flat or self.clock.expired:
+                break
+            trial = self.newton(run)
+            if not self.violation(trial) < left:
+                break
+            run = trial
+        return run
+
+    def newton(self, run: _Run) -> _Run:
+        """One Newton step within the bounds, with a Hessian of differences of slopes."""
+        low, high = self.bounds.T
+        free = ~(((run.theta <= low) & (run.slope < 0)) | ((run.theta >= high) & (run.slope > 0)))
+        inward = np.where(run.theta + DIFFERENCE > high, -DIFFERENCE, DIFFERENCE)
+        H = np.zeros((run.theta.size, run.theta.size))
+        for j in np.flatnonzero(free):
+            moved = run.theta.copy()
+            moved[j] += inward[j]
+            H[j] = (self.objective(moved)[1] - run.slope) / inward[j]
+        curvature, axes = np.linalg.eigh(0.5 * (H + H.T)[np.ix_(free, free)])
+        size = np.maximum(np.abs(curvature), 1e-3 * np.abs(curvature).max(initial=self.flat))
+        step = np.zeros_like(run.theta)
+        step[free] = np.clip(axes @ ((axes.T @ run.slope[free]) / size), -1.0, 1.0)
+        theta = np.clip(run.theta + step, low, high)
+        value, slope = self.objective(theta)
+        self.iterations += 1
+        return _Run(theta, value, slope, run.message)
+
+    def lbfgs(self, start: NDArray[np.float64], stop: dict[str, float]) -> _Run:
+        options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, **stop}
+        found = minimize(
+            self.descend,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=Bounds(*self.bounds.T),
+            callback=self.step,
+            options=options,
+        )
+        limited = found.nit >= self.max_iter
+        return _Run(found.x, -float(found.fun), -np.asarray(found.jac), str(found.message), limited)
+
+    def by(self, optimizer: Optimizer, start: NDArray[np.float64]) -> _Run:
+        theta = np.asarray(optimizer(self._for_users, start, bounds=self.bounds)[0], dtype=np.float64)
+        value, slope = self.objective(theta)
+        return _Run(theta, value, slope, "optimizer=")
+
+    def _for_users(self, theta: NDArray[np.float64], eval_gradient: bool = True) -> Any:
+        value, slope = self.descend(np.asarray(theta, dtype=np.float64))
+        return (value, slope) if eval_gradient else value
+
+    def descend(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        value, slope = self.objective(theta)
+        return -value, -slope
+
+    def step(self, intermediate_result: OptimizeResult) -> None:
+        self.iterations += 1
+        self.tick(self.iterations, evidence=-float(intermediate_result.fun))
+        if self.clock.expired:
+            raise StopIteration
+
+    def violation(self, run: _Run) -> float:
+        """The largest slope that the bounds allow."""
+        slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
+        return float(np.abs(slope).max(initial=0.0))
+
+    def certificate(self, best: _Run) -> Certificate:
+        violation = self.violation(best)
+        if math.isfinite(best.value) and violation <= self.flat:
+            # A hair's breadth away the slope is the same, but for its rounding.
+            theta = np.clip(best.theta + HAIR, *self.bounds.T)
+            violation = max(violation, self.violation(_Run(theta, *self.objective(theta), "")))
+        converged = math.isfinite(best.value) and violation <= self.flat
+        return Certificate(
+            kind="evidence",
+            primal=best.value,
+            violation=violation,
+            converged=converged,
+            iterations=self.iterations,
+            seconds=self.clock.seconds,
+            message="" if converged else self._reason(best),
+        )
+
+    def _reason(self, best: _Run) -> str:
+        if not math.isfinite(best.value):
+            return "the kernel matrix was not positive definite at any start; raise alpha, or learn the noise."
+        if self.clock.expired:
+            return "max_time passed while hyperparameters were learned; raise it, or learn from fewer rows (evidence=)."
+        if best.limited:
+            return f"the optimiser stopped early ({best.message}); raise max_iter, or try other starts."
+        return "the slope of the evidence does not vanish, or rounding hides it; raise alpha, or learn the noise."
+
+
+def random_starts(bounds: NDArray[np.float64], count: int, rng: np.random.RandomState) -> list[NDArray[np.float64]]:
+    """Draw starts uniformly within the bounds of theta.
+
+    Parameters
+    ----------
+    bounds : array of shape (p, 2)
+        Bounds.
+    count : int
+        How many.
+    rng : numpy.random.RandomState
+        The source of randomness.
+
+    Returns
+    -------
+    list of array of shape (p,)
+        The starts.
+    """
+    return [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(count)]
+
+
+def data_starts(
+    kernel: Kernel, X: Any, Y: NDArray[np.float64], rng: np.random.RandomState
+) -> list[NDArray[np.float64]]:
+    """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
+
+    A lengthscale common to all inputs starts at 0.02 to 2 median distances; one per input at such multiples of √d
+    deviations of that input. Variances are such that the prior has the size of y, and the noise a tenth of it.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The kernel to be learned.
+    X : array-like of shape (n, d)
+        Rows; where they are no numbers, only the variances are touched.
+    Y : array of shape (n, t)
+        Targets.
+    rng : numpy.random.RandomState
+        Chooses the rows that distances are taken from.
+
+    Returns
+    -------
+    list of array of shape (p,)
+        Values of ``kernel.theta``, within its bounds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.gp.hyperparameters import data_starts
+    >>> X = np.array([[0.0], [100.0]])
+    >>> np.exp(data_starts(RBF(1.0), X, np.ones((2, 1)), np.random.RandomState(0))).round(6).ravel()
+    array([  1.,   2.,  10.,  50., 100., 200.])
+    """
+    given = kernel.theta
+    starts = [given]
+    typical = _typical_lengthscales(kernel, X, rng)
+    if typical is not None:
+        changed = np.isfinite(typical)
+        starts += [np.where(changed, typical + math.log(multiple), given) for multiple in MULTIPLES]
+    size = float(np.mean(Y**2))
+    if size > 0:
+        scaled = [_in_units(kernel, start, X, size) for start in starts]
+        starts = scaled if np.array_equal(scaled[0], given) else [given, *scaled]
+    return [np.clip(start, *kernel.bounds.T) for start in starts]
+
+
+def _in_units(kernel: Kernel, theta: NDArray[np.float64], X: Any, size: float) -> NDArray[np.float64]:
+    """Theta with variances such that the prior has the size of y, and the noise a tenth of it."""
+    names = [p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values]
+    noise = np.array([name == "noise" for name in names], dtype=bool)
+    scaled = np.array([name in VARIANCES for name in names], dtype=bool) & ~noise
+    signal, _ = signal_and_noise(kernel.with_theta(theta))
+    prior = float(np.mean(signal.diag(X)))
+    theta = np.where(noise, math.log(NOISE * size), theta)
+    return np.where(scaled, theta + math.log(size / prior), theta) if prior > 0 else theta
+
+
+def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) -> NDArray[np.float64] | None:
+    """Logs of lengthscales that suit the rows, nan elsewhere; None where the rows are not vectors."""
+    if not any(p.free and p.name.endswith("lengthscale") for p in kernel.all_parameters()):
+        return None
+    if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiu":
+        return None
+    count = min(SAMPLE, X.shape[0], max(CELLS // X.shape[1], 2))
+    rows = X[rng.choice(X.shape[0], count, replace=False)]
+    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+    distances = pdist(rows)
+    distances = distances[distances > 0]
+    if distances.size == 0:
+        return None
+    spread = rows.std(axis=0)
+    each = np.log(math.sqrt(spread.size) * np.where(spread > 0, spread, 1.0))
+    common = math.log(float(np.median(distances)))
+    return np.concatenate([_typical(p, each, common) for p in kernel.all_parameters() if p.free])
+
+
+def _typical(p: Parameter, each: NDArray[np.float64], common: float) -> NDArray[np.float64]:
+    """Logs of typical values of one parameter; nan where the rows say nothing about it."""
+    if p.name.endswith("lengthscale"):
+        if not isinstance(p.value, tuple):
+            return np.array([common])
+        if p.values.size == each.size:
+            return each
+    return np.full(p.values.size, np.nan)

@@ -1,0 +1,419 @@
+"""The posterior of a Gaussian process: its mean, its variance, and what is known about their errors.
+
+Where the n x n factor of K + D is out of reach, the variance is that of a process which has seen only m combinations
+Gᵀy of the data: ``k(x, x) - k(x, X) G (Gᵀ(K + D)G)⁻¹ Gᵀ k(X, x)``. Knowing less cannot make one surer, so it is never
+below the exact variance, and it falls to it as m grows. With ``G = D⁻¹F``, F the factor of a Nyström approximation, the
+combinations are those that Nyström's mean looks at. (The usual Nyström variance, ``k - φᵀφ + φᵀ(I + FᵀD⁻¹F)⁻¹φ``, has
+no such order: it takes what F misses for noise that the other rows do not share, and can be too sure.)
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from gramian.certificates import Certificate
+from gramian.gram import Gram, rpcholesky
+from gramian.gram.tiles import spans
+from gramian.kernels import Kernel
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.gp.evidence import evidence_value, signal_and_noise
+from gramian.solvers.linear import pcg
+from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve
+from gramian.solvers.linear.diagnose import check_symmetric, diagnosis
+
+__all__ = ["ExactPosterior", "Posterior", "ProjectedPosterior", "exact_posterior", "projected_posterior"]
+
+JITTER_LIMIT = 1e-6
+"""The most that jitter may add to the diagonal, relative to its mean."""
+RESIDUAL = 1e-6
+"""Relative residual of the dual coefficients above which the certificate says so."""
+CHUNK = 1024
+"""New points whose variances are computed at a time."""
+ROWS = 1024
+"""Rows of a block of the triangular solve: Ctrl-C is answered between blocks."""
+RANK = 1000
+"""Combinations of the data that the projected variance knows."""
+
+
+class Posterior:
+    """A Gaussian process conditioned on rows and targets; a subclass knows the inverse of K + D in its own way.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior, white noise included.
+    X : array-like of shape (n, d)
+        Training rows.
+    alpha : array of shape (n, t)
+        Dual coefficients.
+    memory : int
+        Bytes that a prediction may take beside what is kept.
+    workers : int
+        Threads.
+    certificate : Certificate
+        Of the dual coefficients.
+    """
+
+    jitter = 0.0
+    """What had to be added to the diagonal of K + D."""
+    singular = ""
+    """Why K + D is singular to rounding, where it is: rows that coincide, and no noise."""
+    evidence: float | None = None
+    """log p(y | X), where it is known."""
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Any,
+        alpha: NDArray[np.float64],
+        memory: int,
+        workers: int,
+        certificate: Certificate,
+    ) -> None:
+        self.kernel, self.X, self.alpha = kernel, X, alpha
+        self.memory, self.workers, self.certificate = memory, workers, certificate
+        self.signal, _ = signal_and_noise(kernel)
+
+    def under(self, memory: int, workers: int) -> Self:
+        """Return the same posterior with another budget.
+
+        Parameters
+        ----------
+        memory : int
+            Bytes that a prediction may take.
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        Posterior
+            It shares all arrays.
+        """
+        other = copy.copy(self)
+        other.memory, other.workers = memory, workers
+        return other
+
+    def gram(self, Z: Any) -> Gram:
+        """Return k(Z, X) as an operator.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        Gram
+            Without white noise, which new points do not share.
+        """
+        return Gram(self.signal, Z, self.X, memory=self.memory // 2, n_jobs=self.workers)
+
+    def mean(self, Z: Any) -> NDArray[np.float64]:
+        """Return k(Z, X) α, by tiles.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        array of shape (m, t)
+            Means.
+        """
+        return np.asarray(self.gram(Z) @ self.alpha)
+
+    def variance(self, Z: Any) -> NDArray[np.float64]:
+        """Return the posterior variance, by chunks; never negative.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        array of shape (m,)
+            Variances, white noise of the kernel included.
+        """
+        variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
+        gram = self.gram(Z)
+        height = max(min(CHUNK, self.memory // (4 * 8 * gram.shape[1])), 1)
+        for rows in spans(gram.shape[0], height):
+            V = self.whiten(gram.rows(rows))
+            variance[rows] -= np.einsum("ij,ij->j", V, V)
+        return np.maximum(variance, 0.0, out=variance)
+
+    def covariance(self, Z: Any) -> NDArray[np.float64]:
+        """Return the joint posterior covariance.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            New points.
+
+        Returns
+        -------
+        array of shape (m, m)
+            Covariances, white noise of the kernel included.
+        """
+        V = self.whiten(self.gram(Z).dense())
+        covariance = np.asarray(self.kernel(Z), dtype=np.float64) - V.T @ V
+        diagonal = np.diagonal(covariance).copy()
+        np.fill_diagonal(covariance, np.maximum(diagonal, 0.0))
+        return covariance
+
+    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return V with ``VᵀV = K (K_XX + D)⁻¹ Kᵀ``, or something smaller.
+
+        Parameters
+        ----------
+        K : array of shape (m, n)
+            Rows of k(Z, X); may be overwritten.
+
+        Returns
+        -------
+        array of shape (r, m)
+            What the data explain of each new point.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define whiten(K).")
+
+
+class ExactPosterior(Posterior):
+    """The posterior by the Cholesky factor L of K + D.
+
+    Parameters
+    ----------
+    L : array of shape (n, n)
+        Lower triangular.
+    evidence : float
+        log p(y | X).
+    jitter : float
+        What had to be added to the diagonal.
+    singular : str
+        Why K + D is singular to rounding, where it is.
+    **common : object
+        Parameters of ``Posterior``.
+    """
+
+    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, singular: str, **common: Any) -> None:
+        super().__init__(**common)
+        self.L, self.evidence, self.jitter, self.singular = L, evidence, jitter, singular
+
+    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        V = K.T
+        for rows in spans(self.L.shape[0], ROWS):
+            block = V[rows] - self.L[rows, : rows.start] @ V[: rows.start]
+            V[rows] = solve_triangular(self.L[rows, rows], block, lower=True, overwrite_b=True, check_finite=False)
+        return V
+
+
+def exact_posterior(
+    kernel: Kernel,
+    X: Any,
+    Y: NDArray[np.float64],
+    noise: float | NDArray[np.float64],
+    *,
+    memory: int,
+    workers: int,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> ExactPosterior:
+    """Condition on all rows, in one n x n array.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior.
+    X : array-like of shape (n, d)
+        Rows.
+    Y : array of shape (n, t)
+        Targets.
+    noise : float or array of shape (n,)
+        D, beside the kernel's own white noise.
+    memory : int
+        Bytes for panels.
+    workers : int
+        Threads.
+    clock : Clock or None, default=None
+        Measures the time; a factorisation that began is finished.
+    tick : callable, default=silent
+        Told the share of the work done.
+
+    Returns
+    -------
+    ExactPosterior
+        The posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.gp.posterior import exact_posterior
+    >>> X = np.array([[0.0], [1.0]])
+    >>> at = exact_posterior(RBF(1.0), X, np.array([[1.0], [0.0]]), 0.0, memory=10**6, workers=1)
+    >>> np.abs(at.mean(X)).round(9).ravel(), at.variance(X).round(9)
+    (array([1., 0.]), array([0., 0.]))
+    """
+    signal, white = signal_and_noise(kernel)
+    gram = Gram(signal, X, memory=memory, n_jobs=workers)
+    check_symmetric(gram)
+    A = gram.dense(out=np.empty(gram.shape))
+    A[np.diag_indices_from(A)] += white + noise
+    started = Clock() if clock is None else Clock(start=clock.start)
+    try:
+        solution, factor = solve(A, Y, tol=RESIDUAL, jitter_limit=JITTER_LIMIT, clock=started, tick=tick)
+    except NotPositiveDefiniteError as error:
+        del A
+        raise np.linalg.LinAlgError(
+            f"{diagnosis(gram)}; use another kernel (gramian.kernels.is_kernel tells), or raise alpha."
+        ) from error
+    evidence = evidence_value(factor, Y, solution.x)
+    rounding = 10.0 * A.shape[0] * np.finfo(np.float64).eps * float(factor.diagonal.mean())
+    singular = diagnosis(gram) if factor.jitter > 0 or factor.smallest_pivot() <= rounding else ""
+    _clear_above(A)
+    return ExactPosterior(
+        A,
+        evidence,
+        factor.jitter,
+        singular,
+        kernel=kernel,
+        X=X,
+        alpha=solution.x,
+        memory=memory,
+        workers=workers,
+        certificate=solution.certificate,
+    )
+
+
+def _clear_above(L: NDArray[np.float64]) -> None:
+    for rows in spans(L.shape[0], BLOCK):
+        L[rows, rows.stop :] = 0.0
+        L[rows, rows] = np.tril(L[rows, rows])
+
+
+class ProjectedPosterior(Posterior):
+    """The mean on all rows; the variance given m combinations of the data.
+
+    Parameters
+    ----------
+    basis : array of shape (n, m)
+        G, with orthonormal columns.
+    core : array of shape (m, m)
+        Lower Cholesky factor of ``Gᵀ(K + D)G``.
+    **common : object
+        Parameters of ``Posterior``.
+    """
+
+    def __init__(self, basis: NDArray[np.float64], core: NDArray[np.float64], **common: Any) -> None:
+        super().__init__(**common)
+        self.basis, self.core = basis, core
+
+    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(solve_triangular(self.core, (K @ self.basis).T, lower=True, check_finite=False))
+
+
+def projected_posterior(
+    kernel: Kernel,
+    X: Any,
+    Y: NDArray[np.float64],
+    noise: float | NDArray[np.float64],
+    *,
+    memory: int,
+    workers: int,
+    rank: int = RANK,
+    tol: float = RESIDUAL,
+    max_iter: int = 1000,
+    random_state: Any = None,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> ProjectedPosterior:
+    """Condition on all rows by conjugate gradients, and on m combinations of them for the variance.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        The prior.
+    X : array-like of shape (n, d)
+        Rows.
+    Y : array of shape (n, t)
+        Targets.
+    noise : float or array of shape (n,)
+        D, beside the kernel's own white noise; their sum must be positive.
+    memory : int
+        Bytes for blocks of K, the preconditioner and the basis.
+    workers : int
+        Threads.
+    rank : int, default=1000
+        m at most; less where the basis would take more than an eighth of ``memory``.
+    tol : float, default=1e-6
+        Relative residual of the mean's coefficients.
+    max_iter : int, default=1000
+        Conjugate gradient steps at most.
+    random_state : int, RandomState or None, default=None
+        Draws the landmarks.
+    clock : Clock or None, default=None
+        Stops the iteration.
+    tick : callable, default=silent
+        Told the steps.
+
+    Returns
+    -------
+    ProjectedPosterior
+        The posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.gp.posterior import exact_posterior, projected_posterior
+    >>> X = np.linspace(0, 9, 200)[:, None]
+    >>> data = RBF(1.0), X, np.sin(X), 0.1
+    >>> few = projected_posterior(*data, memory=10**8, workers=1, rank=8, random_state=0).variance(X)
+    >>> bool(np.all(few >= exact_posterior(*data, memory=10**8, workers=1).variance(X) - 1e-12))
+    True
+    """
+    signal, white = signal_and_noise(kernel)
+    D = np.broadcast_to(np.asarray(white + noise, dtype=np.float64), Y.shape[:1])
+    if not np.all(D > 0):
+        raise ValueError("solver='pcg' needs noise on every row: alpha > 0, a White kernel, or noise='learn'.")
+    gram = Gram(signal, X, memory=memory, n_jobs=workers)
+    check_symmetric(gram)
+    ridge = float(D.mean())
+    solution = pcg.solve(
+        gram,
+        Y,
+        ridge,
+        weights=ridge / D,
+        tol=tol,
+        max_iter=max_iter,
+        random_state=random_state,
+        clock=clock,
+        tick=tick,
+    )
+    basis, core = _projection(gram, D, max(min(rank, memory // (8 * 8 * D.size), D.size), 1), random_state)
+    return ProjectedPosterior(
+        basis,
+        core,
+        kernel=kernel,
+        X=X,
+        alpha=solution.x,
+        memory=memory,
+        workers=workers,
+        certificate=solution.certificate,
+    )
+
+
+def _projection(
+    gram: Gram, D: NDArray[np.float64], rank: int, random_state: Any
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """An orthonormal G that spans D⁻¹F, and the factor of Gᵀ(K + D)G."""
+    spanning = rpcholesky(gram, rank, random_state).factor / D[:, None]
+    basis = np.asarray(qr(spanning, mode="economic", overwrite_a=True, check_finite=False)[0], dtype=np.float64)
+    H = basis.T @ (gram @ basis) + basis.T @ (D[:, None] * basis)
+    return basis, cholesky(np.ascontiguousarray(0.5 * (H + H.T))).lower()

@@ -1,0 +1,1 @@
+"""Solvers in the coordinates of a feature map, over passes."""

@@ -1,0 +1,1 @@
+"""Linear systems with a kernel matrix, and least squares."""

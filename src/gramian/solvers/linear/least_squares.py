@@ -1,0 +1,407 @@
+"""min Σ_i w_i (f(x_i) - y_i)² + μ ‖f‖²: the routes to it that hold a matrix.
+
+Weights make the system ``(K + μ W⁻¹) α = y``. With S = √W and α = S a it is ``(S K S + μ I) a = S y``, which is as
+well conditioned as it can be, and whose leave-one-out residuals are those of the targets times S.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+from gramian.gram import Gram, SymmetricGram
+from gramian.gram.operator import units
+from gramian.gram.tiles import spans
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, solve
+from gramian.solvers.linear.diagnose import diagnosis
+from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid
+from gramian.solvers.solution import relative_residuals
+
+__all__ = [
+    "LeastSquares",
+    "Moments",
+    "by_cholesky",
+    "by_eigenvectors",
+    "by_features",
+    "measured",
+    "residual_certificate",
+    "square",
+]
+
+Array = NDArray[np.float64]
+STRIP = 8192
+"""Rows of features that are squared at a time."""
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """A solution of regularised least squares.
+
+    Parameters
+    ----------
+    x : array of shape (n, k) or (m, k)
+        Dual coefficients, or weights of features.
+    certificate : Certificate
+        The residual of the system that was solved.
+    ridge : array of shape (k,)
+        μ of each target.
+    loo : array of shape (n, k) or None, default=None
+        Leave-one-out residuals, where they were asked for.
+    grid, path : array of shape (g,) and (g, k) or None, default=None
+        The ridges tried and their weighted mean squared leave-one-out errors, where one was chosen so.
+    """
+
+    x: Array
+    certificate: Certificate
+    ridge: Array
+    loo: Array | None = None
+    grid: Array | None = None
+    path: Array | None = None
+
+
+def by_cholesky(
+    gram: Gram,
+    Y: Array,
+    ridge: Array,
+    weights: Array,
+    *,
+    loo: bool = False,
+    tol: float = 1e-8,
+    names: NDArray[np.intp] | None = None,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> LeastSquares:
+    """Factorise K once for every distinct ridge.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself, in float64.
+    Y : array of shape (n, k)
+        Targets.
+    ridge : array of shape (k,)
+        μ of each target; zero interpolates.
+    weights : array of shape (n,)
+        W, > 0.
+    loo : bool, default=False
+        Whether to compute leave-one-out residuals.
+    tol : float, default=1e-8
+        The relative residual to certify.
+    names : array of shape (n,) or None, default=None
+        What an error message calls the rows.
+    clock : Clock or None, default=None
+        Raises ``TimeoutError`` once expired.
+    tick : callable, default=silent
+        Told the share of a factorisation done.
+
+    Returns
+    -------
+    LeastSquares
+        Dual coefficients.
+    """
+    clock = clock or Clock()
+    scale = np.sqrt(weights)[:, None]
+    A = _scaled(gram, scale)
+    diagonal = np.diagonal(A).copy()
+    x, errors = np.empty(Y.shape), np.empty(Y.shape) if loo else None
+    worst: Certificate | None = None
+    factor: Factor | None = None
+    for value in np.unique(ridge):
+        columns = ridge == value
+        A = A if factor is None else factor.give_back()
+        np.fill_diagonal(A, diagonal + value)
+        try:
+            solution, factor = solve(A, scale * Y[:, columns], tol=tol, clock=clock, tick=tick)
+        except NotPositiveDefiniteError as error:
+            raise _singular(gram, float(value), names) from error
+        if value == 0 and not (solution.certificate.converged and _invertible(factor)):
+            raise _singular(gram, 0.0, names)
+        x[:, columns] = scale * solution.x
+        if errors is not None:
+            errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
+        if worst is None or solution.certificate.violation > worst.violation:
+            worst = solution.certificate
+    if worst is None:
+        raise ValueError("Y must have at least one column.")
+    return LeastSquares(x, worst, ridge, errors)
+
+
+def _invertible(factor: Factor) -> bool:
+    """Whether the smallest pivot is more than rounding."""
+    return bool(factor.smallest_pivot() > factor.n * np.finfo(np.float64).eps * factor.diagonal.max())
+
+
+def _scaled(gram: Gram, scale: Array) -> Array:
+    A = gram.dense().astype(np.float64, copy=False)
+    if np.any(scale != 1.0):
+        A *= scale
+        A *= scale.T
+    return A
+
+
+def _singular(gram: Gram, ridge: float, names: NDArray[np.intp] | None) -> np.linalg.LinAlgError:
+    advice = "remove them, or add to the diagonal (nugget= or alpha=)"
+    if ridge > 0:
+        advice = f"{ridge:.1e} on the diagonal is too little, add more"
+    return np.linalg.LinAlgError(f"{diagnosis(gram, names)}; {advice}.")
+
+
+def by_eigenvectors(
+    gram: Gram,
+    Y: Array,
+    grid: Array | None,
+    weights: Array,
+    *,
+    tol: float = 1e-8,
+    clock: Clock | None = None,
+) -> LeastSquares:
+    """Decompose K once, and choose for every target the ridge with the least leave-one-out error.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself, in float64; it, its eigenvectors and LAPACK's workspace take four times its size.
+    Y : array of shape (n, k)
+        Targets.
+    grid : array of shape (g,) or None
+        Ridges to try, > 0; 25 of them over ten decades by default.
+    weights : array of shape (n,)
+        W, > 0.
+    tol : float, default=1e-8
+        The relative residual to certify.
+    clock : Clock or None, default=None
+        Times the fit.
+
+    Returns
+    -------
+    LeastSquares
+        Dual coefficients, leave-one-out residuals and the path.
+    """
+    clock = clock or Clock()
+    scale = np.sqrt(weights)[:, None]
+    basis = Eigenbasis.of_matrix(_scaled(gram, scale))
+    grid, path, ridge = _chosen(basis, scale * Y, grid, weights)
+    a = basis.dual(scale * Y, ridge)
+    K = SymmetricGram(gram, 0, np.float64)
+    R = scale * Y - (scale * (K @ (scale * a)) + ridge * a)
+    certificate = residual_certificate(R, scale * Y, tol, clock, "regularise more")
+    return LeastSquares(scale * a, certificate, ridge, basis.residuals(scale * Y, ridge) / scale, grid, path)
+
+
+def _chosen(basis: Eigenbasis, B: Array, grid: Array | None, weights: Array) -> tuple[Array, Array, Array]:
+    """The grid, Σ w e² / Σ w of every target there, and the best ridges; B has the targets times √w."""
+    grid = default_grid(basis.values) if grid is None else grid
+    unit = units(B)
+    path = basis.path(B / unit, grid) / weights.sum()
+    with np.errstate(over="ignore", under="ignore"):
+        return grid, unit * (unit * path), grid[np.argmin(path, axis=0)]
+
+
+def by_features(
+    F: Array,
+    Y: Array,
+    ridge: Array | None,
+    weights: Array,
+    *,
+    grid: Array | None = None,
+    loo: bool = False,
+    tol: float = 1e-8,
+    clock: Clock | None = None,
+) -> LeastSquares:
+    """Solve ``(FᵀWF + μI) w = FᵀWy``, which stays well conditioned where ``K_mn K_nm + μ K_mm`` does not.
+
+    Parameters
+    ----------
+    F : array of shape (n, m)
+        Features, with K ≈ F Fᵀ.
+    Y : array of shape (n, k)
+        Targets.
+    ridge : array of shape (k,) or None
+        μ of each target; ``None`` to choose it on a grid by leave-one-out.
+    weights : array of shape (n,)
+        W, > 0.
+    grid : array of shape (g,) or None, default=None
+        Ridges to try.
+    loo : bool, default=False
+        Whether to compute leave-one-out residuals, the features held as they are.
+    tol : float, default=1e-8
+        The relative residual to certify.
+    clock : Clock or None, default=None
+        Times the fit.
+
+    Returns
+    -------
+    LeastSquares
+        Weights of the features.
+    """
+    clock = clock or Clock()
+    scale = np.sqrt(weights)[:, None]
+    F, B = (F if np.all(weights == 1.0) else scale * F), scale * Y
+    path = errors = None
+    if ridge is None or loo:
+        basis = Eigenbasis.of_features(F)
+        if ridge is None:
+            grid, path, ridge = _chosen(basis, B, grid, weights)
+        errors = basis.residuals(B, ridge) / scale
+    found = Moments(square(F), F.T @ B, F.shape[0]).solve(ridge, tol=tol, clock=clock)
+    return replace(found, loo=errors, grid=grid, path=path)
+
+
+def square(F: Array, weights: Array | None = None) -> Array:
+    """Return FᵀWF, strip by strip: Ctrl-C is answered in between.
+
+    Parameters
+    ----------
+    F : array of shape (n, m)
+        Features.
+    weights : array of shape (n,) or None, default=None
+        W, >= 0; ones by default.
+
+    Returns
+    -------
+    array of shape (m, m)
+        The square.
+    """
+    total = np.zeros((F.shape[1], F.shape[1]))
+    scale = None if weights is None or np.all(weights == 1.0) else np.sqrt(weights)[:, None]
+    for rows in spans(F.shape[0], STRIP):
+        part = F[rows] if scale is None else F[rows] * scale[rows]
+        total += part.T @ part
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """What least squares in features needs of the rows: sums that add up over blocks of them.
+
+    Parameters
+    ----------
+    second : array of shape (m, m)
+        ``FᵀWF``.
+    right : array of shape (m, k)
+        ``FᵀWY``.
+    count : int
+        How many rows.
+    """
+
+    second: Array
+    right: Array
+    count: int
+
+    @classmethod
+    def of(cls, F: Any, Y: Array, weights: Array) -> Moments:
+        """Return the moments of some rows.
+
+        Parameters
+        ----------
+        F : array or CSR of shape (n, m)
+            Features.
+        Y : array of shape (n, k)
+            Targets.
+        weights : array of shape (n,)
+            W.
+
+        Returns
+        -------
+        Moments
+            In float64.
+        """
+        if isinstance(F, np.ndarray):
+            F = np.asarray(F, dtype=np.float64) * np.sqrt(weights)[:, None]
+            second = F.T @ F
+        else:
+            F = F.multiply(np.sqrt(weights)[:, None]).tocsr()
+            second = (F.T @ F).toarray()
+        return cls(second, np.asarray(F.T @ (np.sqrt(weights)[:, None] * Y)), F.shape[0])
+
+    def __add__(self, other: Moments) -> Moments:
+        return Moments(self.second + other.second, self.right + other.right, self.count + other.count)
+
+    def solve(self, ridge: Array, *, tol: float = 1e-8, clock: Clock | None = None) -> LeastSquares:
+        """Solve ``(FᵀWF + μI) w = FᵀWy``.
+
+        Parameters
+        ----------
+        ridge : array of shape (k,)
+            μ of each target.
+        tol : float, default=1e-8
+            The relative residual to certify.
+        clock : Clock or None, default=None
+            Times the fit.
+
+        Returns
+        -------
+        LeastSquares
+            Weights of the features.
+        """
+        w = np.empty_like(self.right)
+        for value in np.unique(ridge):
+            columns = ridge == value
+            A = self.second.copy()
+            A[np.diag_indices_from(A)] += value
+            w[:, columns] = solve(A, self.right[:, columns], tol=tol, jitter_limit=1e-12)[0].x
+        R = self.right - self.second @ w - ridge * w
+        advice = "regularise more, or take fewer features"
+        return LeastSquares(w, residual_certificate(R, self.right, tol, clock or Clock(), advice), ridge)
+
+
+def measured(found: LeastSquares, R: Array, B: Array, tol: float) -> LeastSquares:
+    """Return a solution with the residual of the function that it predicts.
+
+    Parameters
+    ----------
+    found : LeastSquares
+        The solution.
+    R, B : array of shape (m, k)
+        Residuals and right-hand sides.
+    tol : float
+        The relative residual that was asked for.
+
+    Returns
+    -------
+    LeastSquares
+        The same, certified anew.
+    """
+    worst = float(relative_residuals(R, B).max(initial=0.0))
+    done, met = found.certificate, worst <= tol
+    message = done.message
+    if met != done.converged:
+        large = f"above tol={tol:.0e}: coefficients so large that rounding shows in predictions; regularise more."
+        message = "" if met else large
+    return replace(found, certificate=replace(done, violation=worst, converged=met, message=message))
+
+
+def residual_certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
+    """Return what a residual certifies.
+
+    Parameters
+    ----------
+    R, B : array of shape (m, k)
+        Residuals and right-hand sides.
+    tol : float
+        The relative residual that was asked for.
+    clock : Clock
+        Times the fit.
+    advice : str
+        What to do where it was missed.
+
+    Returns
+    -------
+    Certificate
+        Of kind ``"residual"``, by the worst column.
+    """
+    worst = float(relative_residuals(R, B).max(initial=0.0))
+    met = worst <= tol
+    return Certificate(
+        kind="residual",
+        violation=worst,
+        converged=met,
+        iterations=1,
+        seconds=clock.seconds,
+        message="" if met else f"above tol={tol:.0e}: too ill-conditioned for float64; {advice}.",
+    )

@@ -1,0 +1,286 @@
+"""(K + μ W⁻¹) x = b by conjugate gradients, preconditioned by landmarks, refined to float64.
+
+Inner cycles multiply by K in single precision, stored as far as memory allows. Each gains a few digits; between them
+the residual is computed anew from the float64 kernel, so what single precision loses is won back, and what the
+certificate says was measured against the true matrix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+from gramian.gram import Gram, SymmetricGram, rpcholesky
+from gramian.gram.operator import units
+from gramian.gram.tiles import one_blas_thread
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.linear.preconditioner import Preconditioner, narrow_enough
+from gramian.solvers.solution import Solution, relative_residuals
+
+__all__ = ["default_rank", "solve"]
+
+DROP = 1e-4
+"""How far one inner cycle lowers the residual: beyond that, rounding in single precision leads."""
+MARGIN = 0.5
+"""Inner cycles aim below the tolerance, for their own residual is an estimate."""
+GAIN = 0.5
+"""A cycle that leaves more than this of the residual has stalled."""
+PATIENCE = 50
+"""Iterations in single precision without a new best, after which rounding, not the problem, is in the way."""
+ROOTS = 10
+"""Rank of the preconditioner in units of √n; more landmarks cost more than the iterations they save."""
+
+Array = NDArray[np.float64]
+
+
+def default_rank(n: int, memory: int) -> int:
+    """Return the number of landmarks of the preconditioner.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows.
+    memory : int
+        Bytes allowed; the factor takes a quarter at most.
+
+    Returns
+    -------
+    int
+        About 10 √n.
+    """
+    return int(max(min(ROOTS * np.sqrt(n), n / 4, memory / (4 * 8 * n)), 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """``S K S + diag(μ)`` for each target: the weighted system made symmetric by S = √W."""
+
+    exact: SymmetricGram
+    fast: SymmetricGram
+    ridge: Array
+    scale: Array
+    landmarks: Preconditioner
+
+    @property
+    def in_double(self) -> bool:
+        """Whether products are in double precision, so that rounding explains no sign."""
+        return self.fast.dtype == np.float64
+
+    def times(self, V: Array, columns: Any, *, exact: bool = False) -> Array:
+        """Multiply the vectors of some targets."""
+        K = self.exact if exact else self.fast
+        return self.scale * (K @ (self.scale * V)) + self.ridge[columns] * V
+
+    def precondition(self, R: Array, columns: Any) -> Array:
+        """Solve with ``S F Fᵀ S + diag(μ)`` instead."""
+        return self.landmarks.solve(R, self.ridge[columns])
+
+
+def solve(
+    gram: Gram,
+    B: NDArray[Any],
+    ridge: float | NDArray[Any],
+    *,
+    weights: NDArray[Any] | None = None,
+    start: NDArray[Any] | None = None,
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    rank: int | None = None,
+    random_state: int | np.random.RandomState | None = None,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> Solution:
+    """Solve ``(K + ridge_j W⁻¹) x_j = b_j`` for every column of B, sharing each product with K.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself, in float64: the residual is measured against it. Its ``memory`` bounds the blocks of K and
+        the preconditioner that are held, its ``workers`` the threads.
+    B : array of shape (n, k)
+        Right-hand sides.
+    ridge : float or array of shape (k,)
+        What is added to the diagonal, > 0.
+    weights : array of shape (n,) or None, default=None
+        W, > 0; ones by default.
+    start : array of shape (n, k) or None, default=None
+        Where to begin; zero by default.
+    tol : float, default=1e-6
+        Relative residual ``‖√W r‖ / ‖√W b‖`` at which a column is done.
+    max_iter : int, default=1000
+        Products with K at most, residual checks apart.
+    rank : int or None, default=None
+        Landmarks of the preconditioner; about 10 √n by default.
+    random_state : int, RandomState or None, default=None
+        Draws the landmarks.
+    clock : Clock or None, default=None
+        Stops the iteration once expired.
+    tick : callable, default=silent
+        Told the iterations done, with ``residual=``.
+
+    Returns
+    -------
+    Solution
+        The solution; not converged where a column missed ``tol``, and then the certificate says why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.linear.pcg import solve
+    >>> X = np.linspace(0, 1, 700)[:, None]
+    >>> solve(Gram(RBF(0.1), X), np.sin(6 * X), 1e-3, random_state=0).certificate.converged
+    True
+    """
+    clock = clock or Clock()
+    B, ridge, scale = _checked(gram, B, ridge, weights)
+    rank = default_rank(gram.shape[0], gram.memory) if rank is None else rank
+    unit = units(B)  # landmarks and products in single precision end at 3e38
+    X = np.zeros_like(B) if start is None else np.asarray(start, dtype=np.float64).reshape(B.shape) / unit / scale
+    run = _Refinement(scale * (B / unit), X, tol, max_iter, clock, tick)
+    for system in _systems(gram, ridge, scale, rank, random_state):
+        run.with_system(system)
+        del system  # before its blocks are made anew in double precision
+        if run.at_an_end():
+            break
+    return Solution(unit * (scale * run.X), run.residuals, run.certificate())
+
+
+def _checked(gram: Gram, B: Any, ridge: Any, weights: Any) -> tuple[Array, Array, Array]:
+    n = gram.shape[0]
+    B = np.asarray(B, dtype=np.float64)
+    if B.ndim != 2 or B.shape[0] != n:
+        raise ValueError(f"B must have shape ({n}, k), got {B.shape}.")
+    ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), B.shape[1:])
+    weights = np.ones(1) if weights is None or np.all(weights == 1.0) else np.asarray(weights, dtype=np.float64)
+    if not np.all(ridge > 0) or not np.all(weights > 0):
+        raise ValueError("conjugate gradients need ridge > 0 and weights > 0; leave out rows of weight zero.")
+    return B, ridge, np.sqrt(weights)[:, None]
+
+
+def _systems(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: Any) -> Iterator[_System]:
+    """The system in single precision, then, where that stalls, in double."""
+    trace = float(gram.diagonal().sum(dtype=np.float64))
+    # What F Fᵀ misses is at most its trace: below the ridge, no further landmark shortens the iteration.
+    enough = float(ridge.min(initial=np.inf)) / (trace * float(scale.max()) ** 2) if trace > 0 else 0.0
+    dtype = np.float32 if narrow_enough(gram, scale, float(ridge.min(initial=np.inf))) else np.float64
+    factor = rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0), dtype=dtype).factor
+    if np.any(scale != 1.0):
+        factor *= scale.astype(dtype)
+    landmarks = Preconditioner(factor, ridge, gram.workers)
+    del factor  # before blocks of K take the memory
+    left = max(gram.memory - landmarks.nbytes, 0)
+    exact = SymmetricGram(gram, 0, np.float64)
+    for dtype in (np.float32, np.float64):
+        yield _System(exact, SymmetricGram(gram, left, dtype), ridge, scale, landmarks)
+
+
+class _Refinement:
+    """The state of the outer iteration: the solution so far and its true residual."""
+
+    def __init__(self, B: Array, X: Array, tol: float, max_iter: int, clock: Clock, tick: Tick) -> None:
+        self.B, self.X, self.tol, self.max_iter, self.clock, self.tick = B, X, tol, max_iter, clock, tick
+        self.iterations = self.rank = 0
+        self.R = B
+        self.residuals = np.full(B.shape[1], np.inf)
+        self.why = "rounding in float64 stops it; ask for a larger tol or regularise more."
+
+    @property
+    def met(self) -> bool:
+        """Whether every column met the tolerance."""
+        return bool(np.all(self.residuals <= self.tol))
+
+    def at_an_end(self) -> bool:
+        """Whether there is no reason, or no leave, to go on; notes why."""
+        if self.clock.expired:
+            self.why = f"max_time={self.clock.max_time:g} s passed; allow more."
+        elif self.iterations >= self.max_iter:
+            self.why = f"max_iter={self.max_iter} was reached; allow more, or regularise more."
+        else:
+            return self.met
+        return True
+
+    def with_system(self, system: _System) -> None:
+        """Cycle until the residual is small enough, stalls, or an end comes."""
+        self.rank = system.landmarks.rank
+        if not self.iterations:
+            self._measure(self.X, system)
+        while not self.at_an_end():
+            before = self.residuals
+            todo = np.flatnonzero(before > self.tol)
+            with one_blas_thread():  # between our own threads' turns, a pool of BLAS threads would spin
+                step = self._cycle(system, todo)
+            self._measure(self.X + step, system)
+            if np.any(self.residuals[todo] > GAIN * before[todo]):
+                return
+
+    def _measure(self, X: Array, system: _System) -> None:
+        """Take over the columns whose true residual fell."""
+        R = self.B - system.times(X, slice(None), exact=True) if np.any(X) else self.B
+        residuals = relative_residuals(R, self.B)
+        better = residuals < self.residuals
+        self.X, self.R = np.where(better, X, self.X), np.where(better, R, self.R)
+        self.residuals = np.where(better, residuals, self.residuals)
+        self.tick(self.iterations, residual=float(self.residuals.max(initial=0.0)))
+
+    def _cycle(self, system: _System, columns: NDArray[np.intp]) -> Array:
+        """Preconditioned conjugate gradients for A d = r, each column by itself."""
+        step = np.zeros_like(self.X)
+        R = self.R[:, columns].copy()
+        goal = np.maximum(MARGIN * self.tol * np.linalg.norm(self.B[:, columns], axis=0), DROP * _norms(R))
+        Z = system.precondition(R, columns)
+        P, rho = Z, _dots(R, Z)
+        best, since = np.inf, 0
+        while columns.size and since < PATIENCE and not self.at_an_end():
+            Q = system.times(P, columns)
+            self.iterations += 1
+            curvature = _dots(P, Q)
+            if system.in_double and np.any(curvature < 0):
+                raise np.linalg.LinAlgError(_indefinite(curvature / _dots(P, P)))
+            sound = (curvature > 0) & (rho > 0)
+            length = np.where(sound, rho, 0.0) / np.where(sound, curvature, 1.0)
+            step[:, columns] += length * P
+            R = R - length * Q
+            keep = sound & (_norms(R) > goal)
+            columns, R, P, rho, goal = columns[keep], R[:, keep], P[:, keep], rho[keep], goal[keep]
+            Z = system.precondition(R, columns)
+            rho, old = _dots(R, Z), rho
+            P = Z + (rho / old) * P
+            left = float((_norms(R) / goal).max(initial=0.0))
+            since = 0 if left < best or system.in_double else since + 1
+            best = min(left, best)
+            self.tick(self.iterations)
+        return step
+
+    def certificate(self) -> Certificate:
+        """Say what was measured, and why it stopped short where it did."""
+        measured = f"measured against the float64 kernel; preconditioner of rank {self.rank}"
+        return Certificate(
+            kind="residual",
+            violation=float(self.residuals.max(initial=0.0)),
+            converged=self.met,
+            iterations=self.iterations,
+            seconds=self.clock.seconds,
+            message=measured if self.met else f"{measured}; tol={self.tol:.0e} not met: {self.why}",
+        )
+
+
+def _dots(A: Array, B: Array) -> Array:
+    return np.asarray(np.einsum("ij,ij->j", A, B))
+
+
+def _indefinite(quotients: Array) -> str:
+    return (
+        "the kernel is not positive semi-definite on these rows: with the ridge added, the smallest eigenvalue of the "
+        f"matrix is still {quotients.min():.3g} or less; use a kernel (is_kernel tells), or add more."
+    )
+
+
+def _norms(A: Array) -> Array:
+    return np.asarray(np.linalg.norm(A, axis=0))

@@ -1,0 +1,143 @@
+"""(F Fᵀ + μI)⁻¹ for conjugate gradients: applied once per iteration, so bound by how often F is read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from gramian.gram import Gram
+from gramian.gram.tiles import run, spans
+
+__all__ = ["Preconditioner", "narrow_enough"]
+
+STRIP = 2048
+"""Rows of F that a thread multiplies at a time; fixed, so that sums do not depend on the number of threads."""
+HARMLESS = 0.1
+"""How far rounding to single precision may move an eigenvalue, relative to μ."""
+
+SAMPLE = 500
+"""Rows that tell the order of magnitude of the greatest eigenvalue."""
+
+Array = NDArray[np.float64]
+
+
+class Preconditioner:
+    """Solve with ``F Fᵀ + μI`` for several μ, by Woodbury.
+
+    Every application reads F twice, so F is best in single precision where that does not hide μ (``narrow_enough``).
+
+    Parameters
+    ----------
+    factor : array of shape (n, m)
+        F, in float32 or float64.
+    ridges : array of shape (k,)
+        The values of μ, > 0.
+    workers : int, default=1
+        Threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.linear.preconditioner import Preconditioner
+    >>> Preconditioner(np.ones((3, 1)), np.array([2.0])).solve(np.array([[4.0], [4.0], [4.0]]), np.array([2.0])).T
+    array([[0.8, 0.8, 0.8]])
+    """
+
+    def __init__(self, factor: NDArray[Any], ridges: Array, workers: int = 1) -> None:
+        self._cores = {float(ridge): _core(factor, float(ridge)) for ridge in np.unique(ridges)}
+        self.factor, self.workers = factor, workers
+
+    @property
+    def rank(self) -> int:
+        """Columns of F."""
+        return int(self.factor.shape[1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of F and the cores."""
+        return int(self.factor.nbytes + sum(core.nbytes for core in self._cores.values()))
+
+    def solve(self, R: Array, ridges: Array) -> Array:
+        """Solve for every column with its own μ.
+
+        Parameters
+        ----------
+        R : array of shape (n, k)
+            Right-hand sides.
+        ridges : array of shape (k,)
+            μ of each.
+
+        Returns
+        -------
+        array of shape (n, k)
+            ``(F Fᵀ + μ_j I)⁻¹ r_j``.
+        """
+        if self.rank == 0:
+            return R / ridges
+        inner = self._inner(R)
+        for ridge in np.unique(ridges):
+            columns = ridges == ridge
+            core = (self._cores[float(ridge)].T, False)  # in the order of Fortran: nothing is copied
+            inner[:, columns] = scipy.linalg.cho_solve(core, inner[:, columns] / ridge, check_finite=False)
+        return self._outer(R, inner, ridges)
+
+    def _inner(self, R: Array) -> Array:
+        """Fᵀ R, summed over strips in float64."""
+        narrow = R.astype(self.factor.dtype, copy=False)
+        parts: list[NDArray[Any]] = run(lambda s: self.factor[s].T @ narrow[s], self._strips, self.workers)
+        return np.sum(parts, axis=0, dtype=np.float64)
+
+    def _outer(self, R: Array, inner: Array, ridges: Array) -> Array:
+        """(R - F inner) / μ."""
+        Z = np.empty_like(R)
+        narrow = inner.astype(self.factor.dtype, copy=False)
+
+        def strip(rows: slice) -> None:
+            Z[rows] = (R[rows] - self.factor[rows] @ narrow) / ridges
+
+        run(strip, self._strips, self.workers)
+        return Z
+
+    @property
+    def _strips(self) -> list[slice]:
+        return spans(self.factor.shape[0], STRIP)
+
+
+def narrow_enough(gram: Gram, scale: Array, ridge: float) -> bool:
+    """Say whether ``S K S + ridge · I`` survives that K is rounded to single precision.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    scale : array of shape (n, 1) or (1, 1)
+        The diagonal of S.
+    ridge : float
+        The smallest of them.
+
+    Returns
+    -------
+    bool
+        Whether rounding moves no eigenvalue by more than a tenth of the ridge, judged by a sample of the rows.
+    """
+    n = gram.shape[0]
+    sample = np.unique(np.linspace(0, n - 1, SAMPLE).astype(np.intp))
+    K = gram.rows(sample, sample).astype(np.float64)
+    greatest = float(np.abs(K).sum(axis=1).max()) * n / sample.size * float(scale.max()) ** 2
+    return float(np.finfo(np.float32).eps) * greatest <= HARMLESS * ridge
+
+
+def _core(factor: NDArray[Any], ridge: float) -> Array:
+    """Lower Cholesky factor of I + FᵀF/μ, in the type of F for a strip and in float64 over strips."""
+    core = np.eye(factor.shape[1])
+    part = np.empty_like(core, dtype=factor.dtype)
+    for rows in spans(factor.shape[0], STRIP):
+        np.matmul(factor[rows].T, factor[rows], out=part)
+        part /= factor.dtype.type(ridge)
+        core += part
+    # NumPy's, as the products were: SciPy has a BLAS of its own, whose threads would find the cores taken by those of
+    # the other, which go on spinning for a while.
+    return np.asarray(np.linalg.cholesky(core), dtype=np.float64)

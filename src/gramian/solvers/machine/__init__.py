@@ -1,0 +1,1 @@
+"""Machines with any convex loss and any penalty."""

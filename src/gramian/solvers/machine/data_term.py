@@ -1,0 +1,355 @@
+"""Σ_i w_i ℓ(f_i, y_i) as one function of the values f, and its best constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from gramian.losses import offers, prox
+
+__all__ = ["DataFit", "Envelope", "Tilted", "best_constant"]
+
+STEP = 1e-6
+"""Of differences, where a loss gives no curvature."""
+FAR = 1e8
+"""A constant beyond this, in units of targets and values, is not looked for."""
+
+Array = NDArray[np.float64]
+
+
+class DataFit:
+    """The data term of an objective.
+
+    Parameters
+    ----------
+    loss : object
+        The loss.
+    y : array of shape (n, k)
+        Targets; k is one unless the loss couples columns.
+    weights : array of shape (n,)
+        w, > 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.losses import Squared
+    >>> from gramian.solvers.machine.data_term import DataFit
+    >>> DataFit(Squared(), np.array([[1.0], [3.0]]), np.ones(2)).value(np.zeros((2, 1)))
+    5.0
+    """
+
+    stiff = False
+    """Whether the curvature comes from kinks."""
+
+    def __init__(self, loss: Any, y: Array, weights: Array) -> None:
+        self.loss, self.y, self.w = loss, y, weights[:, None]
+        self.coupled = bool(getattr(loss, "coupled", False))
+        self.smooth = offers(loss, "curvature")
+        # What values are measured in: the targets, or one where they are exponentials of values.
+        self.unit = 1.0 if getattr(loss, "positive", False) else float(np.abs(y).max(initial=0.0)) or 1.0
+
+    def value(self, f: Array) -> float:
+        """Return Σ w ℓ(f, y).
+
+        Parameters
+        ----------
+        f : array of shape (n, k)
+            Values.
+
+        Returns
+        -------
+        float
+            The sum.
+        """
+        return float(np.sum(self.w * np.asarray(self.loss.value(f, self.y)).reshape(self.w.shape)))
+
+    def gradient(self, f: Array) -> Array:
+        """Return w ∂ℓ/∂f.
+
+        Parameters
+        ----------
+        f : array of shape (n, k)
+            Values.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The gradient.
+        """
+        return np.asarray(self.w * self.loss.gradient(f, self.y))
+
+    def half_curvature(self, f: Array) -> Array:
+        """Return S with ``S Sᵀ`` the curvature; where the loss gives none, by differences of its gradient.
+
+        Parameters
+        ----------
+        f : array of shape (n, k)
+            Values.
+
+        Returns
+        -------
+        array of shape (n, k) or (n, k, k)
+            A diagonal, or one matrix per row where columns are coupled.
+        """
+        if self.coupled:
+            return np.asarray(np.sqrt(self.w)[:, :, None] * self.loss.half_curvature(f, self.y))
+        if self.smooth:
+            curvature = self.loss.curvature(f, self.y)
+        else:
+            h = STEP * (1.0 + np.abs(f))
+            curvature = (self.loss.gradient(f + h, self.y) - self.loss.gradient(f - h, self.y)) / (2.0 * h)
+        return np.sqrt(np.maximum(self.w * curvature, 0.0))
+
+    def conjugate(self, u: Array) -> float:
+        """Return Σ w ℓ*(u / w, y).
+
+        Parameters
+        ----------
+        u : array of shape (n, k)
+            Slopes.
+
+        Returns
+        -------
+        float
+            Infinite outside the domain.
+        """
+        each = np.asarray(self.loss.conjugate(u / self.w, self.y))
+        return float(np.sum(self.w * each.reshape(self.w.shape)))
+
+    def conjugate_at(self, u: Array, z: Array) -> float:
+        """Return Σ w ℓ*(u / w, y) where u is a subgradient at z, by Fenchel's equality if ℓ gives no conjugate.
+
+        Parameters
+        ----------
+        u, z : array of shape (n, k)
+            Slopes, and where they are attained.
+
+        Returns
+        -------
+        float
+            ``Σ u z - D(z)``.
+        """
+        return self.conjugate(u) if offers(self.loss, "conjugate") else float(np.sum(u * z)) - self.value(z)
+
+    def box(self) -> tuple[Array, Array]:
+        """Return the slopes that the conjugate allows.
+
+        Returns
+        -------
+        tuple of array of shape (n, k)
+            The least and the largest; infinite where the loss names none.
+        """
+        domain = getattr(self.loss, "domain", None)
+        if domain is None:
+            return np.full(self.y.shape, -np.inf), np.full(self.y.shape, np.inf)
+        low, high = domain(self.y)
+        return self.w * low, self.w * high
+
+    def prox(self, v: Array, step: float) -> Array:
+        """Return the proximal point of w ℓ.
+
+        Parameters
+        ----------
+        v : array of shape (n, k)
+            Where from.
+        step : float
+            How far.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The point.
+        """
+        return prox(self.loss, v, self.y, step * self.w)
+
+
+class Tilted(DataFit):
+    """A data term plus a linear one, ``Σ w (ℓ(f, y) + c f)``.
+
+    Parameters
+    ----------
+    loss : object
+        ℓ.
+    y : array of shape (n, k)
+        Targets.
+    weights : array of shape (n,)
+        w.
+    tilt : array of shape (n, k)
+        c.
+    """
+
+    def __init__(self, loss: Any, y: Array, weights: Array, tilt: Array) -> None:
+        super().__init__(loss, y, weights)
+        self.tilt = self.w * tilt
+
+    def value(self, f: Array) -> float:
+        return super().value(f) + float(np.sum(self.tilt * f))
+
+    def gradient(self, f: Array) -> Array:
+        return super().gradient(f) + self.tilt
+
+    def conjugate(self, u: Array) -> float:
+        return super().conjugate(u - self.tilt)
+
+    def box(self) -> tuple[Array, Array]:
+        low, high = super().box()
+        return low + self.tilt, high + self.tilt
+
+    def prox(self, v: Array, step: float) -> Array:
+        return super().prox(v - step * self.tilt, step)
+
+
+class Envelope:
+    """The Moreau envelope of a data term, shifted: ``min_z Σ w ℓ(z) + ‖z - f - γ u‖² / (2γ)``.
+
+    Smooth whatever ℓ is, and its gradient is a subgradient of ℓ at z, so it lies in the conjugate's domain.
+
+    Parameters
+    ----------
+    fit : DataFit
+        The data term.
+    gamma : float
+        γ, > 0.
+    u : array of shape (n, k)
+        The multipliers so far.
+    """
+
+    stiff = True
+
+    def __init__(self, fit: DataFit, gamma: float, u: Array) -> None:
+        self.fit, self.gamma, self.shift, self.coupled, self.unit = fit, gamma, gamma * u, fit.coupled, fit.unit
+
+    def point(self, f: Array) -> Array:
+        """Return z, at which the gradient is a subgradient of the data term.
+
+        Parameters
+        ----------
+        f : array of shape (n, k)
+            Values.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The proximal point.
+        """
+        return self.fit.prox(f + self.shift, self.gamma)
+
+    def value(self, f: Array) -> float:
+        """Return the envelope.
+
+        Parameters
+        ----------
+        f : array of shape (n, k)
+            Values.
+
+        Returns
+        -------
+        float
+            At most the data term, up to a constant.
+        """
+        v = f + self.shift
+        z = self.fit.prox(v, self.gamma)
+        return self.fit.value(z) + float(np.sum((z - v) ** 2)) / (2.0 * self.gamma)
+
+    def gradient(self, f: Array) -> Array:
+        """Return ``(v - z) / γ``, v = f + γ u.
+
+        Parameters
+        ----------
+        f : array of shape (n, k)
+            Values.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The gradient.
+        """
+        v = f + self.shift
+        return np.asarray((v - self.fit.prox(v, self.gamma)) / self.gamma)
+
+    def half_curvature(self, f: Array) -> Array:
+        """Return the root of ``(1 - z') / γ``, z' by differences: 0 or 1 where ℓ is piecewise linear.
+
+        Parameters
+        ----------
+        f : array of shape (n, k)
+            Values.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The root of one element of the generalised curvature.
+        """
+        v = f + self.shift
+        h = STEP * self.gamma
+        slope = (self.fit.prox(v + h, self.gamma) - self.fit.prox(v - h, self.gamma)) / (2.0 * h)
+        return np.sqrt(np.clip(1.0 - slope, 0.0, 1.0) / self.gamma)
+
+
+def best_constant(fit: Any, values: Array, start: Array, *, middle: bool = False) -> Array:
+    """Return the b that minimises a data term at ``values + b``.
+
+    Parameters
+    ----------
+    fit : DataFit or Envelope
+        The data term.
+    values : array of shape (n, k)
+        Values.
+    start : array of shape (k,)
+        Where to look first.
+    middle : bool, default=False
+        Whether to take the middle where an interval is best, so that the answer depends on the problem alone.
+
+    Returns
+    -------
+    array of shape (k,)
+        The constants; of columns that are coupled, those that sum to zero.
+    """
+    if fit.coupled:
+        return _best_constants(fit, values, start)
+
+    def slope(b: float) -> float:
+        return float(np.sum(fit.gradient(values + b)))
+
+    unit = max(fit.unit, float(np.abs(values).max()))
+    b = _root(slope, float(start[0]), unit)
+    if middle:
+        slack = 1e-12 * float(np.sum(fit.w))
+        b = 0.5 * (_root(lambda c: slope(c) + slack, b, unit) + _root(lambda c: slope(c) - slack, b, unit))
+    return np.array([b])
+
+
+def _root(slope: Any, start: float, unit: float) -> float:
+    """The root of a growing function, by a bracket that doubles; ``unit`` is the size of what it is a function of."""
+    here = slope(start)
+    if here == 0.0:
+        return start
+    width = 1e-3 * (unit + abs(start))
+    other = start
+    while width < FAR * max(unit, 1.0):
+        other = start - np.sign(here) * width
+        if slope(other) * here <= 0.0:
+            return float(brentq(slope, start, other, xtol=1e-16 * unit, rtol=1e-15, maxiter=200))
+        width *= 4.0
+    return start
+
+
+def _best_constants(fit: Any, values: Array, b: Array) -> Array:
+    """Newton's method in as many dimensions as there are columns."""
+    objective = fit.value(values + b)
+    for _ in range(50):
+        g = fit.gradient(values + b).sum(axis=0)
+        S = fit.half_curvature(values + b)
+        step = -np.linalg.pinv(np.einsum("icd,ied->ce", S, S), hermitian=True) @ g
+        length = 1.0
+        while length > 1e-6 and fit.value(values + b + length * step) > objective + 1e-4 * length * float(g @ step):
+            length *= 0.5
+        trial = fit.value(values + b + length * step)
+        if trial > objective or np.abs(step).max() <= 1e-15 * (1.0 + np.abs(b).max()):
+            break
+        b, objective = b + length * step, trial
+    # The loss sees differences only, so the curvature along (1, ..., 1) is rounding and the steps drift that way.
+    return np.asarray(b - b.mean())

@@ -1,0 +1,212 @@
+"""The space in which a machine is fitted: K exactly, or F Fᵀ from explicit features. Both only multiply."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.gram import Gram, SymmetricGram, rpcholesky
+from gramian.gram.tiles import worker_count
+from gramian.solvers.linear.pcg import default_rank
+from gramian.solvers.svm.feature_rows import FeatureRows
+from gramian.solvers.svm.row_cache import KernelRows, RowCache
+
+__all__ = ["ExactSpace", "FeatureSpace"]
+
+DENSE_ROWS = 4000
+"""Rows up to which K is held as it is, where memory allows: 128 MB."""
+
+CACHE_SHARE = 0.25
+"""Of the memory, what kernel rows for pair steps may take; they are gone before anything else needs it."""
+
+Array = NDArray[np.float64]
+
+
+class ExactSpace:
+    """The space of a kernel's functions on the rows of a Gram matrix.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself, in float64; its ``memory`` bounds what is stored.
+    random_state : int, RandomState or None, default=None
+        Draws the landmarks of the preconditioner.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.machine.function_space import ExactSpace
+    >>> space = ExactSpace(Gram(RBF(1.0), np.arange(3.0)[:, None]))
+    >>> (space @ np.ones(3)).round(3)
+    array([1.742, 2.213, 1.742])
+    """
+
+    low_rank = False
+
+    def __init__(self, gram: Gram, random_state: Any = None) -> None:
+        self.gram, self.random_state = gram, random_state
+        self.shape, self.memory = gram.shape, gram.memory
+        dense = gram.shape[0] <= DENSE_ROWS and 2 * gram.nbytes <= gram.memory
+        self._dense = np.asarray(gram.dense(), dtype=np.float64) if dense else None
+
+    @cached_property
+    def factor(self) -> Array:
+        """F with F Fᵀ close to K, for the preconditioner."""
+        rank = min(default_rank(self.shape[0], self.gram.memory), self.shape[0])
+        return rpcholesky(self.gram, rank, self.random_state).factor
+
+    @cached_property
+    def _stored(self) -> SymmetricGram:
+        """K in double precision where half of it fits the memory, else in single."""
+        # A copy of F at the rows with curvature, and its small squares, come beside it.
+        left = max(self.gram.memory - 2 * self.factor.nbytes - 2 * 8 * self.factor.shape[1] ** 2, 0)
+        wide = 8 * self.shape[0] * (self.shape[0] + 512) // 2 <= left
+        return SymmetricGram(self.gram, left, np.float64 if wide else np.float32)
+
+    @cached_property
+    def _exact(self) -> SymmetricGram:
+        return SymmetricGram(self.gram, 0, np.float64)
+
+    def __matmul__(self, V: Array) -> Array:
+        """K @ V to double precision."""
+        if self._dense is not None:
+            return self._dense @ V
+        stored = self.__dict__.get("_stored")
+        exact = stored if stored is not None and stored.dtype == np.float64 else self._exact
+        return exact @ V
+
+    def fast(self, V: Array) -> Array:
+        """Return K @ V, to single precision at least.
+
+        Parameters
+        ----------
+        V : array of shape (n, k)
+            Vectors.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The product.
+        """
+        return self._dense @ V if self._dense is not None else self._stored @ V
+
+    def rows(self) -> KernelRows:
+        """Return kernel rows for ``smo``, with a cache of a part of the memory.
+
+        Returns
+        -------
+        KernelRows
+            In float64.
+        """
+        cache = RowCache(self.gram, np.arange(self.shape[0]), int(CACHE_SHARE * self.gram.memory))
+        return KernelRows([cache], self.gram.workers)
+
+    def block(self, rows: NDArray[np.intp]) -> Array:
+        """Return K of some rows with themselves.
+
+        Parameters
+        ----------
+        rows : array of shape (r,)
+            Which.
+
+        Returns
+        -------
+        array of shape (r, r)
+            A copy.
+        """
+        if self._dense is not None:
+            return np.asarray(self._dense[np.ix_(rows, rows)])
+        return np.asarray(self.gram.rows(rows, rows), dtype=np.float64)
+
+
+class FeatureSpace:
+    """The space that explicit features span: K = F Fᵀ.
+
+    Parameters
+    ----------
+    factor : array of shape (n, m)
+        F.
+    memory : float, default=inf
+        Bytes that small square matrices may take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.machine.function_space import FeatureSpace
+    >>> FeatureSpace(np.eye(3)[:, :2]) @ np.ones(3)
+    array([1., 1., 0.])
+    """
+
+    low_rank = True
+
+    def __init__(self, factor: Array, memory: float = np.inf) -> None:
+        self.memory = memory
+        self.factor = np.asarray(factor, dtype=np.float64)
+        self.shape = (factor.shape[0], factor.shape[0])
+        self._last: tuple[Array, Array] | None = None
+
+    def coordinates(self, V: Array) -> Array:
+        """Return FᵀV; of the last array that was asked for, or multiplied by K, it is known.
+
+        Parameters
+        ----------
+        V : array of shape (n, k)
+            Vectors, not changed since.
+
+        Returns
+        -------
+        array of shape (m, k)
+            Their coordinates.
+        """
+        if self._last is None or self._last[0] is not V:
+            self._last = V, self.factor.T @ V
+        return self._last[1]
+
+    def __matmul__(self, V: Array) -> Array:
+        return np.asarray(self.factor @ self.coordinates(V))
+
+    def fast(self, V: Array) -> Array:
+        """Return F Fᵀ V.
+
+        Parameters
+        ----------
+        V : array of shape (n, k)
+            Vectors.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The product.
+        """
+        return self @ V
+
+    def rows(self) -> FeatureRows:
+        """Return rows of F Fᵀ for ``smo``.
+
+        Returns
+        -------
+        FeatureRows
+            They hold nothing of their own.
+        """
+        return FeatureRows([self.factor], worker_count(None))
+
+    def block(self, rows: NDArray[np.intp]) -> Array:
+        """Return F Fᵀ of some rows with themselves.
+
+        Parameters
+        ----------
+        rows : array of shape (r,)
+            Which.
+
+        Returns
+        -------
+        array of shape (r, r)
+            A copy.
+        """
+        part = self.factor[rows]
+        return np.asarray(part @ part.T)

@@ -1,0 +1,356 @@
+"""Newton's step of a machine: ``(S Sᵀ K + μ) δ = r``, where S Sᵀ is the curvature of the data term.
+
+By the push-through identity ``δ = (r - S a) / μ`` with ``(SᵀK S + μI) a = SᵀK r``, a symmetric system with eigenvalues
+of at least μ, in which rows without curvature take no part. Minimising over a constant too projects the system on the
+complement of Sᵀ1. An inexact a, from conjugate gradients that start at zero, still gives a direction of descent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from gramian.gram.tiles import one_blas_thread, spans
+from gramian.progress import Clock
+
+__all__ = ["System", "Woodbury", "system_at"]
+
+DIRECT_SIZE = 2000
+"""Unknowns up to which the system is factorised: it then takes a fraction of a second."""
+STIFF_SIZE = 5000
+"""The same where the curvature comes from kinks: conjugate gradients would take hundreds of steps."""
+FORCING = 0.1
+"""How far, at most, the residual of a Newton step is lowered relative to that of the last."""
+CG_STEPS = 500
+"""Conjugate gradient steps of one Newton step at most."""
+SHARE = 0.25
+"""Of the memory, what a factorisation may take beside the stored part of K."""
+STRIP = 4096
+"""Rows of F that are scaled at a time."""
+LARGE = 2_000_000
+"""Numbers in F from which on it is worth while to save a sum over its rows, or to take it in single precision."""
+SINGLE_LOSS = 1e-7
+"""What single precision may lose of that sum, relative to its trace."""
+CLOSE = 0.1
+"""A system may stand in for another where the sum of the curvatures that changed is this part of all."""
+COARSE = 4
+"""Of so many rows, a rough step looks at the curvature of one."""
+
+Array = NDArray[np.float64]
+
+
+class Woodbury:
+    """The inverse of ``diag(s) F Fᵀ diag(s) + μI``, without a scaled copy of F.
+
+    Parameters
+    ----------
+    F : array of shape (n, m)
+        A factor.
+    s : array of shape (n,)
+        A diagonal.
+    mu : float
+        μ, > 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.machine.newton_step import Woodbury
+    >>> Woodbury(np.ones((2, 1)), np.array([1.0, 2.0]), 1.0).solve(np.array([[1.0], [2.0]])).round(6)
+    array([[0.166667],
+           [0.333333]])
+    """
+
+    def __init__(self, F: Array, s: Array, mu: float) -> None:
+        self.F, self.s, self.mu = F, s[:, None], mu
+        core = self._square()
+        core[np.diag_indices_from(core)] += mu
+        self.largest = _largest(core)
+        self.core = np.linalg.cholesky(core).T, False
+
+    def _square(self) -> Array:
+        """FᵀD²F, strip by strip; each strip in single precision where that is precise enough beside μ."""
+        trace = float(np.einsum("ij,ij->i", self.F, self.F) @ self.s[:, 0] ** 2)
+        single = self.F.size >= LARGE and SINGLE_LOSS * trace <= FORCING**2 * self.mu
+        total = np.zeros((self.F.shape[1], self.F.shape[1]))
+        # In the order of F, so that neither side of the copy jumps about in memory.
+        buffer: NDArray[Any] = np.empty_like(self.F[:STRIP], dtype=np.float32 if single else np.float64)
+        for rows in spans(self.F.shape[0], STRIP):
+            strip = buffer[: self.F[rows].shape[0]]
+            np.multiply(self.F[rows], self.s[rows], out=strip, casting="same_kind")
+            total += strip.T @ strip
+        return total
+
+    def solve(self, B: Array) -> Array:
+        """Return the solution of the system.
+
+        Parameters
+        ----------
+        B : array of shape (n, k)
+            Right-hand sides.
+
+        Returns
+        -------
+        array of shape (n, k)
+            The solutions.
+        """
+        inner = scipy.linalg.cho_solve(self.core, self.F.T @ (self.s * B), check_finite=False)
+        return np.asarray((B - self.s * (self.F @ inner)) / self.mu)
+
+    def lift(self, c: Array) -> Array:
+        """Return the solution for the right-hand side ``diag(s) F c``, by push-through: no digits cancel.
+
+        Parameters
+        ----------
+        c : array of shape (m, 1)
+            Coordinates.
+
+        Returns
+        -------
+        array of shape (n, 1)
+            The solution.
+        """
+        return np.asarray(self.s * (self.F @ scipy.linalg.cho_solve(self.core, c, check_finite=False)))
+
+
+def _largest(A: Array) -> float:
+    """A close lower bound of the largest eigenvalue, by the power method."""
+    v = np.ones(A.shape[0])
+    size = 0.0
+    for _ in range(10):
+        v = A @ v
+        size = float(np.linalg.norm(v))
+        v /= size or 1.0
+    return size
+
+
+class System:
+    """``SᵀK S + μI`` on the rows with curvature and, with an intercept, orthogonal to Q = Sᵀ1.
+
+    Parameters
+    ----------
+    space : ExactSpace or FeatureSpace
+        K.
+    S : array of shape (n, k) or (n, k, k)
+        A diagonal, or one matrix per row.
+    mu : float
+        μ, > 0.
+    intercept : bool
+        Whether a constant is free.
+    stiff : bool, default=False
+        Whether the curvature comes from kinks.
+    """
+
+    def __init__(self, space: Any, S: Array, mu: float, intercept: bool, stiff: bool = False) -> None:
+        self.space, self.mu = space, mu
+        self.direct_size = STIFF_SIZE if stiff else DIRECT_SIZE
+        self.S, self.coupled = S, S.ndim == 3
+        self.rows = np.flatnonzero(np.any(S.reshape(S.shape[0], -1) != 0, axis=1))
+        self.Q = self._constants() if intercept else None
+
+    def stands_for(self, S: Array) -> bool:
+        """Tell whether this system, factorised already, may take the place of that of other curvatures.
+
+        Parameters
+        ----------
+        S : array of shape (n, k) or (n, k, k)
+            The other curvatures.
+
+        Returns
+        -------
+        bool
+            Whether it is worth it, every row has curvature, and they have changed little on the whole.
+        """
+        if "_woodbury" not in self.__dict__ or self.space.factor.size < LARGE or self.rows.size < len(S):
+            return False
+        change = np.abs(S**2 - self.S**2).sum()
+        return bool(change <= CLOSE * np.sum(self.S**2))
+
+    @cached_property
+    def _woodbury(self) -> Woodbury:
+        """The factorisation in the space of few features."""
+        return Woodbury(self._factor(), self.S[self.rows, 0], self.mu)
+
+    @cached_property
+    def _through_constants(self) -> Array:
+        """The solution for Q, which stays while the system does."""
+        assert self.Q is not None
+        return self._woodbury.solve(self.Q)
+
+    def _constants(self) -> Array:
+        """Columns Sᵀ e_c, flattened over rows and classes."""
+        S = self.S[self.rows]
+        columns = S.transpose(0, 2, 1).reshape(-1, S.shape[1]) if self.coupled else S
+        # An orthonormal basis, without what rounding adds where the columns depend on one another.
+        U, sizes, _ = np.linalg.svd(columns, full_matrices=False)
+        return np.asarray(U[:, sizes > 1e-10 * sizes.max(initial=0.0)])
+
+    def _forward(self, a: Array) -> Array:
+        """S a, on all rows."""
+        out = np.zeros(self.S.shape[:2])
+        S = self.S[self.rows]
+        out[self.rows] = np.einsum("icd,id->ic", S, a) if self.coupled else S * a
+        return out
+
+    def _back(self, v: Array) -> Array:
+        """Sᵀ v, on the rows with curvature."""
+        S, v = self.S[self.rows], v[self.rows]
+        return np.einsum("icd,ic->id", S, v) if self.coupled else S * v
+
+    def direction(self, r: Array, Kr: Array, clock: Clock) -> Array:
+        """Return Newton's direction δ.
+
+        Parameters
+        ----------
+        r, Kr : array of shape (n, k)
+            Minus the gradient, and K times it.
+        clock : Clock
+            Cuts conjugate gradients short once expired.
+
+        Returns
+        -------
+        array of shape (n, k)
+            A direction of descent.
+        """
+        if not self.rows.size:
+            return r / self.mu
+        h = self._back(Kr)
+        thin = self.space.low_rank and not self.coupled
+        affordable = h.size <= self.direct_size and 4 * 8 * h.size**2 <= SHARE * self.space.memory
+        if affordable and not (thin and 2 * self.space.factor.shape[1] <= h.size):
+            a = self._direct(h)
+        elif thin:
+            w = self._woodbury
+            a = self._bordered(w.lift(self.space.coordinates(r)), lambda _: self._through_constants).reshape(h.shape)
+        else:
+            a = self._iterate(h, np.sqrt(max(float(np.sum(r * Kr)), 0.0)), clock)
+        return (r - self._forward(a)) / self.mu
+
+    def _factor(self) -> Array:
+        """F at the rows with curvature, without a copy where these are all, or one of every few."""
+        F, rows = self.space.factor, self.rows
+        even = rows.size > 1 and np.ptp(np.diff(rows)) == 0
+        if even and F.flags.c_contiguous:
+            return np.asarray(F[rows[0] : rows[-1] + 1 : rows[1] - rows[0]])
+        return np.asarray(F if rows.size == F.shape[0] else F[rows])
+
+    def _direct(self, h: Array) -> Array:
+        K, S = self.space.block(self.rows), self.S[self.rows]
+        if self.coupled:
+            M = np.einsum("iec,ij,jed->icjd", S, K, S, optimize=True).reshape(h.size, h.size)
+        else:
+            M = S * K * S.T
+        M[np.diag_indices_from(M)] += self.mu
+        try:
+            factor = scipy.linalg.cho_factor(M, check_finite=False)
+        except np.linalg.LinAlgError:
+            return self._clipped(M, h)
+
+        def solve(B: Array) -> Array:
+            return np.asarray(scipy.linalg.cho_solve(factor, B, check_finite=False))
+
+        return self._bordered(solve(h.reshape(-1, 1)), solve).reshape(h.shape)
+
+    def _clipped(self, M: Array, h: Array) -> Array:
+        """Where rounding, or a constant that b absorbs, made M indefinite: its eigenvalues should be at least μ."""
+        P = np.eye(h.size) if self.Q is None else np.eye(h.size) - self.Q @ self.Q.T
+        values, vectors = np.linalg.eigh(P @ M @ P)
+        a = vectors @ ((vectors.T @ (P @ h.reshape(-1))) / np.maximum(values, self.mu))
+        return self._project(a.reshape(h.shape))
+
+    def _bordered(self, a: Array, solve: Callable[[Array], Array]) -> Array:
+        """The solution orthogonal to Q, from one that need not be."""
+        if self.Q is None or not self.Q.size:
+            return a
+        Z = solve(self.Q)
+        return np.asarray(a - Z @ np.linalg.solve(self.Q.T @ Z, self.Q.T @ a))
+
+    # ---- conjugate gradients ------------------------------------------------------------------------------------
+
+    def _project(self, a: Array) -> Array:
+        if self.Q is None:
+            return a
+        return np.asarray(a - (self.Q @ (self.Q.T @ a.reshape(-1))).reshape(a.shape))
+
+    def _times(self, a: Array) -> Array:
+        return self._project(self._back(self.space.fast(self._forward(a))) + self.mu * a)
+
+    @cached_property
+    def _preconditioner(self) -> tuple[Callable[[Array], Array], float]:
+        """The inverse with F Fᵀ for K, column by column, and the largest eigenvalue of SᵀK S, or nearly."""
+        F, S = self._factor(), self.S[self.rows]
+        roots = np.sqrt(np.einsum("icd,icd->ic", S, S)) if self.coupled else S
+        parts = [Woodbury(F, roots[:, c], self.mu) for c in range(roots.shape[1])]
+
+        def precondition(R: Array) -> Array:
+            return np.hstack([part.solve(R[:, [c]]) for c, part in enumerate(parts)])
+
+        return precondition, max(part.largest for part in parts)
+
+    def _iterate(self, h: Array, size: float, clock: Clock) -> Array:
+        """Stop where the next r, which is S times this residual over μ, is ``FORCING`` of r or less."""
+        precondition, largest = self._preconditioner
+        goal = FORCING * self.mu * size / np.sqrt(2.0 * largest)
+        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
+            return self._conjugate_gradients(h, precondition, goal, clock)
+
+    def _conjugate_gradients(
+        self, h: Array, precondition: Callable[[Array], Array], goal: float, clock: Clock
+    ) -> Array:
+        a, R = np.zeros_like(h), self._project(h)
+        Z = self._project(precondition(R))
+        P, rho = Z, float(np.sum(R * Z))
+        for _ in range(CG_STEPS):
+            if np.linalg.norm(R) <= goal or rho <= 0.0 or clock.expired:
+                break
+            T = self._times(P)
+            length = rho / float(np.sum(P * T))
+            a, R = a + length * P, R - length * T
+            Z = self._project(precondition(R))
+            rho, old = float(np.sum(R * Z)), rho
+            P = Z + (rho / old) * P
+        return a
+
+
+def system_at(
+    S: Array, space: Any, mu: float, intercept: bool, *, last: System | None, rough: bool, stiff: bool = False
+) -> System:
+    """Return the system of some curvatures, or one that is cheaper and has a direction nearly as good.
+
+    Features of many rows make most of the cost of a step, so the last system stays where the curvatures hardly
+    changed, and far from the optimum a part of the rows speaks for all. Either is the system of curvatures >= 0,
+    which makes its direction one of descent.
+
+    Parameters
+    ----------
+    S : array of shape (n, k) or (n, k, k)
+        Roots of the curvatures.
+    space : ExactSpace or FeatureSpace
+        K.
+    mu : float
+        μ, > 0.
+    intercept : bool
+        Whether a constant is free.
+    last : System or None
+        That of the step before, where that step gained much.
+    rough : bool
+        Whether the optimum is far.
+    stiff : bool, default=False
+        Whether the curvature comes from kinks.
+
+    Returns
+    -------
+    System
+        One to take a direction from.
+    """
+    if last is not None and last.stands_for(S):
+        return last
+    if rough and space.low_rank and S.ndim == 2 and space.factor.size >= COARSE * LARGE:
+        part = np.zeros_like(S)
+        part[::COARSE] = np.sqrt(COARSE) * S[::COARSE]
+        return System(space, part, mu, intercept, stiff)
+    return System(space, S, mu, intercept, stiff)

@@ -1,0 +1,152 @@
+"""Kernel rows with one more object, at the origin of feature space: how a program loses its equality constraint.
+
+A variable of that object costs nothing and takes up whatever the others sum to, so ``Σβ = 0`` binds nobody, and the
+multiplier of the constraint, the constant of the machine, is zero.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.solvers.svm.feature_rows import FeatureRows
+from gramian.solvers.svm.row_cache import Index, KernelRows
+
+__all__ = ["AnchoredRows"]
+
+
+class AnchoredRows:
+    """Other rows, and after them an object whose kernel with everything is zero.
+
+    Parameters
+    ----------
+    rows : KernelRows or FeatureRows
+        The others.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.machine.origin_row import AnchoredRows
+    >>> from gramian.solvers.svm.feature_rows import FeatureRows
+    >>> AnchoredRows(FeatureRows([np.ones((2, 1))])).square(np.arange(3))
+    array([[1., 1., 0.],
+           [1., 1., 0.],
+           [0., 0., 0.]])
+    """
+
+    shrinkable = None
+    """The origin has no column in a cache."""
+
+    def __init__(self, rows: KernelRows | FeatureRows) -> None:
+        self.rows, self.direct, self.definite = rows, rows.direct, rows.definite
+        self.size = len(rows.ids)
+        self.ids = np.arange(self.size + 1)
+
+    @property
+    def largest_square(self) -> int:
+        """How many objects ``square`` can take."""
+        return self.rows.largest_square + 1
+
+    @property
+    def full_precision(self) -> bool:
+        """Whether the rows kept are as precise as they can be."""
+        return self.rows.full_precision
+
+    @property
+    def evicted(self) -> int:
+        """How many rows had to go so far."""
+        return self.rows.evicted
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return k(x, x) of every object.
+
+        Returns
+        -------
+        array of shape (n + 1,)
+            The last is zero.
+        """
+        return np.append(self.rows.diagonal(), 0.0)
+
+    def square(self, objects: Index) -> NDArray[Any]:
+        """Return the kernel of some objects with each other.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+
+        Returns
+        -------
+        array of shape (q, q)
+            Contiguous.
+        """
+        own = np.flatnonzero(objects < self.size)
+        K = self.rows.square(objects[own])
+        return K if own.size == objects.size else _padded(K, own, own, (objects.size, objects.size))
+
+    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add Σ_k weights_k K[objects_k, :] to ``total``.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+        weights : array of shape (len(objects),)
+            Coefficients.
+        total : array of shape (n + 1,)
+            Changed in place.
+        """
+        own = objects < self.size
+        self.rows.add(objects[own], weights[own], total[: self.size])
+
+    def exact(self, objects: Index, others: Index) -> NDArray[Any]:
+        """Return a block of the kernel in full precision.
+
+        Parameters
+        ----------
+        objects, others : array of int
+            Positions of rows and of columns.
+
+        Returns
+        -------
+        array of shape (len(objects), len(others))
+            The block.
+        """
+        up, across = np.flatnonzero(objects < self.size), np.flatnonzero(others < self.size)
+        return _padded(self.rows.exact(objects[up], others[across]), up, across, (objects.size, others.size))
+
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_k weights_k K[objects_k, :] in full precision.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+        weights : array of shape (len(objects),)
+            Coefficients.
+
+        Returns
+        -------
+        array of shape (n + 1,)
+            The sum.
+        """
+        own = objects < self.size
+        return np.append(self.rows.exact_sum(objects[own], weights[own]), 0.0)
+
+    def upgrade(self) -> bool:
+        """Go on in full precision.
+
+        Returns
+        -------
+        bool
+            Whether that changed anything.
+        """
+        return self.rows.upgrade()
+
+
+def _padded(K: NDArray[Any], rows: Index, columns: Index, shape: tuple[int, int]) -> NDArray[Any]:
+    out = np.zeros(shape, K.dtype)
+    out[np.ix_(rows, columns)] = K
+    return out

@@ -1,0 +1,150 @@
+"""Losses without curvature: the proximal point method on the dual, each of its steps by Newton's method.
+
+``max_u -D*(u) - ‖u‖²_K / (2μ)`` is made smooth by ``-(γ/2) ‖u - u_k‖²``, whose dual is the Moreau envelope of the
+data term, shifted by γ u_k: a smooth problem for ``newton.minimise``, in which only the rows at a kink have curvature.
+Its gradient is the next u. Piecewise linear losses make the steps end on the exact solution
+(Li, Sun and Toh, 2018; an augmented Lagrangian method by another name).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.machine import exact, newton
+from gramian.solvers.machine.data_term import DataFit, Envelope, best_constant
+from gramian.solvers.machine.newton import Iterate, Newton
+
+__all__ = ["minimise"]
+
+SHRINK = 0.25
+"""Of γ from one step to the next: later steps are closer to the true problem."""
+SMALLEST = 1e-8
+"""Of γ relative to the first."""
+INNER = 0.1
+"""A step is solved to this part of the gap that is left."""
+FIRST = 1e-3
+"""The first step is solved to this gap, relative to its objective."""
+ROUNDING = 1e-14
+"""A gap below this, relative to the objective, is none."""
+SPARSE = 1e-10
+"""What zeros that are exact may cost, relative to the objective."""
+STALLED = 0.9
+"""A step that leaves more than this of the gap has gained nothing."""
+PATIENCE = 8
+"""Steps in a row that may gain nothing."""
+
+Array = NDArray[np.float64]
+
+
+def minimise(
+    space: Any,
+    fit: DataFit,
+    mu: float,
+    start: Iterate,
+    *,
+    intercept: bool,
+    goal: float,
+    max_iter: int = 1000,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> Newton:
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth.
+
+    Parameters
+    ----------
+    space : ExactSpace or FeatureSpace
+        Where f lives.
+    fit : DataFit
+        D.
+    mu : float
+        μ, > 0.
+    start : Iterate
+        Where to begin.
+    intercept : bool
+        Whether b is free.
+    goal : float
+        Gap, relative to the objective, at which to stop; zero to go on as far as rounding lets it.
+    max_iter : int, default=1000
+        Newton steps at most, all together.
+    clock : Clock or None, default=None
+        Stops it once expired.
+    tick : callable, default=silent
+        Told the Newton steps done, with ``gap=``.
+
+    Returns
+    -------
+    Newton
+        The best point met; its coefficients are -u/μ, zero where the conjugate's domain says so.
+    """
+    clock = clock or Clock()
+    u = np.clip(-mu * start.alpha, *fit.box())
+    gamma = first = _first_gamma(fit, start)
+    at, best, steps, why, failures = start, None, 0, "", 0
+    while not why:
+        floor = INNER * best.gap if best else 0.0
+        options: Any = {"intercept": intercept, "max_iter": max_iter - steps, "clock": clock}
+        envelope = Envelope(fit, gamma, u)
+        found = newton.minimise(space, envelope, mu, at, goal=0.0 if best else FIRST, floor=floor, **options)
+        steps, u, at = steps + found.steps, found.u, found.at
+        here = _certified(fit, envelope, mu, found, intercept)
+        size = _size(fit, mu, here.at)
+        tick(steps, gap=here.gap)
+        failures = 0 if best is None or here.gap < STALLED * best.gap else failures + 1
+        best = here if best is None or here.gap < best.gap else best
+        if best.gap <= goal * size:
+            break
+        if clock.expired:
+            why = f"max_time={clock.max_time:g} s passed"
+        elif steps >= max_iter:
+            why = f"max_iter={max_iter} was reached"
+        elif failures > PATIENCE or (failures and best.gap <= ROUNDING * size):
+            why = "rounding in float64 stops it"
+        gamma = max(SHRINK * gamma, SMALLEST * first)
+    assert best is not None
+    if space.low_rank and (goal == 0 or best.gap > goal * size):
+        # What is left of the gap, or all of it where the goal is zero, is a matter of which rows lie at a kink.
+        best = exact.finished(space, fit, mu, best, intercept)
+    return replace(_without_dust(space, fit, mu, best, intercept), steps=steps, why=why)
+
+
+def _without_dust(space: Any, fit: DataFit, mu: float, best: Newton, intercept: bool) -> Newton:
+    """The same function with no coefficient where the dual point has none, if that costs next to nothing."""
+    alpha = np.where(best.u == 0.0, 0.0, best.at.alpha)
+    if np.array_equal(alpha, best.at.alpha):
+        return best
+    at = Iterate(alpha, space @ alpha, best.at.b)
+    if intercept:
+        at = replace(at, b=best_constant(fit, at.values, at.b, middle=True))
+    before, after = (fit.value(each.f) + 0.5 * mu * each.norm2 for each in (best.at, at))
+    return replace(best, at=at, gap=abs(best.gap + after - before)) if after <= before + SPARSE * abs(before) else best
+
+
+def _first_gamma(fit: DataFit, at: Iterate) -> float:
+    """The γ at which the envelope reaches as far as residuals do."""
+    reach = float(np.mean(np.abs(fit.y - at.f)))
+    slope = float(np.mean(np.abs(fit.gradient(at.f))))
+    return max(reach, 1e-3 * float(np.abs(fit.y).max(initial=0.0)), 1e-12) / max(slope, 1e-3 * float(fit.w.mean()))
+
+
+def _size(fit: DataFit, mu: float, at: Iterate) -> float:
+    return abs(fit.value(at.f) + 0.5 * mu * at.norm2)
+
+
+def _certified(fit: DataFit, envelope: Envelope, mu: float, found: Newton, intercept: bool) -> Newton:
+    """The better of Newton's function and the one whose coefficients are the dual point, with its gap."""
+    conjugate = fit.conjugate_at(found.u, envelope.point(found.at.f))
+    # Slopes sum to zero but for rounding, which the constant multiplies.
+    dual = -conjugate - 0.5 * float(np.sum(found.u * found.Ku)) / mu + float(found.u.sum(axis=0) @ found.at.b)
+    sparse = Iterate(-found.u / mu, -found.Ku / mu, found.at.b)
+    both = [sparse, found.at]
+    if intercept:
+        both = [replace(at, b=best_constant(fit, at.values, at.b, middle=True)) for at in both]
+    gaps = [abs(fit.value(at.f) + 0.5 * mu * at.norm2 - dual) for at in both]
+    # The sparse one unless it is clearly worse: its zeros are exact.
+    chosen = 0 if gaps[0] <= 2.0 * gaps[1] else 1
+    return replace(found, at=both[chosen], gap=gaps[chosen])

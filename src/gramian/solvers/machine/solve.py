@@ -1,0 +1,40 @@
+"""The machine with any loss and any penalty."""
+
+from __future__ import annotations
+
+from gramian.solvers.bound import certified
+from gramian.solvers.machine import ccp, newton
+from gramian.solvers.machine.newton import Iterate
+from gramian.solvers.machine.penalties import PENALTIES
+from gramian.solvers.machine.problem import Fitted, Problem
+
+__all__ = ["solve"]
+
+
+def solve(problem: Problem, penalty: str, strength: float, start: Iterate | None = None) -> Fitted:
+    """Fit a function by any solver, under any penalty.
+
+    Parameters
+    ----------
+    problem : Problem
+        The data term and the space.
+    penalty : {"squared", "norm", "ball"}
+        ``(strength/2) ‖f‖²``, ``strength ‖f‖``, or ``‖f‖ <= strength``, beside the mean loss.
+    strength : float
+        lam, or the radius.
+    start : Iterate or None, default=None
+        Where to begin.
+
+    Returns
+    -------
+    Fitted
+        The function and its certificate.
+    """
+    start = start or newton.origin(problem.fit, problem.intercept)
+
+    def penalised(p: Problem, strength: float, start: Iterate) -> Fitted:
+        return certified(p, penalty, strength, PENALTIES[penalty](p, strength, start))
+
+    if problem.solver == "ccp":
+        return ccp.minimise(problem, penalised, strength, start)
+    return penalised(problem, strength, start)

@@ -1,0 +1,295 @@
+"""Covariances of a Gaussian mixture: full, tied, diagonal or spherical.
+
+Tied ones are full ones pooled over the components, spherical ones diagonal ones pooled over the features.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from gramian.solvers.mixture.family import EPS, Family, Floats
+
+__all__ = ["COVARIANCE_TYPES", "family", "quadratics"]
+
+
+@dataclass(frozen=True)
+class _Full:
+    """A covariance matrix for each component."""
+
+    name: ClassVar[str] = "full"
+    n_components: int
+    n_features: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_components, self.n_features, self.n_features)
+
+    @property
+    def size(self) -> int:
+        return self.n_features * (self.n_features + 1) // 2
+
+    @property
+    def n_parameters(self) -> int:
+        return self.n_components * self.size
+
+    @cached_property
+    def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return np.triu_indices(self.n_features)
+
+    def quadratics(self, x: Floats, out: Floats) -> Floats:
+        at, d = 0, self.n_features
+        for i in range(d):
+            np.multiply(x[..., i:, :], x[..., i : i + 1, :], out=out[..., at : at + d - i, :])
+            at += d - i
+        return out
+
+    def scatter(self, x: Floats, r: Floats) -> Floats:
+        matrix: Floats = np.sum((x * r[:, None, :]) @ x.transpose(0, 2, 1), axis=0)
+        return matrix[self._upper]
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        i, j = self._upper
+        matrices = np.empty((len(second), self.n_features, self.n_features))
+        matrices[:, i, j] = matrices[:, j, i] = second + ridge * (i == j)
+        return matrices
+
+    def factor(self, covariances: Floats) -> Floats:
+        return np.stack([_inverse_root(matrix, f"component {k}") for k, matrix in enumerate(covariances)])
+
+    def factor_precisions(self, precisions: Floats) -> Floats:
+        try:
+            # Reversing rows and columns makes of the lower Cholesky factor an upper one.
+            reversed_factors = np.linalg.cholesky(precisions[..., ::-1, ::-1])
+        except np.linalg.LinAlgError:
+            reversed_factors = None
+        if reversed_factors is None or not np.allclose(precisions, precisions.swapaxes(-1, -2)):
+            raise ValueError(f"'{self.name} precision' should be symmetric, positive-definite")
+        return reversed_factors[..., ::-1, ::-1].astype(np.float64)
+
+    def precisions(self, factors: Floats) -> Floats:
+        return factors @ factors.swapaxes(-1, -2)
+
+    def invert(self, factors: Floats) -> Floats:
+        roots = np.linalg.inv(factors).astype(np.float64)
+        return roots.swapaxes(-1, -2) @ roots
+
+    def stack(self, values: Floats) -> Floats:
+        return values
+
+    def coefficients(self, stacked: Floats) -> Floats:
+        i, j = self._upper
+        # Off the diagonal an entry of Λ counts twice.
+        return np.where(i == j, 1.0, 2.0) * (stacked @ stacked.transpose(0, 2, 1))[:, i, j]
+
+    def log_det(self, stacked: Floats) -> Floats:
+        sums: Floats = np.log(np.diagonal(stacked, axis1=1, axis2=2)).sum(axis=1)
+        return sums
+
+    def whiten(self, factor: Floats, x: Floats) -> Floats:
+        return factor.T @ x
+
+    def departure(self, stacked: Floats, covariances: Floats) -> Floats:
+        residual = stacked.transpose(0, 2, 1) @ covariances @ stacked - np.eye(self.n_features)
+        norms: Floats = np.linalg.norm(residual, axis=(1, 2))
+        return norms
+
+    def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
+        return np.linalg.eigvalsh(self.stack(covariances)[:, columns][:, :, columns]).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class _Tied(_Full):
+    """One covariance matrix for all components."""
+
+    name: ClassVar[str] = "tied"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_features, self.n_features)
+
+    @property
+    def n_parameters(self) -> int:
+        return self.size
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        return super().covariances((weights @ second)[None], weights, ridge)[0]
+
+    def factor(self, covariances: Floats) -> Floats:
+        return _inverse_root(covariances, "the shared covariance")
+
+    def stack(self, values: Floats) -> Floats:
+        return np.broadcast_to(values, (self.n_components, *self.shape))
+
+
+@dataclass(frozen=True)
+class _Diagonal:
+    """A variance for each component and feature."""
+
+    name: ClassVar[str] = "diag"
+    n_components: int
+    n_features: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_components, self.n_features)
+
+    @property
+    def size(self) -> int:
+        return self.n_features
+
+    @property
+    def n_parameters(self) -> int:
+        return math.prod(self.shape)
+
+    def quadratics(self, x: Floats, out: Floats) -> Floats:
+        return np.multiply(x, x, out=out)
+
+    def scatter(self, x: Floats, r: Floats) -> Floats:
+        sums: Floats = np.sum((x * x) @ r[:, :, None], axis=0)
+        return sums[:, 0]
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        return np.maximum(second, 0.0) + ridge
+
+    def factor(self, covariances: Floats) -> Floats:
+        for k, variances in enumerate(self.stack(covariances)):
+            if np.any(variances <= 0):
+                raise ValueError(_ill_defined(f"component {k}", variances))
+        return 1.0 / np.sqrt(covariances)
+
+    def factor_precisions(self, precisions: Floats) -> Floats:
+        if np.any(precisions <= 0):
+            raise ValueError(f"'{self.name} precision' should be positive")
+        return np.sqrt(precisions)
+
+    def precisions(self, factors: Floats) -> Floats:
+        return factors**2
+
+    def invert(self, factors: Floats) -> Floats:
+        return 1.0 / factors**2
+
+    def stack(self, values: Floats) -> Floats:
+        return values
+
+    def coefficients(self, stacked: Floats) -> Floats:
+        return stacked**2
+
+    def log_det(self, stacked: Floats) -> Floats:
+        sums: Floats = np.log(stacked).sum(axis=1)
+        return sums
+
+    def whiten(self, factor: Floats, x: Floats) -> Floats:
+        return factor[:, None] * x
+
+    def departure(self, stacked: Floats, covariances: Floats) -> Floats:
+        residual = stacked**2 * self.stack(covariances) - 1.0
+        norms: Floats = np.linalg.norm(residual, axis=1)
+        return norms
+
+    def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
+        return self.stack(covariances)[:, columns]
+
+
+@dataclass(frozen=True)
+class _Spherical(_Diagonal):
+    """A variance for each component."""
+
+    name: ClassVar[str] = "spherical"
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self.n_components,)
+
+    def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        return super().covariances(second.mean(axis=1), weights, ridge)
+
+    def stack(self, values: Floats) -> Floats:
+        return np.broadcast_to(values[:, None], (self.n_components, self.n_features))
+
+
+COVARIANCE_TYPES: dict[str, Callable[[int, int], Family]] = {
+    "full": _Full,
+    "tied": _Tied,
+    "diag": _Diagonal,
+    "spherical": _Spherical,
+}
+
+
+def family(covariance_type: str, n_components: int, n_features: int) -> Family:
+    """Return the family of covariances with a scikit-learn name.
+
+    Parameters
+    ----------
+    covariance_type : {"full", "tied", "diag", "spherical"}
+        What components share.
+    n_components : int
+        K.
+    n_features : int
+        The dimension d.
+
+    Returns
+    -------
+    Family
+        A frozen value.
+
+    Examples
+    --------
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> family("diag", n_components=2, n_features=3).shape
+    (2, 3)
+    """
+    return COVARIANCE_TYPES[covariance_type](n_components, n_features)
+
+
+def quadratics(family: Family, vectors: Floats) -> Floats:
+    """Return the quadratics of a few vectors.
+
+    Parameters
+    ----------
+    family : Family
+        Which quadratics.
+    vectors : ndarray of shape (m, d)
+        One vector to a row.
+
+    Returns
+    -------
+    ndarray of shape (m, Q)
+        Their quadratics.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.covariances import family, quadratics
+    >>> quadratics(family("full", 1, 2), np.array([[2.0, 3.0]]))
+    array([[4., 6., 9.]])
+    """
+    return family.quadratics(vectors.T, np.empty((family.size, len(vectors)))).T
+
+
+def _inverse_root(covariance: Floats, who: str) -> Floats:
+    """P with ``Σ⁻¹ = P Pᵀ``; a pivot without a correct digit is no pivot."""
+    try:
+        root = np.linalg.cholesky(covariance)
+    except np.linalg.LinAlgError:
+        raise ValueError(_ill_defined(who, np.diagonal(covariance))) from None
+    if np.any(np.diagonal(root) ** 2 <= EPS * np.diagonal(covariance)):
+        raise ValueError(_ill_defined(who, np.diagonal(covariance)))
+    inverse: Floats = solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
+    return inverse.T
+
+
+def _ill_defined(who: str, variances: Floats) -> str:
+    columns = ", ".join(map(str, np.flatnonzero(variances <= 0)))
+    return (
+        "Fitting the mixture model failed because some components have ill-defined empirical covariance (for instance "
+        "caused by singleton or collapsed samples). Try to decrease the number of components, increase reg_covar, or "
+        f"scale the input data. (Here: {who}{f', without variance in columns {columns}' if columns else ''}.)"
+    )

@@ -1,0 +1,393 @@
+"""The E-step: from rows, by blocks, to statistics that add up; and the densities, posteriors and labels of rows.
+
+Arithmetic is float64, and memory that of a few blocks. A log-density is taken in its expanded form ``θᵀ φ(x)``, all
+components at once, unless its terms would cancel (components narrow beside their distance from the centre) or be too
+many; then rows are compared with each mean in turn, and moments are taken about the means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.solvers.mixture.covariances import quadratics
+from gramian.solvers.mixture.family import EPS, Family, Floats
+from gramian.solvers.mixture.gaussians import LOG_ZERO, Mixture
+from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
+
+__all__ = [
+    "ROUNDING",
+    "Assignment",
+    "Statistics",
+    "evaluate",
+    "expect",
+    "natural_origin",
+    "tally",
+]
+
+# Absolute error of a row's log-density that the expanded form may cause.
+ROUNDING = 1e-8
+
+Assignment = Callable[[Block], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What an E-step learns from rows: the sum of the expected ``φ``.
+
+    Statistics of one family about one origin add up, wherever the rows of each lie.
+
+    Parameters
+    ----------
+    family : Family
+        Which quadratics.
+    origin : ndarray of shape (K, d)
+        Where each component sees the rows from.
+    moments : ndarray of shape (K, 1 + d + Q)
+        ``Σ_n w_n q_nk φ(x_n - o_k)``.
+    log_likelihood : float
+        ``Σ_n w_n log p(x_n)``, under the mixture of the E-step.
+    entropy : float
+        ``-Σ_n w_n Σ_k q_nk log q_nk``.
+    divergence : float
+        ``Σ_n w_n KL(q_n ‖ p(· | x_n))``: zero where q is the posterior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.e_step import Statistics
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> one = Statistics(family("diag", 1, 1), np.zeros((1, 1)), np.array([[1.0, 3.0, 9.0]]))
+    >>> (one + one).moments
+    array([[ 2.,  6., 18.]])
+    """
+
+    family: Family
+    origin: Floats
+    moments: Floats
+    log_likelihood: float = 0.0
+    entropy: float = 0.0
+    divergence: float = 0.0
+
+    def __add__(self, other: Statistics) -> Statistics:
+        if self.family != other.family or not np.array_equal(self.origin, other.origin):
+            raise ValueError("statistics add up only where family and origin are the same; take both about one origin.")
+        return Statistics(
+            self.family,
+            self.origin,
+            self.moments + other.moments,
+            self.log_likelihood + other.log_likelihood,
+            self.entropy + other.entropy,
+            self.divergence + other.divergence,
+        )
+
+    @property
+    def total(self) -> float:
+        """Weight of all rows."""
+        return float(np.sum(self.moments[:, 0]))
+
+    @cached_property
+    def weights(self) -> Floats:
+        """Proportions, ``(K,)``; zero for an empty component, whose share is lost in rounding."""
+        shares = self.moments[:, 0] / self.total
+        return np.where(shares > EPS, shares, 0.0)
+
+    @cached_property
+    def means(self) -> Floats:
+        """Mean of the rows of each component, ``(K, d)``; of all rows for an empty one."""
+        means = self.origin + self.moments[:, 1 : 1 + self.family.n_features] / self._held
+        return np.where(np.isinf(self._held), self.weights @ means, means)
+
+    @cached_property
+    def second(self) -> Floats:
+        """Mean quadratics about the means, ``(K, Q)``; of all rows for an empty component."""
+        about_origin = self.moments[:, 1 + self.family.n_features :] / self._held
+        second = about_origin - quadratics(self.family, self.means - self.origin)
+        if np.all(self.weights > 0):
+            return second
+        between = quadratics(self.family, self.means - self.weights @ self.means)
+        return np.where(np.isinf(self._held), self.weights @ (second + between), second)
+
+    @property
+    def _held(self) -> Floats:
+        """Divisors of the moments, ``(K, 1)``; infinite where there is nothing to divide."""
+        return np.where(self.weights > 0, self.moments[:, 0], np.inf)[:, None]
+
+
+def expect(
+    rows: Rows,
+    mixture: Mixture,
+    workers: Workers,
+    *,
+    hard: bool = False,
+    origin: Floats | None = None,
+) -> Statistics:
+    """Take the E-step: the statistics of rows under the posterior of a mixture.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    mixture : Mixture
+        Parameters, seen from the rows' centre.
+    workers : Workers
+        Threads.
+    hard : bool, default=False
+        Whether q gives each row wholly to its best component, the first of several.
+    origin : ndarray of shape (K, d) or None, default=None
+        Where to take moments about; ``None`` for where they lose no digits under this mixture.
+
+    Returns
+    -------
+    Statistics
+        Their sum over all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
+    >>> from gramian.solvers.mixture.e_step import expect
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> from gramian.solvers.mixture.gaussians import Mixture
+    >>> standard = Mixture.of(family("full", 1, 1), np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
+    >>> with Workers(1) as workers:
+    ...     expect(Rows.of(np.array([[1.0], [3.0]])), standard, workers).moments
+    array([[2., 0., 2.]])
+    """
+    view = _View.of(rows, mixture)
+    if origin is None and not view.expanded:
+        origin = natural_origin(rows, mixture)
+
+    def job(block: Block, scratch: Scratch) -> Statistics:
+        phi = view.load(block, scratch)
+        joint = view.joint(mixture, phi, scratch)
+        q, *figures = (_harden if hard else _soften)(joint, scratch)
+        weights = rows.weights_of(block)
+        if weights is not None:
+            q *= weights[:, None, :]
+            figures = [figure * weights for figure in figures]
+        return view.statistics(phi, q, origin, *(float(np.sum(figure)) for figure in figures))
+
+    return reduce(add, workers.map(job, rows.blocks(view.width)))
+
+
+def natural_origin(rows: Rows, mixture: Mixture) -> Floats:
+    """Return where the moments of an E-step lose no digits: the means, or the rows' centre where that is as good.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    mixture : Mixture
+        Parameters, seen from the rows' centre.
+
+    Returns
+    -------
+    ndarray of shape (K, d)
+        The origin of each component.
+    """
+    return np.zeros_like(mixture.means) if _View.of(rows, mixture).expanded else mixture.means
+
+
+def tally(
+    rows: Rows, family: Family, assignment: Assignment, workers: Workers, origin: Floats | None = None
+) -> Statistics:
+    """Return the statistics of rows whose q is given.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    family : Family
+        Which quadratics.
+    assignment : callable
+        ``assignment(block)`` is q, ``(tiles, K, size)``; blocks are asked for in order where there is one thread.
+    workers : Workers
+        Threads.
+    origin : ndarray of shape (K, d) or None, default=None
+        Where to take moments about; ``None`` for the rows' centre.
+
+    Returns
+    -------
+    Statistics
+        Without likelihood and entropy.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> from gramian.solvers.mixture.e_step import tally
+    >>> rows = Rows.of(np.array([[2.0], [4.0]]), centre=np.zeros(1))
+    >>> with Workers(1) as workers:
+    ...     tally(rows, family("diag", 1, 1), lambda block: np.ones((1, 1, 2)), workers).moments
+    array([[ 2.,  6., 20.]])
+    """
+    view = _View(rows, family, expanded=origin is None and _worthwhile(family))
+
+    def job(block: Block, scratch: Scratch) -> Statistics:
+        phi = view.load(block, scratch)
+        q = assignment(block)
+        weights = rows.weights_of(block)
+        return view.statistics(phi, q if weights is None else q * weights[:, None, :], origin)
+
+    return reduce(add, workers.map(job, rows.blocks(view.width)))
+
+
+def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> None:
+    """Write a figure of every row.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    mixture : Mixture
+        Parameters, seen from the rows' centre.
+    workers : Workers
+        Threads.
+    figure : {"log_density", "posterior", "labels"}
+        ``log p(x)``; ``p(k | x)`` for every k; or the best component, the first of several.
+    out : ndarray of shape (n,), or (n, K) for the posterior
+        Where to write.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> from gramian.solvers.mixture.e_step import evaluate
+    >>> from gramian.solvers.mixture.gaussians import Mixture
+    >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
+    >>> rows = Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1))
+    >>> densities, q, best = np.empty(2), np.empty((2, 2)), np.empty(2, dtype=int)
+    >>> with Workers(1) as workers:
+    ...     evaluate(rows, two, workers, "log_density", densities)
+    ...     evaluate(rows, two, workers, "posterior", q)
+    ...     evaluate(rows, two, workers, "labels", best)
+    >>> densities.round(3), q.round(3), best
+    (array([ -1.419, -33.612]), array([[0.5, 0.5],
+           [0. , 1. ]]), array([0, 1]))
+    """
+    view, of = _View.of(rows, mixture), FIGURES[figure]
+
+    def job(block: Block, scratch: Scratch) -> None:
+        out[block.rows] = of(view.joint(mixture, view.load(block, scratch), scratch), scratch)
+
+    for _ in workers.map(job, rows.blocks(view.width)):
+        pass
+
+
+@dataclass(frozen=True, eq=False)
+class _View:
+    """Blocks of rows as ``φ``, with its quadratics only where the expanded form is to be used."""
+
+    rows: Rows
+    family: Family
+    expanded: bool
+
+    @classmethod
+    def of(cls, rows: Rows, mixture: Mixture) -> _View:
+        """The form that is fast, and no less accurate than ``ROUNDING``."""
+        reach = np.maximum(rows.reach, np.abs(mixture.means))
+        accurate = EPS * mixture.magnitude(reach) <= ROUNDING
+        return cls(rows, mixture.family, expanded=accurate and _worthwhile(mixture.family))
+
+    @property
+    def width(self) -> int:
+        """Numbers held for each row: φ or a few residuals, joint and posterior."""
+        quadratics = self.family.size if self.expanded else 3 * self.family.n_features
+        return 1 + self.family.n_features + quadratics + 2 * self.family.n_components
+
+    def load(self, block: Block, scratch: Scratch) -> Floats:
+        d = self.family.n_features
+        height = 1 + d + (self.family.size if self.expanded else 0)
+        phi = scratch.array("phi", (block.tiles, height, block.size))
+        phi[:, 0] = 1.0
+        x = self.rows.load(block, phi[:, 1 : 1 + d])
+        if self.expanded:
+            self.family.quadratics(x, phi[:, 1 + d :])
+        return phi
+
+    def joint(self, mixture: Mixture, phi: Floats, scratch: Scratch) -> Floats:
+        """``log π_k N(x | μ_k, Σ_k)``, ``(tiles, K, size)``."""
+        out = scratch.array("joint", (len(phi), self.family.n_components, phi.shape[2]))
+        if self.expanded:
+            return np.matmul(mixture.natural, phi, out=out)
+        x = phi[:, 1:]
+        with np.errstate(over="ignore", invalid="ignore"):
+            for k, (mean, factor) in enumerate(zip(mixture.means, mixture.stacked, strict=True)):
+                whitened = self.family.whiten(factor, x - mean[:, None])
+                out[:, k] = mixture.constants[k] - 0.5 * np.sum(whitened**2, axis=1)
+        # Of a row so far away that squares overflow, no more can be said than that its density is zero.
+        return np.fmax(out, LOG_ZERO, out=out)
+
+    def statistics(self, phi: Floats, q: Floats, origin: Floats | None, *figures: float) -> Statistics:
+        """Statistics of a block; about the centre where no origin is given."""
+        if origin is None:
+            origin = np.zeros((self.family.n_components, self.family.n_features))
+            if self.expanded:
+                moments = np.sum(np.matmul(q, phi.transpose(0, 2, 1)), axis=0)
+                return Statistics(self.family, origin, moments, *figures)
+        x = phi[:, 1 : 1 + self.family.n_features]
+        moments = np.stack(
+            [self._moments(x - o[:, None], r) for o, r in zip(origin, q.transpose(1, 0, 2), strict=True)]
+        )
+        return Statistics(self.family, origin, moments, *figures)
+
+    def _moments(self, x: Floats, r: Floats) -> Floats:
+        first = np.matmul(x, r[:, :, None]).sum(axis=0)[:, 0]
+        return np.concatenate([[np.sum(r)], first, self.family.scatter(x, r)])
+
+
+def _worthwhile(family: Family) -> bool:
+    """Whether forming all quadratics is faster than going over the components."""
+    return family.size <= 2 * family.n_components * family.n_features
+
+
+def _soften(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Floats]:
+    """Posterior ``(t, K, b)``; and for each row, ``(t, b)``, log-density, entropy, divergence. Overwrites ``joint``."""
+    top = joint.max(axis=1)
+    joint -= top[:, None]
+    q = np.exp(joint, out=scratch.array("q", joint.shape))
+    mass = q.sum(axis=1)
+    q /= mass[:, None]
+    log_mass = np.log(mass)
+    entropy = log_mass - np.einsum("tkb,tkb->tb", q, joint)
+    return q, top + log_mass, entropy, np.zeros_like(top)
+
+
+def _harden(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Floats]:
+    """As ``_soften``, for the q that gives each row to its best component."""
+    best = joint.argmax(axis=1)[:, None]
+    complete = np.take_along_axis(joint, best, axis=1)[:, 0]
+    q, log_density, *_ = _soften(joint, scratch)
+    np.equal(best, np.arange(q.shape[1])[:, None], out=q, casting="unsafe")
+    return q, log_density, np.zeros_like(complete), log_density - complete
+
+
+def _log_density(joint: Floats, scratch: Scratch) -> Floats:
+    _, log_densities, *_ = _soften(joint, scratch)
+    return log_densities.ravel()
+
+
+def _posterior(joint: Floats, scratch: Scratch) -> Floats:
+    q, *_ = _soften(joint, scratch)
+    return q.transpose(0, 2, 1).reshape(-1, q.shape[1])
+
+
+def _labels(joint: Floats, scratch: Scratch) -> NDArray[np.intp]:
+    return joint.argmax(axis=1).ravel()
+
+
+FIGURES: dict[str, Callable[[Floats, Scratch], NDArray[Any]]] = {
+    "log_density": _log_density,
+    "posterior": _posterior,
+    "labels": _labels,
+}
+"""What ``evaluate`` can write of the rows of a block, from ``log π_k N(x | μ_k, Σ_k)``."""

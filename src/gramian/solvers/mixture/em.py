@@ -1,0 +1,352 @@
+"""Expectation-maximisation for Gaussian mixtures.
+
+The log-likelihood per row is split as
+
+    log p(X | Θ) = L(q, Θ) + KL(q ‖ p(Z | X, Θ)).
+
+An E-step makes the divergence zero by its choice of q, an M-step raises the bound L by its choice of Θ, so the
+likelihood never falls. With hard assignment q gives each row to one component, and what never falls is L, the
+complete-data likelihood; nothing is promised for the other.
+
+**What regularisation does to this.** With ``reg_covar = ε`` an M-step maximises not ``L(q, Θ)`` but
+``L(q, Θ) - (ε/2) Σ_k π_k tr Σ_k⁻¹``, with π the new proportions. So an iteration may lower the likelihood, but by no
+more than ``(ε/2) Σ_k π_k (tr Σ_k⁻¹ before - tr Σ_k⁻¹ after)``. A fall of more than this and rounding is a defect, and
+raises.
+
+References
+----------
+A. P. Dempster, N. M. Laird and D. B. Rubin (1977), Maximum likelihood from incomplete data via the EM algorithm.
+R. M. Neal and G. E. Hinton (1998), A view of the EM algorithm that justifies incremental, sparse, and other variants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.mixture.covariances import quadratics
+from gramian.solvers.mixture.e_step import ROUNDING, Statistics, expect
+from gramian.solvers.mixture.family import EPS, Floats
+from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.row_tiles import Rows, Workers
+
+__all__ = ["Evidence", "Solution", "em", "gradient_norm", "maximise", "refine"]
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """The split of the evidence after an M-step, per row, with the q of the E-step before it.
+
+    Parameters
+    ----------
+    log_likelihood : float
+        ``log p(X | Θ)``, from the rows.
+    bound : float
+        ``L(q, Θ)``, from the statistics and the entropy of q; no higher than the log-likelihood, where rounding would
+        have it so.
+    kl : float
+        ``KL(q ‖ p(Z | X, Θ))``, their difference: what the next E-step gains.
+
+    Examples
+    --------
+    >>> from gramian.solvers.mixture.em import Evidence
+    >>> Evidence(log_likelihood=-1.0, bound=-1.25, kl=0.25)
+    Evidence(log_likelihood=-1.0, bound=-1.25, kl=0.25)
+    """
+
+    log_likelihood: float
+    bound: float
+    kl: float
+
+
+@dataclass(frozen=True, eq=False)
+class Solution:
+    """Where EM stopped, and how it came there.
+
+    Parameters
+    ----------
+    mixture : Mixture
+        The parameters, seen from the rows' centre.
+    log_likelihood : float
+        Per row, at ``mixture``.
+    gradient_norm : float
+        At ``mixture``.
+    gain : float
+        What the last iteration added to the objective per row; nan where there was none.
+    evidence : tuple of Evidence
+        One for each iteration.
+    values : tuple of float
+        The objective per row at the E-step of each iteration: the likelihood, or with hard assignment the
+        complete-data likelihood.
+    converged : bool
+        Whether the objective came to change by less than the tolerance.
+    expired : bool
+        Whether time ran out.
+    """
+
+    mixture: Mixture
+    log_likelihood: float
+    gradient_norm: float
+    gain: float
+    evidence: tuple[Evidence, ...]
+    values: tuple[float, ...]
+    converged: bool
+    expired: bool
+
+
+def em(
+    rows: Rows,
+    start: Mixture,
+    workers: Workers,
+    *,
+    reg_covar: float,
+    tol: float,
+    max_iter: int,
+    hard: bool = False,
+    previous: float = -math.inf,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+    expect: Callable[..., Statistics] = expect,
+) -> Solution:
+    """Alternate E-steps and M-steps until the objective changes by less than ``tol``.
+
+    Parameters
+    ----------
+    rows : Rows
+        The data.
+    start : Mixture
+        Where to start, seen from the rows' centre.
+    workers : Workers
+        Threads.
+    reg_covar : float
+        Variance that each M-step adds in every direction.
+    tol : float
+        Least change of the objective per row.
+    max_iter : int
+        Most iterations.
+    hard : bool, default=False
+        Whether each row belongs wholly to its best component.
+    previous : float, default=-inf
+        The objective before the first iteration, where EM goes on from an earlier call.
+    clock : Clock or None, default=None
+        When to stop short.
+    tick : callable, default=silent
+        Told of every iteration.
+    expect : callable, default=expectation.expect
+        Takes an E-step.
+
+    Returns
+    -------
+    Solution
+        After one E-step more than iterations, so that the evidence at the solution is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
+    >>> from gramian.solvers.mixture.em import em
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> from gramian.solvers.mixture.gaussians import Mixture
+    >>> rows = Rows.of(np.array([[0.0], [0.1], [5.0], [5.2]]))
+    >>> start = Mixture.of(family("full", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1, 1)))
+    >>> with Workers(1) as workers:
+    ...     solution = em(rows, start, workers, reg_covar=1e-6, tol=1e-6, max_iter=50)
+    >>> (rows.centre + solution.mixture.means).round(2).ravel()
+    array([0.05, 5.1 ])
+    """
+    clock = clock or Clock()
+    mixture, statistics = start, expect(rows, start, workers, hard=hard)
+    value = _objective(statistics)
+    values: list[float] = []
+    evidence: list[Evidence] = []
+    converged = expired = False
+    while len(values) < max_iter and not (converged or expired):
+        change, previous = value - previous, value
+        values.append(value)
+        converged = abs(change) < tol or (hard and change == 0)
+        before = mixture
+        mixture, bound = _m_step(rows, before, statistics, workers, reg_covar, hard, expect)
+        statistics = expect(rows, mixture, workers, hard=hard)
+        value = _objective(statistics)
+        _require_rise(rows, before, mixture, reg_covar, previous, value)
+        likelihood = statistics.log_likelihood / statistics.total
+        bound = min(bound, likelihood)
+        evidence.append(Evidence(likelihood, bound, likelihood - bound))
+        tick(len(values), log_likelihood=likelihood, change=value - previous)
+        expired = clock.expired and not converged
+    return Solution(
+        mixture=mixture,
+        log_likelihood=statistics.log_likelihood / statistics.total,
+        gradient_norm=gradient_norm(statistics, mixture, reg_covar),
+        gain=value - values[-1] if values else math.nan,
+        evidence=tuple(evidence),
+        values=tuple(values),
+        converged=converged,
+        expired=expired,
+    )
+
+
+def maximise(statistics: Statistics, reg_covar: float) -> Mixture:
+    """Take the M-step: the parameters that fit statistics best.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Sums over all rows.
+    reg_covar : float
+        Variance added in every direction.
+
+    Returns
+    -------
+    Mixture
+        An empty component has weight zero, and the mean and spread of all rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> from gramian.solvers.mixture.em import maximise
+    >>> from gramian.solvers.mixture.e_step import Statistics
+    >>> sums = np.array([[2.0, 6.0, 20.0]])  # of 1, x and x² over the rows 2 and 4
+    >>> fitted = maximise(Statistics(family("diag", 1, 1), np.zeros((1, 1)), sums), reg_covar=0.0)
+    >>> fitted.means, fitted.covariances
+    (array([[3.]]), array([[1.]]))
+    """
+    covariances = statistics.family.covariances(statistics.second, statistics.weights, reg_covar)
+    return Mixture.of(statistics.family, statistics.weights, statistics.means, covariances)
+
+
+def refine(
+    statistics: Statistics, reg_covar: float, again: Callable[[Floats], Statistics]
+) -> tuple[Mixture, Statistics]:
+    """Take the M-step; where moments have cancelled, have them taken again about the new means.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Sums over all rows.
+    reg_covar : float
+        Variance added in every direction.
+    again : callable
+        ``again(origin)`` is the same statistics about another origin.
+
+    Returns
+    -------
+    mixture : Mixture
+        The parameters.
+    statistics : Statistics
+        Those that they were made of.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> from gramian.solvers.mixture.em import refine
+    >>> from gramian.solvers.mixture.e_step import Statistics
+    >>> sums = np.array([[2.0, 6.0, 20.0]])
+    >>> statistics = Statistics(family("diag", 1, 1), np.zeros((1, 1)), sums)
+    >>> refine(statistics, 0.0, again=lambda origin: statistics)[1] is statistics
+    True
+    """
+    try:
+        mixture = maximise(statistics, reg_covar)
+        lost = EPS * mixture.magnitude(mixture.means - statistics.origin)
+    except ValueError:  # perhaps singular only by what was lost
+        lost = math.inf
+    if lost <= ROUNDING:
+        return mixture, statistics
+    statistics = again(statistics.means)
+    return maximise(statistics, reg_covar), statistics
+
+
+def gradient_norm(statistics: Statistics, mixture: Mixture, reg_covar: float) -> float:
+    """Return the size of the objective's gradient per row, as EM sees it.
+
+    By Fisher's identity the gradient of the log-likelihood is that of ``L(q, Θ)`` at the posterior q. It is taken in
+    the logits of the weights and, in units of each component's own deviations, in its mean and covariance, with the
+    term of ``reg_covar`` included; so it is zero exactly where EM stands still, and does not depend on units.
+
+    Parameters
+    ----------
+    statistics : Statistics
+        Of the E-step at ``mixture``.
+    mixture : Mixture
+        Where the gradient is taken.
+    reg_covar : float
+        Variance added in every direction.
+
+    Returns
+    -------
+    float
+        ``Σ_k |π_k' - π_k| + π_k' (‖Pᵀ(μ_k' - μ_k)‖ + ½ ‖Pᵀ Σ_k' P - I‖)``, with primes for what the statistics say.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.mixture.covariances import family
+    >>> from gramian.solvers.mixture.em import gradient_norm, maximise
+    >>> from gramian.solvers.mixture.e_step import Statistics
+    >>> statistics = Statistics(family("diag", 1, 1), np.zeros((1, 1)), np.array([[2.0, 6.0, 20.0]]))
+    >>> gradient_norm(statistics, maximise(statistics, 0.0), 0.0)
+    0.0
+    """
+    family, weights = mixture.family, statistics.weights
+    shifts = statistics.means - mixture.means
+    about = statistics.second + quadratics(family, shifts)
+    departures = family.departure(mixture.stacked, family.covariances(about, weights, reg_covar))
+    in_weights = np.abs(weights - mixture.weights)
+    in_means = weights * np.linalg.norm(mixture.whiten(shifts), axis=1)
+    return float(np.sum(in_weights + in_means + 0.5 * weights * departures))
+
+
+def _m_step(
+    rows: Rows,
+    mixture: Mixture,
+    statistics: Statistics,
+    workers: Workers,
+    reg_covar: float,
+    hard: bool,
+    expect: Callable[..., Statistics],
+) -> tuple[Mixture, float]:
+    """The next mixture, and ``L(q, Θ)`` per row there."""
+
+    def again(origin: Floats) -> Statistics:
+        return expect(rows, mixture, workers, hard=hard, origin=origin)
+
+    following, used = refine(statistics, reg_covar, again)
+    return following, _bound(used, following)
+
+
+def _objective(statistics: Statistics) -> float:
+    """What EM raises, ``L(q, Θ)`` per row, at the mixture of the E-step."""
+    return (statistics.log_likelihood - statistics.divergence) / statistics.total
+
+
+def _bound(statistics: Statistics, mixture: Mixture) -> float:
+    """``L(q, Θ)`` per row at the mixture that the M-step made of statistics, from these alone."""
+    distances = np.sum(mixture.coefficients * statistics.second, axis=1)
+    expected_joint = float(statistics.weights @ (mixture.constants - 0.5 * distances))
+    return expected_joint + statistics.entropy / statistics.total
+
+
+def _require_rise(rows: Rows, before: Mixture, after: Mixture, reg_covar: float, previous: float, value: float) -> None:
+    """Raise where the objective has fallen by more than regularisation and rounding explain."""
+    regularisation = 0.5 * reg_covar * max(0.0, float(after.weights @ (before.traces - after.traces)))
+    rounding = ROUNDING * (1 + abs(previous)) + _rounding(rows, before) + _rounding(rows, after)
+    if not value >= previous - regularisation - rounding:
+        raise ArithmeticError(
+            f"the objective of EM fell from {previous!r} to {value!r} per row, which neither reg_covar "
+            f"(at most {regularisation:.1e}) nor rounding ({rounding:.1e}) explains; please report this defect."
+        )
+
+
+def _rounding(rows: Rows, mixture: Mixture) -> float:
+    """How far rounding may have put the objective off, per row, in residuals and in factors."""
+    # An error of eps · √magnitude in a whitened coordinate, times a coordinate of size one.
+    residuals = EPS * math.sqrt(mixture.family.n_features * mixture.magnitude(rows.reach))
+    # A covariance near to singular misses the maximum by as much as its factor misses it, and the value by the square.
+    return residuals + float(mixture.weights @ (10 * mixture.departures) ** 2)

@@ -1,0 +1,135 @@
+"""The E-step over blocks: statistics of each block, seen from the centre of all rows, added up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.parts import Need, Part
+from gramian.data.passes import Passes
+from gramian.data.sums import Sums, total
+from gramian.solvers.mixture.e_step import Statistics, expect, natural_origin
+from gramian.solvers.mixture.family import Floats
+from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.row_tiles import Rows, Workers
+
+__all__ = ["Frame", "expectation", "frame"]
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """Where all rows are seen from.
+
+    Parameters
+    ----------
+    centre, reach : array of shape (d,)
+        Their mean, and the largest distance from it along each axis.
+    dtype : dtype
+        Of the rows.
+    count : int
+        Rows of positive weight.
+    """
+
+    centre: Floats
+    reach: Floats
+    dtype: Any
+    count: int
+
+    def of(self, X: NDArray[Any], weights: Floats | None) -> Rows:
+        """Return some rows as seen from there.
+
+        Parameters
+        ----------
+        X : array of shape (r, d)
+            Rows.
+        weights : array of shape (r,) or None
+            Weights.
+
+        Returns
+        -------
+        Rows
+            With the reach of all rows.
+        """
+        return Rows(X, self.centre, self.reach, weights)
+
+
+def _extent(shared: None, parts: Iterator[Part]) -> tuple[Any, ...] | None:
+    found = [(p.X.min(axis=0), p.X.max(axis=0), p.X.sum(axis=0, dtype=np.float64), len(p.X), p.X.dtype) for p in parts]
+    if not found:
+        return None
+    low, high, sums, counts, dtypes = zip(*found, strict=True)
+    return np.min(low, axis=0), np.max(high, axis=0), np.sum(sums, axis=0), sum(counts), dtypes[0]
+
+
+def frame(passes: Passes) -> Frame:
+    """Find the centre and the reach of all rows, in one pass.
+
+    Parameters
+    ----------
+    passes : Passes
+        The rows.
+
+    Returns
+    -------
+    Frame
+        As ``Rows.of`` would have it.
+    """
+    found = [extent for extent in passes.map(_extent, None, need=Need(y=False)) if extent is not None]
+    if not found:
+        raise ValueError("weights must be positive for at least one row; all weights are zero.")
+    low, high, sums, counts, dtypes = zip(*found, strict=True)
+    bottom, top, n = np.min(low, axis=0), np.max(high, axis=0), sum(counts)
+    centre = np.clip(np.sum(sums, axis=0) / n, bottom, top)
+    return Frame(centre, np.maximum(top - centre, centre - bottom), dtypes[0], n)
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """What the E-step of a block needs."""
+
+    frame: Frame
+    mixture: Mixture
+    hard: bool
+    origin: Floats | None
+
+
+def _expected(step: _Step, parts: Iterator[Part]) -> Sums | None:
+    with Workers(1) as alone:
+        return total(_expected_of(step, part, alone) for part in parts)
+
+
+def _expected_of(step: _Step, part: Part, alone: Workers) -> Sums:
+    rows = step.frame.of(part.X, part.weight)
+    found = expect(rows, step.mixture, alone, hard=step.hard, origin=step.origin)
+    return Sums.of(moments=found.moments, figures=[found.log_likelihood, found.entropy, found.divergence])
+
+
+def expectation(passes: Passes, seen: Frame) -> Any:
+    """Return the E-step over blocks, with the arguments of ``expectation.expect``.
+
+    Parameters
+    ----------
+    passes : Passes
+        The rows.
+    seen : Frame
+        Where they are seen from.
+
+    Returns
+    -------
+    callable
+        ``expect(rows, mixture, workers, hard=..., origin=...)``; of these rows only centre and reach count.
+    """
+
+    def expected(
+        rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
+    ) -> Statistics:
+        sums = passes.sum(_expected, _Step(seen, mixture, hard, origin), need=Need(y=False))
+        if origin is None:
+            origin = natural_origin(rows, mixture)
+        return Statistics(mixture.family, origin, sums["moments"], *(float(figure) for figure in sums["figures"]))
+
+    return expected

@@ -1,0 +1,107 @@
+"""The way back from a kernel's space: a point whose feature vector is nearest to a given combination."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.kernels import Kernel
+from gramian.progress import Clock
+
+__all__ = ["Preimages", "fixed_point"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Preimages:
+    """Points, and which of them are stationary.
+
+    Parameters
+    ----------
+    points : array of shape (m, d)
+        The pre-images.
+    converged : array of shape (m,)
+        Whether each moved less than the tolerance in its last step.
+    iterations : int
+        Steps taken.
+    """
+
+    points: Array
+    converged: NDArray[np.bool_]
+    iterations: int
+
+
+def fixed_point(
+    kernel: Kernel,
+    X: Array,
+    weights: Array,
+    start: Array,
+    *,
+    tol: float = 1e-6,
+    max_iter: int = 200,
+    clock: Clock | None = None,
+) -> Preimages:
+    """Find z with φ(z) near Σ_i γ_i φ(x_i), for the RBF kernel (Mika et al., 1999).
+
+    Where z maximises ``Σ_i γ_i k(z, x_i)``, it is ``Σ_i γ_i k(z, x_i) x_i / Σ_i γ_i k(z, x_i)``, which is iterated. A
+    step that does not climb, as it may where some γ are negative, is halved.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        An RBF, or a multiple of one.
+    X : array of shape (n, d)
+        The x_i.
+    weights : array of shape (m, n)
+        The γ_i, one row for each point sought.
+    start : array of shape (m, d)
+        Where to begin.
+    tol : float, default=1e-6
+        Step, relative to the spread of X, at which a point is done.
+    max_iter : int, default=200
+        Steps at most.
+    clock : Clock or None, default=None
+        Stops the work once expired.
+
+    Returns
+    -------
+    Preimages
+        The points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.spectral.preimage import fixed_point
+    >>> X = np.array([[0.0], [1.0]])
+    >>> fixed_point(RBF(2.0), X, np.array([[0.5, 0.5]]), np.array([[0.9]])).points.round(3)
+    array([[0.5]])
+    """
+    clock = clock or Clock()
+    Z, target = start.copy(), start.copy()
+    m = Z.shape[0]
+    height, step = np.full(m, -np.inf), np.ones(m)
+    moving, converged = np.ones(m, dtype=bool), np.zeros(m, dtype=bool)
+    small = tol * max(float(X.std(axis=0).max()), np.finfo(float).tiny)
+    iterations = 0
+    while iterations < max_iter and moving.any() and not clock.expired:
+        iterations += 1
+        at = np.flatnonzero(moving)
+        trial = Z[at] + step[at, None] * (target[at] - Z[at])
+        pull = weights[at] * np.asarray(kernel(trial, X))
+        total = pull.sum(axis=1)
+        climbs = total >= height[at]
+        step[at[~climbs]] *= 0.5
+        # Where the sum is not positive the rule has no meaning, and the point stays where it is.
+        moving[at[climbs & (total <= 0)]] = False
+        good = climbs & (total > 0)
+        up = at[good]
+        Z[up], height[up], step[up] = trial[good], total[good], 1.0
+        target[up] = (pull[good] @ X) / total[good, None]
+        # A step so short that it climbs no more for rounding has arrived too.
+        converged[at] = (total > 0) & (np.abs(step[at, None] * (target[at] - Z[at])).max(axis=1, initial=0.0) <= small)
+        moving[at[converged[at]]] = False
+    return Preimages(Z, converged, iterations)

@@ -1,0 +1,1 @@
+"""Quadratic programs of the support vector family."""

@@ -1,0 +1,168 @@
+"""Rows of F Fᵀ for ``smo``: with explicit features no kernel row is ever made, and none need be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.gram.tiles import run, spans
+from gramian.solvers.svm.row_cache import Index
+
+__all__ = ["FeatureRows"]
+
+Array = NDArray[np.float64]
+THREAD_WORTH = 1_000_000
+"""Products below which a second thread costs more than it brings."""
+
+
+class FeatureRows:
+    """What ``KernelRows`` is to a kernel, for the kernel ``<ψ(x), ψ(z)>`` of explicit features.
+
+    A sum of q kernel rows is one product Fᵀw and one product with F: O((n + q) m), whatever the kernel costs.
+
+    Parameters
+    ----------
+    parts : sequence of array of shape (n_i, m)
+        Features of the objects, in one array or in several; the objects of the first come first.
+    workers : int, default=1
+        Threads.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.solvers.svm.feature_rows import FeatureRows
+    >>> F = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
+    >>> rows = FeatureRows([F[:1], F[1:]])
+    >>> rows.square(np.array([1, 2]))
+    array([[2., 2.],
+           [2., 4.]])
+    >>> total = np.zeros(3)
+    >>> rows.add(np.array([0]), np.array([3.0]), total)
+    >>> total
+    array([3., 3., 0.])
+    """
+
+    direct = True
+    """A block of the kernel is one product: the working set may be large."""
+    shrinkable = None
+    """All values follow from one vector w, so that leaving variables out saves nothing."""
+    full_precision = definite = True
+    evicted = 0
+
+    def __init__(self, parts: Sequence[Array], workers: int = 1) -> None:
+        self.parts, self.workers = list(parts), workers
+        self.edges = np.cumsum([0, *(len(part) for part in parts)])
+        self.ids = np.arange(self.edges[-1])
+
+    @property
+    def largest_square(self) -> int:
+        """How many objects ``square`` can take."""
+        return len(self.ids)
+
+    def diagonal(self) -> Array:
+        """Return ‖ψ(x)‖² of every object.
+
+        Returns
+        -------
+        array of shape (n,)
+            The diagonal.
+        """
+        return np.concatenate([np.einsum("ij,ij->i", part, part) for part in self.parts])
+
+    def _features(self, objects: Index) -> Array:
+        if len(self.parts) == 1:
+            return self.parts[0][objects]
+        out = np.empty((objects.size, self.parts[0].shape[1]))
+        for part, edge in zip(self.parts, self.edges, strict=False):
+            (mine,) = np.nonzero((objects >= edge) & (objects < edge + len(part)))
+            out[mine] = part[objects[mine] - edge]
+        return out
+
+    def square(self, objects: Index) -> Array:
+        """Return the kernel of some objects with each other.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+
+        Returns
+        -------
+        array of shape (q, q)
+            Contiguous.
+        """
+        F, q = self._features(objects), objects.size
+        out = np.empty((q, q))
+        workers = self.workers if q * F.size > THREAD_WORTH else 1
+        run(lambda rows: np.matmul(F[rows], F.T, out=out[rows]), spans(q, -(-q // workers)), workers)
+        return out
+
+    def add(self, objects: Index, weights: Array, total: Array) -> None:
+        """Add Σ_k weights_k K[objects_k, :] to ``total``.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+        weights : array of shape (len(objects),)
+            Coefficients.
+        total : array of shape (n,)
+            Changed in place.
+        """
+        if not objects.size:
+            return
+        w = self._features(objects).T @ weights
+        for part, edge in zip(self.parts, self.edges, strict=False):
+            target = total[edge : edge + len(part)]
+            workers = self.workers if part.size > THREAD_WORTH else 1
+
+            def task(rows: slice, part: Array = part, target: Array = target) -> None:
+                target[rows] += part[rows] @ w
+
+            run(task, spans(len(part), max(-(-len(part) // workers), 1)), workers)
+
+    def exact(self, objects: Index, others: Index) -> Array:
+        """Return a block of the kernel.
+
+        Parameters
+        ----------
+        objects, others : array of int
+            Positions of rows and of columns.
+
+        Returns
+        -------
+        array of shape (len(objects), len(others))
+            The block.
+        """
+        return self._features(objects) @ self._features(others).T
+
+    def exact_sum(self, objects: Index, weights: Array) -> Array:
+        """Return Σ_k weights_k K[objects_k, :].
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+        weights : array of shape (len(objects),)
+            Coefficients.
+
+        Returns
+        -------
+        array of shape (n,)
+            The sum.
+        """
+        total = np.zeros(len(self.ids))
+        self.add(objects, weights, total)
+        return total
+
+    def upgrade(self) -> bool:
+        """Say that there is no fuller precision to go on in.
+
+        Returns
+        -------
+        bool
+            False.
+        """
+        return False

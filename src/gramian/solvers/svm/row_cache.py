@@ -1,0 +1,425 @@
+"""Rows of a Gram matrix, computed when asked for and kept while there is room."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.gram import Gram
+from gramian.gram.tiles import run, spans
+
+__all__ = ["KernelRows", "RowCache", "Wide"]
+
+Index = NDArray[np.intp]
+PANEL_BYTES = 64 * 10**6
+"""Rows are computed in panels of about this size, so that Ctrl-C is never far away."""
+
+
+@dataclass(frozen=True)
+class Wide:
+    """A matrix in full precision, of which most fits see only a few blocks.
+
+    Parameters
+    ----------
+    block : callable
+        Of rows and columns; returns their block.
+    whole : callable
+        Returns the Gram matrix.
+    """
+
+    block: Callable[[Index, Index], NDArray[Any]]
+    whole: Callable[[], Gram]
+
+    def on(self, workers: int) -> Wide:
+        """Return the same matrix, made by another number of threads.
+
+        Parameters
+        ----------
+        workers : int
+            Threads.
+
+        Returns
+        -------
+        Wide
+            The same otherwise.
+        """
+        return Wide(self.block, lambda: self.whole().on(workers))
+
+
+class RowCache:
+    """The least recently used rows make room for new ones.
+
+    Parameters
+    ----------
+    gram : Gram
+        Of all rows with all rows.
+    columns : array of int
+        The columns to keep of each row, ascending.
+    budget : int
+        Bytes for the rows; two rows are kept whatever it says.
+    wide : Wide or None, default=None
+        The same matrix in full precision, where ``gram`` has less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.svm.row_cache import RowCache
+    >>> cache = RowCache(Gram(RBF(), np.eye(4)), np.arange(4), budget=10**6)
+    >>> cache.store[cache.slots(np.array([2, 0]))].round(2)
+    array([[0.37, 0.37, 1.  , 0.37],
+           [1.  , 0.37, 0.37, 0.37]])
+    """
+
+    def __init__(self, gram: Gram, columns: Index, budget: int, wide: Wide | None = None) -> None:
+        self.gram = gram
+        self.wide = wide
+        self.columns = columns
+        self.computed = 0
+        self.evicted = 0
+        self._budget = budget
+        self._clock = 0
+        self._slot = np.full(gram.shape[0], -1, dtype=np.intp)
+        self._allocate()
+
+    def _allocate(self) -> None:
+        self.dtype = self.gram.dtype
+        cells = min(self._budget // self.dtype.itemsize, self.gram.shape[0] * len(self.columns))
+        self._flat = np.empty(max(cells, 2 * len(self.columns)), self.dtype)
+        self._forget()
+
+    def _forget(self) -> None:
+        """Cut the memory into rows of the present width, none of them in use."""
+        width = max(len(self.columns), 1)
+        self.capacity = self._flat.size // width
+        self.store = self._flat[: self.capacity * width].reshape(self.capacity, width)
+        self._used = 0
+        self._slot[:] = -1
+        self._owner = np.full(self.capacity, -1, dtype=np.intp)
+        self._stamp = np.zeros(self.capacity, dtype=np.int64)
+
+    def slots(self, rows: Index) -> Index:
+        """Return where the rows are, after computing those that are not there.
+
+        Parameters
+        ----------
+        rows : array of int
+            At most ``capacity`` different rows of the Gram matrix.
+
+        Returns
+        -------
+        array of int
+            Positions in ``store``, good until the next call.
+        """
+        self._clock += 1
+        held = self._slot[rows]
+        self._stamp[held[held >= 0]] = self._clock
+        missing = np.unique(rows[held < 0])  # a row may be asked for twice, and is to be held once
+        if missing.size:
+            room = self._room(missing.size)
+            self._fill(missing, room)
+            self._owner[room], self._stamp[room], self._slot[missing] = missing, self._clock, room
+            self.computed += missing.size
+        return self._slot[rows]
+
+    def _room(self, count: int) -> Index:
+        fresh = np.arange(self._used, min(self._used + count, self.capacity))
+        self._used += fresh.size
+        short = count - fresh.size
+        if not short:
+            return fresh
+        # A slot stamped with this call's clock holds a row that was asked for just now.
+        age = np.where(np.arange(self.capacity) < self._used - fresh.size, self._stamp, self._clock)
+        old = np.sort(np.argpartition(age, short - 1)[:short])
+        self._slot[self._owner[old]] = -1
+        self.evicted += short
+        return np.concatenate([fresh, old])
+
+    def _fill(self, rows: Index, slots: Index) -> None:
+        height = max(PANEL_BYTES // (8 * max(len(self.columns), 1)), 1)
+        for part in spans(rows.size, height):
+            target = slots[part]
+            if target[-1] - target[0] == target.size - 1:
+                self._rows(rows[part], self.store[target[0] : target[-1] + 1])
+            else:
+                self.store[target] = self._rows(rows[part], np.empty((target.size, len(self.columns)), self.dtype))
+
+    def _rows(self, rows: Index, out: NDArray[Any]) -> NDArray[Any]:
+        whole = len(self.columns) == self.gram.shape[1]
+        columns = slice(None) if whole else _as_slice(self.columns)
+        return self.gram.rows(rows, columns, out=out)
+
+    def restrict(self, keep: Index) -> None:
+        """Keep only some of the columns; the rows held stay held, and there is room for more.
+
+        Parameters
+        ----------
+        keep : array of int
+            Positions in ``columns``, ascending.
+        """
+        from gramian.solvers.svm.inner import compact
+
+        compact(self._flat, len(self.columns), keep, self._used)
+        self.columns = self.columns[keep]
+        slot, owner, stamp, used = self._slot.copy(), self._owner, self._stamp, self._used
+        self._forget()
+        self._slot, self._used = slot, used
+        self._owner[:used], self._stamp[:used] = owner[:used], stamp[:used]
+
+    def widen(self, columns: Index) -> None:
+        """Take other columns; the rows held are forgotten.
+
+        Parameters
+        ----------
+        columns : array of int
+            The new columns, ascending.
+        """
+        self.columns = columns
+        self._forget()
+
+    def upgrade(self) -> bool:
+        """Go on in full precision; the rows held are forgotten.
+
+        Returns
+        -------
+        bool
+            Whether that changed anything.
+        """
+        if self.wide is None:
+            return False
+        self.gram, self.wide = self.wide.whole(), None
+        self._allocate()
+        return True
+
+    def exact(self, rows: Index, columns: Index) -> NDArray[Any]:
+        """Return a block of the matrix in full precision, past the cache.
+
+        Parameters
+        ----------
+        rows, columns : array of int
+            Which.
+
+        Returns
+        -------
+        array of shape (len(rows), len(columns))
+            The block.
+        """
+        return (self.gram.rows if self.wide is None else self.wide.block)(rows, columns)
+
+
+class KernelRows:
+    """The rows that one problem needs, from one cache or from several side by side.
+
+    A problem knows its objects by position 0..m-1: first those of the first cache's columns, then those of the next.
+
+    Parameters
+    ----------
+    caches : sequence of RowCache
+        Of one Gram matrix, with different columns.
+    workers : int, default=1
+        Threads for sums of rows.
+    direct : bool, default=False
+        Whether a kernel value is cheaper to compute than to find in a cache, as it is for rows of few numbers.
+    definite : bool, default=True
+        Whether K is positive semi-definite, as far as is known.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram
+    >>> from gramian.kernels import RBF
+    >>> from gramian.solvers.svm.row_cache import KernelRows, RowCache
+    >>> gram = Gram(RBF(), np.eye(4))
+    >>> two = KernelRows([RowCache(gram, np.array(c), budget=10**6) for c in ([0, 1], [3])])
+    >>> two.square(np.array([0, 2])).round(2)
+    array([[1.  , 0.37],
+           [0.37, 1.  ]])
+    """
+
+    def __init__(
+        self, caches: Sequence[RowCache], workers: int = 1, direct: bool = False, definite: bool = True
+    ) -> None:
+        self.caches = list(caches)
+        self.direct, self.definite = direct, definite
+        self.workers = workers
+        self._index()
+
+    def _index(self) -> None:
+        self.ids = np.concatenate([cache.columns for cache in self.caches])
+        self.edges = np.cumsum([0, *(len(cache.columns) for cache in self.caches)])
+
+    @property
+    def gram(self) -> Gram:
+        """The Gram matrix behind the rows."""
+        return self.caches[0].gram
+
+    @property
+    def shrinkable(self) -> KernelRows | None:
+        """These rows, where columns can be dropped from them for a while: one cache has all of them."""
+        return self if len(self.caches) == 1 else None
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return k(x, x) of every object.
+
+        Returns
+        -------
+        array of shape (m,)
+            The diagonal.
+        """
+        return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
+
+    @property
+    def full_precision(self) -> bool:
+        """Whether the rows kept are as precise as they can be."""
+        return all(cache.wide is None for cache in self.caches)
+
+    @property
+    def capacity(self) -> int:
+        """How many rows can be held at once."""
+        return min(cache.capacity for cache in self.caches)
+
+    @property
+    def largest_square(self) -> int:
+        """How many objects ``square`` can take."""
+        return len(self.ids) if self.direct else self.capacity
+
+    @property
+    def evicted(self) -> int:
+        """How many rows had to go so far."""
+        return sum(cache.evicted for cache in self.caches)
+
+    def square(self, objects: Index) -> NDArray[Any]:
+        """Return the kernel of some objects with each other.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions, at most ``largest_square``; ascending where there are several caches.
+
+        Returns
+        -------
+        array of shape (q, q)
+            Contiguous.
+        """
+        if self.direct:
+            return self.gram.rows(self.ids[objects], self.ids[objects])
+        from gramian.solvers.svm.inner import gather
+
+        out = np.empty((objects.size, objects.size), np.result_type(*(cache.dtype for cache in self.caches)))
+        bounds = [0, objects.size] if len(self.caches) == 1 else np.searchsorted(objects, self.edges)
+        for cache, edge, left, right in zip(self.caches, self.edges, bounds, bounds[1:], strict=False):
+            gather(cache.store, cache.slots(self.ids[objects]), objects[left:right] - edge, out, left)
+        return out
+
+    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add Σ_k weights_k K[objects_k, :] to ``total``.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+        weights : array of shape (len(objects),)
+            Coefficients.
+        total : array of shape (m,)
+            Changed in place.
+        """
+        from gramian.solvers.svm.inner import add_rows
+
+        for part in spans(objects.size, self.capacity):
+            for cache, edge in zip(self.caches, self.edges, strict=False):
+                slots, width = cache.slots(self.ids[objects[part]]), len(cache.columns)
+                target, coefficients = total[edge : edge + width], weights[part]
+                workers = self.workers if slots.size * width > 200_000 else 1
+
+                def task(
+                    c: slice,
+                    cache: RowCache = cache,
+                    slots: Index = slots,
+                    target: NDArray[np.float64] = target,
+                    coefficients: NDArray[np.float64] = coefficients,
+                ) -> None:
+                    add_rows(cache.store, slots, coefficients, target, c.start, c.stop)
+
+                run(task, spans(width, -(-width // workers)), workers)
+
+    def exact(self, objects: Index, others: Index) -> NDArray[Any]:
+        """Return a block of the kernel in full precision, past the caches.
+
+        Parameters
+        ----------
+        objects, others : array of int
+            Positions of rows and of columns.
+
+        Returns
+        -------
+        array of shape (len(objects), len(others))
+            The block.
+        """
+        return self.caches[0].exact(self.ids[objects], self.ids[others])
+
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_k weights_k K[objects_k, :] in full precision, past the caches.
+
+        Parameters
+        ----------
+        objects : array of int
+            Positions.
+        weights : array of shape (len(objects),)
+            Coefficients.
+
+        Returns
+        -------
+        array of shape (m,)
+            The sum.
+        """
+        everybody = np.arange(len(self.ids))
+        height = max(PANEL_BYTES // (8 * max(objects.size, 1)), 1)
+        parts = [self.exact(everybody[rows], objects) @ weights for rows in spans(len(self.ids), height)]
+        return np.concatenate(parts, dtype=np.float64)
+
+    def upgrade(self) -> bool:
+        """Go on in full precision.
+
+        Returns
+        -------
+        bool
+            Whether that changed anything.
+        """
+        changed = [cache.upgrade() for cache in self.caches]
+        return any(changed)
+
+    def restrict(self, keep: Index) -> None:
+        """Drop objects from the columns of the one cache.
+
+        Parameters
+        ----------
+        keep : array of int
+            Positions to keep, ascending.
+        """
+        (cache,) = self.caches
+        cache.restrict(keep)
+        self._index()
+
+    def widen(self, columns: Index) -> None:
+        """Bring other columns into the one cache, which forgets its rows.
+
+        Parameters
+        ----------
+        columns : array of int
+            Rows of the Gram matrix, ascending.
+        """
+        (cache,) = self.caches
+        cache.widen(columns)
+        self._index()
+
+
+def _as_slice(columns: Index) -> Any:
+    """A slice where the columns are consecutive: a view instead of a copy of the rows behind them."""
+    if columns.size and columns[-1] - columns[0] == columns.size - 1:
+        return slice(int(columns[0]), int(columns[-1]) + 1)
+    return columns

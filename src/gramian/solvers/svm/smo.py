@@ -1,0 +1,463 @@
+"""Sequential minimal optimisation on two levels, for every task of the support vector family.
+
+All of them are one quadratic program. With signed variables β (``α_i y_i`` in classification, ``α_i - α_i*`` in
+regression) it reads
+
+    min ½ βᵀKβ + pᵀβ + ε Σ|β_v|   subject to   lower ≤ β ≤ upper,   Σ_{v in group} β_v = what the start sums to,
+
+with one group, or two for the ν tasks and the hard margin. A working set of the worst violators is optimised in
+compiled code on its own small kernel matrix; the gradient of everybody else follows by one sum of kernel rows.
+
+References
+----------
+Fan, Chen, Lin: Working set selection using second order information. JMLR 2005.
+Wen, Shi, Li, He, Chen: ThunderSVM. JMLR 2018 (the two levels).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from gramian.certificates import Certificate
+from gramian.gram.tiles import one_blas_thread
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.machine.origin_row import AnchoredRows
+from gramian.solvers.svm.active_set import polish
+from gramian.solvers.svm.feature_rows import FeatureRows
+from gramian.solvers.svm.row_cache import Index, KernelRows
+from gramian.solvers.svm.state import State, Task, Vector
+
+__all__ = ["Rows", "Solution", "Task", "solve"]
+
+Rows = KernelRows | FeatureRows | AnchoredRows
+WORKING_SET = 1024
+COSTLY_SET = 256
+"""Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
+TINY_SET = 16
+STEPS_PER_VARIABLE = 100
+MOST_PATIENCE = 400
+"""Steps per variable after which the active-set method has had its chances."""
+SHRINK_EVERY = 8
+"""Outer rounds between two looks at what could be shrunk."""
+SHRINK_WORTH = 0.7
+"""Shrinking forgets work at the end: it has to leave at most this share of the variables."""
+POLISHED = 512
+"""Problems of at most this many variables are solved to machine precision."""
+DENSE = 2048
+"""Up to this many, the same is done where pair steps take too long."""
+NOISE = {"float32": 1e-5, "float64": 1e-9}
+"""Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
+VANISHED = 1e-9
+"""Two hulls meet where their squared distance, relative to the largest among objects, is below this."""
+EPSILON = float(np.finfo(np.float64).eps)
+TINIEST = float(np.finfo(np.float64).tiny)
+FEASIBLE = 1e-12
+"""What a sum of variables may be off, relative to the sum of their sizes."""
+WORTHWHILE = 0.01
+"""Share of the gap by which the active-set method has to come nearer, or it is at its end."""
+NOTHING = 1e-10
+"""An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
+LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
+ROUNDING = 0.25
+"""The share of the tolerance that rounding of kernel rows may use up."""
+REFINEMENTS = 2
+AUDIT = 64
+"""Rows of the gradient that are computed anew, in full precision, before an optimum is accepted."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the solver stopped.
+
+    Parameters
+    ----------
+    beta : array of shape (m,)
+        The signed dual variables.
+    values : array of shape (objects,)
+        (Kβ)_i of every object.
+    multipliers : tuple of float
+        One per group; minus the bias where there is one group.
+    certificate : Certificate
+        What the solution proves about itself.
+    convex : bool
+        Whether no direction of negative curvature was met: on these data, the kernel looked like one.
+    vanished : bool
+        Whether a task that is to be divided by ρ ended with w = 0: the hulls of the two groups meet.
+    """
+
+    beta: Vector
+    values: Vector
+    multipliers: tuple[float, float]
+    certificate: Certificate
+    convex: bool
+    vanished: bool
+
+    @property
+    def unit(self) -> float:
+        """Half the difference of the groups' multipliers: the ρ of ν classification, minus the ε of ν regression."""
+        return 0.5 * (self.multipliers[0] - self.multipliers[1])
+
+    @property
+    def bias(self) -> float:
+        """Minus the mean of the groups' multipliers."""
+        return -0.5 * (self.multipliers[0] + self.multipliers[1])
+
+
+def solve(
+    task: Task,
+    rows: Rows,
+    *,
+    tol: float,
+    max_iter: int = -1,
+    shrinking: bool = True,
+    clock: Clock | None = None,
+    tick: Tick = silent,
+) -> Solution:
+    """Solve a task to a KKT violation and a relative duality gap of at most ``tol``.
+
+    Parameters
+    ----------
+    task : Task
+        The program.
+    rows : KernelRows, FeatureRows or AnchoredRows
+        Where kernel rows come from.
+    tol : float
+        Tolerance on the worst KKT violation and on the relative duality gap.
+    max_iter : int, default=-1
+        Pair steps allowed; -1 for no limit.
+    shrinking : bool, default=True
+        Whether variables that seem settled may be left alone for a while when the rows do not fit the cache.
+    clock : Clock or None, default=None
+        The time allowed.
+    tick : callable, default=silent
+        Told the pair steps taken, the gap and the violation.
+
+    Returns
+    -------
+    Solution
+        Always feasible; its certificate says whether it is optimal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram
+    >>> from gramian.kernels import Linear
+    >>> from gramian.solvers.svm.row_cache import KernelRows, RowCache
+    >>> from gramian.solvers.svm.smo import Task, solve
+    >>> y = np.array([-1.0, -1.0, 1.0])
+    >>> gram = Gram(Linear(), np.array([[-2.0], [-1.0], [1.0]]))
+    >>> rows = KernelRows([RowCache(gram, np.arange(3), budget=10**6)])
+    >>> task = Task(-y, np.minimum(10 * y, 0), np.maximum(10 * y, 0), np.zeros(3), np.arange(3), 3)
+    >>> solve(task, rows, tol=1e-3).beta
+    array([ 0. , -0.5,  0.5])
+    """
+    with one_blas_thread():
+        return _Descent(task, rows, max_iter, shrinking, clock or Clock(), tick).run(tol)
+
+
+class _StoppedError(Exception):
+    """Time or steps are used up; the text says which, and what to do."""
+
+
+class _StalledError(_StoppedError):
+    """No step changes anything in floating point."""
+
+
+class _Descent:
+    def __init__(self, task: Task, rows: Rows, max_iter: int, shrinking: bool, clock: Clock, tick: Tick) -> None:
+        self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
+        self.shrinkable = rows.shrinkable if shrinking else None
+        self.budget = math.inf if max_iter < 0 else max_iter
+        self.steps = 0
+        self.effort = 0
+        """Pair steps, or variables where a working set has none to take."""
+        self.drift = 0.0
+        """What rounding may have added to Kβ since it was last computed anew."""
+        self.convex = rows.definite
+        self.refined = 0
+        self.state = State.start(task, rows.diagonal())
+        self.scale = float(np.max(np.abs(self.state.diagonal), initial=0.0)) or 1.0
+        self.rebuild()
+
+    # ---- the whole way -------------------------------------------------------------------------------------------
+
+    def run(self, tol: float) -> Solution:
+        """Descend, check, and go on with a finer tolerance until violation and gap are both small enough."""
+        # Targets much smaller than one want a finer tolerance from the start, for the sake of the gap.
+        fine, message = tol * min(float(np.ptp(self.task.linear)) or 1.0, 1.0), ""
+        m = self.state.beta.size
+        patience = STEPS_PER_VARIABLE * m if m <= DENSE else math.inf
+        best = -math.inf
+        try:
+            while True:
+                arrived = self.descend_widening(fine, self.effort + patience)
+                if not self.check_rows(fine):
+                    continue
+                exact = self.convex and (m <= POLISHED or not arrived) and self.polish()
+                certificate = self.certify(tol)
+                if certificate.converged or self.vanished(self.state) or (arrived and not self.convex):
+                    break
+                if not self.convex and self.effort > 10 * STEPS_PER_VARIABLE * m:
+                    raise _StoppedError("pair steps do not end with this similarity, which is no kernel; use another")
+                nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
+                if exact and (not nearer or patience > MOST_PATIENCE * m):
+                    raise _StoppedError(LOST)
+                best = certificate.dual
+                fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
+        except _StoppedError as stop:
+            message = str(stop)
+            certificate = self.certify(tol)
+        if not certificate.converged and not self.vanished(self.state):
+            certificate = replace(certificate, message=message or LOST)
+        multipliers = self.state.multipliers()
+        return Solution(
+            self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state)
+        )
+
+    def rebuild(self) -> None:
+        """Compute Kβ anew from every variable that is not zero; the free ones last, so that their rows stay."""
+        state = self.state
+        weights = state.by_object
+        free = np.zeros(state.values.size, dtype=bool)
+        free[state.objects[(state.beta > state.lower) & (state.beta < state.upper)]] = True
+        (used,) = np.nonzero(weights)
+        used = used[np.argsort(free[used], kind="stable")]
+        state.values = np.zeros(state.values.size)
+        self.rows.add(used, weights[used], state.values)
+        self.drift = 0.0
+
+    def check_rows(self, tol: float) -> bool:
+        """Compare some of Kβ with full precision, and tell whether the rounding of the rows may be neglected.
+
+        Where it may not, Kβ is computed anew: from then on the rounding is that of the steps still to come, which
+        are small. Where even that shows, the rows themselves are kept in full precision from then on.
+        """
+        state = self.state
+        weights = state.by_object
+        (used,) = np.nonzero(weights)
+        if not used.size:
+            return True
+        sample = np.unique(np.linspace(0, state.values.size - 1, AUDIT).astype(np.intp))
+        error = np.abs(self.rows.exact(sample, used) @ weights[used] - state.values[sample]).max()
+        if error <= ROUNDING * tol * self.unit(state):
+            return True
+        if self.refined < REFINEMENTS:
+            self.refined += 1
+            state.values = self.rows.exact_sum(used, weights[used])
+        elif self.rows.upgrade():
+            self.rebuild()
+        else:
+            return True
+        return False
+
+    def descend_widening(self, tol: float, until: float) -> bool:
+        """Descend; where rounding stops that, go on with rows in full precision."""
+        try:
+            return self.descend(self.state, tol, until)
+        except _StalledError:
+            if not self.rows.upgrade():
+                raise
+        self.rebuild()
+        return self.descend(self.state, tol, until)
+
+    # ---- one descent ---------------------------------------------------------------------------------------------
+
+    def descend(self, state: State, tol: float, until: float = math.inf) -> bool:
+        """Lower the objective until no pair violates the KKT conditions by more than ``tol``, or ``until`` an effort.
+
+        Returns whether the tolerance was met.
+        """
+        recent = np.empty(0, dtype=np.intp)
+        rounds = evicted = 0
+        while True:
+            up, down = state.slopes()
+            violation = state.violation(up, down)
+            if self.tick is not silent:
+                self.tick(self.steps, gap=self.certify(tol).gap, violation=max(violation, 0.0))
+            if violation <= tol * self.unit(state) or self.vanished(state):
+                return True
+            if self.effort >= until:
+                return False
+            self.check_limits()
+            recent = self.working_set(state, up, down, recent)
+            self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), 0.1 * violation))
+            rounds += 1
+            if state is self.state and self.drift > max(ROUNDING * tol * self.unit(state), 8.0 * self.rounding):
+                self.rebuild()
+            if self.shrinkable and state is self.state and rounds % SHRINK_EVERY == 0:
+                pressed, evicted = self.rows.evicted > evicted, self.rows.evicted
+                if pressed and self.shrunk_descent(self.shrinkable, tol):
+                    recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
+
+    def unit(self, state: State) -> float:
+        """What the tolerance is counted in: one, the ρ that the answer will be divided by, or values of the kernel."""
+        if not self.task.scaled:
+            return 1.0 if self.task.linear.any() else self.scale * float(self.task.upper.max())
+        first, second = state.multipliers()
+        return max(0.5 * (first - second), 1e-7 * self.spread)
+
+    @cached_property
+    def spread(self) -> float:
+        """The largest squared distance of an object from the first, in feature space."""
+        everybody = np.arange(self.state.values.size)
+        diagonal, row = self.rows.diagonal(), self.rows.exact(everybody[:1], everybody)[0]
+        return max(float(np.max(diagonal + diagonal[0] - 2.0 * row)), EPSILON * self.scale)
+
+    def vanished(self, state: State) -> bool:
+        """Whether ‖w‖ is nothing beside the objects: two hulls that meet."""
+        if not self.task.scaled:
+            return False
+        mass = 0.5 * float(np.abs(state.beta).sum())
+        return state.norm2 <= max(VANISHED * self.spread, 64.0 * EPSILON * self.scale) * mass**2
+
+    def check_limits(self) -> None:
+        if self.clock.expired:
+            raise _StoppedError("max_time is used up; raise it, raise tol, or scale the inputs")
+        if self.steps >= self.budget:
+            raise _StoppedError("max_iter is used up; raise it, raise tol, or scale the inputs")
+
+    def working_set(self, state: State, up: Vector, down: Vector, recent: Index) -> Index:
+        """The younger half of the last working set, then the worst violators of each group and direction."""
+        most = WORKING_SET if self.rows.direct else min(COSTLY_SET, WORKING_SET)
+        q = min(most, self.rows.largest_square, state.beta.size)
+        if q == state.beta.size:
+            return np.arange(q)
+        kept = recent[recent.size - min(recent.size, q // 2) :]
+        groups = [g for g in state.groups if g.stop > g.start]
+        if q < TINY_SET:
+            # No room for more than the worst pair.
+            kept, groups = recent[:0], [max(groups, key=lambda g: down[g].max() - up[g].min())]
+        share = max((q - kept.size) // (2 * len(groups)), 1)
+        taken = np.zeros(state.beta.size, dtype=bool)
+        taken[kept] = True
+        parts = [kept]
+        for g in groups:
+            low, high = up[g].min(), down[g].max()
+            for slope, edge in ((up[g], high), (-down[g], -low)):
+                found = g.start + _least(slope, share + kept.size, edge)
+                found = found[~taken[found]][:share]
+                taken[found] = True
+                parts.append(found)
+        return np.concatenate(parts)
+
+    def improve(self, state: State, working: Index, tol: float) -> None:
+        """Optimise the working set, everybody else held still."""
+        from gramian.solvers.svm.inner import pair_steps
+
+        objects = state.objects[working]
+        K = self.rows.square(objects)
+        before = state.beta[working]
+        beta = before.copy()
+        limit = int(min(STEPS_PER_VARIABLE * working.size, self.budget - self.steps))
+        taken, bent = pair_steps(
+            K,
+            state.diagonal[objects],
+            beta,
+            state.lower[working],
+            state.upper[working],
+            state.gradient[working],
+            self.task.kink,
+            int(np.searchsorted(working, state.split)),
+            tol,
+            limit,
+            NOISE[K.dtype.name],
+        )
+        self.steps += int(taken)
+        self.effort += max(int(taken), working.size)
+        self.convex &= not bent
+        (moved,) = np.nonzero(beta != before)
+        if not moved.size:
+            raise _StalledError(LOST)
+        state.beta[working] = beta
+        moves = (beta - before)[moved]
+        self.rows.add(objects[moved], moves, state.values)
+        self.drift += EPSILON * self.scale * float(np.abs(moves).max())
+
+    # ---- shrinking -----------------------------------------------------------------------------------------------
+
+    def shrunk_descent(self, rows: KernelRows, tol: float) -> bool:
+        """Solve without the variables that look settled, then bring them back with a gradient made anew."""
+        state = self.state
+        up, down = state.slopes()
+        live = np.zeros(state.beta.size, dtype=bool)
+        for g in state.groups:
+            live[g] = (up[g] <= down[g].max(initial=-np.inf)) | (down[g] >= up[g].min(initial=np.inf))
+        used = np.zeros(state.values.size, dtype=bool)
+        used[state.objects[live]] = True
+        live = used[state.objects]
+        if np.count_nonzero(live) > SHRINK_WORTH * live.size:
+            return False
+        (variables,), (kept,) = np.nonzero(live), np.nonzero(used)
+        part = state.restrict(variables, kept)
+        columns = rows.ids
+        rows.restrict(kept)
+        try:
+            self.descend(part, tol)
+        finally:
+            state.beta[variables] = part.beta
+            rows.widen(columns)
+            self.rebuild()
+        return True
+
+    # ---- what is known at the end --------------------------------------------------------------------------------
+
+    def certify(self, tol: float) -> Certificate:
+        """Dual objective, and the gap as a sum of Fenchel-Young terms, each of them >= 0."""
+        state = self.state
+        violation = state.violation(*state.slopes()) / self.unit(state)
+        rounding = self.rounding / self.unit(state)
+        dual, gap = state.dual(), max(state.gap(), 0.0)
+        relative = gap / max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
+        met = violation <= tol and (relative <= tol or not self.convex)
+        return Certificate(
+            kind="duality gap",
+            primal=dual + gap,
+            dual=dual,
+            gap=relative,
+            violation=max(violation, 0.0),
+            converged=met and self.feasible and violation + rounding <= tol,
+            iterations=self.steps,
+            seconds=self.clock.seconds,
+        )
+
+    @property
+    def feasible(self) -> bool:
+        """Whether the sums of the groups are what they were at the start, up to rounding; bounds are kept exactly."""
+        beta, start = self.state.beta, self.task.start
+        off = [abs(float(beta[g].sum() - start[g].sum())) for g in self.state.groups]
+        return max(off) <= FEASIBLE * max(float(np.abs(beta).sum()), float(np.abs(start).sum()))
+
+    @property
+    def rounding(self) -> float:
+        """What rounding in float64 will add to a value Σ_j β_j k(x_j, x): errors of either sign."""
+        return EPSILON * self.scale * float(np.linalg.norm(self.state.by_object))
+
+    @property
+    def worth(self) -> float:
+        """The scale of the objective: the loss of a function that is zero, or else the norms of the objects."""
+        task = self.task
+        most = np.maximum(np.abs(task.lower), np.abs(task.upper))
+        if task.linear.any():
+            return float(most @ (np.abs(task.linear) + task.kink))
+        return self.scale * float(most.sum()) * float(np.abs(task.start).sum())
+
+    def polish(self) -> bool:
+        """Solve the KKT equations of the free variables, which makes the answer independent of the path."""
+        state = self.state
+        everything = np.arange(state.values.size)
+        K = self.rows.exact(everything, everything).astype(np.float64, copy=False)
+        program = state.objects, state.linear, state.lower, state.upper
+        state.beta = polish(K, *program, state.beta, state.split, self.task.kink, self.clock)
+        state.values = K @ state.by_object
+        return True
+
+
+def _least(values: Vector, count: int, edge: float) -> Index:
+    """Positions of the ``count`` least values below ``edge``, in ascending order of value."""
+    found = np.argpartition(values, count)[:count] if count < values.size else np.arange(values.size)
+    found = found[values[found] < edge]
+    return found[np.argsort(values[found], kind="stable")]

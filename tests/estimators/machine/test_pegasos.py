@@ -1,0 +1,171 @@
+"""PegasosClassifier: the item's plain loop, the objective of the SVM without a constant, budgets, streams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.datasets import load_iris, make_moons
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler
+
+from gramian import FourierFeatures, Nystroem
+from gramian.estimators.machine.pegasos import PegasosClassifier
+from gramian.kernels import RBF
+from gramian.solvers.machine.pegasos import Counts, descend
+from reference_machine import hinge_dual, hinge_objective
+
+
+@pytest.fixture(scope="module")
+def moons():
+    X, y = make_moons(150, noise=0.2, random_state=0)
+    return X, 2.0 * y - 1.0
+
+
+def test_the_compiled_loop_is_the_plain_one(rng, moons):
+    X, y = moons
+    K, lam, order = RBF(0.5)(X), 1e-2, rng.integers(0, 150, 700)
+    beta, total = np.zeros(150), np.zeros(150)
+    for t, i in enumerate(order, start=1):
+        alpha = beta / (lam * (t - 1)) if t > 1 else beta
+        if y[i] * (K[i] @ alpha) < 1:
+            beta[i] += y[i]
+        total += t * beta / (lam * t)
+    counts = descend(K.__getitem__, y, np.zeros(150), Counts(np.zeros(150), np.zeros(150)), order, lam, block=64)
+    np.testing.assert_array_equal(counts.beta, beta)
+    np.testing.assert_allclose(counts.average(lam), total / (700 * 701 / 2))
+
+
+def test_converges_to_the_svm_without_a_constant(moons, monkeypatch):
+    X, y = moons
+    K, lam = RBF(0.5)(X), 1e-2
+    least = hinge_objective(K, y, hinge_dual(K, y, lam), lam)
+    model = PegasosClassifier(RBF(0.5), lam=lam, tol=1e-3, random_state=0).fit(X, y)
+    certificate = model.certificate_
+    assert certificate.dual <= least <= certificate.primal
+    assert certificate.gap <= 1e-3
+    assert certificate.primal == pytest.approx(least, rel=1e-3)
+    monkeypatch.setattr("gramian.gram.Gram.fits", False)
+    by_blocks = PegasosClassifier(RBF(0.5), lam=lam, tol=1e-3, random_state=0).fit(X, y)
+    np.testing.assert_allclose(by_blocks.decision_function(X), model.decision_function(X))
+
+
+def test_a_budget_is_kept_and_its_price_reported(moons):
+    X, y = moons
+    with pytest.warns(ConvergenceWarning, match="tol=1e-02 not met"):
+        model = PegasosClassifier(gamma=2.0, lam=1e-2, max_support=15, n_iter=20_000, random_state=0).fit(X, y)
+    assert model.X_fit_.shape[0] <= 15
+    assert model.score(X, y) > 0.9
+
+
+@pytest.mark.parametrize("approximation", [Nystroem(n_components=20), FourierFeatures(n_components=40)])
+def test_with_a_map_it_ends_at_the_optimum_that_steps_approach(moons, approximation):
+    X, y = moons
+    model = PegasosClassifier(gamma=2.0, lam=1e-2, approximation=approximation, random_state=0).fit(X, y)
+    F = model.approximation_.transform(X)
+    least = hinge_objective(F @ F.T, y, hinge_dual(F @ F.T, y, 1e-2), 1e-2)
+    assert model.certificate_.gap < 1e-12
+    assert model.certificate_.primal == pytest.approx(least, rel=1e-6)
+    # Strong convexity: a gap g leaves a distance of at most the root of 2 g / lam.
+    steps = PegasosClassifier("precomputed", lam=1e-2, tol=1e-3, random_state=0).fit(F @ F.T, y)
+    apart = np.linalg.lstsq(F, steps.decision_function(F @ F.T) - model.decision_function(X), rcond=None)[0]
+    assert np.linalg.norm(apart) <= np.sqrt(2.0 * steps.certificate_.gap * steps.certificate_.primal / 1e-2)
+
+
+def test_what_makes_no_sense_with_a_map_is_refused(moons):
+    X, y = moons
+    approximation = Nystroem(n_components=20)
+    with pytest.raises(ValueError, match=r"max_support=30 bounds .* set its n_components"):
+        PegasosClassifier(approximation=approximation, max_support=30).fit(X, y)
+    with pytest.raises(ValueError, match="needs rows, not a precomputed Gram matrix"):
+        PegasosClassifier("precomputed", approximation=approximation).fit(RBF(0.5)(X), y)
+
+
+def test_a_stream(moons):
+    X, y = moons
+    model = PegasosClassifier(gamma=2.0, lam=1e-2, max_support=60, random_state=0)
+    for _ in range(20):
+        for part in np.array_split(np.arange(150), 5):
+            model.partial_fit(X[part], y[part], classes=[-1.0, 1.0])
+    assert model.n_iter_ == 20 * 150
+    assert model.X_fit_.shape[0] <= 60
+    assert model.score(X, y) > 0.9
+    assert model.certificate_.kind == "stationary"
+    with pytest.raises(ValueError, match="not in classes"):
+        model.partial_fit(X[:2], [3.0, 1.0])
+    with pytest.raises(ValueError, match="needs rows, not a Gram matrix"):
+        PegasosClassifier("precomputed").partial_fit(np.eye(2), [0, 1], classes=[0, 1])
+
+
+def test_several_classes_and_sparse_streams():
+    X, y = load_iris(return_X_y=True)
+    model = PegasosClassifier(lam=1e-2, tol=5e-2, random_state=0).fit(X, y)
+    assert model.score(X, y) > 0.9
+    assert model.decision_function(X).shape == (150, 3)
+    stream = PegasosClassifier(lam=1e-2, random_state=0)
+    for _ in range(10):
+        stream.partial_fit(sp.csr_array(X), y, classes=[0, 1, 2])
+    assert stream.score(sp.csr_array(X), y) > 0.8
+    with pytest.raises(ValueError, match="at least two classes"):
+        model.fit(X, np.zeros(150))
+
+
+def test_a_weight_is_so_many_copies_step_by_step(moons):
+    X, y = moons
+    weight = np.random.default_rng(0).integers(0, 4, 150)
+    options = {"gamma": 2.0, "lam": 1e-2, "random_state": 3}
+    weighted = PegasosClassifier(**options).fit(X, y, weight)
+    copies = np.random.default_rng(1).permutation(np.repeat(np.arange(150), weight))
+    repeated = PegasosClassifier(**options).fit(X[copies], y[copies])
+    np.testing.assert_array_equal(weighted.decision_function(X), repeated.decision_function(X))
+    sparse = PegasosClassifier(**options).fit(sp.csr_array(X), y, weight)
+    again = PegasosClassifier(**options).fit(sp.csr_array(X[copies]), y[copies])
+    np.testing.assert_array_equal(sparse.decision_function(X), again.decision_function(X))
+
+
+def test_weights_that_are_no_whole_numbers_lead_to_the_same_optimum(moons):
+    X, y = moons
+    weight = np.random.default_rng(0).integers(0, 3, 150) / 2
+    options = {"lam": 1e-2, "tol": 3e-3, "random_state": 0}
+    halves = PegasosClassifier(RBF(0.5), **options).fit(X, y, weight)
+    whole = PegasosClassifier(RBF(0.5), **options).fit(X, y, 2 * weight)
+    assert halves.certificate_.primal == pytest.approx(whole.certificate_.primal, rel=5e-3)
+    assert halves.certificate_.dual <= whole.certificate_.primal
+    kept = weight > 0
+    given = PegasosClassifier("precomputed", **options).fit(RBF(0.5)(X), y, weight)
+    assert np.all(given.dual_coef_[~kept] == 0)
+    assert given.certificate_.primal == pytest.approx(whole.certificate_.primal, rel=5e-3)
+
+
+def test_weights_in_a_stream_and_bad_ones(moons):
+    X, y = moons
+    weight = np.where(np.arange(150) % 2, 2.0, 0.0)
+    model = PegasosClassifier(gamma=2.0, lam=1e-2, random_state=0)
+    for _ in range(10):
+        model.partial_fit(X, y, classes=[-1.0, 1.0], sample_weight=weight)
+    assert model.n_iter_ == 10 * 150
+    assert model.score(X, y) > 0.85
+    with pytest.raises(ValueError, match="at least one non-zero"):
+        model.partial_fit(X, y, sample_weight=np.zeros(150))
+    with pytest.raises(ValueError, match="positive weight in every class"):
+        model.fit(X, y, (y > 0).astype(float))
+
+
+def test_weights_are_routed(moons):
+    X, y = moons
+    with config_context(enable_metadata_routing=True):
+        model = PegasosClassifier(gamma=2.0, lam=1e-2, random_state=0).set_fit_request(sample_weight=True)
+        pipe = make_pipeline(MinMaxScaler((-1, 2)), model).fit(X, y, sample_weight=np.ones(150))
+    assert pipe.score(X, y) > 0.9
+
+
+def test_sparse_rows_are_drawn_in_the_order_of_dense_ones():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 5)) * (rng.random((120, 5)) < 0.4)
+    X = np.concatenate([X, X[:20]])
+    y = (X @ rng.standard_normal(5) > 0.1).astype(int)
+    dense, sparse = (PegasosClassifier(lam=0.02, random_state=0).fit(rows, y) for rows in (X, sp.csr_array(X)))
+    assert dense.n_iter_ == sparse.n_iter_
+    np.testing.assert_allclose(dense.decision_function(X), sparse.decision_function(X), atol=1e-10)

@@ -1,0 +1,106 @@
+"""Starts from the data, and the climb from them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramian.kernels import RBF, Constant, Linear, Spectrum, White
+from gramian.progress import Clock
+from gramian.solvers.gp.hyperparameters import data_starts, maximise, random_starts
+
+BOX = np.array([[-3.0, 3.0], [-3.0, 3.0]])
+
+
+def two_hills(t):
+    """A low hill at -2 and a high one at +2, along the first coordinate."""
+    value, slope = 0.0, np.zeros(2)
+    for height, centre in ((1.0, -2.0), (2.0, 2.0)):
+        off = t - np.array([centre, 0.0])
+        bump = height * np.exp(-off @ off)
+        value, slope = value + bump, slope - 2.0 * off * bump
+    return value, slope
+
+
+def test_restarts_find_the_higher_hill():
+    low, high = np.array([-1.8, 0.1]), np.array([1.5, -0.2])
+    assert maximise(two_hills, [low], BOX).value == pytest.approx(1.0, abs=1e-3)
+    best = maximise(two_hills, [low, high], BOX)
+    assert best.value == pytest.approx(2.0, abs=1e-3)
+    assert best.certificate.converged
+    assert best.certificate.kind == "evidence"
+    assert best.certificate.primal == best.value
+
+
+def test_a_users_optimizer_keeps_scikit_learns_contract():
+    def optimizer(obj_func, initial_theta, bounds):
+        value, slope = obj_func(initial_theta)
+        assert obj_func(initial_theta, eval_gradient=False) == value
+        assert slope.shape == (2,)
+        np.testing.assert_array_equal(bounds, BOX)
+        return np.array([2.0, 0.0]), obj_func(np.array([2.0, 0.0]), eval_gradient=False)
+
+    best = maximise(two_hills, [np.zeros(2)], BOX, optimizer=optimizer)
+    np.testing.assert_array_equal(best.theta, [2.0, 0.0])
+
+
+def valley(t):
+    """Minus Rosenbrock's function."""
+    bend, rest = t[1] - t[0] ** 2, 1 - t[0]
+    return -float(100 * bend**2 + rest**2), np.array([400 * t[0] * bend + 2 * rest, -200 * bend])
+
+
+def test_time_and_steps_that_run_out_are_told():
+    start = np.array([-1.2, 1.0])
+    short = maximise(valley, [start], BOX, max_iter=2).certificate
+    assert not short.converged
+    assert "max_iter" in short.message
+    late = maximise(valley, [start, start], BOX, clock=Clock(1e-9)).certificate
+    assert not late.converged
+    assert late.iterations == 2  # one rough, one to the end
+    assert "max_time" in late.message
+
+
+def test_a_value_that_is_never_finite_is_told():
+    best = maximise(lambda t: (-np.inf, np.zeros(2)), [np.zeros(2)], BOX)
+    assert not best.certificate.converged
+    assert "positive definite" in best.certificate.message
+
+
+def test_data_starts_scale_with_the_data():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((200, 4)) * [1.0, 10.0, 100.0, 0.0]
+    Y = 50.0 * rng.standard_normal((200, 1))
+    kernel = 1.0 * RBF([1.0] * 4) + White(0.1)
+    starts = data_starts(kernel, X, Y, np.random.RandomState(0))
+    np.testing.assert_array_equal(starts[0], kernel.theta)
+    middle = np.exp(starts[5])
+    np.testing.assert_allclose(middle[1:4], 2.0 * X.std(axis=0)[:3], rtol=0.3)
+    assert middle[4] == pytest.approx(2.0)  # an input that does not vary has no scale of its own
+    assert np.exp(starts[2][1]) == pytest.approx(0.04 * X[:, 0].std(), rel=1e-6)  # short ones compete too
+    assert np.exp(starts[-1][0]) == pytest.approx(np.mean(Y**2), rel=1e-6)
+    assert np.exp(starts[-1][-1]) == pytest.approx(0.1 * np.mean(Y**2), rel=1e-6)
+    for start in starts:
+        assert np.all((start >= kernel.bounds[:, 0]) & (start <= kernel.bounds[:, 1]))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "X"),
+    [
+        (Linear() + Constant(2.0), np.ones((3, 2))),
+        (Spectrum(2) + White(1.0), np.array(["ab", "ba", "aa"])),
+        (RBF(1.0), np.ones((3, 2))),
+        (RBF([1.0, 2.0]).on(0, 2), np.random.default_rng(0).standard_normal((3, 3))),
+    ],
+    ids=["no lengthscale", "strings", "one point", "some columns"],
+)
+def test_data_starts_where_the_rows_give_no_scale(kernel, X):
+    starts = data_starts(kernel, X, np.ones((3, 1)), np.random.RandomState(0))
+    np.testing.assert_array_equal(starts[0], kernel.theta)
+    assert np.all(np.isfinite(starts))
+
+
+def test_random_starts_lie_within_bounds():
+    starts = np.array(random_starts(BOX, 20, np.random.RandomState(1)))
+    assert starts.shape == (20, 2)
+    assert np.all(np.abs(starts) <= 3.0)

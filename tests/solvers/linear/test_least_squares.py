@@ -1,0 +1,144 @@
+"""Leave-one-out is refitting n times; every route solves the same weighted system."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from gramian.gram import Gram
+from gramian.kernels import RBF, Precomputed, Sigmoid
+from gramian.solvers.choice import choose
+from gramian.solvers.linear.diagnose import check_symmetric, coinciding_rows, diagnosis, smallest_eigenvalue
+from gramian.solvers.linear.least_squares import by_cholesky, by_eigenvectors, by_features
+from gramian.solvers.linear.leave_one_out import Eigenbasis
+from reference_least_squares import feature_leave_one_out, leave_one_out, ridge_dual
+
+
+def problem(n=25, targets=2, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 2))
+    return X, rng.standard_normal((n, targets)), rng.uniform(0.2, 3.0, n)
+
+
+@settings(deadline=None, max_examples=15)
+@given(seed=st.integers(0, 10**6), n=st.integers(2, 20), alpha=st.floats(1e-3, 10.0))
+def test_leave_one_out_is_refitting(seed, n, alpha):
+    X, Y, weights = problem(n, 1, seed)
+    K = RBF(1.0)(X)
+    found = by_cholesky(Gram(RBF(1.0), X), Y, np.array([alpha]), weights, loo=True)
+    np.testing.assert_allclose(found.x, ridge_dual(K, Y, alpha, weights), rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(found.loo[:, 0], leave_one_out(K, Y[:, 0], alpha, weights), rtol=1e-6, atol=1e-8)
+
+
+def test_the_grid_in_one_decomposition():
+    X, Y, weights = problem()
+    K, grid = RBF(1.0)(X), np.array([1e-3, 0.1, 1.0, 10.0])
+    found = by_eigenvectors(Gram(RBF(1.0), X), Y, grid, weights)
+    for j in range(2):
+        errors = np.array([leave_one_out(K, Y[:, j], alpha, weights) for alpha in grid])
+        scores = np.average(errors**2, axis=1, weights=weights)
+        np.testing.assert_allclose(found.path[:, j], scores, rtol=1e-8)
+        best = int(np.argmin(scores))
+        assert found.ridge[j] == grid[best]
+        np.testing.assert_allclose(found.loo[:, j], errors[best], rtol=1e-7, atol=1e-9)
+        np.testing.assert_allclose(found.x[:, j], ridge_dual(K, Y[:, j], grid[best], weights), rtol=1e-7)
+    assert found.certificate.converged
+
+
+def test_ridges_of_their_own_share_one_matrix():
+    X, Y, weights = problem(targets=3)
+    ridge = np.array([0.1, 2.0, 0.1])
+    found = by_cholesky(Gram(RBF(1.0), X), Y, ridge, weights, loo=True)
+    for j in range(3):
+        alone = by_cholesky(Gram(RBF(1.0), X), Y[:, [j]], ridge[[j]], weights, loo=True)
+        np.testing.assert_allclose(found.x[:, [j]], alone.x, rtol=1e-10)
+        np.testing.assert_allclose(found.loo[:, [j]], alone.loo, rtol=1e-10)
+
+
+def test_features():
+    _, Y, weights = problem()
+    F = np.random.default_rng(2).standard_normal((25, 4))
+    ridge = np.array([0.3, 2.0])
+    found = by_features(F, Y, ridge, weights, loo=True)
+    W = np.diag(weights)
+    for j in range(2):
+        w = np.linalg.solve(F.T @ W @ F + ridge[j] * np.eye(4), F.T @ W @ Y[:, j])
+        np.testing.assert_allclose(found.x[:, j], w, rtol=1e-9)
+    scale = np.sqrt(weights)
+    expected = feature_leave_one_out(scale[:, None] * F, scale * Y[:, 0], 0.3) / scale
+    np.testing.assert_allclose(found.loo[:, 0], expected, rtol=1e-8)
+    assert found.certificate.converged
+    chosen = by_features(F, Y, None, weights, grid=np.array([0.1, 1.0]))
+    assert set(chosen.ridge) <= {0.1, 1.0}
+    assert chosen.path.shape == (2, 2)
+
+
+def test_basis_of_features_is_that_of_their_gram_matrix():
+    F = np.random.default_rng(0).standard_normal((10, 3))
+    B = np.random.default_rng(1).standard_normal((10, 1))
+    few, all_of_them = Eigenbasis.of_features(F), Eigenbasis.of_matrix(F @ F.T)
+    np.testing.assert_allclose(few.dual(B, 0.5), all_of_them.dual(B, 0.5), atol=1e-10)
+    np.testing.assert_allclose(few.residuals(B, 0.5), all_of_them.residuals(B, 0.5), atol=1e-10)
+
+
+def test_singular_matrices_are_named():
+    X = np.array([[0.0], [1.0], [2.0], [1.0], [0.0]])
+    gram = Gram(RBF(1.0), X)
+    assert coinciding_rows(gram) == [(1, 3), (0, 4)]
+    y, ones = np.ones((5, 1)), np.ones(5)
+    with pytest.raises(np.linalg.LinAlgError, match=r"rows coincide \(11 and 13, 10 and 14\)") as caught:
+        by_cholesky(gram, y, np.zeros(1), ones, names=np.arange(10, 15))
+    assert "nugget=" in str(caught.value)
+    with pytest.raises(np.linalg.LinAlgError, match=r"1\.0e-20 on the diagonal is too little"):
+        by_cholesky(gram, y, np.array([1e-20]), ones)
+    many = Gram(RBF(1.0), np.zeros((9, 1)))
+    assert "and 3 more" in diagnosis(many)
+    smooth = Gram(RBF(30.0), np.linspace(0, 1, 20)[:, None])
+    assert "no two rows coincide" in diagnosis(smooth)
+
+
+def test_no_kernel_is_told_with_its_eigenvalue():
+    rng = np.random.default_rng(0)
+    Q, _ = np.linalg.qr(rng.standard_normal((30, 30)))
+    K = (Q * np.linspace(-2.5, 4.0, 30)) @ Q.T
+    gram = Gram(Precomputed(), (K + K.T) / 2)
+    assert smallest_eigenvalue(gram) == pytest.approx(-2.5)
+    y, ones = np.ones((30, 1)), np.ones(30)
+    with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* eigenvalue -2.5"):
+        by_cholesky(gram, y, np.array([0.1]), ones)
+    with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* eigenvalue -2.5"):
+        by_eigenvectors(gram, y, None, ones)
+
+
+@pytest.mark.parametrize("kernel", [Sigmoid(0.6, offset=-2.0), RBF(1.0)])
+def test_smallest_eigenvalue_by_iteration(monkeypatch, kernel):
+    from gramian.solvers.linear import diagnose as singular
+
+    gram = Gram(kernel, np.random.default_rng(0).standard_normal((150, 2)))
+    exact = smallest_eigenvalue(gram)
+    monkeypatch.setattr(singular, "DENSE_ROWS", 10)
+    assert smallest_eigenvalue(gram) == pytest.approx(exact, rel=1e-2, abs=1e-2)
+
+
+def test_asymmetry_is_told():
+    with pytest.raises(ValueError, match=r"entries \(0, 1\) and \(1, 0\) are 2 and 3"):
+        check_symmetric(Gram(Precomputed(), [[1.0, 2.0], [3.0, 1.0]]))
+
+
+@pytest.mark.parametrize(
+    ("n", "memory", "arguments", "name", "reason"),
+    [
+        (100, "1GB", (1.0, 1e-6), "cholesky", "100 rows"),
+        (3100, "1GB", (1.0, 1e-6), "pcg", "more than 3,000"),
+        (100, 1000, (1.0, 1e-6), "pcg", "memory is 1 KB"),
+        (3100, "1GB", (1.0, 1e-12), "cholesky", "tol=1e-12"),
+        (3100, "1GB", (1e-9, 1e-6), "cholesky", "alpha=1e-09"),
+        (3100, "1GB", (0.0, 1e-6), "cholesky", "interpolates"),
+    ],
+)
+def test_the_choice_and_its_reason(n, memory, arguments, name, reason):
+    choice = choose(Gram(RBF(1.0), np.arange(float(n))[:, None], memory=memory), *arguments)
+    assert choice.name == name
+    assert reason in str(choice)
