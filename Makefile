@@ -50,7 +50,7 @@ lint: .venv/.stamp-lint  ## style, types, import layers, docstrings
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/numpydoc lint $$(find src -name "*.py")
+	$(BIN)/python docs/_ext/public_docstrings.py
 
 bench: .venv/.stamp-core  ## ours and the peers, interleaved; CASE=gram for one case
 	$(BIN)/python -m benchmarks $(CASE) $(ARGS)

@@ -45,40 +45,16 @@ compiling = _Compiling()
 
 
 def silent(done: float, **figures: float) -> None:
-    """Report to nobody.
-
-    Parameters
-    ----------
-    done : float
-        Work done so far.
-    **figures : float
-        Named figures worth showing.
-    """
+    """Report to nobody."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds since the start, and whether ``max_time`` has passed; the time that compiling takes is not counted.
+    """Seconds since the start, and whether ``max_time`` has passed; the time that compiling takes is not counted."""
 
-    Parameters
-    ----------
-    max_time : float or None
-        Seconds allowed; ``None`` for no limit.
-    start : float, default=now
-        When it was started.
-    stop : threading.Event or None, default=None
-        Once set, the time is up: how threads learn that somebody pressed Ctrl-C.
-
-    Examples
-    --------
-    >>> from gramian.progress import Clock
-    >>> Clock(max_time=None).expired
-    False
-    """
-
-    max_time: float | None = None
-    start: float = field(default_factory=compiling.now)
-    stop: threading.Event | None = None
+    max_time: float | None = None  # Seconds allowed; ``None`` for no limit
+    start: float = field(default_factory=compiling.now)  # When it was started
+    stop: threading.Event | None = None  # Once set, the time is up: how threads learn that somebody pressed Ctrl-C
 
     @property
     def seconds(self) -> float:
@@ -95,23 +71,10 @@ class Clock:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one piece of work reported.
+    """What one piece of work reported."""
 
-    Parameters
-    ----------
-    label : str
-        What was being done.
-    ticks : list of (float, float, dict)
-        Seconds since the recording began, work done, and figures.
-
-    Examples
-    --------
-    >>> from gramian.progress import Trace
-    >>> Trace("SVC", [(0.1, 20.0, {"gap": 0.5})]).ticks[0][2]["gap"]
-    0.5
-    """
-
-    label: str
+    label: str  # What was being done
+    # Seconds since the recording began, work done, and figures
     ticks: list[tuple[float, float, dict[str, float]]] = field(default_factory=list)
 
 
@@ -123,21 +86,6 @@ def recorded() -> Iterator[list[Trace]]:
     """Record what the solvers called in the block report, whether or not a bar is shown.
 
     A solver may measure more when somebody listens: a support vector machine its duality gap, round by round.
-
-    Yields
-    ------
-    list of Trace
-        Filled as the work goes on.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian import SVC
-    >>> from gramian.progress import recorded
-    >>> with recorded() as traces:
-    ...     model = SVC().fit(np.arange(8.0)[:, None], [0, 0, 0, 0, 1, 1, 1, 1])
-    >>> traces[0].label, "gap" in traces[0].ticks[-1][2]
-    ('SVC', True)
     """
     traces: list[Trace] = []
     token = _recording.set((Clock(), traces))
@@ -165,22 +113,7 @@ def _also_recorded(label: str, tick: Tick) -> Tick:
 
 @contextmanager
 def progress(verbose: int | bool, label: str, total: float | None = None) -> Iterator[Tick]:
-    """Show a bar for the length of the block where ``verbose`` asks for one.
-
-    Parameters
-    ----------
-    verbose : int or bool
-        Falsy for silence.
-    label : str
-        What is being done, in a word or two.
-    total : float or None, default=None
-        The value of ``done`` at which the work ends; ``None`` where it is not known.
-
-    Yields
-    ------
-    callable
-        ``tick(done, **figures)``.
-    """
+    """Show a bar for the length of the block where ``verbose`` asks for one."""
     if not verbose:
         yield _also_recorded(label, silent)
         return

@@ -93,18 +93,7 @@ class Function:
     # ---- values -------------------------------------------------------------------------------------------------
 
     def __call__(self, Z: Any) -> NDArray[Any]:
-        """Return f at some points, by tiles.
-
-        Parameters
-        ----------
-        Z : array-like of shape (m, d)
-            Where.
-
-        Returns
-        -------
-        array of shape (m,)
-            The values; float32 where Z is, and float32 can hold them.
-        """
+        """Return f at some points, by tiles: Z (m, d) → (m,)."""
         return narrow(np.asarray(self._gram(Z) @ self.coefficients), Z)
 
     def gradient(self, Z: Any) -> NDArray[Any]:

@@ -12,15 +12,7 @@ __all__ = ["add", "run"]
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command.
-
-    Parameters
-    ----------
-    commands : argparse's subparsers
-        Where to.
-    common : ArgumentParser
-        Options that all commands have.
-    """
+    """Describe the command."""
     parser = commands.add_parser("verify", parents=[common], help="compute the certificate of a saved model again")
     parser.add_argument("model", help="the folder of a saved model")
     parser.add_argument("data", help="the table that it was fitted to")
@@ -30,20 +22,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Print both certificates, and whether they agree.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    screen : Screen
-        Where to print.
-
-    Returns
-    -------
-    dict
-        The same in plain values; ``agree`` is False where the one is not confirmed by the other.
-    """
+    """Print both certificates, and whether they agree."""
     from gramian.data.tables import read_table, split_target
     from gramian.files import inspect, load
     from gramian.verification import agree, verify

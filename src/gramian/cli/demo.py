@@ -14,15 +14,7 @@ __all__ = ["add", "run"]
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command.
-
-    Parameters
-    ----------
-    commands : argparse's subparsers
-        Where to.
-    common : ArgumentParser
-        Options that all commands have.
-    """
+    """Describe the command."""
     parser = commands.add_parser(
         "demo",
         parents=[common],
@@ -34,20 +26,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Write two tables, fit on one, predict the other, and compare.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    screen : Screen
-        Where to print.
-
-    Returns
-    -------
-    dict
-        What was found, in plain values.
-    """
+    """Write two tables, fit on one, predict the other, and compare."""
     from gramian.data.sniff import need_pyarrow
 
     need_pyarrow()

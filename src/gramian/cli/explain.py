@@ -26,15 +26,7 @@ SPECTRA = {
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command.
-
-    Parameters
-    ----------
-    commands : argparse's subparsers
-        Where to.
-    common : ArgumentParser
-        Options that all commands have.
-    """
+    """Describe the command."""
     parser = commands.add_parser("explain-kernel", parents=[common], help="say what a kernel expression means")
     parser.add_argument("expression", help="such as '2*RBF(0.5)+Linear()'; it is parsed, never executed")
     parser.add_argument("--inputs", type=int, default=2, metavar="D", help="number of inputs (default: %(default)s)")
@@ -42,20 +34,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Explain a kernel.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    screen : Screen
-        Where to print.
-
-    Returns
-    -------
-    dict
-        The same in plain values.
-    """
+    """Explain a kernel."""
     from gramian.kernels import resolve
     from gramian.kernels.parse import parse
     from gramian.kernels.resolve import names

@@ -25,15 +25,7 @@ WIDE = 300
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command.
-
-    Parameters
-    ----------
-    commands : argparse's subparsers
-        Where to.
-    common : ArgumentParser
-        Options that all commands have.
-    """
+    """Describe the command."""
     parser = commands.add_parser(
         "fit",
         parents=[common],
@@ -59,20 +51,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Fit and save.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    screen : Screen
-        Where to print.
-
-    Returns
-    -------
-    dict
-        What was found, in plain values.
-    """
+    """Fit and save."""
     start = time.perf_counter()
     from gramian.files import save
     from gramian.files.write import check_folder
@@ -208,22 +187,7 @@ def _digest(path: Path) -> str:
 
 
 def python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> str:
-    """Return the same in Python, to copy.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    task : str
-        ``"regression"`` or ``"classification"``.
-    settings : dict
-        What the estimator is made with.
-
-    Returns
-    -------
-    str
-        Some lines.
-    """
+    """Return the same in Python, to copy."""
     estimator = "AutoKernelRegressor" if task == "regression" else "AutoKernelClassifier"
     shown = {k: v for k, v in settings.items() if v is not None and (k, v) not in (("cv", 5), ("machines", "auto"))}
     expression = shown.get("kernel")

@@ -12,35 +12,14 @@ __all__ = ["add", "run"]
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command.
-
-    Parameters
-    ----------
-    commands : argparse's subparsers
-        Where to.
-    common : ArgumentParser
-        Options that all commands have.
-    """
+    """Describe the command."""
     parser = commands.add_parser("inspect", parents=[common], help="say what is in a saved model")
     parser.add_argument("model", help="the folder of a saved model")
     parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Print what a model folder holds.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    screen : Screen
-        Where to print.
-
-    Returns
-    -------
-    dict
-        The same in plain values.
-    """
+    """Print what a model folder holds."""
     from gramian.files import inspect
 
     found = inspect(options.model)

@@ -30,19 +30,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line.
-
-    Parameters
-    ----------
-    argv : sequence of str or None, default=None
-        Arguments; ``None`` for those of the process.
-
-    Returns
-    -------
-    int
-        Exit status: 0 where all went well, 2 for an error told in one line, 1 for one that was not expected and where
-        two certificates disagree, 130 after Ctrl-C.
-    """
+    """Run the command line."""
     options = _parser().parse_args(argv)
     screen = Screen(json=options.json)
     try:

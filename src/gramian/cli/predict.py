@@ -18,15 +18,7 @@ __all__ = ["add", "run"]
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command.
-
-    Parameters
-    ----------
-    commands : argparse's subparsers
-        Where to.
-    common : ArgumentParser
-        Options that all commands have.
-    """
+    """Describe the command."""
     parser = commands.add_parser(
         "predict",
         parents=[common],
@@ -45,20 +37,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
-    """Predict and write.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    screen : Screen
-        Where to print.
-
-    Returns
-    -------
-    dict or None
-        What was written; ``None`` where the predictions themselves went to the output.
-    """
+    """Predict and write."""
     from gramian.data.output import check_output, writing
     from gramian.files import inspect, load
 
@@ -122,22 +101,7 @@ def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
 
 
 def predictions(model: Any, block: Any, options: argparse.Namespace) -> Any:
-    """Return a table of predictions for a block of rows.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    block : pyarrow.Table
-        Rows, with the model's columns.
-    options : Namespace
-        Of the command line: ``interval`` and ``proba``.
-
-    Returns
-    -------
-    pyarrow.Table
-        ``prediction``, and where asked for ``lower``, ``upper``, ``proba_<class>``.
-    """
+    """Return a table of predictions for a block of rows."""
     import numpy as np
     import pyarrow
 

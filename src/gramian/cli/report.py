@@ -12,15 +12,7 @@ __all__ = ["add", "run"]
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command.
-
-    Parameters
-    ----------
-    commands : argparse's subparsers
-        Where to.
-    common : ArgumentParser
-        Options that all commands have.
-    """
+    """Describe the command."""
     parser = commands.add_parser("report", parents=[common], help="write an HTML page about a saved model")
     parser.add_argument("model", help="the folder of a saved model")
     parser.add_argument("data", nargs="?", help="a table to judge it on")
@@ -30,20 +22,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Write the page.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    screen : Screen
-        Where to print.
-
-    Returns
-    -------
-    dict
-        Where it is.
-    """
+    """Write the page."""
     from gramian.data.tables import read_table, split_target
     from gramian.files import inspect, load
 

@@ -16,13 +16,7 @@ SHOWN = 12
 
 
 class Screen:
-    """Where a command prints.
-
-    Parameters
-    ----------
-    json : bool
-        Whether the result is wanted as JSON, and nothing else.
-    """
+    """Where a command prints."""
 
     def __init__(self, json: bool) -> None:
         self.json = json
@@ -33,15 +27,7 @@ class Screen:
         return sys.stderr.isatty() and not self.json
 
     def say(self, text: str = "", style: str | None = None) -> None:
-        """Print some text, unless JSON is wanted.
-
-        Parameters
-        ----------
-        text : str, default=""
-            One line or more.
-        style : str or None, default=None
-            How, on a terminal: ``"bold"``.
-        """
+        """Print some text, unless JSON is wanted."""
         if self.json:
             return
         if style is None or not sys.stdout.isatty():
@@ -52,36 +38,18 @@ class Screen:
         Console(highlight=False, markup=False, soft_wrap=True).print(text, style=style)
 
     def result(self, values: dict[str, Any] | None) -> None:
-        """Print the result as JSON, where that is wanted.
-
-        Parameters
-        ----------
-        values : dict or None
-            Plain values; what is not finite becomes ``null``.
-        """
+        """Print the result as JSON, where that is wanted."""
         if self.json and values is not None:
             print(json.dumps(_finite(values), indent=2, allow_nan=False))
 
     def notes(self, caught: list[Any]) -> None:
-        """Print what was warned of, one line for each, to the standard error.
-
-        Parameters
-        ----------
-        caught : list of warnings.WarningMessage
-            What ``warnings.catch_warnings`` recorded.
-        """
+        """Print what was warned of, one line for each, to the standard error."""
         for message in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
             print("gramian: note:", message, file=sys.stderr)
 
     @contextmanager
     def leaderboard(self) -> Iterator[Callable[[Any], None] | None]:
-        """Show a leaderboard as it grows, where somebody watches.
-
-        Yields
-        ------
-        callable or None
-            Takes the leaderboard so far; ``None`` where nobody watches.
-        """
+        """Show a leaderboard as it grows, where somebody watches."""
         if not self.live:
             yield None
             return
@@ -93,18 +61,7 @@ class Screen:
 
     @contextmanager
     def counter(self, label: str) -> Iterator[Callable[[int], None]]:
-        """Show how many rows are done, where somebody watches.
-
-        Parameters
-        ----------
-        label : str
-            What is done to them.
-
-        Yields
-        ------
-        callable
-            Takes the number of rows so far.
-        """
+        """Show how many rows are done, where somebody watches."""
         if not self.live:
             yield lambda rows: None
             return

@@ -12,51 +12,21 @@ __all__ = ["add_options", "blocks_of", "is_spread", "predicted"]
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Describe who works on the blocks.
-
-    Parameters
-    ----------
-    parser : ArgumentParser
-        Of a command that reads data.
-    """
+    """Describe who works on the blocks."""
     who = parser.add_mutually_exclusive_group()
     who.add_argument("--workers", type=int, metavar="N", help="read in blocks, by N processes of this machine (Dask)")
     who.add_argument("--cluster", metavar="ADDRESS", help="read in blocks, by a Dask cluster, such as tcp://host:8786")
 
 
 def is_spread(options: argparse.Namespace) -> bool:
-    """Tell whether the data are read in blocks that need not fit in memory.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-
-    Returns
-    -------
-    bool
-        For a folder, a pattern such as ``data/*.parquet``, ``--workers`` and ``--cluster``.
-    """
+    """Tell whether the data are read in blocks that need not fit in memory."""
     asked = options.workers is not None or options.cluster is not None
     return asked or any(mark in options.data for mark in "*?[") or Path(options.data).is_dir()
 
 
 @contextmanager
 def blocks_of(options: argparse.Namespace, **choice: Any) -> Iterator[Any]:
-    """Open the data, with the workers that were asked for.
-
-    Parameters
-    ----------
-    options : Namespace
-        Of the command line.
-    **choice : Any
-        ``target`` and ``columns``, as ``Blocks`` takes them.
-
-    Yields
-    ------
-    Blocks
-        For the length of the block.
-    """
+    """Open the data, with the workers that were asked for."""
     from gramian.data import Blocks, connect
 
     if options.workers is not None and options.workers < 1:
@@ -66,22 +36,7 @@ def blocks_of(options: argparse.Namespace, **choice: Any) -> Iterator[Any]:
 
 
 def predicted(model: Any, options: argparse.Namespace, target: str | None) -> Iterator[Any]:
-    """Yield tables of predictions, block by block.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-    options : Namespace
-        Of the command line.
-    target : str or None
-        The column that was learned, where the data may have it still.
-
-    Yields
-    ------
-    pyarrow.Table
-        In the order of the rows.
-    """
+    """Yield tables of predictions, block by block."""
     import pyarrow
 
     from gramian.data import Blocks

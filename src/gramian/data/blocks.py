@@ -239,44 +239,12 @@ def _count(shared: None, parts: Iterator[Part]) -> int:
 
 
 def is_blocks(X: Any) -> bool:
-    """Tell whether rows are to be read by blocks: of ``Blocks``, a path, or a Dask collection.
-
-    Parameters
-    ----------
-    X : object
-        What was passed as X.
-
-    Returns
-    -------
-    bool
-        The answer; nothing is opened or imported for it.
-    """
+    """Tell whether rows are to be read by blocks: of ``Blocks``, a path, or a Dask collection."""
     return isinstance(X, Blocks | str | os.PathLike) or is_dask(X)
 
 
 def as_blocks(X: Any, y: Any = None, weight: Any = None) -> Blocks:
-    """Return blocks of whatever ``is_blocks`` takes.
-
-    Parameters
-    ----------
-    X : Blocks, path or Dask collection
-        Rows.
-    y, weight : object, default=None
-        Targets and weights, as ``Blocks`` takes them; of ``Blocks`` they are its own.
-
-    Returns
-    -------
-    Blocks
-        The rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.data.blocks import Blocks, as_blocks
-    >>> blocks = Blocks(np.ones((3, 2)))
-    >>> as_blocks(blocks) is blocks
-    True
-    """
+    """Return blocks of whatever ``is_blocks`` takes."""
     if not isinstance(X, Blocks):
         return Blocks(X, y, weight)
     if y is not None or weight is not None:

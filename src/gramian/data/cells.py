@@ -22,36 +22,12 @@ _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def is_missing(text: str) -> bool:
-    """Tell whether a text stands for a missing value.
-
-    Parameters
-    ----------
-    text : str
-        Of a cell.
-
-    Returns
-    -------
-    bool
-        Whether it is one of ``MISSING``.
-    """
+    """Tell whether a text stands for a missing value."""
     return text.strip() in MISSING
 
 
 def number(text: str, *, comma: bool = False) -> float | None:
-    """Return the number that a text is, or None.
-
-    Parameters
-    ----------
-    text : str
-        Of a cell.
-    comma : bool, default=False
-        Whether ``1,5`` is one and a half.
-
-    Returns
-    -------
-    float or None
-        May be infinite.
-    """
+    """Return the number that a text is, or None."""
     text = text.strip()
     if comma and _COMMA.fullmatch(text):
         text = text.replace(",", ".")
@@ -62,34 +38,12 @@ def number(text: str, *, comma: bool = False) -> float | None:
 
 
 def boolean(text: str) -> float | None:
-    """Return one for true and zero for false, or None.
-
-    Parameters
-    ----------
-    text : str
-        Of a cell.
-
-    Returns
-    -------
-    float or None
-        The value.
-    """
+    """Return one for true and zero for false, or None."""
     return BOOLEANS.get(text.strip())
 
 
 def day(text: str) -> float | None:
-    """Return a date or an instant of ISO 8601 as days since 1970, or None; without a time zone, it is UTC.
-
-    Parameters
-    ----------
-    text : str
-        Of a cell.
-
-    Returns
-    -------
-    float or None
-        To the microsecond.
-    """
+    """Return a date or an instant of ISO 8601 as days since 1970, or None; without a time zone, it is UTC."""
     try:
         moment = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
@@ -99,18 +53,7 @@ def day(text: str) -> float | None:
 
 
 def has_decimal_commas(texts: Iterable[str]) -> bool:
-    """Tell whether texts are numbers with decimal commas beyond doubt.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        Of a column, the missing left out.
-
-    Returns
-    -------
-    bool
-        Not where they may as well be whole numbers with commas between thousands.
-    """
+    """Tell whether texts are numbers with decimal commas beyond doubt."""
     found = False
     for text in map(str.strip, texts):
         if not _COMMA.fullmatch(text):
@@ -120,16 +63,5 @@ def has_decimal_commas(texts: Iterable[str]) -> bool:
 
 
 def may_be_numbers(texts: Iterable[str]) -> bool:
-    """Tell whether texts may be numbers in a way of writing that cannot be told.
-
-    Parameters
-    ----------
-    texts : iterable of str
-        Of a column that are not plain numbers.
-
-    Returns
-    -------
-    bool
-        Where all have marks between thousands or a comma for the decimals.
-    """
+    """Tell whether texts may be numbers in a way of writing that cannot be told."""
     return all(_COMMA.fullmatch(text) or _MARKED.fullmatch(text) for text in map(str.strip, texts))

@@ -30,25 +30,7 @@ MINE = "pass-[0-9]*.npz"
 
 
 class Checkpoint:
-    """A folder with the results of passes.
-
-    Parameters
-    ----------
-    path : str or path
-        The folder; made on the first write.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from gramian.data.checkpoint import Checkpoint
-    >>> from gramian.data.sums import Sums
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     kept = Checkpoint(folder)
-    ...     kept.write(0, "fingerprint", 3, [(2, Sums.of(x=1.0)), (1, Sums.of(x=5.0))])
-    ...     done, held = kept.read(0, "fingerprint")
-    >>> done, [(size, float(value["x"])) for size, value in held]
-    (3, [(2, 1.0), (1, 5.0)])
-    """
+    """A folder with the results of passes."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -56,19 +38,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint must be a folder, and {self.path} is a file; name another.")
 
     def write(self, number: int, fingerprint: str, done: int, held: Iterable[tuple[int, Sums | None]]) -> None:
-        """Keep a pass, or as much of it as is done.
-
-        Parameters
-        ----------
-        number : int
-            The pass, from zero.
-        fingerprint : str
-            Of everything that its result depends on.
-        done : int
-            Blocks that are in the sums.
-        held : iterable of (int, Sums or None)
-            Sizes and sums of subtrees.
-        """
+        """Keep a pass, or as much of it as is done."""
         self.path.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, NDArray[Any]] = {}
         sizes, empty = [], []
@@ -89,20 +59,7 @@ class Checkpoint:
             draft.unlink(missing_ok=True)
 
     def read(self, number: int, fingerprint: str) -> tuple[int, list[tuple[int, Sums | None]]]:
-        """Return what is kept of a pass.
-
-        Parameters
-        ----------
-        number : int
-            The pass.
-        fingerprint : str
-            Of what its result must depend on; a ``ValueError`` where what is kept is of another problem.
-
-        Returns
-        -------
-        tuple of int and list
-            Blocks that are in the sums, and the subtrees; zero and none where nothing is kept.
-        """
+        """Return what is kept of a pass."""
         file = self.path / NAME.format(number)
         if not file.exists():
             return 0, []

@@ -29,13 +29,7 @@ INSTALL = 'a Dask cluster needs dask[distributed]; pip install "gramian[cluster]
 
 
 class Cluster:
-    """The workers behind a client of ``dask.distributed``.
-
-    Parameters
-    ----------
-    client : distributed.Client
-        The client; it is not closed.
-    """
+    """The workers behind a client of ``dask.distributed``."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -48,18 +42,7 @@ class Cluster:
         return max(sum(self.client.nthreads().values()), 1)
 
     def broadcast(self, value: Any) -> Any:
-        """Make a value known to the workers, as the result of a task that can be repeated.
-
-        Parameters
-        ----------
-        value : object
-            The value; it is kept by the scheduler too.
-
-        Returns
-        -------
-        distributed.Future
-            What stands for it.
-        """
+        """Make a value known to the workers, as the result of a task that can be repeated."""
         with self._talking(), warnings.catch_warnings():
             # Values of some megabytes are what we mean to send.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
@@ -67,26 +50,7 @@ class Cluster:
             return self._shared
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)``.
-        shared : distributed.Future
-            Its first argument, broadcast.
-        items : sequence of Item
-            The blocks.
-        need : Need
-            What the task wants of the rows.
-        done : callable
-            Told of every block that is done.
-
-        Yields
-        ------
-        object
-            What the task returned.
-        """
+        """Yield what a task returns for each block, in order."""
         with self._talking():
             futures = self._leaves(task, shared, items, need)
             for item in items:
@@ -97,26 +61,7 @@ class Cluster:
                 yield value
 
     def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
-        """Return the sum of what a task returns for each block, added up on the workers.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)``.
-        shared : distributed.Future
-            Its first argument, broadcast.
-        items : sequence of Item
-            The blocks.
-        need : Need
-            What the task wants of the rows.
-        done : callable
-            Told of every block that is done.
-
-        Returns
-        -------
-        Sums or None
-            The sum; ``None`` of no rows.
-        """
+        """Return the sum of what a task returns for each block, added up on the workers."""
         from distributed import as_completed
 
         with self._talking():
@@ -216,13 +161,7 @@ def _leaf(item: Item, held: list[Any] | None, *, task: Task, shared: Any, need: 
 
 
 def active_client() -> Any:
-    """Return the process's active Dask client, or ``None``; Dask is not imported for that.
-
-    Returns
-    -------
-    distributed.Client or None
-        What ``distributed.default_client`` returns.
-    """
+    """Return the process's active Dask client, or ``None``; Dask is not imported for that."""
     distributed = sys.modules.get("distributed")
     if distributed is None:
         return None
@@ -233,20 +172,7 @@ def active_client() -> Any:
 
 
 def executor_for(client: Any, n_jobs: int | None) -> Executor:
-    """Return who is to work: a given client, the active one, or threads.
-
-    Parameters
-    ----------
-    client : distributed.Client, False or None
-        ``None`` for the active client where there is one, ``False`` for threads in any case.
-    n_jobs : int or None
-        Threads, where it is threads.
-
-    Returns
-    -------
-    Executor
-        The executor.
-    """
+    """Return who is to work: a given client, the active one, or threads."""
     if client is None:
         client = active_client()
     return Threads(n_jobs) if client is None or client is False else Cluster(client)

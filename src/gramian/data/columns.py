@@ -21,21 +21,11 @@ SHOWN = 30
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns of a table are what.
+    """Which columns of a table are what."""
 
-    Parameters
-    ----------
-    inputs : tuple of str
-        X.
-    target : str, tuple of str or None
-        y: one column, or several.
-    weight : str or None
-        Weights.
-    """
-
-    inputs: tuple[str, ...]
-    target: str | tuple[str, ...] | None
-    weight: str | None
+    inputs: tuple[str, ...]  # X
+    target: str | tuple[str, ...] | None  # y: one column, or several
+    weight: str | None  # Weights
 
     @property
     def targets(self) -> tuple[str, ...]:
@@ -44,24 +34,7 @@ class Columns:
 
     @classmethod
     def among(cls, names: Sequence[str], inputs: Any, target: Any, weight: str | None) -> Columns:
-        """Return the columns by name; inputs are by default all that are nothing else.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Columns that there are.
-        inputs : sequence of str or None
-            Columns of X.
-        target : str, sequence of str or None
-            Of y.
-        weight : str or None
-            Of weights.
-
-        Returns
-        -------
-        Columns
-            The choice.
-        """
+        """Return the columns by name; inputs are by default all that are nothing else."""
         target = target if target is None or isinstance(target, str) else tuple(target)
         chosen = cls((), target, weight)
         others = {*chosen.targets, *([] if weight is None else [weight])}
@@ -83,39 +56,13 @@ class Columns:
         return cls(inputs, target, weight)
 
     def wanted(self, need: Need) -> list[str]:
-        """Return the columns to read.
-
-        Parameters
-        ----------
-        need : Need
-            What a pass wants.
-
-        Returns
-        -------
-        list of str
-            At least one, so that rows can be counted.
-        """
+        """Return the columns to read."""
         names = [*(self.inputs if need.X else ()), *(self.targets if need.y else ())]
         names += [self.weight] if self.weight is not None and need.weight else []
         return list(dict.fromkeys(names)) or [self.inputs[0]]
 
     def split(self, table: Any, name: str, need: Need) -> tuple[Any, Any, Any]:
-        """Return inputs, targets and weights of a table.
-
-        Parameters
-        ----------
-        table : pyarrow.RecordBatch or pyarrow.Table
-            With the columns wanted.
-        name : str
-            What an error calls it.
-        need : Need
-            What is wanted.
-
-        Returns
-        -------
-        tuple
-            Arrays, or ``None``.
-        """
+        """Return inputs, targets and weights of a table."""
         X = _matrix(table, self.inputs, name) if need.X else None
         y = None
         if need.y and self.targets:

@@ -29,33 +29,14 @@ QUOTE, NEWLINE, RETURN = b'"\n\r'
 
 @dataclass(frozen=True)
 class CsvFormat:
-    """How a CSV file is written.
+    """How a CSV file is written."""
 
-    Parameters
-    ----------
-    delimiter : str
-        What separates columns.
-    types : tuple of (str, str)
-        Columns in order, with pyarrow's names of their types; ``"comma"`` of numbers with decimal commas.
-    """
-
-    delimiter: str
-    types: tuple[tuple[str, str], ...]
+    delimiter: str  # What separates columns
+    types: tuple[tuple[str, str], ...]  # Columns in order
 
     @classmethod
     def of(cls, path: str) -> CsvFormat:
-        """Find out by the beginning of a file.
-
-        Parameters
-        ----------
-        path : str
-            The file.
-
-        Returns
-        -------
-        CsvFormat
-            Whole numbers as numbers: a fraction may follow.
-        """
+        """Find out by the beginning of a file."""
         import pyarrow.csv as pc
 
         form = cls(delimiter_of(Path(path)), ())
@@ -78,24 +59,7 @@ class CsvFormat:
         header: bool = True,
         size: int = PARSED,
     ) -> dict[str, Any]:
-        """Return what pyarrow is to be told.
-
-        Parameters
-        ----------
-        wanted : sequence of str, default=()
-            Columns to read; none for all.
-        types : mapping of str to str or None, default=None
-            Types that are settled; what pyarrow has no short name for is left to be found out.
-        header : bool, default=True
-            Whether the bytes begin with the names of the columns.
-        size : int, default=8388608
-            Bytes that are parsed at a time.
-
-        Returns
-        -------
-        dict
-            Arguments of ``pyarrow.csv.open_csv``.
-        """
+        """Return what pyarrow is to be told."""
         import pyarrow as pa
         import pyarrow.csv as pc
 
@@ -115,22 +79,7 @@ class CsvFormat:
         }
 
     def block_options(self, wanted: list[str], columns: Columns, *, header: bool) -> dict[str, Any]:
-        """Return the options for one of many blocks.
-
-        Parameters
-        ----------
-        wanted : list of str
-            Columns to read.
-        columns : Columns
-            Which are inputs, and so are read as numbers whatever they look like at first.
-        header : bool
-            Whether the bytes begin with the names of the columns.
-
-        Returns
-        -------
-        dict
-            Arguments of ``pyarrow.csv.open_csv``, such that the blocks agree on types.
-        """
+        """Return the options for one of many blocks."""
         numbers = {*columns.inputs, *([] if columns.weight is None else [columns.weight])}
         known = {name: _settled(kind, number=name in numbers) for name, kind in self.types if name in wanted}
         options = self.options(wanted, {n: kind for n, kind in known.items() if kind is not None}, header=header)
@@ -138,53 +87,18 @@ class CsvFormat:
         return options
 
     def with_decimals(self, table: Any) -> Any:
-        """Return a table whose numbers with decimal commas are numbers.
-
-        Parameters
-        ----------
-        table : pyarrow.Table or pyarrow.RecordBatch
-            As it was read.
-
-        Returns
-        -------
-        pyarrow.Table or pyarrow.RecordBatch
-            The same where there are none.
-        """
+        """Return a table whose numbers with decimal commas are numbers."""
         return as_decimals(table, [name for name, kind in self.types if kind == "comma"])
 
 
 def comma_columns(table: Any) -> set[str]:
-    """Return the columns of text that are numbers with decimal commas.
-
-    Parameters
-    ----------
-    table : pyarrow.Table or pyarrow.RecordBatch
-        As it was read.
-
-    Returns
-    -------
-    set of str
-        Their names.
-    """
+    """Return the columns of text that are numbers with decimal commas."""
     pairs = zip(table.schema.names, table.columns, strict=True)
     return {n for n, c in pairs if str(c.type) == "string" and has_decimal_commas(v.as_py() for v in c if v.is_valid)}
 
 
 def as_decimals(table: Any, names: Iterable[str]) -> Any:
-    """Return a table some of whose columns of text are numbers.
-
-    Parameters
-    ----------
-    table : pyarrow.Table or pyarrow.RecordBatch
-        As it was read.
-    names : iterable of str
-        Columns with decimal commas; what the table does not have is passed over.
-
-    Returns
-    -------
-    pyarrow.Table or pyarrow.RecordBatch
-        With those as float64.
-    """
+    """Return a table some of whose columns of text are numbers."""
     import pyarrow as pa
     import pyarrow.compute as compute
 
@@ -208,31 +122,15 @@ def _settled(kind: str, *, number: bool) -> str | None:
 
 @dataclass(frozen=True)
 class CsvBlock(Readable):
-    """Records of a CSV file.
+    """Records of a CSV file."""
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    start, stop : int
-        Its bytes.
-    format : CsvFormat
-        How it is written.
-    columns : Columns
-        Which are what.
-    stamp : str
-        Size and time of the file, by which a checkpoint knows that it is the same.
-    rows : None, default=None
-        How many: only reading tells.
-    """
-
-    path: str
-    start: int
-    stop: int
-    format: CsvFormat
-    columns: Columns
-    stamp: str
-    rows: None = None
+    path: str  # The file
+    start: int  # Its bytes
+    stop: int  # Its bytes
+    format: CsvFormat  # How it is written
+    columns: Columns  # Which are what
+    stamp: str  # Size and time of the file, by which a checkpoint knows that it is the same
+    rows: None = None  # How many: only reading tells
 
     @property
     def name(self) -> str:
@@ -258,26 +156,7 @@ class CsvBlock(Readable):
 
 
 def csv_blocks(path: str, form: CsvFormat, columns: Columns, rows: int, stamp: str) -> list[CsvBlock]:
-    """Cut a file into blocks.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    form : CsvFormat
-        How it is written.
-    columns : Columns
-        Which are what.
-    rows : int
-        Rows of a block, about.
-    stamp : str
-        Of the file.
-
-    Returns
-    -------
-    list of CsvBlock
-        In order; the first has the names of the columns at its beginning.
-    """
+    """Cut a file into blocks."""
     cuts = [0, *_cuts(path, form.delimiter, rows), os.path.getsize(path)]
     return [CsvBlock(path, start, stop, form, columns, stamp) for start, stop in pairwise(cuts) if stop > start]
 
@@ -296,20 +175,6 @@ def record_ends(path: str, delimiter: str = ",", size: int = BYTES) -> Iterator[
 
     A quote opens a quoted field where a field begins, and the next one that is not doubled closes it; a line end in
     between belongs to the field.
-
-    Parameters
-    ----------
-    path : str
-        The file.
-    delimiter : str, default=","
-        What separates columns.
-    size : int, default=1048576
-        Bytes at a time.
-
-    Yields
-    ------
-    array of int
-        Places just after the line end of each record, in order.
     """
     state, offset = _State(ord(delimiter)), 0
     with open(path, "rb") as file:

@@ -29,21 +29,11 @@ AHEAD = 2
 
 @dataclass(frozen=True)
 class Item:
-    """One block to work on.
+    """One block to work on."""
 
-    Parameters
-    ----------
-    loader : Loader
-        Where its rows come from.
-    first : int
-        The number of its first row.
-    rows : int
-        How many rows.
-    """
-
-    loader: Loader
-    first: int
-    rows: int
+    loader: Loader  # Where its rows come from
+    first: int  # The number of its first row
+    rows: int  # How many rows
 
 
 class Executor(Protocol):
@@ -54,88 +44,20 @@ class Executor(Protocol):
         """Blocks that are worked on at once."""
 
     def broadcast(self, value: Any) -> Any:
-        """Make a value known to all workers.
-
-        Parameters
-        ----------
-        value : object
-            The value.
-
-        Returns
-        -------
-        object
-            What stands for it in ``map`` and ``reduce``.
-        """
+        """Make a value known to all workers."""
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)``.
-        shared : object
-            Its first argument, broadcast.
-        items : sequence of Item
-            The blocks.
-        need : Need
-            What the task wants of the rows.
-        done : callable
-            Told of every block that is done.
-
-        Yields
-        ------
-        object
-            What the task returned.
-        """
+        """Yield what a task returns for each block, in order."""
 
     def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
-        """Return the sum, in a binary tree, of what a task returns for each block.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)``.
-        shared : object
-            Its first argument, broadcast.
-        items : sequence of Item
-            The blocks.
-        need : Need
-            What the task wants of the rows.
-        done : callable
-            Told of every block that is done.
-
-        Returns
-        -------
-        Sums or None
-            The sum; ``None`` of no rows.
-        """
+        """Return the sum, in a binary tree, of what a task returns for each block."""
 
     def cancel(self) -> None:
         """Drop the work that nobody waits for any longer."""
 
 
 def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event | None = None) -> Any:
-    """Do a task on one block, with BLAS held to one thread.
-
-    Parameters
-    ----------
-    task : callable
-        ``task(shared, parts)``.
-    shared : object
-        Its first argument.
-    item : Item
-        The block.
-    need : Need
-        What the task wants of the rows.
-    stop : threading.Event or None, default=None
-        Once set, the work ends with ``InterruptedError``.
-
-    Returns
-    -------
-    object
-        What the task returned.
-    """
+    """Do a task on one block, with BLAS held to one thread."""
 
     def parts() -> Iterator[Part]:
         for part in checked(item.loader, item.first, need):
@@ -148,60 +70,18 @@ def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event 
 
 
 class Threads:
-    """Threads of this process, BLAS held to one thread each.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        How many; ``None`` for every core.
-
-    Examples
-    --------
-    >>> from gramian.data.executor import Threads
-    >>> Threads(2).workers
-    2
-    """
+    """Threads of this process, BLAS held to one thread each."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.workers = worker_count(n_jobs)
         self._stop = threading.Event()
 
     def broadcast(self, value: Any) -> Any:
-        """Return the value itself: threads share their memory.
-
-        Parameters
-        ----------
-        value : object
-            Any value.
-
-        Returns
-        -------
-        object
-            The same.
-        """
+        """Return the value itself: threads share their memory."""
         return value
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)``.
-        shared : object
-            Its first argument.
-        items : sequence of Item
-            The blocks.
-        need : Need
-            What the task wants of the rows.
-        done : callable
-            Told of every block that is done.
-
-        Yields
-        ------
-        object
-            What the task returned.
-        """
+        """Yield what a task returns for each block, in order."""
         self._stop.clear()
         waiting: deque[tuple[Item, Future[Any]]] = deque()
         with one_blas_thread(), ThreadPoolExecutor(self.workers, thread_name_prefix="gramian") as pool:
@@ -218,26 +98,7 @@ class Threads:
                 raise
 
     def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
-        """Return the sum of what a task returns for each block.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)``.
-        shared : object
-            Its first argument.
-        items : sequence of Item
-            The blocks, at least one.
-        need : Need
-            What the task wants of the rows.
-        done : callable
-            Told of every block that is done.
-
-        Returns
-        -------
-        Sums or None
-            The sum; ``None`` of no rows.
-        """
+        """Return the sum of what a task returns for each block."""
         tree = Tree()
         for value in self.map(task, shared, items, need, done):
             tree.push(value)

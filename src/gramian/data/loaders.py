@@ -20,63 +20,28 @@ __all__ = ["ArrayBlock", "Call", "DaskBlock", "Mapped", "Window"]
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Rows of an array in memory, or of a memory map, which travels as the name of its file.
+    """Rows of an array in memory, or of a memory map, which travels as the name of its file."""
 
-    Parameters
-    ----------
-    array : array or None
-        The rows, where they are in memory.
-    file : tuple
-        File, dtype, shape, order and place of a memory map.
-    rows : slice
-        Which.
-    """
-
-    array: NDArray[Any] | None
-    file: tuple[Any, ...]
-    rows: slice
+    array: NDArray[Any] | None  # The rows, where they are in memory
+    file: tuple[Any, ...]  # File, dtype, shape, order and place of a memory map
+    rows: slice  # Which
 
     @classmethod
     def of(cls, array: NDArray[Any], rows: slice) -> Window:
-        """Return some rows of an array.
-
-        Parameters
-        ----------
-        array : array
-            In memory, or a memory map as ``np.memmap`` made it.
-        rows : slice
-            Which.
-
-        Returns
-        -------
-        Window
-            Without a copy.
-        """
+        """Return some rows of an array."""
         if isinstance(array, np.memmap) and array.filename is not None and isinstance(array.base, mmap):
             order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
             return cls(None, (str(array.filename), array.dtype.str, array.shape, order, array.offset), rows)
         return cls(array[rows], (), rows)
 
     def identity(self) -> str:
-        """Return what tells these rows from others.
-
-        Returns
-        -------
-        str
-            A hash, or the file and its time.
-        """
+        """Return what tells these rows from others."""
         if self.array is None:
             return f"{self.file} {self.rows} {os.stat(self.file[0]).st_mtime_ns}"
         return str(joblib.hash(self.array))
 
     def load(self) -> NDArray[Any]:
-        """Return the rows.
-
-        Returns
-        -------
-        array
-            A view.
-        """
+        """Return the rows."""
         if self.array is not None:
             return self.array
         path, dtype, shape, order, offset = self.file
@@ -85,25 +50,13 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class ArrayBlock(Readable):
-    """Rows of arrays.
+    """Rows of arrays."""
 
-    Parameters
-    ----------
-    X : Window
-        Inputs.
-    y, weight : Window or None
-        Targets and weights.
-    first : int
-        The first row.
-    rows : int
-        How many.
-    """
-
-    X: Window
-    y: Window | None
-    weight: Window | None
-    first: int
-    rows: int
+    X: Window  # Inputs
+    y: Window | None  # Targets and weights
+    weight: Window | None  # Targets and weights
+    first: int  # The first row
+    rows: int  # How many
 
     @property
     def name(self) -> str:
@@ -127,24 +80,12 @@ class ArrayBlock(Readable):
 
 @dataclass(frozen=True, eq=False)
 class Call(Readable):
-    """A user's function that returns X, (X, y), (X, y, weight) or a table.
+    """A user's function that returns X, (X, y), (X, y, weight) or a table."""
 
-    Parameters
-    ----------
-    function : callable
-        Without arguments.
-    number : int
-        Its place in the list.
-    columns : Columns or None, default=None
-        Which columns of a table are what.
-    rows : None
-        How many rows: only calling it tells.
-    """
-
-    function: Callable[[], Any]
-    number: int
-    columns: Columns | None = None
-    rows: None = None
+    function: Callable[[], Any]  # Without arguments
+    number: int  # Its place in the list
+    columns: Columns | None = None  # Which columns of a table are what
+    rows: None = None  # How many rows: only calling it tells
 
     @property
     def name(self) -> str:
@@ -188,30 +129,14 @@ def _as_table(value: Any, name: str, wanted: Sequence[str]) -> Any:
 
 @dataclass(frozen=True, eq=False)
 class DaskBlock(Readable):
-    """Partitions of Dask collections, computed where the block is worked on.
+    """Partitions of Dask collections, computed where the block is worked on."""
 
-    Parameters
-    ----------
-    pieces : tuple
-        Delayed X, and y and weight or ``None``.
-    number : int
-        The partition.
-    rows : int or None
-        How many rows, where Dask knows.
-    columns : Columns or None
-        Which columns of a data frame are what.
-    token : str
-        Dask's name of the collection.
-    persisted : bool, default=False
-        Whether the cluster holds it already, so that only its own workers can get at it.
-    """
-
-    pieces: tuple[Any, ...]
-    number: int
-    rows: int | None
-    columns: Columns | None
-    token: str
-    persisted: bool = False
+    pieces: tuple[Any, ...]  # Delayed X, and y and weight or ``None``
+    number: int  # The partition
+    rows: int | None  # How many rows, where Dask knows
+    columns: Columns | None  # Which columns of a data frame are what
+    token: str  # Dask's name of the collection
+    persisted: bool = False  # Whether the cluster holds it already, so that only its own workers can get at it
 
     @property
     def name(self) -> str:
@@ -234,18 +159,10 @@ class DaskBlock(Readable):
 
 @dataclass(frozen=True, eq=False)
 class Mapped(Readable):
-    """Another block, whose rows go through a function when they are read.
+    """Another block, whose rows go through a function when they are read."""
 
-    Parameters
-    ----------
-    inner : Loader
-        The block.
-    function : callable
-        From inputs and targets, either of which may be ``None``, to such.
-    """
-
-    inner: Any
-    function: Callable[[Any, Any], tuple[Any, Any]]
+    inner: Any  # The block
+    function: Callable[[Any, Any], tuple[Any, Any]]  # From inputs and targets, either of which may be ``None``, to such
 
     @property
     def name(self) -> str:

@@ -17,13 +17,7 @@ ENDINGS = (".csv", ".parquet", ".pq", ".arrow", ".feather")
 
 
 def check_output(path: Path) -> None:
-    """Raise where a table could not be written, before anything is computed.
-
-    Parameters
-    ----------
-    path : Path
-        The file to be.
-    """
+    """Raise where a table could not be written, before anything is computed."""
     if path.suffix.lower() not in ENDINGS:
         raise TableError(f"{path}: the name should end in {', '.join(ENDINGS)}, to say what to write.")
     if path.is_dir():
@@ -37,29 +31,7 @@ def check_output(path: Path) -> None:
 
 @contextmanager
 def writing(target: Path | BinaryIO) -> Iterator[Callable[[Any], None]]:
-    """Write a table block by block; the file appears when the block ends, whole, or not at all.
-
-    Parameters
-    ----------
-    target : Path or binary file
-        Where; a file that is open already gets CSV as it comes.
-
-    Yields
-    ------
-    callable
-        Takes one ``pyarrow.Table`` after the other.
-
-    Examples
-    --------
-    >>> import tempfile, pyarrow
-    >>> from pathlib import Path
-    >>> from gramian.data.output import writing
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with writing(Path(folder, "t.csv")) as write:
-    ...         write(pyarrow.table({"a": [1, 2]}))
-    ...     Path(folder, "t.csv").read_text().split()
-    ['"a"', '1', '2']
-    """
+    """Write a table block by block; the file appears when the block ends, whole, or not at all."""
     need_pyarrow()
     if not isinstance(target, Path):
         with _blocks(target, "csv") as write:

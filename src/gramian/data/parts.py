@@ -21,43 +21,21 @@ class BlockError(ValueError):
 
 @dataclass(frozen=True)
 class Need:
-    """What a pass wants of the rows, so that nothing else is read.
+    """What a pass wants of the rows, so that nothing else is read."""
 
-    Parameters
-    ----------
-    X : bool, default=True
-        Whether the inputs are wanted.
-    y : bool, default=True
-        Whether the targets are.
-    weight : bool, default=True
-        Whether the weights are; without them, rows of weight zero count as others do.
-    """
-
-    X: bool = True
-    y: bool = True
-    weight: bool = True
+    X: bool = True  # Whether the inputs are wanted
+    y: bool = True  # Whether the targets are
+    weight: bool = True  # Whether the weights are; without them, rows of weight zero count as others do
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Some rows of a block.
+    """Some rows of a block."""
 
-    Parameters
-    ----------
-    X : array of shape (r, d)
-        Inputs; (r, 0) where they were not wanted.
-    y : array of shape (r,) or (r, k), or None
-        Targets.
-    weight : array of shape (r,) or None
-        Weights, > 0.
-    index : array of shape (r,)
-        Numbers of the rows in the data.
-    """
-
-    X: NDArray[Any]
-    y: NDArray[Any] | None
-    weight: NDArray[np.float64] | None
-    index: NDArray[np.int64]
+    X: NDArray[Any]  # (r, d): Inputs; (r, 0) where they were not wanted
+    y: NDArray[Any] | None  # (r,) or (r, k): Targets
+    weight: NDArray[np.float64] | None  # (r,): Weights, > 0
+    index: NDArray[np.int64]  # (r,): Numbers of the rows in the data
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -65,18 +43,7 @@ class Part:
         return np.ones(self.index.size) if self.weight is None else self.weight
 
     def take(self, rows: NDArray[Any] | slice) -> Part:
-        """Return some of the rows.
-
-        Parameters
-        ----------
-        rows : array or slice
-            Which, as numbers or a mask.
-
-        Returns
-        -------
-        Part
-            Those.
-        """
+        """Return some of the rows."""
         y = None if self.y is None else self.y[rows]
         weight = None if self.weight is None else self.weight[rows]
         return Part(self.X[rows], y, weight, self.index[rows])
@@ -89,18 +56,7 @@ class Readable(Protocol):
         """Return what tells this block from others, by which a checkpoint knows its data."""
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights of consecutive rows, at most about ``CHUNK`` at a time.
-
-        Parameters
-        ----------
-        need : Need
-            What is wanted; the rest may be ``None``.
-
-        Yields
-        ------
-        tuple of X, y and weight
-            Arrays.
-        """
+        """Yield inputs, targets and weights of consecutive rows, at most about ``CHUNK`` at a time."""
 
 
 class Loader(Readable, Protocol):
@@ -116,22 +72,7 @@ class Loader(Readable, Protocol):
 
 
 def checked(loader: Loader, first: int, need: Need) -> Iterator[Part]:
-    """Read a block and check what it holds.
-
-    Parameters
-    ----------
-    loader : Loader
-        The block.
-    first : int
-        The number of its first row.
-    need : Need
-        What is wanted.
-
-    Yields
-    ------
-    Part
-        Rows of positive weight; never more than ``CHUNK``.
-    """
+    """Read a block and check what it holds."""
     done = 0
     chunks = loader.read(need)
     while True:

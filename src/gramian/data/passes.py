@@ -28,19 +28,7 @@ LEAST_SEGMENT = 16
 
 
 class Passes:
-    """Passes over blocks: samples, maps and sums.
-
-    Parameters
-    ----------
-    blocks : Blocks
-        The rows.
-    executor : Executor
-        Who works.
-    checkpoint : Checkpoint or None, default=None
-        Where sums are kept.
-    tick : callable, default=silent
-        Told the rows done, with rows per second and seconds left.
-    """
+    """Passes over blocks: samples, maps and sums."""
 
     def __init__(
         self, blocks: Blocks, executor: Executor, checkpoint: Checkpoint | None = None, tick: Tick = silent
@@ -49,22 +37,7 @@ class Passes:
         self.number = 0
 
     def sum(self, task: Task, shared: Any, *, need: Need | None = None) -> Sums:
-        """Return the sum over all blocks of what a task returns for each.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)`` returns ``Sums`` of some rows, or ``None`` of none; a function of a module.
-        shared : object
-            What the task needs to know.
-        need : Need or None, default=None
-            What it wants of the rows; by default everything.
-
-        Returns
-        -------
-        Sums
-            The sum.
-        """
+        """Return the sum over all blocks of what a task returns for each."""
         items = self.blocks.items
         number, self.number = self.number, self.number + 1
         fingerprint = self._fingerprint(task, shared)
@@ -101,40 +74,12 @@ class Passes:
         return str(joblib.hash([(item.loader.identity(), item.first, item.rows) for item in self.blocks.items]))
 
     def map(self, task: Task, shared: Any, *, need: Need | None = None) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order.
-
-        Parameters
-        ----------
-        task : callable
-            ``task(shared, parts)``; a function of a module.
-        shared : object
-            What the task needs to know.
-        need : Need or None, default=None
-            What it wants of the rows; by default everything.
-
-        Yields
-        ------
-        object
-            What it returned.
-        """
+        """Yield what a task returns for each block, in order."""
         track = _Track(self.tick, self.blocks.n_rows)
         yield from self.executor.map(task, self.executor.broadcast(shared), self.blocks.items, need or Need(), track)
 
     def sample(self, size: int, seed: int) -> Part:
-        """Draw rows of positive weight uniformly.
-
-        Parameters
-        ----------
-        size : int
-            How many at most.
-        seed : int
-            Seed.
-
-        Returns
-        -------
-        Part
-            In the order of the data.
-        """
+        """Draw rows of positive weight uniformly."""
         limit = threshold(size, self.blocks.n_rows)
         while True:
             parts = [part for part in self.map(_drawn, (seed, limit)) if part is not None]
@@ -170,18 +115,7 @@ class _Track:
 
 
 def joined(parts: Sequence[Part]) -> Part:
-    """Put parts together.
-
-    Parameters
-    ----------
-    parts : sequence of Part
-        At least one.
-
-    Returns
-    -------
-    Part
-        All their rows.
-    """
+    """Put parts together."""
     if len(parts) == 1:
         return parts[0]
 

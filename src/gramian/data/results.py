@@ -170,18 +170,7 @@ class _Call:
 
 
 def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of an estimator take blocks: it then returns ``Results``.
-
-    Parameters
-    ----------
-    method : callable
-        ``method(self, X, ...)`` of rows X.
-
-    Returns
-    -------
-    callable
-        The same for rows; for ``Blocks``, a path or a Dask collection, the results by blocks.
-    """
+    """Let a method of an estimator take blocks: it then returns ``Results``."""
 
     @functools.wraps(method)
     def streamed(self: Any, X: Any, *args: Any, **options: Any) -> Any:

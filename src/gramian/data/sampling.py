@@ -20,28 +20,7 @@ MARGIN = 6.0
 
 
 def row_keys(seed: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a random key for every row, by the splitmix64 hash of Steele, Lea and Flood (2014).
-
-    Parameters
-    ----------
-    seed : int
-        The seed, >= 0.
-    rows : array of int
-        Numbers of rows.
-
-    Returns
-    -------
-    array of uint64
-        Keys, as good as uniform.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.data.sampling import row_keys
-    >>> keys = row_keys(0, np.arange(100_000))
-    >>> bool(abs(np.mean(keys / 2.0**64) - 0.5) < 0.01), bool(np.all(row_keys(0, np.array([7])) == keys[7]))
-    (True, True)
-    """
+    """Return a random key for every row, by the splitmix64 hash of Steele, Lea and Flood (2014)."""
     with np.errstate(over="ignore"):
         start = _mixed(np.array([seed + 1], dtype=np.uint64))
         return _mixed(rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start)
@@ -54,49 +33,12 @@ def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def threshold(size: int, n: int) -> int:
-    """Return a key below which at least ``size`` of n rows lie, almost surely, and not many more.
-
-    Parameters
-    ----------
-    size : int
-        Rows wanted.
-    n : int
-        Rows in all.
-
-    Returns
-    -------
-    int
-        The key; the largest there is where all rows are wanted.
-    """
+    """Return a key below which at least ``size`` of n rows lie, almost surely, and not many more."""
     share = (size + MARGIN * math.sqrt(size) + MARGIN) / max(n, 1)
     return LARGEST if size >= n or share >= 1.0 else int(share * LARGEST)
 
 
 def sample_rows(n: int, size: int, seed: int) -> NDArray[np.intp]:
-    """Return the rows of the sample that ``Blocks.sample`` draws of the same data, where no weight is zero.
-
-    Parameters
-    ----------
-    n : int
-        Rows in all.
-    size : int
-        Rows wanted, at most n.
-    seed : int
-        The seed, >= 0.
-
-    Returns
-    -------
-    array of int of shape (size,)
-        Their numbers, in order.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.data import Blocks
-    >>> from gramian.data.sampling import sample_rows
-    >>> X = np.arange(20.0)[:, None]
-    >>> sample_rows(20, 4, 0).tolist() == Blocks(X, rows=6).sample(4, random_state=0).index.tolist()
-    True
-    """
+    """Return the rows of the sample that ``Blocks.sample`` draws of the same data, where no weight is zero."""
     order = np.argsort(row_keys(seed, np.arange(n, dtype=np.int64)), kind="stable")
     return np.asarray(np.sort(order[:size]))

@@ -26,17 +26,7 @@ MAGIC = {
 
 
 class TableError(ValueError):
-    """A file that holds no table, or not the one that was asked for; the message says why and what to do.
-
-    Examples
-    --------
-    >>> from gramian.data.tables import TableError, open_table
-    >>> try:
-    ...     open_table("no-such.csv")
-    ... except TableError as error:
-    ...     print(error)
-    no-such.csv: there is no such file.
-    """
+    """A file that holds no table, or not the one that was asked for; the message says why and what to do."""
 
 
 def need_pyarrow() -> None:
@@ -48,13 +38,7 @@ def need_pyarrow() -> None:
 
 
 def check_file(path: Path) -> None:
-    """Raise where a file is missing, unreadable or empty.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
+    """Raise where a file is missing, unreadable or empty."""
     if not path.exists():
         folder = path.parent
         others = [p.name for p in folder.iterdir() if p.is_file()] if folder.is_dir() else []
@@ -72,13 +56,7 @@ def check_file(path: Path) -> None:
 
 
 def check_text(path: Path) -> None:
-    """Raise where a file that is called text is plainly none.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-    """
+    """Raise where a file that is called text is plainly none."""
     with path.open("rb") as file:
         begin = file.read(4096)
     if b"\0" in begin or any(begin.startswith(magic) for magic in MAGIC):
@@ -87,18 +65,7 @@ def check_text(path: Path) -> None:
 
 
 def delimiter_of(path: Path) -> str:
-    """Return what separates the columns of a CSV file, by its first line.
-
-    Parameters
-    ----------
-    path : Path
-        The file; ``.gz`` is unpacked.
-
-    Returns
-    -------
-    str
-        A comma, unless semicolons, tabs or bars are more frequent.
-    """
+    """Return what separates the columns of a CSV file, by its first line."""
     with gzip.open(path) if path.suffix.lower() == ".gz" else path.open("rb") as file:
         first = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20))  # names in quotes may hold any of them
     return max(",;\t|", key=lambda mark: first.count(mark.encode()))
@@ -106,18 +73,7 @@ def delimiter_of(path: Path) -> str:
 
 @contextmanager
 def as_table_error(path: Path) -> Iterator[None]:
-    """Turn what a parser says into one line that names the file.
-
-    Parameters
-    ----------
-    path : Path
-        The file.
-
-    Yields
-    ------
-    None
-        For the length of the block.
-    """
+    """Turn what a parser says into one line that names the file."""
     try:
         yield
     except TableError:

@@ -19,61 +19,21 @@ __all__ = ["Opened", "is_dask", "opened"]
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """The blocks of a source.
+    """The blocks of a source."""
 
-    Parameters
-    ----------
-    loaders : list of Loader
-        In order.
-    names : tuple of str or None
-        Names of the inputs, where they have names.
-    width : int or None
-        Number of inputs, where it is known without reading.
-    targets : bool
-        Whether there are targets.
-    """
-
-    loaders: list[Any]
-    names: tuple[str, ...] | None
-    width: int | None
-    targets: bool
+    loaders: list[Any]  # In order
+    names: tuple[str, ...] | None  # Names of the inputs, where they have names
+    width: int | None  # Number of inputs, where it is known without reading
+    targets: bool  # Whether there are targets
 
 
 def is_dask(value: Any) -> bool:
-    """Tell whether something is a Dask array or data frame; Dask is not imported for that.
-
-    Parameters
-    ----------
-    value : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether something is a Dask array or data frame; Dask is not imported for that."""
     return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "__dask_graph__")
 
 
 def opened(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> Opened:
-    """Cut a source into blocks.
-
-    Parameters
-    ----------
-    source : array, path, list of path, Dask collection or list of callable
-        The data.
-    target, weight : object
-        Names of columns where the source has columns, arrays like the source otherwise.
-    columns : sequence of str or None
-        Inputs.
-    rows : int
-        Rows of a block, about.
-
-    Returns
-    -------
-    Opened
-        The blocks.
-    """
+    """Cut a source into blocks."""
     if isinstance(source, str | os.PathLike):
         return _files(paths_of(source), target, weight, columns, rows)
     if is_dask(source):

@@ -43,50 +43,21 @@ FORMATS = {
 
 @dataclass(frozen=True)
 class Source:
-    """A file that holds a table: which columns it has, and blocks of its rows.
+    """A file that holds a table: which columns it has, and blocks of its rows."""
 
-    Parameters
-    ----------
-    path : Path
-        The file.
-    names : tuple of str
-        Its columns.
-    blocks : callable
-        ``blocks(columns, types)`` yields tables; types by name, where the file leaves them open (CSV, JSON).
-    whole : callable or None, default=None
-        ``whole(columns)`` is all rows, where types are better told by all of them.
-    """
-
-    path: Path
-    names: tuple[str, ...]
-    blocks: Callable[[Sequence[str], Mapping[str, Any]], Iterator[Any]]
-    whole: Callable[[Sequence[str]], Any] | None = None
+    path: Path  # The file
+    names: tuple[str, ...]  # Its columns
+    blocks: Callable[[Sequence[str], Mapping[str, Any]], Iterator[Any]]  # ``blocks(columns
+    whole: Callable[[Sequence[str]], Any] | None = None  # ``whole(columns)`` is all rows
 
     def require(self, columns: Sequence[str]) -> None:
-        """Raise where a column is missing, naming the nearest.
-
-        Parameters
-        ----------
-        columns : sequence of str
-            What is wanted.
-        """
+        """Raise where a column is missing, naming the nearest."""
         for name in columns:
             if name not in self.names:
                 raise TableError(f"{self.path} has no column {name!r}; {nearest(name, self.names)}")
 
     def read(self, columns: Sequence[str] | None = None) -> Any:
-        """Read the whole table.
-
-        Parameters
-        ----------
-        columns : sequence of str or None, default=None
-            Which columns; ``None`` for all.
-
-        Returns
-        -------
-        pyarrow.Table
-            At least one row.
-        """
+        """Read the whole table."""
         import pyarrow
 
         self.require(columns or ())
@@ -104,22 +75,7 @@ class Source:
     def iterate(
         self, columns: Sequence[str] | None = None, *, types: Mapping[str, str] | None = None, rows: int = BLOCK_ROWS
     ) -> Iterator[Any]:
-        """Yield the table in blocks, so that it need not fit in memory; equal ones, whatever the pieces of the file.
-
-        Parameters
-        ----------
-        columns : sequence of str or None, default=None
-            Which columns; ``None`` for all.
-        types : mapping of str to str or None, default=None
-            pyarrow's names of the types of columns, for a file that does not say.
-        rows : int, default=65536
-            Rows of a block; the last may have fewer.
-
-        Yields
-        ------
-        pyarrow.Table
-            A block with at least one row.
-        """
+        """Yield the table in blocks, so that it need not fit in memory; equal ones, whatever the pieces of the file."""
         import pyarrow
 
         self.require(columns or ())
@@ -137,25 +93,7 @@ class Source:
 
 
 def open_table(path: str | os.PathLike[str]) -> Source:
-    """Open a table in a file.
-
-    Parameters
-    ----------
-    path : path-like
-        ``.csv`` (also ``.csv.gz``), ``.tsv``, ``.parquet``, ``.arrow`` or ``.feather``, ``.jsonl`` or ``.ndjson``,
-        ``.npy`` or ``.npz``. Columns of a NumPy file are called ``x0``, ``x1``, ... for a matrix, and by the array's
-        name for a vector.
-
-    Returns
-    -------
-    Source
-        Its columns; rows are read when asked for.
-
-    Raises
-    ------
-    TableError
-        Where the file is missing, empty, or not what its name says.
-    """
+    """Open a table in a file."""
     file = Path(path)
     check_file(file)
     ending = next((e for e in sorted(FORMATS, key=len, reverse=True) if file.name.lower().endswith(e)), None)
@@ -173,49 +111,12 @@ def open_table(path: str | os.PathLike[str]) -> Source:
 
 
 def read_table(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> Any:
-    """Read a whole table from a file.
-
-    Parameters
-    ----------
-    path : path-like
-        As for ``open_table``.
-    columns : sequence of str or None, default=None
-        Which columns; ``None`` for all.
-
-    Returns
-    -------
-    pyarrow.Table
-        At least one row.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> from gramian.data.tables import read_table, split_target
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     _ = Path(folder, "t.csv").write_text("a,b,y\\n1,red,0.5\\n2,,0.25\\n3,blue,\\n")
-    ...     X, y = split_target(read_table(Path(folder, "t.csv")), "y")
-    >>> X.column_names, y
-    (['a', 'b'], array([0.5 , 0.25]))
-    """
+    """Read a whole table from a file."""
     return open_table(path).read(columns)
 
 
 def split_target(table: Any, target: str) -> tuple[Any, NDArray[Any]]:
-    """Split a table into inputs and target; rows without a target are left out.
-
-    Parameters
-    ----------
-    table : pyarrow.Table
-        The table.
-    target : str
-        The column to predict.
-
-    Returns
-    -------
-    tuple
-        The other columns, and the target as an array: numbers, booleans or text.
-    """
+    """Split a table into inputs and target; rows without a target are left out."""
     import pyarrow
 
     if target not in table.column_names:

@@ -31,30 +31,14 @@ PIECES = {"parquet": ("row group", "row groups"), "ipc": ("record batch", "recor
 
 @dataclass(frozen=True)
 class FileBlock(Readable):
-    """Row groups of a Parquet file, or record batches of an Arrow file.
+    """Row groups of a Parquet file, or record batches of an Arrow file."""
 
-    Parameters
-    ----------
-    path : str
-        The file.
-    format : str
-        A key of ``PIECES``.
-    groups : tuple of int
-        Which row groups or record batches, in order.
-    rows : int
-        How many rows.
-    columns : Columns
-        Which are what.
-    stamp : str
-        Size and time of the file, by which a checkpoint knows that it is the same.
-    """
-
-    path: str
-    format: str
-    groups: tuple[int, ...]
-    rows: int
-    columns: Columns
-    stamp: str = ""
+    path: str  # The file
+    format: str  # A key of ``PIECES``
+    groups: tuple[int, ...]  # Which row groups or record batches, in order
+    rows: int  # How many rows
+    columns: Columns  # Which are what
+    stamp: str = ""  # Size and time of the file, by which a checkpoint knows that it is the same
 
     @property
     def name(self) -> str:
@@ -98,18 +82,7 @@ def _arrow_batches(path: str, groups: Sequence[int], wanted: list[str]) -> Itera
 
 
 def paths_of(source: str | os.PathLike[str]) -> list[str]:
-    """Return the files of a folder, of a pattern such as ``"data/*.parquet"``, or the file itself.
-
-    Parameters
-    ----------
-    source : str or path
-        Where to look.
-
-    Returns
-    -------
-    list of str
-        In the order of their names.
-    """
+    """Return the files of a folder, of a pattern such as ``"data/*.parquet"``, or the file itself."""
     text = os.fspath(source)
     path = Path(text)
     if path.is_dir():
@@ -133,22 +106,7 @@ def _hidden(path: Path) -> bool:
 def file_blocks(
     paths: Sequence[str], inputs: Any, target: Any, weight: str | None, rows: int
 ) -> tuple[list[FileBlock | CsvBlock], Columns]:
-    """Cut files into blocks.
-
-    Parameters
-    ----------
-    paths : sequence of str
-        The files.
-    inputs, target, weight : object
-        Columns, as ``Columns.among`` takes them.
-    rows : int
-        Rows of a block, about: neighbouring row groups are joined up to this, and none is cut; CSV files are.
-
-    Returns
-    -------
-    tuple of list of FileBlock or CsvBlock and Columns
-        The blocks in order, and the columns.
-    """
+    """Cut files into blocks."""
     require_pyarrow()
     columns: Columns | None = None
     blocks: list[FileBlock | CsvBlock] = []

@@ -16,29 +16,12 @@ ABANDONED = 3600.0
 
 
 def unfinished(target: Path) -> Path:
-    """Return a name beside the target, to write to and then to rename.
-
-    Parameters
-    ----------
-    target : Path
-        The file or folder to be.
-
-    Returns
-    -------
-    Path
-        A name that nobody else uses.
-    """
+    """Return a name beside the target, to write to and then to rename."""
     return target.absolute().with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
 
 def remove_unfinished(target: Path) -> None:
-    """Remove what killed writers of the same target left.
-
-    Parameters
-    ----------
-    target : Path
-        The file or folder.
-    """
+    """Remove what killed writers of the same target left."""
     pattern = f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"
     for left in target.absolute().parent.glob(pattern):
         with suppress(OSError):  # another writer may be faster

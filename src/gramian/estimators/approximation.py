@@ -29,29 +29,7 @@ SHARED = ("memory", "n_jobs", "random_state")
 
 
 def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
-    """Return the owner's map, unfitted, made to approximate the owner's kernel with the owner's means.
-
-    Parameters
-    ----------
-    owner : estimator
-        With a parameter ``approximation``.
-    kernel : Kernel
-        Its kernel.
-
-    Returns
-    -------
-    ExplicitMap
-        A clone.
-
-    Examples
-    --------
-    >>> from gramian.estimators.approximation import adapted
-    >>> from gramian.estimators.ridge import KernelRidge
-    >>> from gramian.features.fourier import FourierFeatures
-    >>> from gramian.kernels import RBF
-    >>> adapted(KernelRidge(approximation=FourierFeatures(n_components=50)), RBF(2.0))
-    FourierFeatures(kernel=RBF(2.0), n_components=50)
-    """
+    """Return the owner's map, unfitted, made to approximate the owner's kernel with the owner's means."""
     features = clone(owner.approximation)
     given, name = features.get_params(deep=False), type(features).__name__
     if "kernel" not in given:
@@ -70,37 +48,13 @@ def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
 
 
 def sample_of(owner: Any, n: int) -> NDArray[np.intp] | slice:
-    """Return the rows that landmarks are chosen among, and that decide what else a sample decides over blocks.
-
-    Parameters
-    ----------
-    owner : estimator
-        With a parameter ``approximation``.
-    n : int
-        Rows in all.
-
-    Returns
-    -------
-    array of int or slice
-        Numbers of rows; all where they are few, or there is no map.
-    """
+    """Return the rows that landmarks are chosen among, and that decide what else a sample decides over blocks."""
     found = None if owner.approximation is None else sampled_rows(n, *sample_options(owner))
     return slice(None) if found is None else found
 
 
 def sample_options(owner: Any) -> tuple[int, Any, Any]:
-    """Return what decides which rows are in the sample that an owner's map is fitted to.
-
-    Parameters
-    ----------
-    owner : estimator
-        With a parameter ``approximation``, which is given.
-
-    Returns
-    -------
-    tuple
-        Landmarks, memory, and the random state: the map's own, or else the owner's.
-    """
+    """Return what decides which rows are in the sample that an owner's map is fitted to."""
     features = owner.approximation
     own = getattr(features, "random_state", None)
     seed = getattr(owner, "random_state", None) if own is None else own
@@ -108,38 +62,12 @@ def sample_options(owner: Any) -> tuple[int, Any, Any]:
 
 
 def has_landmarks(features: Any) -> bool:
-    """Tell whether a fitted map is an expansion at some of the rows it was fitted to.
-
-    Parameters
-    ----------
-    features : ExplicitMap
-        A fitted map.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether a fitted map is an expansion at some of the rows it was fitted to."""
     return hasattr(features, "expansion")
 
 
 def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArray[np.float64]:
-    """Fit a map to some rows and return their features.
-
-    Parameters
-    ----------
-    features : ExplicitMap
-        The map, fitted in place.
-    X : array or CSR of shape (n, d), or sequence of objects
-        Rows of numbers; objects where the map has landmarks.
-    memory : int, str or None, default=None
-        Bytes that the features may take.
-
-    Returns
-    -------
-    array of shape (n, m)
-        In float64, and dense: solvers multiply by it again and again.
-    """
+    """Fit a map to some rows and return their features: X (n, d) → (n, m)."""
     numbers = getattr(X, "dtype", None) is not None and X.dtype != object
     X = X.astype(np.float64, copy=False) if numbers else X
     if has_landmarks(features):

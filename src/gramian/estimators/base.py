@@ -46,33 +46,14 @@ DENSE_NAMES = ("laplacian", "chi2", "additive_chi2")
 
 
 def changed(estimator: BaseEstimator, names: Iterable[str]) -> list[str]:
-    """Return which parameters are not at their default.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose parameters.
-    names : iterable of str
-        Which to look at, where it has them.
-
-    Returns
-    -------
-    list of str
-        Their names.
-    """
+    """Return which parameters are not at their default."""
     given, known = estimator.get_params(deep=False), inspect.signature(type(estimator)).parameters
     both = {p: (given[p], known[p].default) for p in names if p in given}
     return [p for p, (value, default) in both.items() if value is not default and value != default]
 
 
 def check_named(estimator: BaseEstimator) -> None:
-    """Refuse parameters of kernels given by name beside a kernel that has its own.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With a parameter ``kernel``.
-    """
+    """Refuse parameters of kernels given by name beside a kernel that has its own."""
     kernel = estimator.get_params(deep=False)["kernel"]
     if isinstance(kernel, Kernel) and (own := changed(estimator, NAMED)):
         raise ValueError(
@@ -82,61 +63,20 @@ def check_named(estimator: BaseEstimator) -> None:
 
 
 def resolved(estimator: Any, X: Any) -> Kernel:
-    """Return the kernel that an estimator was given, by its object or by a name with parameters.
-
-    Parameters
-    ----------
-    estimator : estimator
-        With the parameters ``kernel``, ``gamma``, ``degree``, ``coef0`` and ``kernel_params``.
-    X : array, CSR, or array of object
-        The training rows.
-
-    Returns
-    -------
-    Kernel
-        The kernel.
-
-    Examples
-    --------
-    >>> from gramian.estimators.base import resolved
-    >>> from gramian.estimators.ridge import KernelRidge
-    >>> resolved(KernelRidge(kernel="rbf", gamma=2.0), [[1.0]])
-    RBF(0.5)
-    """
+    """Return the kernel that an estimator was given, by its object or by a name with parameters."""
     check_named(estimator)
     named = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
     return resolve(estimator.kernel, X, **named, params=estimator.kernel_params)
 
 
 def kernel_tags(tags: Any, kernel: Any) -> Any:
-    """Complete scikit-learn's tags for an estimator with a kernel.
-
-    Parameters
-    ----------
-    tags : sklearn.utils.Tags
-        Tags of the mixins.
-    kernel : object
-        What the user passed as ``kernel=``.
-
-    Returns
-    -------
-    sklearn.utils.Tags
-        The same object.
-    """
+    """Complete scikit-learn's tags for an estimator with a kernel."""
     tags.input_tags.sparse = kernel.takes_sparse if isinstance(kernel, Kernel) else kernel not in DENSE_NAMES
     tags.input_tags.pairwise = is_precomputed(kernel)
     return tags
 
 
 def warn_unless_converged(certificate: Certificate, who: object) -> None:
-    """Warn where a fit stopped short of its tolerance.
-
-    Parameters
-    ----------
-    certificate : Certificate
-        What the solver proved.
-    who : estimator
-        Whose fit it was.
-    """
+    """Warn where a fit stopped short of its tolerance."""
     if not certificate.converged:
         warnings.warn(f"{type(who).__name__}: {certificate}", ConvergenceWarning, stacklevel=3)

@@ -35,94 +35,35 @@ TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "arpack": 0.0, "randomized": 1e-2}
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked of the eigensolver.
+    """What is asked of the eigensolver."""
 
-    Parameters
-    ----------
-    rank : int
-        How many components.
-    solver : str
-        ``"auto"``, ``"dense"``, ``"lanczos"``, ``"arpack"`` or ``"randomized"``.
-    center : bool
-        Whether to take away the mean in the kernel's space.
-    tol : float
-        Relative eigen-residual; zero for the solver's own.
-    max_iter : int or None
-        Iterations at most.
-    power : int or None
-        Products of ``"randomized"``; ``None`` for 7 where few components are asked for, else 4.
-    floor : float, default=1e-12
-        Eigenvalues below this share of the largest are reported as zero.
-    """
-
-    rank: int
-    solver: str = "auto"
-    center: bool = True
-    tol: float = 0.0
-    max_iter: int | None = None
-    power: int | None = None
-    floor: float = 1e-12
+    rank: int  # How many components
+    solver: str = "auto"  # ``"auto"``, ``"dense"``, ``"lanczos"``, ``"arpack"`` or ``"randomized"``
+    center: bool = True  # Whether to take away the mean in the kernel's space
+    tol: float = 0.0  # Relative eigen-residual; zero for the solver's own
+    max_iter: int | None = None  # Iterations at most
+    power: int | None = None  # Products of ``"randomized"``; ``None`` for 7 where few components are asked for, else 4
+    floor: float = 1e-12  # Eigenvalues below this share of the largest are reported as zero
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenvalues and eigenvectors of a (centred) Gram matrix.
+    """Eigenvalues and eigenvectors of a (centred) Gram matrix."""
 
-    Parameters
-    ----------
-    values : array of shape (r,)
-        From the largest down.
-    vectors : array of shape (n, r)
-        Orthonormal.
-    smallest : float
-        The smallest eigenvalue seen on the way.
-    trace : float
-        The sum of all eigenvalues.
-    means : array
-        Of the columns of K, shape (n,), or of the features, shape (m,); zeros where nothing is centred.
-    certificate : Certificate
-        The eigen-residual.
-    directions : array of shape (m, r) or None, default=None
-        Principal directions in the space of the features, where there is a map.
-    zero : float, default=0.0
-        Eigenvalues up to this are zero to rounding.
-    """
-
-    values: Array
-    vectors: Array
-    smallest: float
-    trace: float
-    means: Array
-    certificate: Certificate
-    directions: Array | None = None
-    zero: float = 0.0
+    values: Array  # (r,): From the largest down
+    vectors: Array  # (n, r): Orthonormal
+    smallest: float  # The smallest eigenvalue seen on the way
+    trace: float  # The sum of all eigenvalues
+    means: Array  # Of the columns of K, shape (n,), or of the features, shape (m,); zeros where nothing is centred
+    certificate: Certificate  # The eigen-residual
+    directions: Array | None = None  # (m, r): Principal directions in the space of the features, where there is a map
+    zero: float = 0.0  # Eigenvalues up to this are zero to rounding
 
 
 def by_gram(
     gram: Gram, X: Any, ask: Request, rng: np.random.RandomState, clock: Clock, tick: Tick = silent
 ) -> Spectrum:
-    """Decompose the Gram matrix, dense or by products within its memory budget.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself, in float64.
-    X : array or CSR of shape (n, d)
-        The rows; the matrix itself where the kernel is precomputed.
-    ask : Request
-        What is asked for.
-    rng : numpy.random.RandomState
-        Draws the start.
-    clock : Clock
-        Stops the work once expired.
-    tick : callable, default=silent
-        Told of progress.
-
-    Returns
-    -------
-    Spectrum
-        The leading part.
-    """
+    """Decompose the Gram matrix, dense or by products within its memory budget: X (n, d)."""
     check_symmetric(gram)
     n = gram.shape[0]
     solver = _solver(ask, n)
@@ -214,24 +155,7 @@ def _centred(K: Array, means: Array) -> Array:
 
 
 def by_features(F: Any, ask: Request, rng: np.random.RandomState, clock: Clock) -> Spectrum:
-    """Decompose ``F Fᵀ``, centred or not, through the smaller of it and ``FᵀF``.
-
-    Parameters
-    ----------
-    F : array or CSR of shape (n, m)
-        Features.
-    ask : Request
-        What is asked for; the solver has no part.
-    rng : numpy.random.RandomState
-        Draws the start of Lanczos.
-    clock : Clock
-        Times the work.
-
-    Returns
-    -------
-    Spectrum
-        The leading part, with its directions.
-    """
+    """Decompose ``F Fᵀ``, centred or not, through the smaller of it and ``FᵀF``: F (n, m)."""
     n, m = F.shape
     means = np.asarray(F.mean(axis=0), dtype=np.float64).ravel() if ask.center else np.zeros(m)
     if n <= m:

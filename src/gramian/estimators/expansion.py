@@ -136,42 +136,14 @@ class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator
 
 
 def rows_of(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return some rows of X; of a Gram matrix, the same columns too.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    X : array, CSR, or array of object
-        Rows.
-    rows : array of shape (r,)
-        Which, without repetition.
-
-    Returns
-    -------
-    array, CSR, or array of object
-        X itself where all rows are taken in order.
-    """
+    """Return some rows of X; of a Gram matrix, the same columns too: rows (r,)."""
     if np.array_equal(rows, np.arange(_num_samples(X))):
         return X
     return X[rows][:, rows] if is_precomputed(kernel) else X[rows]
 
 
 def as_array(functions: list[Function], single: bool) -> Any:
-    """Return the function of a single target, or the array of functions of several.
-
-    Parameters
-    ----------
-    functions : list of Function
-        One per target.
-    single : bool
-        Whether the targets came as a vector.
-
-    Returns
-    -------
-    Function or array of Function
-        What estimators call ``function_``.
-    """
+    """Return the function of a single target, or the array of functions of several."""
     if single:
         return functions[0]
     out = np.empty(len(functions), dtype=object)
@@ -180,20 +152,7 @@ def as_array(functions: list[Function], single: bool) -> Any:
 
 
 def as_grid(name: str, values: Any) -> NDArray[np.float64]:
-    """Return regularisations to choose from, once they are checked.
-
-    Parameters
-    ----------
-    name : str
-        What the parameter is called.
-    values : array-like of shape (g,)
-        Finite and > 0.
-
-    Returns
-    -------
-    array of shape (g,)
-        In float64.
-    """
+    """Return regularisations to choose from, once they are checked: values (g,) → (g,)."""
     grid = np.asarray(values, dtype=np.float64)
     if grid.ndim != 1 or grid.size == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
         raise ValueError(f"{name} must be a list of finite numbers > 0, got {values!r}.")

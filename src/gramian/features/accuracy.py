@@ -25,73 +25,29 @@ PAIRS = 2000
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The error of ``<ψ(x), ψ(z)>`` as k(x, z), observed on random pairs of rows.
+    """The error of ``<ψ(x), ψ(z)>`` as k(x, z), observed on random pairs of rows."""
 
-    Parameters
-    ----------
-    maximum : float
-        The largest error observed; with 95% confidence, at most a share ``unseen`` of all pairs has a larger one.
-    rms : float
-        The root-mean-square error.
-    rms_interval : tuple of float
-        Its 95% confidence interval, over the choice of pairs.
-    unseen : float
-        See ``maximum``.
-    pairs : int
-        How many pairs.
-    """
-
-    maximum: float
-    rms: float
-    rms_interval: tuple[float, float]
-    unseen: float
-    pairs: int
+    maximum: float  # The largest error observed
+    rms: float  # The root-mean-square error
+    rms_interval: tuple[float, float]  # Its 95% confidence interval, over the choice of pairs
+    unseen: float  # See ``maximum``
+    pairs: int  # How many pairs
 
 
 @dataclass(frozen=True)
 class Components:
-    """How many components an error asks for.
+    """How many components an error asks for."""
 
-    Parameters
-    ----------
-    uniform : float
-        For all pairs of points within the diameter of the rows, by the uniform bound
-        ``2⁸ (σ_p diam/ε)² exp(-D ε²/(4(d+2)))``; infinite where σ_p is (Laplace, Matern with nu <= 1).
-    empirical : int
-        For all pairs among the rows, by Bernstein's inequality with the largest variance seen on random pairs.
-    eps, delta : float
-        What was asked for.
-    """
-
-    uniform: float
-    empirical: int
-    eps: float
-    delta: float
+    uniform: float  # For all pairs of points within the diameter of the rows
+    empirical: int  # For all pairs among the rows
+    eps: float  # What was asked for
+    delta: float  # What was asked for
 
 
 def observed(
     kernel: Kernel, X: Any, transform: Callable[[Any], NDArray[Any]], pairs: int, rng: np.random.RandomState
 ) -> Accuracy:
-    """Measure the error of a map on random pairs of different rows.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        What the map approximates.
-    X : array or CSR of shape (n, d)
-        Rows.
-    transform : callable
-        From rows to features.
-    pairs : int
-        How many pairs.
-    rng : numpy.random.RandomState
-        Draws the pairs.
-
-    Returns
-    -------
-    Accuracy
-        The errors.
-    """
+    """Measure the error of a map on random pairs of different rows: X (n, d)."""
     if pairs < 2:
         raise ValueError(f"n_pairs must be at least 2, got {pairs}.")
     errors = np.concatenate(
@@ -132,23 +88,9 @@ def _values(kernel: Kernel, differences: Array) -> Array:
 
 
 def components_for(kernel: Kernel, X: Any, eps: float, delta: float) -> Components:
-    """Return how many Fourier components keep the error below eps · k(x, x), with probability 1 - delta.
+    """Return how many Fourier components keep the error below eps · k(x, x), with probability 1 - delta: X (n, d).
 
     Both bounds are for independent frequencies with a cosine and a sine each.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        A stationary kernel.
-    X : array or CSR of shape (n, d)
-        The rows that matter.
-    eps, delta : float
-        The error and the probability of failure, between 0 and 1.
-
-    Returns
-    -------
-    Components
-        Even numbers of components, by two bounds.
     """
     for name, value in (("eps", eps), ("delta", delta)):
         if not 0.0 < value < 1.0:
@@ -188,20 +130,7 @@ def _diameter(X: Any) -> float:
 
 
 def spectral_spread(kernel: Kernel, d: int) -> float:
-    """Return σ_p = √E‖ω‖², from the curvature of the kernel at zero.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        A stationary kernel.
-    d : int
-        Number of inputs.
-
-    Returns
-    -------
-    float
-        Infinite where the kernel has a kink at zero.
-    """
+    """Return σ_p = √E‖ω‖², from the curvature of the kernel at zero."""
     if kernel.amplitude == 0.0:
         return 0.0
     coarse, fine = (sum(_curvature(kernel, row, drop) for row in np.eye(d)) for drop in (1e-4, 1e-6))

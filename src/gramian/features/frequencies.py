@@ -26,37 +26,7 @@ METHODS = ("orthogonal", "iid", "sorf", "qmc")
 
 
 def draw(kernel: Kernel, d: int, size: int, method: str, rng: np.random.Generator) -> Array:
-    """Draw frequencies of a stationary kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        One with a known spectral measure.
-    d : int
-        Number of inputs.
-    size : int
-        Number of draws.
-    method : {"orthogonal", "iid", "sorf", "qmc"}
-        ``"orthogonal"``: normal vectors orthogonal in blocks of d (Yu et al., 2016), each still normal.
-        ``"sorf"``: directions from products of Hadamard matrices and random signs, nearly normal.
-        ``"qmc"``: scrambled Sobol points through the inverse distribution functions (Avron et al., 2016).
-    rng : numpy.random.Generator
-        The source of randomness.
-
-    Returns
-    -------
-    array of shape (size, d)
-        The draws.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.features.frequencies import draw
-    >>> from gramian.kernels import RBF
-    >>> W = draw(RBF(2.0), 3, 3, "orthogonal", np.random.default_rng(0))
-    >>> bool(abs(W @ W.T - np.diag(np.diag(W @ W.T))).max() < 1e-12)
-    True
-    """
+    """Draw frequencies of a stationary kernel: → (size, d)."""
     if method == "iid":
         return kernel.frequencies(d, size, rng)
     if method == "qmc":
@@ -115,18 +85,7 @@ def _hadamard(d: int, rng: np.random.Generator) -> Array:
 
 
 def walsh_hadamard(A: Array) -> Array:
-    """Multiply every row by the unnormalised Hadamard matrix, in O(p log p) each.
-
-    Parameters
-    ----------
-    A : array of shape (n, p)
-        Rows; p is a power of two.
-
-    Returns
-    -------
-    array of shape (n, p)
-        ``A @ H``.
-    """
+    """Multiply every row by the unnormalised Hadamard matrix, in O(p log p) each: A (n, p) → (n, p)."""
     n, p = A.shape
     h = 1
     while h < p:

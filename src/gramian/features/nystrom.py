@@ -38,21 +38,11 @@ FIRST = 16
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What a fit in the span of landmarks needs of the kernel.
+    """What a fit in the span of landmarks needs of the kernel."""
 
-    Parameters
-    ----------
-    K : array of shape (m, n)
-        Kernel values of the landmarks with all rows.
-    lower : array of shape (m, m)
-        The Cholesky factor of those with the landmarks.
-    trace : float
-        ``tr K`` over all rows.
-    """
-
-    K: NDArray[np.float64]
-    lower: NDArray[np.float64]
-    trace: float
+    K: NDArray[np.float64]  # (m, n): Kernel values of the landmarks with all rows
+    lower: NDArray[np.float64]  # (m, m): The Cholesky factor of those with the landmarks
+    trace: float  # ``tr K`` over all rows
 
 
 class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):

@@ -20,46 +20,14 @@ __all__ = ["draw", "fit_map", "fit_over_blocks", "trace_error"]
 
 
 def draw(passes: Passes, n_components: int, memory: int | str | None, random_state: Any) -> Part:
-    """Draw the rows that landmarks are chosen among.
-
-    Parameters
-    ----------
-    passes : Passes
-        All rows.
-    n_components : int
-        Landmarks.
-    memory : int, str or None
-        Bytes that may be held.
-    random_state : int, RandomState or None
-        Seed.
-
-    Returns
-    -------
-    Part
-        All rows where they are no more.
-    """
+    """Draw the rows that landmarks are chosen among."""
     size, n = sample_size(n_components, memory), passes.blocks.n_rows
     seed = 0 if size >= n else sample_seed(random_state)
     return passes.sample(size, seed)
 
 
 def fit_map(features: Any, passes: Passes, sample: Part) -> Any:
-    """Fit a map to all rows: what it chooses comes from the sample, what it averages from everywhere.
-
-    Parameters
-    ----------
-    features : ExplicitMap
-        Unfitted; fitted in place.
-    passes : Passes
-        All rows.
-    sample : Part
-        Rows drawn uniformly.
-
-    Returns
-    -------
-    ExplicitMap
-        The same object; its ``component_indices_``, where it has landmarks, are numbers of rows of the data.
-    """
+    """Fit a map to all rows: what it chooses comes from the sample, what it averages from everywhere."""
     kernel = getattr(features, "kernel", None)
     if is_precomputed(kernel):
         raise ValueError("blocks hold rows, not a Gram matrix; give the kernel itself.")
@@ -102,22 +70,7 @@ def _scale(passes: Passes, rows: NDArray[np.float64]) -> float:
 
 
 def trace_error(features: Any, passes: Passes, sample: Part) -> float:
-    """Return what a map with landmarks leaves of the trace over all rows, in a pass.
-
-    Parameters
-    ----------
-    features : ExplicitMap
-        Fitted.
-    passes : Passes
-        All rows.
-    sample : Part
-        Some of them.
-
-    Returns
-    -------
-    float
-        Relative to the trace.
-    """
+    """Return what a map with landmarks leaves of the trace over all rows, in a pass."""
     sums = passes.sum(_errors, Lift.of(features, sample.X[:1]), need=Need(y=False))
     return float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
 
@@ -127,20 +80,7 @@ def _errors(lift: Lift, parts: Iterator[Part]) -> Sums | None:
 
 
 def fit_over_blocks(features: Any, X: Any) -> Any:
-    """Fit a map by itself.
-
-    Parameters
-    ----------
-    features : ExplicitMap
-        Unfitted; fitted in place.
-    X : Blocks, path or Dask collection
-        Rows.
-
-    Returns
-    -------
-    ExplicitMap
-        The same object.
-    """
+    """Fit a map by itself."""
     features._validate_params()
     blocks = as_blocks(X)
     memory = getattr(features, "memory", None)

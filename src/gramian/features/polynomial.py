@@ -34,19 +34,11 @@ LISTED = 40
 
 @dataclass(frozen=True, eq=False)
 class Monomials:
-    """Products of inputs, each an earlier one times one input, in order of degree.
+    """Products of inputs, each an earlier one times one input, in order of degree."""
 
-    Parameters
-    ----------
-    parents, inputs : list of array
-        For each degree from 1: which monomial of the degree below, and which input.
-    log_factorials : array of shape (m,)
-        log Π_i j_i!, where j_i is the power of input i.
-    """
-
-    parents: list[NDArray[np.intp]]
-    inputs: list[NDArray[np.intp]]
-    log_factorials: NDArray[np.float64]
+    parents: list[NDArray[np.intp]]  # For each degree from 1: which monomial of the degree below, and which input
+    inputs: list[NDArray[np.intp]]  # For each degree from 1: which monomial of the degree below, and which input
+    log_factorials: NDArray[np.float64]  # (m,): log Π_i j_i!, where j_i is the power of input i
 
     @property
     def degrees(self) -> NDArray[np.intp]:
@@ -55,22 +47,7 @@ class Monomials:
 
     @classmethod
     def of(cls, basis: str, d: int, degree: int) -> Monomials:
-        """List the monomials of a basis.
-
-        Parameters
-        ----------
-        basis : {"total", "box", "ordered"}
-            Which.
-        d : int
-            Number of inputs.
-        degree : int
-            Total degree, or for the box the degree in each input.
-
-        Returns
-        -------
-        Monomials
-            From the constant up.
-        """
+        """List the monomials of a basis."""
         parents, inputs, factorials = [], [], [np.zeros(1)]
         last, run_length = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
         for _ in range(degree * d if basis == "box" else degree):

@@ -22,64 +22,17 @@ COPIES = 3
 
 
 def sample_size(n_components: int, memory: int | str | None) -> int:
-    """Return how many rows landmarks are chosen among.
-
-    Parameters
-    ----------
-    n_components : int
-        Landmarks.
-    memory : int, str or None
-        Bytes that may be held.
-
-    Returns
-    -------
-    int
-        10,000 or ten for each landmark, less where memory is short.
-    """
+    """Return how many rows landmarks are chosen among."""
     affordable = memory_budget(memory) // (COPIES * 8 * max(n_components, 1))
     return int(max(min(max(LEAST, TIMES * n_components), affordable), n_components, 2))
 
 
 def sample_seed(random_state: Any) -> int:
-    """Return a seed for a sample.
-
-    Parameters
-    ----------
-    random_state : int, RandomState or None
-        What the user gave.
-
-    Returns
-    -------
-    int
-        At least zero.
-    """
+    """Return a seed for a sample."""
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
 def sampled_rows(n: int, n_components: int, memory: int | str | None, random_state: Any) -> NDArray[np.intp] | None:
-    """Return the numbers of the rows that landmarks are chosen among.
-
-    Parameters
-    ----------
-    n : int
-        Rows in all.
-    n_components : int
-        Landmarks.
-    memory : int, str or None
-        Bytes that may be held.
-    random_state : int, RandomState or None
-        Seed.
-
-    Returns
-    -------
-    array of int or None
-        In order; ``None`` for all rows, where they are no more than that.
-
-    Examples
-    --------
-    >>> from gramian.features.sample import sampled_rows
-    >>> sampled_rows(100_000, 50, None, 0).size, sampled_rows(5_000, 50, None, 0)
-    (10000, None)
-    """
+    """Return the numbers of the rows that landmarks are chosen among."""
     size = sample_size(n_components, memory)
     return None if size >= n else sample_rows(n, size, sample_seed(random_state))

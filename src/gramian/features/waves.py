@@ -31,30 +31,7 @@ def pairs_of_waves(
     size: int,
     n_jobs: int | None,
 ) -> NDArray[Any]:
-    """Return the first columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``.
-
-    Parameters
-    ----------
-    X : array or CSR of shape (n, d)
-        Rows, float32 or float64.
-    center : array of shape (d,)
-        What is subtracted first.
-    W : array of shape (d, m)
-        Frequencies.
-    offset : array of shape (m,)
-        Phases.
-    scale : float
-        Factor of every entry.
-    size : int
-        Columns, 2 m or fewer.
-    n_jobs : int or None
-        Threads; ``None`` for every core.
-
-    Returns
-    -------
-    array of shape (n, size)
-        In the dtype of X.
-    """
+    """Return the first columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``."""
     out = np.empty((X.shape[0], size), X.dtype)
     _by_blocks(X, center, W, offset, scale, out, n_jobs)
     return out
@@ -63,26 +40,7 @@ def pairs_of_waves(
 def cosines(
     X: Any, W: NDArray[np.float64], offset: NDArray[np.float64], scale: float, n_jobs: int | None
 ) -> NDArray[Any]:
-    """Return ``scale · cos(X @ W + offset)``.
-
-    Parameters
-    ----------
-    X : array or CSR of shape (n, d)
-        Rows, float32 or float64.
-    W : array of shape (d, m)
-        Frequencies.
-    offset : array of shape (m,)
-        Phases.
-    scale : float
-        Factor of every entry.
-    n_jobs : int or None
-        Threads; ``None`` for every core.
-
-    Returns
-    -------
-    array of shape (n, m)
-        In the dtype of X.
-    """
+    """Return ``scale · cos(X @ W + offset)``: X (n, d), W (d, m), offset (m,) → (n, m)."""
     out = np.empty((X.shape[0], W.shape[1]), X.dtype)
     _by_blocks(X, np.zeros(X.shape[1]), W, offset, scale, out, n_jobs)
     return out

@@ -33,15 +33,7 @@ _COMPLEX = {"complex64": "float32", "complex128": "float64"}
 
 @dataclass
 class Packed:
-    """What is being written: tensors, and what each array made of them is.
-
-    Attributes
-    ----------
-    tensors : dict
-        Name to C-contiguous array of numbers.
-    entries : dict
-        Name to description, for the manifest.
-    """
+    """What is being written: tensors, and what each array made of them is."""
 
     tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -49,20 +41,7 @@ class Packed:
     _alive: list[Any] = field(default_factory=list)
 
     def add(self, a: Any, name: str) -> dict[str, Any]:
-        """Store an array, unless the same memory is stored already.
-
-        Parameters
-        ----------
-        a : array or sparse matrix
-            What to store; of arrays of objects, only text.
-        name : str
-            What to call it.
-
-        Returns
-        -------
-        dict
-            What stands for it in the manifest.
-        """
+        """Store an array, unless the same memory is stored already."""
         key = _memory(a)
         if key not in self._known:
             if (view := self._column(a)) is not None:
@@ -144,33 +123,14 @@ def _numbers(a: NDArray[Any]) -> tuple[NDArray[Any], str]:
 
 @dataclass
 class Unpacked:
-    """What is being read: arrays are made when first asked for, and each once.
+    """What is being read: arrays are made when first asked for, and each once."""
 
-    Parameters
-    ----------
-    entries : mapping
-        What the manifest says of each array.
-    fetch : callable
-        From the name of a tensor to its array.
-    """
-
-    entries: Mapping[str, Any]
-    fetch: Callable[[str], NDArray[Any]]
+    entries: Mapping[str, Any]  # What the manifest says of each array
+    fetch: Callable[[str], NDArray[Any]]  # From the name of a tensor to its array
     _made: dict[str, Any] = field(default_factory=dict)
 
     def get(self, name: Any) -> Any:
-        """Return one array.
-
-        Parameters
-        ----------
-        name : object
-            What the manifest calls it.
-
-        Returns
-        -------
-        array or sparse matrix
-            The same object each time.
-        """
+        """Return one array."""
         if not isinstance(name, str) or name not in self.entries:
             raise ModelFileError(f"the array {name!r:.80} is not described.")
         if name not in self._made:
@@ -178,33 +138,14 @@ class Unpacked:
         return self._made[name]
 
     def column(self, name: Any, j: Any) -> NDArray[Any]:
-        """Return one column of a matrix, as a view.
-
-        Parameters
-        ----------
-        name : object
-            The matrix.
-        j : object
-            Which column.
-
-        Returns
-        -------
-        array of shape (n,)
-            In the matrix's memory.
-        """
+        """Return one column of a matrix, as a view: → (n,)."""
         matrix = self.get(name)
         if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or type(j) is not int or not 0 <= j < matrix.shape[1]:
             raise ModelFileError(f"the array {name!r:.80} has no column {j!r:.20}.")
         return matrix[:, j]
 
     def unused(self) -> set[str]:
-        """Return the names of arrays that nobody asked for.
-
-        Returns
-        -------
-        set of str
-            Empty in a file that is whole.
-        """
+        """Return the names of arrays that nobody asked for."""
         return set(self.entries) - set(self._made)
 
     def _make(self, name: str, entry: Any) -> Any:

@@ -18,35 +18,7 @@ __all__ = ["Contents", "inspect"]
 
 @dataclass(frozen=True)
 class Contents:
-    """What a model file holds, in words and figures.
-
-    Attributes
-    ----------
-    path : str
-        The folder.
-    model : str
-        The class of the model.
-    parameters : dict
-        Its parameters, as text.
-    kernel : str or None
-        The fitted kernel, as an expression.
-    seed : str or None
-        ``random_state``.
-    certificate : Certificate or None
-        What the fit proved about itself.
-    data : dict
-        What is known of the data: inputs, names, rows kept, their digest, and notes.
-    arrays : dict
-        Name to dtype, shape and bytes.
-    nbytes : int
-        Bytes of all arrays' file.
-    format : int
-        Version of the format.
-    library : str
-        The version of gramian that wrote it.
-    written_with : dict
-        Versions of Python and of the packages that matter.
-    """
+    """What a model file holds, in words and figures."""
 
     path: str
     model: str
@@ -62,13 +34,7 @@ class Contents:
     written_with: dict[str, Any]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as a plain dictionary.
-
-        Returns
-        -------
-        dict
-            Ready for JSON.
-        """
+        """Return the fields as a plain dictionary."""
         return asdict(self)
 
     def __str__(self) -> str:
@@ -88,28 +54,7 @@ class Contents:
 
 
 def inspect(path: str | os.PathLike[str]) -> Contents:
-    """Say what is in a model file; its checksums are checked, and the model is not built.
-
-    Parameters
-    ----------
-    path : path-like
-        The folder.
-
-    Returns
-    -------
-    Contents
-        ``print`` shows it as text.
-
-    Examples
-    --------
-    >>> import tempfile, gramian
-    >>> from gramian import KernelRidge
-    >>> model = KernelRidge(kernel="rbf").fit([[0.0], [1.0]], [0.0, 1.0])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     gramian.save(model, f"{folder}/model")
-    ...     gramian.files.inspect(f"{folder}/model").kernel
-    'RBF(0.70710678...)'
-    """
+    """Say what is in a model file; its checksums are checked, and the model is not built."""
     with open_folder(path) as folder:
         try:
             return _contents(folder)
@@ -142,18 +87,7 @@ def _contents(folder: Folder) -> Contents:
 
 
 def shown(value: Any) -> str:
-    """Return a value of the manifest as a person would write it.
-
-    Parameters
-    ----------
-    value : object
-        As the manifest has it.
-
-    Returns
-    -------
-    str
-        One line.
-    """
+    """Return a value of the manifest as a person would write it."""
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"
     if not isinstance(value, dict):

@@ -56,31 +56,12 @@ _FIELDS: dict[str, Any] = {
 
 @dataclass
 class Decoder:
-    """Turns a manifest's plain values into a model.
+    """Turns a manifest's plain values into a model."""
 
-    Parameters
-    ----------
-    arrays : Unpacked
-        Where the arrays come from.
-    """
-
-    arrays: Unpacked
+    arrays: Unpacked  # Where the arrays come from
 
     def decode(self, value: Any, depth: int = 0) -> Any:
-        """Return what some plain words stand for.
-
-        Parameters
-        ----------
-        value : object
-            What JSON held.
-        depth : int, default=0
-            How many objects it lies within.
-
-        Returns
-        -------
-        object
-            The value; ``ModelFileError`` where the words make no sense.
-        """
+        """Return what some plain words stand for."""
         if depth > MAX_DEPTH:
             raise ModelFileError(f"objects lie more than {MAX_DEPTH} deep in each other.")
         if isinstance(value, list):

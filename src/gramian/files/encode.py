@@ -28,33 +28,12 @@ _INSTEAD = {
 
 @dataclass
 class Encoder:
-    """Turns values into JSON's plain ones and collects the arrays.
-
-    Attributes
-    ----------
-    arrays : Packed
-        The arrays met so far.
-    """
+    """Turns values into JSON's plain ones and collects the arrays."""
 
     arrays: Packed = field(default_factory=Packed)
 
     def encode(self, value: Any, path: str = "model", depth: int = 0) -> Any:
-        """Return the value in plain words.
-
-        Parameters
-        ----------
-        value : object
-            Anything that a model holds.
-        path : str, default="model"
-            Where it was found, for names and errors.
-        depth : int, default=0
-            How many objects it lies within.
-
-        Returns
-        -------
-        object
-            What JSON can hold; a dictionary has one key that says what it is.
-        """
+        """Return the value in plain words."""
         if depth > MAX_DEPTH:
             raise TypeError(f"{path} lies more than {MAX_DEPTH} objects deep; a model file does not hold such a thing.")
         if value is None or type(value) in (bool, int, str):

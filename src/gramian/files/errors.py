@@ -6,14 +6,4 @@ __all__ = ["ModelFileError"]
 
 
 class ModelFileError(ValueError):
-    """A model file that is missing, damaged, edited, or of a version that is not known; the message says which.
-
-    Examples
-    --------
-    >>> from gramian.files import ModelFileError, load
-    >>> try:
-    ...     load("no/such/model")
-    ... except ModelFileError as error:
-    ...     print(error)
-    no/such/model: there is no such folder.
-    """
+    """A model file that is missing, damaged, edited, or of a version that is not known; the message says which."""

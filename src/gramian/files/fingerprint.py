@@ -16,18 +16,7 @@ KEPT = ("X_fit_", "X_train_", "support_vectors_", "components_", "means_")
 
 
 def fingerprint(model: Any) -> dict[str, Any]:
-    """Return what is known of the data behind a model, in plain values.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-
-    Returns
-    -------
-    dict
-        Number and names of the inputs; and of the rows that the model keeps, how many and their digest.
-    """
+    """Return what is known of the data behind a model, in plain values."""
     names = getattr(model, "feature_names_in_", None)
     known = {
         "inputs": getattr(model, "n_features_in_", None),
@@ -42,18 +31,7 @@ def fingerprint(model: Any) -> dict[str, Any]:
 
 
 def digest(rows: Any) -> str:
-    """Return a digest of an array's values, shape and dtype.
-
-    Parameters
-    ----------
-    rows : array, sparse matrix, or array of objects
-        What to digest.
-
-    Returns
-    -------
-    str
-        SHA-256 in hexadecimal digits.
-    """
+    """Return a digest of an array's values, shape and dtype."""
     found = hashlib.sha256(f"{rows.shape} {rows.dtype}".encode())
     parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
     for part in parts:

@@ -30,13 +30,7 @@ _FIRST_LINE = re.compile(rb'\{"sha256": "([0-9a-f]{64})",\n')
 
 
 class Folder:
-    """An open model folder, whose sizes and checksums have been found right.
-
-    Parameters
-    ----------
-    path : path-like
-        Where.
-    """
+    """An open model folder, whose sizes and checksums have been found right."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -71,47 +65,19 @@ class Folder:
         return self.document["arrays"]
 
     def fetch(self, name: str) -> np.ndarray[Any, Any]:
-        """Read one tensor.
-
-        Parameters
-        ----------
-        name : str
-            Which.
-
-        Returns
-        -------
-        array
-            Of numbers.
-        """
+        """Read one tensor."""
         if name not in self.tensors:
             raise ModelFileError(f"the tensor {name!r:.80} is missing.")
         self._fetched.add(name)
         return tensors.read(self._file, self.tensors[name])
 
     def unused(self) -> set[str]:
-        """Return the names of tensors that nobody read.
-
-        Returns
-        -------
-        set of str
-            Empty where the file is whole.
-        """
+        """Return the names of tensors that nobody read."""
         return set(self.tensors) - self._fetched
 
 
 def holds_model(folder: Path) -> bool:
-    """Tell whether a folder holds a model, whole or damaged, and not another program's manifest.
-
-    Parameters
-    ----------
-    folder : Path
-        Where.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether a folder holds a model, whole or damaged, and not another program's manifest."""
     try:
         file, _ = _open(folder / MANIFEST)
     except ModelFileError:
@@ -121,18 +87,7 @@ def holds_model(folder: Path) -> bool:
 
 
 def open_folder(path: str | os.PathLike[str]) -> Folder:
-    """Open a model folder and check it, file by file.
-
-    Parameters
-    ----------
-    path : path-like
-        The folder.
-
-    Returns
-    -------
-    Folder
-        To be closed after use, as by ``with``.
-    """
+    """Open a model folder and check it, file by file."""
     try:
         return Folder(path)
     except ModelFileError as error:
@@ -160,18 +115,7 @@ def _open(path: Path) -> tuple[BufferedReader, int]:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Read the manifest and check it.
-
-    Parameters
-    ----------
-    folder : Path
-        Where.
-
-    Returns
-    -------
-    dict
-        What it says; ``ModelFileError`` where it is missing, cut or changed.
-    """
+    """Read the manifest and check it."""
     file, size = _open(folder / MANIFEST)
     with file:
         if size > MAX_MANIFEST:

@@ -83,34 +83,12 @@ _NAMES = {place: name for name, place in _PLACES.items()}
 
 
 def name_of(cls: type) -> str | None:
-    """Return the name under which a class is written.
-
-    Parameters
-    ----------
-    cls : type
-        Any class.
-
-    Returns
-    -------
-    str or None
-        ``None`` where a file may not hold it.
-    """
+    """Return the name under which a class is written."""
     return _NAMES.get((cls.__module__, cls.__qualname__))
 
 
 def class_named(name: Any) -> Any:
-    """Return the class that a name in a file stands for.
-
-    Parameters
-    ----------
-    name : object
-        What the file says.
-
-    Returns
-    -------
-    type
-        A class of the table; anything else is refused.
-    """
+    """Return the class that a name in a file stands for."""
     if not isinstance(name, str) or name not in _PLACES:
         raise ModelFileError(f"unknown name {name!r:.80}; {nearest(name, _PLACES) if isinstance(name, str) else ''}")
     module, attribute = _PLACES[name]

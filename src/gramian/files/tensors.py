@@ -41,37 +41,16 @@ class Sink(Protocol):
     """Where bytes go."""
 
     def write(self, data: Any) -> Any:
-        """Take some bytes.
-
-        Parameters
-        ----------
-        data : bytes-like
-            What to write.
-
-        Returns
-        -------
-        object
-            Whatever the sink says; not looked at.
-        """
+        """Take some bytes."""
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """What the header says of one array.
+    """What the header says of one array."""
 
-    Parameters
-    ----------
-    dtype : str
-        NumPy's name.
-    shape : tuple of int
-        Its shape.
-    start : int
-        Where its bytes begin in the file.
-    """
-
-    dtype: str
-    shape: tuple[int, ...]
-    start: int
+    dtype: str  # NumPy's name
+    shape: tuple[int, ...]  # Its shape
+    start: int  # Where its bytes begin in the file
 
     @property
     def nbytes(self) -> int:
@@ -80,15 +59,7 @@ class Tensor:
 
 
 def write(sink: Sink, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write arrays in the safetensors layout, without a copy of any.
-
-    Parameters
-    ----------
-    sink : Sink
-        Where to.
-    arrays : mapping of str to array
-        C-contiguous, of dtypes in ``DTYPES``.
-    """
+    """Write arrays in the safetensors layout, without a copy of any."""
     names = {dtype: name for name, dtype in DTYPES.items()}
     header, start = {}, 0
     for key, a in arrays.items():
@@ -104,20 +75,7 @@ def write(sink: Sink, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def read_header(file: BufferedReader, size: int) -> dict[str, Tensor]:
-    """Read the header and check that it describes exactly the bytes that follow.
-
-    Parameters
-    ----------
-    file : binary file
-        At its beginning.
-    size : int
-        Bytes of the file.
-
-    Returns
-    -------
-    dict
-        Name to Tensor; their bytes lie in the file, do not overlap and leave none over.
-    """
+    """Read the header and check that it describes exactly the bytes that follow."""
     length = int.from_bytes(file.read(8), "little")
     if size < 8 or length > min(MAX_HEADER, size - 8):
         raise ModelFileError(f"the arrays' header should take {length} bytes, and the file has {size}; it is cut.")
@@ -158,20 +116,7 @@ def _naturals(values: Any) -> bool:
 
 
 def read(file: BufferedReader, tensor: Tensor) -> NDArray[Any]:
-    """Read one array into memory of its own.
-
-    Parameters
-    ----------
-    file : binary file
-        The one whose header described it.
-    tensor : Tensor
-        Which.
-
-    Returns
-    -------
-    array
-        C-contiguous, in the machine's byte order.
-    """
+    """Read one array into memory of its own."""
     dtype = np.dtype(tensor.dtype)
     out = np.empty(tensor.shape, dtype=dtype.newbyteorder("<"))
     if out.size:
@@ -184,20 +129,7 @@ def read(file: BufferedReader, tensor: Tensor) -> NDArray[Any]:
 
 
 def parse_json(data: bytes, what: str) -> Any:
-    """Parse JSON strictly: no duplicate keys, no NaN or infinity, no absurd nesting.
-
-    Parameters
-    ----------
-    data : bytes
-        UTF-8.
-    what : str
-        What to call it in an error.
-
-    Returns
-    -------
-    object
-        Plain values.
-    """
+    """Parse JSON strictly: no duplicate keys, no NaN or infinity, no absurd nesting."""
     try:
         return json.loads(
             data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite

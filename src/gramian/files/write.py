@@ -75,13 +75,7 @@ def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | 
 
 
 def check_folder(folder: Path) -> None:
-    """Raise where a model could not be saved, before anything is computed or written.
-
-    Parameters
-    ----------
-    folder : Path
-        Where it would be.
-    """
+    """Raise where a model could not be saved, before anything is computed or written."""
     parent = folder.absolute().parent
     if folder.exists():
         if not folder.is_dir() or (any(folder.iterdir()) and not holds_model(folder)):

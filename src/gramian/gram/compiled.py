@@ -30,18 +30,7 @@ event.register("numba:compiler_lock", _Stopwatch())  # type: ignore[no-untyped-c
 
 
 def compiled(**options: Any) -> Callable[[Any], Any]:
-    """``numba.njit`` with a cache on disk, or without one where neither the package nor the home can be written to.
-
-    Parameters
-    ----------
-    **options : Any
-        As ``numba.njit`` takes them.
-
-    Returns
-    -------
-    callable
-        A decorator.
-    """
+    """``numba.njit`` with a cache on disk, or without one where neither the package nor the home can be written to."""
 
     def decorate(function: Any) -> Any:
         try:

@@ -62,32 +62,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
 
 
 def draw_pivots(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
-    """Choose the landmarks of ``draw_landmarks``, and go on to their factor from what the choice has of it.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rank : int
-        How many landmarks at most.
-    random_state : int, RandomState or None, default=None
-        Seed.
-
-    Returns
-    -------
-    Pivots
-        Landmarks, factor and trace error.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.gram import Gram
-    >>> from gramian.gram.landmarks import draw_pivots
-    >>> from gramian.kernels import RBF
-    >>> X = np.linspace(0, 1, 200)[:, None]
-    >>> draw_pivots(Gram(RBF(0.1), X), 20, random_state=0).trace_error < 1e-3
-    True
-    """
+    """Choose the landmarks of ``draw_landmarks``, and go on to their factor from what the choice has of it."""
     diagonal = checked(gram, rank)
     store = np.empty((rank, gram.shape[0]))
     first, rest = _in_halves(gram, rank, diagonal, check_random_state(random_state), store)

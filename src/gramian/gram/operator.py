@@ -320,20 +320,7 @@ def _index(index: Any, size: int, what: str) -> Any:
 
 
 def narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    """Return V in the dtype of the tiles, scaled so that no column leaves that dtype's range.
-
-    Parameters
-    ----------
-    V : array of shape (m, k)
-        What is multiplied.
-    dtype : dtype
-        Of the tiles.
-
-    Returns
-    -------
-    tuple of array and array of shape (k,) or None
-        V, contiguous, and the ``units`` that its columns were divided by; ``None`` where V is no wider than the tiles.
-    """
+    """Return V in the dtype of the tiles, scaled so that no column leaves that dtype's range: V (m, k) → (k,)."""
     if V.dtype.kind == "f" and V.dtype.itemsize > dtype.itemsize:
         scale = units(V)
         return np.ascontiguousarray(V / scale, dtype=dtype), scale
@@ -341,25 +328,7 @@ def narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArr
 
 
 def units(V: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a power of two for every column, by which it can be divided without the loss of a digit.
-
-    Parameters
-    ----------
-    V : array of shape (n, k)
-        Columns of any size.
-
-    Returns
-    -------
-    array of shape (k,)
-        The power of two that is the largest entry but for a factor below two; one where a column is zero.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.gram.operator import units
-    >>> units(np.array([[3.0, 0.0], [-5.0, 0.0]]))
-    array([4., 1.])
-    """
+    """Return a power of two for every column, by which it can be divided without the loss of a digit."""
     size = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
     exponent = np.frexp(np.where((size > 0) & np.isfinite(size), size, 1.0))[1]
     return np.ldexp(1.0, exponent - 1)

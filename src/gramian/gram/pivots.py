@@ -64,20 +64,7 @@ class Pivots:
 
 
 def checked(gram: Gram, rank: int) -> NDArray[np.float64]:
-    """Return the diagonal of K, or say why it is no kernel or the rank no rank.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rank : int
-        How many landmarks.
-
-    Returns
-    -------
-    array of shape (n,)
-        k(x, x), finite and >= 0.
-    """
+    """Return the diagonal of K, or say why it is no kernel or the rank no rank: → (n,)."""
     n = gram.shape[0]
     if isinstance(rank, bool) or not isinstance(rank, Integral) or not 1 <= rank <= n:
         raise ValueError(f"rank must be a whole number between 1 and the number of rows, {n}; got {rank!r}.")
@@ -90,58 +77,19 @@ def checked(gram: Gram, rank: int) -> NDArray[np.float64]:
 
 
 def checked_tol(tol: float) -> float:
-    """Return a tolerance, or say why it is none.
-
-    Parameters
-    ----------
-    tol : float
-        A trace error.
-
-    Returns
-    -------
-    float
-        The same.
-    """
+    """Return a tolerance, or say why it is none."""
     if not 0 <= tol < np.inf:
         raise ValueError(f"tol must be a number >= 0, got {tol!r}.")
     return float(tol)
 
 
 def rounding_floor(gram: Gram, diagonal: NDArray[np.float64]) -> float:
-    """Return the residual below which a pivot is rounding, not information.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    diagonal : array of shape (n,)
-        Its diagonal.
-
-    Returns
-    -------
-    float
-        Ten times the rounding of the largest entry.
-    """
+    """Return the residual below which a pivot is rounding, not information: diagonal (n,)."""
     return float(10.0 * gram.rounding * diagonal.max(initial=0.0))
 
 
 def done(indices: Any, factor: NDArray[Any], diagonal: NDArray[np.float64], residual: NDArray[np.float64]) -> Pivots:
-    """Return what was chosen, with its trace error.
-
-    Parameters
-    ----------
-    indices : sequence of int
-        The landmarks.
-    factor : array of shape (n, r)
-        F.
-    diagonal, residual : array of shape (n,)
-        The diagonals of K and of K - F Fᵀ.
-
-    Returns
-    -------
-    Pivots
-        With no residual below zero.
-    """
+    """Return what was chosen, with its trace error: factor (n, r), diagonal, residual (n,)."""
     indices = np.asarray(indices, dtype=np.intp)
     trace = float(diagonal.sum())
     residual = np.maximum(residual, 0.0)
@@ -150,22 +98,7 @@ def done(indices: Any, factor: NDArray[Any], diagonal: NDArray[np.float64], resi
 
 
 def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float64] | None = None) -> Pivots:
-    """Return the Nyström factor of given landmarks, by a Cholesky factorisation of their block, pivoted if need be.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    indices : array of shape (r,)
-        Landmarks; those that the others already determine to rounding are dropped.
-    diagonal : array of shape (n,) or None, default=None
-        Diagonal of K, where it is known.
-
-    Returns
-    -------
-    Pivots
-        The landmarks kept, the factor, the trace error.
-    """
+    """Return the Nyström factor of given landmarks, by a Cholesky factorisation of their block, pivoted if need be."""
     indices = np.asarray(indices, dtype=np.intp)
     diagonal = gram.diagonal().astype(np.float64) if diagonal is None else diagonal
     block = gram.rows(indices, indices).astype(np.float64)
@@ -200,19 +133,9 @@ def _pivoted_cholesky(A: NDArray[np.float64], floor: float) -> tuple[NDArray[np.
 
 
 def inverse(lower: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the inverse of a small triangular matrix, for threads that multiply by it.
+    """Return the inverse of a small triangular matrix, for threads that multiply by it: lower (b, b) → (b, b).
 
     SciPy's triangular solves let no other thread run.
-
-    Parameters
-    ----------
-    lower : array of shape (b, b)
-        Lower triangular.
-
-    Returns
-    -------
-    array of shape (b, b)
-        Lower triangular.
     """
     identity = np.eye(len(lower))
     return np.asarray(scipy.linalg.solve_triangular(lower, identity, lower=True, check_finite=False))

@@ -17,44 +17,12 @@ __all__ = ["as_predicted", "narrow", "wide"]
 
 
 def wide(X: Any) -> Any:
-    """Return rows of numbers in float64, and other objects as they are.
-
-    Parameters
-    ----------
-    X : array, CSR, or array of object
-        Rows.
-
-    Returns
-    -------
-    array, CSR, or array of object
-        Without a copy where nothing changes.
-    """
+    """Return rows of numbers in float64, and other objects as they are."""
     return X.astype(np.float64, copy=False) if getattr(X, "dtype", None) == np.float32 else X
 
 
 def narrow(values: NDArray[np.float64], X: Any) -> NDArray[Any]:
-    """Return values at rows X as float32 where the rows are and float32 can hold the largest, else as they are.
-
-    Parameters
-    ----------
-    values : array of shape (m,) or (m, k)
-        What was computed in float64.
-    X : array, CSR, or array of object
-        The rows it was computed for.
-
-    Returns
-    -------
-    array
-        Of the same shape.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.gram.precision import narrow
-    >>> X = np.ones((1, 2), np.float32)
-    >>> narrow(np.array([2.0]), X).dtype, narrow(np.array([2e40]), X).dtype
-    (dtype('float32'), dtype('float64'))
-    """
+    """Return values at rows X as float32 where the rows are and float32 can hold the largest, else as they are."""
     single = np.finfo(np.float32)
     size = float(np.abs(values).max(initial=0.0))
     held = size == 0.0 or float(single.tiny) <= size <= float(single.max)
@@ -62,22 +30,7 @@ def narrow(values: NDArray[np.float64], X: Any) -> NDArray[Any]:
 
 
 def as_predicted(gram: Gram, rows: Any, V: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``K @ V`` as it is predicted: with rows on one side that are not known to be those on the other.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of rows with themselves.
-    rows : array, CSR, or array of object
-        These rows, in float64.
-    V : array of shape (n, k)
-        Coefficients.
-
-    Returns
-    -------
-    array of shape (n, k)
-        The values; by ``gram`` itself where the kernel tells a row from its copy, as White noise does.
-    """
+    """Return ``K @ V`` as it is predicted: with rows on one side that are not known to be those on the other."""
     K = Gram(gram.kernel, rows, rows, memory=gram.memory, n_jobs=gram.workers)
     own, apart = float(gram.diagonal()[0]), float(K.rows([0], [0])[0, 0])
     return np.asarray((K if abs(own - apart) <= 1e-6 * abs(own) else gram) @ V)

@@ -95,24 +95,7 @@ def rpcholesky(
 
 
 def extended(pivots: Pivots, gram: Gram, index: NDArray[np.intp], store: NDArray[np.float64]) -> Pivots:
-    """Return the factor of some landmarks and of others after them, where the first is.
-
-    Parameters
-    ----------
-    pivots : Pivots
-        The first ones, with their factor.
-    gram : Gram
-        K of X with itself.
-    index : array of shape (r,)
-        The others. ``LinAlgError`` where they depend on one another to rounding.
-    store : array of shape (all of them, n)
-        Where the first ones wrote, with room for the others.
-
-    Returns
-    -------
-    Pivots
-        Of all of them, in this order.
-    """
+    """Return the factor of some landmarks and of others after them, where the first is."""
     diagonal = gram.diagonal().astype(np.float64)
     residual, rank = pivots.residual.copy(), pivots.rank
     with one_blas_thread():
@@ -178,24 +161,6 @@ def eliminate(
 
     A candidate was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
     the law of drawing by the residual now.
-
-    Parameters
-    ----------
-    H : array of shape (c, c)
-        What is left of K between the candidates; overwritten.
-    stale : array of shape (c,)
-        The residuals by which they were drawn.
-    uniforms : array of shape (c,)
-        Draws from [0, 1).
-    floor : float
-        Residual below which a pivot is rounding.
-
-    Returns
-    -------
-    kept : array of shape (a,)
-        Which were accepted.
-    lower : array of shape (a, a)
-        The Cholesky factor of their block of H.
     """
     kept: list[int] = []
     lower = np.zeros_like(H)

@@ -19,23 +19,7 @@ Array = NDArray[Any]
 
 @compiled(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def add_blocks(pool: Array, starts: Array, corners: Array, share: Array, v: Array, total: Array) -> None:
-    """Add the products of some blocks, and of their mirror images, with a vector.
-
-    Parameters
-    ----------
-    pool : array of shape (cells,)
-        Blocks, row by row, one behind the other.
-    starts : array of shape (blocks,)
-        Where each begins in ``pool``.
-    corners : array of shape (blocks, 4)
-        First and last row, first and last column of each, the last excluded.
-    share : array of int
-        Which blocks.
-    v : array of shape (n,)
-        The vector, in the blocks' type.
-    total : array of shape (n,)
-        What to add to, in float64.
-    """
+    """Add the products of some blocks, and of their mirror images, with a vector."""
     for b in share:
         top, bottom, left, right = corners[b]
         width = right - left

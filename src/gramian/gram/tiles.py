@@ -41,24 +41,7 @@ _UNITS = {"": 1, "B": 1} | {
 
 
 def memory_budget(memory: int | float | str | None) -> int:
-    """Return a memory budget in bytes.
-
-    Parameters
-    ----------
-    memory : int, str or None
-        Bytes, or text such as ``"500MB"`` or ``"2GiB"``; ``None`` for half of what is available now.
-
-    Returns
-    -------
-    int
-        Bytes.
-
-    Examples
-    --------
-    >>> from gramian.gram.tiles import memory_budget
-    >>> memory_budget("500MB"), memory_budget("2 GiB")
-    (500000000, 2147483648)
-    """
+    """Return a memory budget in bytes."""
     if memory is None:
         return int(SHARE * available_memory())
     if isinstance(memory, str):
@@ -72,13 +55,7 @@ def memory_budget(memory: int | float | str | None) -> int:
 
 
 def available_memory() -> int:
-    """Return the bytes that this process can still have, by the machine and by its control group.
-
-    Returns
-    -------
-    int
-        Bytes.
-    """
+    """Return the bytes that this process can still have, by the machine and by its control group."""
     limits = []
     try:
         lines = Path("/proc/meminfo").read_text().splitlines()
@@ -98,18 +75,7 @@ def available_memory() -> int:
 
 
 def readable(count: float) -> str:
-    """Return a number of bytes as people write it.
-
-    Parameters
-    ----------
-    count : float
-        Bytes.
-
-    Returns
-    -------
-    str
-        For example ``1.5 GB``.
-    """
+    """Return a number of bytes as people write it."""
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -118,19 +84,7 @@ def readable(count: float) -> str:
 
 
 def worker_count(n_jobs: int | None) -> int:
-    """Return the number of threads to use.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        A number of threads; negative counts back from all, as in joblib; ``None`` for every core that this process may
-        use, or one inside a worker of joblib.
-
-    Returns
-    -------
-    int
-        At least one.
-    """
+    """Return the number of threads to use."""
     cores = int(joblib.cpu_count())
     if n_jobs is None:
         # Inside another's worker, as of a grid search on all cores, the cores are taken.
@@ -142,20 +96,7 @@ def worker_count(n_jobs: int | None) -> int:
 
 
 def spans(n: int, size: int) -> list[slice]:
-    """Cut n rows into slices.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    size : int
-        Rows of a slice; the last may have fewer.
-
-    Returns
-    -------
-    list of slice
-        In order.
-    """
+    """Cut n rows into slices."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
@@ -163,22 +104,6 @@ def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int,
     """Choose the shape of tiles that are used and thrown away.
 
     It does not depend on the number of workers unless memory is scarce, so that sums are taken in the same order.
-
-    Parameters
-    ----------
-    m : int
-        Columns of the matrix.
-    budget : int
-        Bytes for all tiles alive at once.
-    cell_bytes : int
-        Bytes per cell while a tile is made.
-    workers : int
-        Tiles alive at once.
-
-    Returns
-    -------
-    tuple of int
-        Rows and columns.
     """
     cells = max(min(TILE_CELLS, budget // (cell_bytes * workers)), 1)
     rows = max(min(2 * PANEL, cells), 1)
@@ -217,11 +142,6 @@ def one_blas_thread() -> AbstractContextManager[None]:
 
     Many small products in a row want this: after each, a BLAS pool spins for a while, and takes the cores from the
     threads that do the next piece of work.
-
-    Returns
-    -------
-    context manager
-        For a ``with`` statement; blocks may overlap.
     """
     return _ONE_BLAS_THREAD
 
@@ -233,13 +153,7 @@ def _blas() -> ThreadpoolController:
 
 @contextmanager
 def blas_threads(n_jobs: int | None) -> Iterator[None]:
-    """Hold BLAS and LAPACK to as many threads as the user allows, for the length of the block.
-
-    Parameters
-    ----------
-    n_jobs : int or None
-        As in ``worker_count``; ``None`` leaves them as they are.
-    """
+    """Hold BLAS and LAPACK to as many threads as the user allows, for the length of the block."""
     if n_jobs is None:
         yield
         return
@@ -253,22 +167,6 @@ def run(
     """Apply a task to every item, on threads, with BLAS held to one thread each.
 
     The first error, or Ctrl-C, cancels what has not begun.
-
-    Parameters
-    ----------
-    task : callable
-        Of one item.
-    items : iterable
-        The items.
-    workers : int
-        How many threads.
-    stop : threading.Event or None, default=None
-        Set on an error or Ctrl-C; a task that takes long looks at it now and then, and returns early.
-
-    Returns
-    -------
-    list
-        Results in the order of the items.
     """
     items = list(items)
     if workers == 1 or len(items) <= 1:

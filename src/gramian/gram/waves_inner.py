@@ -34,17 +34,7 @@ C0, C1, C2, C3, C4, C5 = _in_squares(np.cos)
 
 @compiled(nogil=True, fastmath={"contract", "nsz", "nnan"})
 def fill_waves(half: Array, scale: Any, out: Array) -> None:
-    """Write ``scale · (cos 2h, sin 2h)``, to a few units of rounding in single precision.
-
-    Parameters
-    ----------
-    half : float32 array of shape (n, m)
-        Half the phases.
-    scale : float32
-        Factor of every entry.
-    out : float32 array of shape (n, size)
-        Cosines in the first m columns, then as many sines as there is room for.
-    """
+    """Write ``scale · (cos 2h, sin 2h)``, to a few units of rounding in single precision."""
     m = half.shape[1]
     twice = TWO * scale
     sines = out.shape[1] - m

@@ -20,18 +20,7 @@ __all__ = ["Product", "Sum", "add", "exp", "multiply", "polynomial"]
 
 
 def add(left: Any, right: Any) -> Kernel:
-    """Return the sum of two kernels, or of a kernel and a number >= 0.
-
-    Parameters
-    ----------
-    left, right : Kernel or float
-        At least one is a kernel; a number stands for the constant kernel, and zero for nothing.
-
-    Returns
-    -------
-    Kernel
-        The sum.
-    """
+    """Return the sum of two kernels, or of a kernel and a number >= 0."""
     if isinstance(left, Kernel) and isinstance(right, Kernel):
         return Sum(left, right)
     number, other = (left, right) if isinstance(right, Kernel) else (right, left)
@@ -44,18 +33,7 @@ def add(left: Any, right: Any) -> Kernel:
 
 
 def multiply(left: Any, right: Any) -> Kernel:
-    """Return the product of two kernels, or of a number >= 0 and a kernel.
-
-    Parameters
-    ----------
-    left, right : Kernel or float
-        At least one is a kernel.
-
-    Returns
-    -------
-    Kernel
-        The product.
-    """
+    """Return the product of two kernels, or of a number >= 0 and a kernel."""
     if isinstance(left, Kernel) and isinstance(right, Kernel):
         return Product(left, right)
     number, other = (left, right) if isinstance(right, Kernel) else (right, left)

@@ -43,34 +43,12 @@ Array = Any  # an array of any array-API namespace, or a SciPy CSR matrix where 
 
 
 def is_sparse(a: Any) -> bool:
-    """Tell whether ``a`` is a SciPy sparse matrix or array.
-
-    Parameters
-    ----------
-    a : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether ``a`` is a SciPy sparse matrix or array."""
     return sp.issparse(a)
 
 
 def is_foreign(a: Any) -> bool:
-    """Tell whether ``a`` is an array-API array of another library than NumPy.
-
-    Parameters
-    ----------
-    a : object
-        Anything.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether ``a`` is an array-API array of another library than NumPy."""
     if isinstance(a, np.ndarray | np.generic | list | tuple | str) or is_sparse(a):
         return False
     try:
@@ -80,18 +58,7 @@ def is_foreign(a: Any) -> bool:
 
 
 def namespace(a: Array) -> Any:
-    """Return the array-API namespace of an array.
-
-    Parameters
-    ----------
-    a : array
-        An array; a sparse matrix counts as NumPy's.
-
-    Returns
-    -------
-    module
-        The namespace.
-    """
+    """Return the array-API namespace of an array."""
     return np if isinstance(a, np.ndarray) or is_sparse(a) else array_namespace(a)
 
 
@@ -133,18 +100,7 @@ divide = _binary("divide", "__truediv__")
 
 
 def squared_norms(a: Array) -> Array:
-    """Return the sum of squares of every row, in float64.
-
-    Parameters
-    ----------
-    a : array of shape (n, d)
-        Rows.
-
-    Returns
-    -------
-    array of shape (n,)
-        Squared norms; no square of the whole is made on the way.
-    """
+    """Return the sum of squares of every row, in float64: a (n, d) → (n,)."""
     if isinstance(a, np.ndarray):
         return np.einsum("ij,ij->i", a, a, dtype=np.float64)
     xp = namespace(a)
@@ -152,20 +108,7 @@ def squared_norms(a: Array) -> Array:
 
 
 def maximum(a: Array, floor: float) -> Array:
-    """Return ``max(a, floor)`` for a number ``floor``, in place on a NumPy array.
-
-    Parameters
-    ----------
-    a : array
-        The array.
-    floor : float
-        The least value.
-
-    Returns
-    -------
-    array
-        The result.
-    """
+    """Return ``max(a, floor)`` for a number ``floor``, in place on a NumPy array."""
     if isinstance(a, np.ndarray):
         return np.maximum(a, floor, out=a)
     xp = namespace(a)
@@ -173,38 +116,14 @@ def maximum(a: Array, floor: float) -> Array:
 
 
 def minimum(a: Array, b: Array) -> Array:
-    """Return the elementwise minimum of two arrays, in place on a NumPy array.
-
-    Parameters
-    ----------
-    a, b : array
-        Arrays of one shape.
-
-    Returns
-    -------
-    array
-        The result.
-    """
+    """Return the elementwise minimum of two arrays, in place on a NumPy array."""
     if isinstance(a, np.ndarray):
         return np.minimum(a, b, out=a)
     return namespace(a).where(a < b, a, b)
 
 
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
-    """Return ``a @ b``, densely, into ``out`` where NumPy can write there.
-
-    Parameters
-    ----------
-    a, b : array or CSR
-        The factors.
-    out : array or None
-        Where to write.
-
-    Returns
-    -------
-    array
-        The product.
-    """
+    """Return ``a @ b``, densely, into ``out`` where NumPy can write there."""
     if is_sparse(a) or is_sparse(b):
         product = a @ b
         return store(product.toarray() if is_sparse(product) else np.asarray(product), out)
@@ -214,20 +133,7 @@ def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
 
 
 def check_out(out: Array | None, shape: tuple[int, int]) -> Array | None:
-    """Check an array that a user wants a tile written to.
-
-    Parameters
-    ----------
-    out : array or None
-        The array.
-    shape : tuple of int
-        The shape of the tile.
-
-    Returns
-    -------
-    array or None
-        The same array.
-    """
+    """Check an array that a user wants a tile written to."""
     if out is not None:
         if tuple(out.shape) != shape:
             raise ValueError(f"out must have shape {shape}, got {tuple(out.shape)}.")
@@ -237,20 +143,7 @@ def check_out(out: Array | None, shape: tuple[int, int]) -> Array | None:
 
 
 def store(value: Array, out: Array | None) -> Array:
-    """Return ``value``, moved into ``out`` where there is one.
-
-    Parameters
-    ----------
-    value : array
-        What was computed.
-    out : array or None
-        Where the caller wants it.
-
-    Returns
-    -------
-    array
-        ``out``, or ``value`` itself.
-    """
+    """Return ``value``, moved into ``out`` where there is one."""
     if out is None or out is value:
         return value
     out[...] = value if isinstance(out, np.ndarray) else namespace(out).astype(value, out.dtype)
@@ -258,17 +151,7 @@ def store(value: Array, out: Array | None) -> Array:
 
 
 def check_range(who: object, f: Callable[[Array], Array], inside: Array) -> None:
-    """Refuse rows on which a function of non-negative values overflows.
-
-    Parameters
-    ----------
-    who : object
-        The kernel, for the message.
-    f : callable
-        An increasing function; may overwrite its argument.
-    inside : array of shape (n,)
-        The largest values that it will be given: none between two rows exceeds that of a row with itself.
-    """
+    """Refuse rows on which a function of non-negative values overflows: inside (n,)."""
     xp = namespace(inside)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = bool(xp.all(xp.isfinite(f(xp.reshape(xp.max(inside), (1,))))))
@@ -280,38 +163,12 @@ def check_range(who: object, f: Callable[[Array], Array], inside: Array) -> None
 
 
 def copy(a: Array) -> Array:
-    """Return a copy that the arithmetic of this module may overwrite.
-
-    Parameters
-    ----------
-    a : array
-        The array.
-
-    Returns
-    -------
-    array
-        The copy; an array of another namespace, which is never overwritten, is returned as it is.
-    """
+    """Return a copy that the arithmetic of this module may overwrite."""
     return a.copy() if isinstance(a, np.ndarray) else a
 
 
 def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
-    """Return ``values`` as an array in the namespace, and by default the dtype, of ``like``.
-
-    Parameters
-    ----------
-    values : array-like
-        Numbers.
-    like : array
-        Whose namespace and device.
-    dtype : dtype or None
-        The dtype; that of ``like`` by default.
-
-    Returns
-    -------
-    array
-        The array.
-    """
+    """Return ``values`` as an array in the namespace, and by default the dtype, of ``like``."""
     xp = namespace(like)
     if xp is np:
         return np.asarray(values, dtype=dtype or like.dtype)
@@ -319,20 +176,7 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
 
 
 def through_numpy(f: Callable[[Any], Any], a: Array) -> Array:
-    """Return ``f(a)`` for a function that only NumPy arrays know.
-
-    Parameters
-    ----------
-    f : callable
-        From a NumPy array to one of the same shape.
-    a : array
-        The argument.
-
-    Returns
-    -------
-    array
-        The result, in the namespace of ``a``.
-    """
+    """Return ``f(a)`` for a function that only NumPy arrays know."""
     if isinstance(a, np.ndarray):
         return f(a)
     return asarray(f(np.asarray(a)), a)

@@ -97,22 +97,7 @@ class Kernel(Tunable):
     # ---- values -----------------------------------------------------------------------------------------------
 
     def __call__(self, X: Any, Y: Any = None, *, out: Array | None = None) -> Array:
-        """Return the Gram matrix k(X, Y) as one dense tile.
-
-        Parameters
-        ----------
-        X : array-like of shape (n, d)
-            Rows. Lists of objects where the kernel compares objects.
-        Y : array-like of shape (m, d) or None
-            Columns; ``None`` means X itself, so that row i and column i are the same object.
-        out : array of shape (n, m) or None
-            Where to write.
-
-        Returns
-        -------
-        array of shape (n, m)
-            In the dtype and namespace of X.
-        """
+        """Return the Gram matrix k(X, Y) as one dense tile: X (n, d), Y (m, d), out (n, m) → (n, m)."""
         A, B = self.prepare(X, Y)
         return self.tile(A, B, check_out(out, (len(A), len(B))))
 

@@ -56,60 +56,22 @@ class ByProduct:
     coordinates: Any
 
     def pull(self, other: ByProduct, M: Array) -> Array:
-        """Return Σ_j M_ij (x_i - z_j) by one product.
-
-        Parameters
-        ----------
-        other : ByProduct
-            The right side.
-        M : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (n, d)
-            Half the weighted derivative of the squared distance, in scaled coordinates.
-        """
+        """Return Σ_j M_ij (x_i - z_j) by one product: M (n, m) → (n, d)."""
         return _pull(self.coordinates, other.coordinates, M)
 
     def second_moments(self, other: ByProduct, M: Array) -> np.ndarray[Any, Any]:
-        """Return Σ_ij M_ij (x_ik - z_jk)² for every k by one product.
-
-        Parameters
-        ----------
-        other : ByProduct
-            The right side.
-        M : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (d,)
-            In float64.
-        """
+        """Return Σ_ij M_ij (x_ik - z_jk)² for every k by one product: M (n, m) → (d,)."""
         return _second_moments(self.coordinates, other.coordinates, M)
 
 
 @dataclass(frozen=True, eq=False)
 class Expanded(ByProduct):
-    """Rows whose squared distances come from one GEMM of ``[-2wz, w‖z‖², w] · [z, 1, ‖z‖²]``.
+    """Rows whose squared distances come from one GEMM of ``[-2wz, w‖z‖², w] · [z, 1, ‖z‖²]``."""
 
-    Parameters
-    ----------
-    matrix : array of shape (n, d + 2)
-        The augmented rows, of the left or of the right side.
-    factor : float
-        What the coordinates were multiplied by: -2w on the left, 1 on the right.
-    dtype : dtype
-        Of the tiles to be made, which may be narrower than that of the matrix.
-    loss : float
-        What cancellation may cost a squared distance.
-    """
-
-    matrix: Array
-    factor: float
-    dtype: Any
-    loss: float
+    matrix: Array  # (n, d + 2): The augmented rows, of the left or of the right side
+    factor: float  # What the coordinates were multiplied by: -2w on the left, 1 on the right
+    dtype: Any  # Of the tiles to be made, which may be narrower than that of the matrix
+    loss: float  # What cancellation may cost a squared distance
 
     def __getitem__(self, rows: Any) -> Expanded:
         return Expanded(self.matrix[rows, ...], self.factor, self.dtype, self.loss)
@@ -121,61 +83,23 @@ class Expanded(ByProduct):
         return z if self.factor == 1.0 else z / self.factor
 
     def times_squared(self, other: Expanded, weight: float, out: Array | None) -> Array:
-        """Return ``weight · ‖x-z‖²`` for every pair; ``weight`` is already in the left matrix.
-
-        Parameters
-        ----------
-        other : Expanded
-            The right side.
-        weight : float
-            The factor.
-        out : array or None
-            Where to write.
-
-        Returns
-        -------
-        array of shape (n, m)
-            Up to rounding; a distance of zero may come out slightly on the wrong side.
-        """
+        """Return ``weight · ‖x-z‖²`` for every pair; ``weight`` is already in the left matrix: → (n, m)."""
         return matmul(self.matrix, other.matrix.T, _usable(out, self.matrix.dtype))
 
 
 @dataclass(frozen=True, eq=False)
 class Differences:
-    """Rows whose squared distances come from their differences: slower, and right for any spread.
+    """Rows whose squared distances come from their differences: slower, and right for any spread."""
 
-    Parameters
-    ----------
-    coordinates : array of shape (n, d)
-        The scaled, centred rows.
-    dtype : dtype
-        Of the tiles to be made.
-    """
-
-    coordinates: Array
-    dtype: Any
+    coordinates: Array  # (n, d): The scaled, centred rows
+    dtype: Any  # Of the tiles to be made
     loss: ClassVar[float] = 0.0
 
     def __getitem__(self, rows: Any) -> Differences:
         return Differences(self.coordinates[rows, ...], self.dtype)
 
     def times_squared(self, other: Differences, weight: float, out: Array | None) -> Array:
-        """Return ``weight · ‖x-z‖²`` for every pair.
-
-        Parameters
-        ----------
-        other : Differences
-            The right side.
-        weight : float
-            The factor.
-        out : array or None
-            Where to write.
-
-        Returns
-        -------
-        array of shape (n, m)
-            The weighted squared distances.
-        """
+        """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
         a, b = self.coordinates, other.coordinates
         if isinstance(a, np.ndarray):
             return multiply(cdist(a, b, "sqeuclidean"), weight)
@@ -188,39 +112,13 @@ class Differences:
         return self.coordinates[:, None, k] - other.coordinates[None, :, k]
 
     def pull(self, other: Differences, M: Array) -> Array:
-        """Return Σ_j M_ij (x_i - z_j), column by column.
-
-        Parameters
-        ----------
-        other : Differences
-            The right side.
-        M : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (n, d)
-            Half the weighted derivative of the squared distance, in scaled coordinates.
-        """
+        """Return Σ_j M_ij (x_i - z_j), column by column: M (n, m) → (n, d)."""
         xp = namespace(M)
         columns = [xp.sum(M * self._column(other, k), axis=1)[:, None] for k in range(self.coordinates.shape[1])]
         return xp.concat(columns, axis=1)
 
     def second_moments(self, other: Differences, M: Array) -> np.ndarray[Any, Any]:
-        """Return Σ_ij M_ij (x_ik - z_jk)² for every k, column by column.
-
-        Parameters
-        ----------
-        other : Differences
-            The right side.
-        M : array of shape (n, m)
-            Weights.
-
-        Returns
-        -------
-        array of shape (d,)
-            In float64.
-        """
+        """Return Σ_ij M_ij (x_ik - z_jk)² for every k, column by column: M (n, m) → (d,)."""
         xp = namespace(M)
         sums = [float(xp.sum(M * self._column(other, k) ** 2)) for k in range(self.coordinates.shape[1])]
         return np.array(sums)
@@ -231,44 +129,18 @@ class SparseRows(ByProduct):
     """CSR rows with their squared norms, always in float64: centring would fill them.
 
     Where the spread of the data would cost digits, the rows of a tile are filled and their differences taken.
-
-    Parameters
-    ----------
-    coordinates : CSR of shape (n, d)
-        The scaled rows.
-    norms : array of shape (n,)
-        Their squared norms.
-    dtype : dtype
-        Of the tiles to be made.
-    loss : float
-        What cancellation may cost a squared distance.
     """
 
-    coordinates: Any
-    norms: Array
-    dtype: Any
-    loss: float
+    coordinates: Any  # (n, d): The scaled rows
+    norms: Array  # (n,): Their squared norms
+    dtype: Any  # Of the tiles to be made
+    loss: float  # What cancellation may cost a squared distance
 
     def __getitem__(self, rows: Any) -> SparseRows:
         return SparseRows(self.coordinates[rows], self.norms[rows], self.dtype, self.loss)
 
     def times_squared(self, other: SparseRows, weight: float, out: Array | None) -> Array:
-        """Return ``weight · ‖x-z‖²`` for every pair.
-
-        Parameters
-        ----------
-        other : SparseRows
-            The right side.
-        weight : float
-            The factor.
-        out : array or None
-            Where to write.
-
-        Returns
-        -------
-        array of shape (n, m)
-            The weighted squared distances.
-        """
+        """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
         if self.loss > SPARSE_LOSS:
             filled = cdist(self.coordinates.toarray(), other.coordinates.toarray(), "sqeuclidean")
             return multiply(filled, weight)
@@ -278,22 +150,7 @@ class SparseRows(ByProduct):
 
 
 def lengthscales(owner: str, lengthscale: Number, d: int) -> np.ndarray[Any, Any]:
-    """Return one lengthscale per input.
-
-    Parameters
-    ----------
-    owner : str
-        The kernel's name, for the message.
-    lengthscale : float or tuple of float
-        One for all, or one each.
-    d : int
-        Number of inputs.
-
-    Returns
-    -------
-    array of shape (1,) or (d,)
-        The lengthscales.
-    """
+    """Return one lengthscale per input: → (1,) or (d,)."""
     scale = np.atleast_1d(np.asarray(lengthscale, dtype=np.float64))
     if isinstance(lengthscale, tuple) and scale.size != d:
         raise ValueError(f"{owner} has {scale.size} lengthscales but X has {d} columns; pass one number or {d}.")
@@ -301,22 +158,7 @@ def lengthscales(owner: str, lengthscale: Number, d: int) -> np.ndarray[Any, Any
 
 
 def centred(X: Array, Y: Array | None, scale: np.ndarray[Any, Any]) -> tuple[Array, Array]:
-    """Return both sets of rows in float64, less the mean of the columns' side, divided by the lengthscales.
-
-    Parameters
-    ----------
-    X : array of shape (n, d)
-        Rows.
-    Y : array of shape (m, d) or None
-        Columns.
-    scale : array of shape (1,) or (d,)
-        Lengthscales.
-
-    Returns
-    -------
-    tuple of array
-        The scaled rows; one array twice where Y is ``None``.
-    """
+    """Return both sets of rows in float64, less the mean of the columns' side, divided by the lengthscales."""
     xp = namespace(X)
     scale = asarray(scale, X, xp.float64)
     right = xp.astype(X if Y is None else Y, xp.float64)  # a copy, which the rest may overwrite
@@ -328,26 +170,7 @@ def centred(X: Array, Y: Array | None, scale: np.ndarray[Any, Any]) -> tuple[Arr
 def rows_for_distances(
     X: Array, Y: Array | None, scale: np.ndarray[Any, Any], weight: float, smooth: bool
 ) -> tuple[Any, Any]:
-    """Prepare two sets of rows in the fastest way that keeps the digits.
-
-    Parameters
-    ----------
-    X : array or CSR of shape (n, d)
-        Rows.
-    Y : array or CSR of shape (m, d) or None
-        Columns; ``None`` for X itself.
-    scale : array of shape (1,) or (d,)
-        Lengthscales.
-    weight : float
-        What the squared distance will be multiplied by.
-    smooth : bool
-        Whether the kernel is smooth in the squared distance at zero.
-
-    Returns
-    -------
-    tuple
-        Left and right rows, each with ``coordinates`` and ``times_squared``.
-    """
+    """Prepare two sets of rows in the fastest way that keeps the digits: X (n, d), Y (m, d), scale (1,) or (d,)."""
     if is_sparse(X) or is_sparse(Y):
         left = _sparse_rows(X, scale)
         right = left if Y is None else _sparse_rows(Y, scale)
@@ -412,22 +235,7 @@ def _usable(out: Array | None, dtype: Any) -> Array | None:
 
 
 def cast(t: Array, dtype: Any, out: Array | None) -> Array:
-    """Return ``t`` in another dtype, in ``out`` where there is one.
-
-    Parameters
-    ----------
-    t : array
-        A tile.
-    dtype : dtype
-        The dtype wanted.
-    out : array or None
-        Where to write.
-
-    Returns
-    -------
-    array
-        The tile.
-    """
+    """Return ``t`` in another dtype, in ``out`` where there is one."""
     if out is not None:
         return store(t, out)
     return t if t.dtype == dtype else namespace(t).astype(t, dtype)

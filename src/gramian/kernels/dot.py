@@ -138,15 +138,7 @@ class Linear(Dot):
 
 
 class Monomials(NamedTuple):
-    """The monomials of a polynomial kernel.
-
-    Attributes
-    ----------
-    exponents : array of shape (D, d)
-        One row of exponents per monomial.
-    weights : array of shape (D,)
-        The feature of a monomial is its weight times it: ``k(x, z) = Σ weight² xᵃ zᵃ``.
-    """
+    """The monomials of a polynomial kernel."""
 
     exponents: NDArray[np.intp]
     weights: NDArray[np.float64]

@@ -150,18 +150,7 @@ class MercerBasis:
     vectors: NDArray[np.float64]
 
     def __call__(self, Z: Any = None) -> NDArray[np.float64]:
-        """Evaluate the eigenfunctions anywhere.
-
-        Parameters
-        ----------
-        Z : array-like of shape (m, d) or None, default=None
-            New objects; ``None`` for the objects themselves, which matters to a kernel with ``White`` in it.
-
-        Returns
-        -------
-        array of shape (m, k)
-            The values φ_j(z_i).
-        """
+        """Evaluate the eigenfunctions anywhere: Z (m, d) → (m, k)."""
         n = self.vectors.shape[0]
         if Z is None:
             return self.vectors * np.sqrt(n)

@@ -19,21 +19,11 @@ FREE: tuple[float, float] = (1e-5, 1e5)
 
 @dataclass(frozen=True)
 class Parameter:
-    """One named parameter of one kernel in a tree.
+    """One named parameter of one kernel in a tree."""
 
-    Parameters
-    ----------
-    name : str
-        Its name, with the path from the root of the tree: ``left.lengthscale``.
-    value : float or tuple of float
-        Its value.
-    bounds : tuple of float or "fixed"
-        Where it may be learned.
-    """
-
-    name: str
-    value: Number
-    bounds: Bounds
+    name: str  # Its name, with the path from the root of the tree: ``left.lengthscale``
+    value: Number  # Its value
+    bounds: Bounds  # Where it may be learned
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -47,26 +37,7 @@ class Parameter:
 
 
 def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vector: bool = False) -> Number:
-    """Check a parameter given by a user.
-
-    Parameters
-    ----------
-    owner : str
-        The kernel's name, for the message.
-    name : str
-        The parameter's name, for the message.
-    value : float or sequence of float
-        What was given.
-    zero : bool
-        Whether zero is allowed.
-    vector : bool
-        Whether one number per input is allowed.
-
-    Returns
-    -------
-    float or tuple of float
-        The checked value.
-    """
+    """Check a parameter given by a user."""
     try:
         if isinstance(value, str | bytes):
             raise TypeError
@@ -84,22 +55,7 @@ def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vecto
 
 
 def check_bounds(owner: str, name: str, bounds: Any) -> Bounds:
-    """Check the range in which a parameter may be learned.
-
-    Parameters
-    ----------
-    owner : str
-        The kernel's name, for the message.
-    name : str
-        The parameter's name, for the message.
-    bounds : pair of float or "fixed"
-        What was given.
-
-    Returns
-    -------
-    tuple of float or "fixed"
-        The checked bounds.
-    """
+    """Check the range in which a parameter may be learned."""
     if isinstance(bounds, str):
         if bounds == "fixed":
             return bounds
@@ -111,20 +67,7 @@ def check_bounds(owner: str, name: str, bounds: Any) -> Bounds:
 
 
 def natural(what: str, value: Any) -> int:
-    """Check a natural number.
-
-    Parameters
-    ----------
-    what : str
-        What it is, for the message.
-    value : int
-        What was given.
-
-    Returns
-    -------
-    int
-        At least one.
-    """
+    """Check a natural number."""
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value).is_integer() or float(value) < 1:
         raise ValueError(f"{what} must be a natural number, got {value!r}.")
     return int(float(value))

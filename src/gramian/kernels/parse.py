@@ -28,25 +28,6 @@ def parse(text: str) -> Kernel:
     """Read a kernel from an expression of kernels, numbers, ``+``, ``*``, ``**``, ``exp`` and ``polynomial``.
 
     Whatever ``repr`` of a kernel shows can be read again, unless it holds a user's function.
-
-    Parameters
-    ----------
-    text : str
-        The expression, such as ``2*RBF(0.5) + Linear().on(0)``.
-
-    Returns
-    -------
-    Kernel
-        The kernel; ``ValueError`` where the text is none, which says where and what was meant.
-
-    Examples
-    --------
-    >>> from gramian.kernels.parse import parse
-    >>> parse("2*RBF(0.5) + Linear()*Periodic(1, period=7)")
-    2.0 * RBF(0.5) + Linear() * Periodic(1.0, period=7.0)
-    >>> parse("RFB(0.5)")
-    Traceback (most recent call last):
-    ValueError: RFB: there is no such kernel; did you mean 'RBF'?
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"a kernel expression may have {MAX_LENGTH:,} characters, and this has {len(text):,}.")

@@ -31,21 +31,11 @@ Ids = range | NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """What a kernel's tiles need to know of some rows; slicing it slices the rows.
+    """What a kernel's tiles need to know of some rows; slicing it slices the rows."""
 
-    Parameters
-    ----------
-    parts : tuple
-        Things with one entry per row: arrays, CSR matrices, lists of objects.
-    ids : range or array of int
-        Who each row is. Two rows are the same object, not merely equal, when their ids are equal.
-    children : tuple of Points
-        The same rows, as prepared by the operands of a compound kernel.
-    """
-
-    parts: tuple[Any, ...]
-    ids: Ids
-    children: tuple[Points, ...] = ()
+    parts: tuple[Any, ...]  # Things with one entry per row: arrays, CSR matrices, lists of objects
+    ids: Ids  # Who each row is
+    children: tuple[Points, ...] = ()  # The same rows, as prepared by the operands of a compound kernel
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -68,36 +58,12 @@ def _picked(ids: Ids, rows: Any) -> NDArray[np.intp]:
 
 
 def identities(n: int, m: int | None) -> tuple[range, range]:
-    """Name the rows of X and of Y.
-
-    Parameters
-    ----------
-    n : int
-        Rows of X.
-    m : int or None
-        Rows of Y, or ``None`` where Y is X itself.
-
-    Returns
-    -------
-    tuple of range
-        Equal ranges where Y is X, disjoint ones otherwise.
-    """
+    """Name the rows of X and of Y."""
     return (range(n), range(n)) if m is None else (range(n), range(-m, 0))
 
 
 def same_pairs(A: Points, B: Points) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Find where a row of A is the very row of B.
-
-    Parameters
-    ----------
-    A, B : Points
-        Rows and columns of a tile.
-
-    Returns
-    -------
-    tuple of array or None
-        Row and column positions; ``None`` where there are none.
-    """
+    """Find where a row of A is the very row of B."""
     a, b = A.ids, B.ids
     if isinstance(a, range) and isinstance(b, range):
         common = np.arange(max(a.start, b.start), min(a.stop, b.stop))
@@ -128,22 +94,7 @@ def _matches(a: NDArray[np.intp], b: NDArray[np.intp]) -> tuple[NDArray[np.intp]
 
 
 def put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
-    """Write values, one per row of a tile, at some of its entries; in place on a NumPy array.
-
-    Parameters
-    ----------
-    K : array of shape (n, m)
-        The tile.
-    rows, columns : array of int
-        Where.
-    values : array of shape (n,)
-        What belongs to each row.
-
-    Returns
-    -------
-    array of shape (n, m)
-        The tile.
-    """
+    """Write values, one per row of a tile, at some of its entries; in place on a NumPy array."""
     if isinstance(K, np.ndarray):
         K[rows, columns] = values[rows]
         return K
@@ -156,24 +107,7 @@ def put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Arr
 
 
 def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Array:
-    """Check rows of numbers.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        NumPy, sparse, data frame, or an array of another namespace.
-    kernel : str
-        Who asks, for the message.
-    name : str
-        What to call X in a message.
-    sparse : bool
-        Whether CSR is welcome.
-
-    Returns
-    -------
-    array or CSR
-        Finite, two-dimensional, float32 or float64.
-    """
+    """Check rows of numbers: X (n, d)."""
     if is_foreign(X):
         return _foreign(X, kernel, name)
     if is_sparse(X) and not sparse:
@@ -216,24 +150,7 @@ def _holds_text(X: Any) -> bool:
 
 
 def pair_of_vectors(X: Any, Y: Any, *, kernel: str, sparse: bool = False) -> tuple[Array, Array | None]:
-    """Check two sets of rows against each other.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Rows.
-    Y : array-like of shape (m, d) or None
-        Columns of the tile; ``None`` for X itself.
-    kernel : str
-        Who asks, for the message.
-    sparse : bool
-        Whether CSR is welcome.
-
-    Returns
-    -------
-    tuple
-        X and Y, checked, of one dtype.
-    """
+    """Check two sets of rows against each other: X (n, d), Y (m, d)."""
     X = vectors(X, kernel=kernel, sparse=sparse)
     if Y is None:
         return X, None
@@ -251,24 +168,7 @@ def pair_of_vectors(X: Any, Y: Any, *, kernel: str, sparse: bool = False) -> tup
 
 
 def objects(X: Any, *, kernel: str, name: str = "X", kind: type | None = None) -> NDArray[Any]:
-    """Check a sequence of Python objects.
-
-    Parameters
-    ----------
-    X : sequence
-        A list, a one-dimensional array or series, or a table with one column.
-    kernel : str
-        Who asks, for the message.
-    name : str
-        What to call X in a message.
-    kind : type or None
-        What every object must be.
-
-    Returns
-    -------
-    array of object, shape (n,)
-        The objects.
-    """
+    """Check a sequence of Python objects."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
         raise TypeError(f"{kernel} expects a sequence of objects, got {name} of type {type(X).__name__}; pass a list.")
     if len(getattr(X, "shape", ())) == 2:
@@ -292,38 +192,12 @@ def objects(X: Any, *, kernel: str, name: str = "X", kind: type | None = None) -
 
 
 def dtype_of(X: Any) -> np.dtype[Any]:
-    """Return the dtype of what is computed from rows: their own, or float64 of objects.
-
-    Parameters
-    ----------
-    X : array, CSR, or array of object
-        Rows.
-
-    Returns
-    -------
-    dtype
-        Of numbers.
-    """
+    """Return the dtype of what is computed from rows: their own, or float64 of objects."""
     return np.dtype(np.float64) if X.dtype == object else np.dtype(X.dtype)
 
 
 def anything(X: Any, Y: Any, *, kernel: str) -> tuple[Points, Points]:
-    """Prepare rows for a kernel that looks at who they are and not at what they hold.
-
-    Parameters
-    ----------
-    X : array-like or sequence
-        Rows of numbers, or objects.
-    Y : array-like or sequence or None
-        Likewise; ``None`` for X itself.
-    kernel : str
-        Who asks, for the message.
-
-    Returns
-    -------
-    tuple of Points
-        Their one part is the rows themselves.
-    """
+    """Prepare rows for a kernel that looks at who they are and not at what they hold."""
     if is_table(X):
         X, Y = pair_of_vectors(X, Y, kernel=kernel, sparse=True)
     else:
@@ -340,18 +214,7 @@ def _mixed(X: Any, kernel: str, name: str) -> NDArray[Any]:
 
 
 def is_table(X: Any) -> bool:
-    """Tell whether X is a table of numbers, and not a sequence of objects.
-
-    Parameters
-    ----------
-    X : object
-        Anything with rows.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether X is a table of numbers, and not a sequence of objects."""
     if is_foreign(X) or is_sparse(X):
         return True
     try:
@@ -362,22 +225,7 @@ def is_table(X: Any) -> bool:
 
 
 def full(A: Points, value: float, *shape: int) -> Array:
-    """Fill an array with a value: one row per row of A, in their namespace and dtype.
-
-    Parameters
-    ----------
-    A : Points
-        Rows, as ``anything`` prepared them.
-    value : float
-        The value.
-    *shape : int
-        Further dimensions.
-
-    Returns
-    -------
-    array
-        The array.
-    """
+    """Fill an array with a value: one row per row of A, in their namespace and dtype."""
     rows = A.parts[0]
     values = np.full((len(A), *shape), value)
     if rows.dtype == object:
@@ -386,18 +234,7 @@ def full(A: Points, value: float, *shape: int) -> Array:
 
 
 def raw_rows(X: Any) -> Any:
-    """Return rows that can be sliced and counted, otherwise as the user gave them.
-
-    Parameters
-    ----------
-    X : array-like or sequence
-        Rows.
-
-    Returns
-    -------
-    array, CSR, or array of object
-        Something with a ``shape`` whose first entry counts the rows.
-    """
+    """Return rows that can be sliced and counted, otherwise as the user gave them."""
     if is_sparse(X):
         return X.tocsr()
     if isinstance(X, np.ndarray) or is_foreign(X):

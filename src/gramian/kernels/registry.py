@@ -17,31 +17,12 @@ _NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 
 def known_kernels() -> dict[str, type[Kernel]]:
-    """Return the kernel classes that an expression or a file may name.
-
-    Returns
-    -------
-    dict
-        Classes by name: every subclass with fields of its own.
-    """
+    """Return the kernel classes that an expression or a file may name."""
     return {name: cls for name, cls in Kernel.registry.items() if "__dataclass_fields__" in cls.__dict__}
 
 
 def nearest(name: str, names: Any) -> str:
-    """Return the end of an error message that helps with a misspelt name.
-
-    Parameters
-    ----------
-    name : str
-        What was asked for.
-    names : iterable of str
-        What there is.
-
-    Returns
-    -------
-    str
-        ``did you mean 'RBF'?`` or the list of all names.
-    """
+    """Return the end of an error message that helps with a misspelt name."""
     names = list(names)
     close = [n for n in names if n.lower() == str(name).lower()] or difflib.get_close_matches(str(name), names, n=1)
     return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(names))}."

@@ -87,33 +87,12 @@ def resolve(
 
 
 def names() -> list[str]:
-    """Return the names that ``resolve`` knows.
-
-    Returns
-    -------
-    list of str
-        In alphabetical order.
-    """
+    """Return the names that ``resolve`` knows."""
     return sorted(_NAMED)
 
 
 def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = None) -> float:
-    """Return gamma as a number, by scikit-learn's rules.
-
-    Parameters
-    ----------
-    gamma : float, "scale", "auto" or None
-        What was asked for.
-    X : array-like of shape (n, d)
-        The training rows.
-    default : float or None
-        The value of ``None``, where it is not 1 / d.
-
-    Returns
-    -------
-    float
-        A number >= 0.
-    """
+    """Return gamma as a number, by scikit-learn's rules: X (n, d)."""
     if gamma is None and default is not None:
         return default
     if gamma is None or isinstance(gamma, str):
@@ -131,26 +110,7 @@ def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = Non
 
 
 def scale_gamma(X: Any, weights: Any = None) -> float:
-    """Return what ``gamma="scale"`` is: 1 / (d · variance of all entries of X).
-
-    Parameters
-    ----------
-    X : array-like or CSR of shape (n, d)
-        Rows.
-    weights : array of shape (n,) or None, default=None
-        How often each row counts.
-
-    Returns
-    -------
-    float
-        A number > 0; 1 where X is constant.
-
-    Examples
-    --------
-    >>> from gramian.kernels.resolve import scale_gamma
-    >>> scale_gamma([[1.0, 3.0], [3.0, 1.0]])
-    0.5
-    """
+    """Return what ``gamma="scale"`` is: 1 / (d · variance of all entries of X). X (n, d), weights (n,)."""
     X = X if is_sparse(X) else np.asarray(X)
     d = X.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -229,20 +189,7 @@ def _is_sklearn(kernel: Any) -> bool:
 
 
 def from_sklearn(kernel: Any, d: int | None = None) -> Kernel:
-    """Translate a kernel of ``sklearn.gaussian_process.kernels``, bounds included.
-
-    Parameters
-    ----------
-    kernel : sklearn.gaussian_process.kernels.Kernel
-        What to translate.
-    d : int or None
-        Number of inputs, where it is known.
-
-    Returns
-    -------
-    Kernel
-        The same function of two rows.
-    """
+    """Translate a kernel of ``sklearn.gaussian_process.kernels``, bounds included."""
     translate = _TRANSLATED.get(type(kernel).__name__)
     if translate is None:
         raise TypeError(f"scikit-learn's {type(kernel).__name__} has no counterpart here; {nearest('', _TRANSLATED)}")
@@ -327,45 +274,14 @@ _TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
 
 
 def is_precomputed(kernel: Any) -> bool:
-    """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it.
-
-    Parameters
-    ----------
-    kernel : object
-        What the user passed as ``kernel=``.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it."""
     if isinstance(kernel, Kernel):
         return isinstance(kernel, Precomputed) or any(map(is_precomputed, kernel.children))
     return isinstance(kernel, str) and kernel == "precomputed"
 
 
 def holds_objects(kernel: Any, X: Any) -> bool:
-    """Tell whether X is a sequence of objects, not rows of numbers, and the kernel one that may compare them.
-
-    Parameters
-    ----------
-    kernel : object
-        What the user passed as ``kernel=``; names compare numbers only.
-    X : object
-        What the user passed as X.
-
-    Returns
-    -------
-    bool
-        The answer.
-
-    Examples
-    --------
-    >>> from gramian.kernels.resolve import holds_objects
-    >>> from gramian.kernels import Spectrum
-    >>> holds_objects(Spectrum(2), ["abc", "abd"]), holds_objects(Spectrum(2), [1.0, 2.0])
-    (True, False)
-    """
+    """Tell whether X is a sequence of objects, not rows of numbers, and the kernel one that may compare them."""
     if isinstance(kernel, str) or is_sparse(X) or hasattr(X, "columns") or getattr(X, "ndim", 1) != 1:
         return False
     if hasattr(X, "dtype") and not isinstance(X, np.ndarray):

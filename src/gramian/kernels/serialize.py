@@ -13,25 +13,7 @@ __all__ = ["expression", "plain"]
 
 
 def expression(kernel: Kernel) -> str:
-    """Return the call that makes a kernel, with the arguments that are not at their default.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Returns
-    -------
-    str
-        Python.
-
-    Examples
-    --------
-    >>> from gramian.kernels import RBF
-    >>> from gramian.kernels.serialize import expression, plain
-    >>> expression(RBF(2.0)), plain(RBF(2.0))["lengthscale"]
-    ('RBF(2.0)', 2.0)
-    """
+    """Return the call that makes a kernel, with the arguments that are not at their default."""
     shown = []
     for i, f in enumerate(fields(kernel)):  # type: ignore[arg-type]
         value = getattr(kernel, f.name)
@@ -44,18 +26,7 @@ def expression(kernel: Kernel) -> str:
 
 
 def plain(kernel: Kernel) -> dict[str, Any]:
-    """Return a kernel as plain data, ready for JSON.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-
-    Returns
-    -------
-    dict
-        The class's registered name and its fields.
-    """
+    """Return a kernel as plain data, ready for JSON."""
     data: dict[str, Any] = {"kernel": kernel.name}
     for f in fields(kernel):  # type: ignore[arg-type]
         value = getattr(kernel, f.name)

@@ -20,26 +20,7 @@ Array = NDArray[np.float64]
 
 
 def kernel_of(estimator: Any) -> Kernel:
-    """Return the kernel that a fit used.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-
-    Returns
-    -------
-    Kernel
-        Of several binary problems, the first one's.
-
-    Examples
-    --------
-    >>> from gramian import SVC
-    >>> from gramian.kernels import RBF
-    >>> from gramian.plots.fitted import kernel_of
-    >>> kernel_of(SVC(kernel=RBF(2.0)).fit([[0.0], [1.0]], [0, 1]))
-    RBF(2.0)
-    """
+    """Return the kernel that a fit used."""
     check_is_fitted(estimator)
     for name in ("kernel_", "_kernel"):
         kernel = getattr(estimator, name, None)
@@ -51,18 +32,7 @@ def kernel_of(estimator: Any) -> Kernel:
 
 
 def training_rows(estimator: Any) -> Any:
-    """Return the rows that a fit keeps, which may be fewer than it learned from.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-
-    Returns
-    -------
-    array, CSR or None
-        ``None`` where it keeps none.
-    """
+    """Return the rows that a fit keeps, which may be fewer than it learned from."""
     for holder in (estimator, *_parts(estimator)):
         for name in ("X_fit_", "X_train_", "support_vectors_", "components_"):
             rows = getattr(holder, name, None)
@@ -78,22 +48,7 @@ def _parts(estimator: Any) -> list[Any]:
 
 
 def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
-    """Return rows of numbers to draw: those given, or those that the fit keeps.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-    X : array-like of shape (n, d) or None
-        The rows given.
-    what : str
-        What the picture is, for the message where there are none.
-
-    Returns
-    -------
-    array of shape (n, d)
-        Dense, in float64.
-    """
+    """Return rows of numbers to draw: those given, or those that the fit keeps. X (n, d) → (n, d)."""
     rows = training_rows(estimator) if X is None else X
     if rows is None:
         raise ValueError(f"{what} needs rows, and {type(estimator).__name__} keeps none of its own; pass X.")
@@ -110,22 +65,7 @@ def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
 
 
 def input_names(estimator: Any, X: Any, d: int) -> list[str]:
-    """Return the names of the inputs.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted; its ``feature_names_in_`` are taken where it has any.
-    X : object
-        Rows; the names of their columns are taken otherwise.
-    d : int
-        How many there are.
-
-    Returns
-    -------
-    list of str
-        ``x1, x2, …`` where nobody named them.
-    """
+    """Return the names of the inputs."""
     names = getattr(estimator, "feature_names_in_", None)
     if names is None:
         names = getattr(X, "column_names", getattr(X, "columns", None))
@@ -135,22 +75,7 @@ def input_names(estimator: Any, X: Any, d: int) -> list[str]:
 
 
 def sampled(n: int, size: int, random_state: int = 0) -> NDArray[np.intp]:
-    """Return which rows to draw where there are too many.
-
-    Parameters
-    ----------
-    n : int
-        How many there are.
-    size : int
-        How many are wanted.
-    random_state : int, default=0
-        Seed.
-
-    Returns
-    -------
-    array of int
-        All of them in order, or ``size`` at random, in order.
-    """
+    """Return which rows to draw where there are too many."""
     if n <= size:
         return np.arange(n)
     return np.sort(np.random.default_rng(random_state).permutation(n)[:size])
@@ -158,35 +83,14 @@ def sampled(n: int, size: int, random_state: int = 0) -> NDArray[np.intp]:
 
 @contextmanager
 def unnamed() -> Iterator[None]:
-    """Let models that were fitted to named columns evaluate plain arrays without a warning.
-
-    Yields
-    ------
-    None
-        For the length of the block.
-    """
+    """Let models that were fitted to named columns evaluate plain arrays without a warning."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="X does not have valid feature names", category=UserWarning)
         yield
 
 
 def decision_values(estimator: Any, X: Any) -> tuple[Array, str]:
-    """Return what a model says about rows before it rounds to a class.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Fitted.
-    X : array of shape (m, d)
-        Rows.
-
-    Returns
-    -------
-    values : array of shape (m,) or (m, k)
-        Decision values, probabilities, or predictions.
-    method : str
-        Which of them.
-    """
+    """Return what a model says about rows before it rounds to a class: X (m, d) → (m,) or (m, k)."""
     if isinstance(getattr(estimator, "kernel_", None), Precomputed):
         raise ValueError("a precomputed kernel has no inputs to draw; pass the rows and their kernel to the estimator.")
     methods = ("decision_function", "predict_proba", "predict")

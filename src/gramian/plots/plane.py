@@ -17,39 +17,14 @@ __all__ = ["Plane", "plane_of"]
 
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """Rows as points of a plane.
+    """Rows as points of a plane."""
 
-    Parameters
-    ----------
-    points : array of shape (n, 2)
-        The rows, drawn.
-    labels : tuple of str
-        Names of the two axes.
-    inputs : callable
-        From points of the plane to rows of inputs.
-    """
-
-    points: Array
-    labels: tuple[str, str]
-    inputs: Callable[[Array], Array]
+    points: Array  # (n, 2): The rows, drawn
+    labels: tuple[str, str]  # Names of the two axes
+    inputs: Callable[[Array], Array]  # From points of the plane to rows of inputs
 
     def grid(self, resolution: int, margin: float) -> tuple[Array, Array, Array]:
-        """Return a grid over the points, and the inputs behind it.
-
-        Parameters
-        ----------
-        resolution : int
-            Points on each axis.
-        margin : float
-            How far it reaches beyond the points, relative to their range.
-
-        Returns
-        -------
-        xx0, xx1 : array of shape (g, g)
-            Coordinates.
-        inputs : array of shape (g², d)
-            What stands there.
-        """
+        """Return a grid over the points, and the inputs behind it: → (g, g)."""
         low, high = self.points.min(axis=0), self.points.max(axis=0)
         reach = margin * np.where(high > low, high - low, 1.0)
         sides = [np.linspace(a, b, resolution) for a, b in zip(low - reach, high + reach, strict=True)]
@@ -64,35 +39,7 @@ def plane_of(
     names: Sequence[str],
     drawn: NDArray[np.intp],
 ) -> Plane:
-    """Choose a plane for rows.
-
-    Parameters
-    ----------
-    rows : array of shape (n, d)
-        All rows.
-    features : sequence of int or None
-        Two inputs to draw; ``None`` for both of two, or the first two principal components of more.
-    kernel : Kernel or None
-        Whose principal components; ``None`` for the principal directions of the rows themselves.
-    names : sequence of str
-        Names of the inputs.
-    drawn : array of int
-        The rows to draw.
-
-    Returns
-    -------
-    Plane
-        With the drawn rows as points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.plots.plane import plane_of
-    >>> X = np.random.default_rng(0).standard_normal((40, 3))
-    >>> plane_of(X, None, RBF(2.0), ["a", "b", "c"], np.arange(40)).labels
-    ('kernel principal component 1', 'kernel principal component 2')
-    """
+    """Choose a plane for rows: rows (n, d)."""
     d = rows.shape[1]
     if features is None and d == 2:
         features = (0, 1)

@@ -20,13 +20,7 @@ SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def pyplot() -> Any:
-    """Return ``matplotlib.pyplot``.
-
-    Returns
-    -------
-    module
-        Or a clear ``ImportError`` where matplotlib is not installed.
-    """
+    """Return ``matplotlib.pyplot``."""
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
@@ -35,22 +29,7 @@ def pyplot() -> Any:
 
 
 def axes(ax: Any = None, *, size: tuple[float, float] = (5.0, 3.9)) -> tuple[Any, Any]:
-    """Return the figure and the axes to draw on.
-
-    Parameters
-    ----------
-    ax : matplotlib axes or None, default=None
-        Where to draw; ``None`` for a figure of its own.
-    size : tuple of float, default=(5.0, 3.9)
-        Of that figure, in inches.
-
-    Returns
-    -------
-    figure : matplotlib figure
-        Whose axes they are.
-    ax : matplotlib axes
-        Without a box on top and right.
-    """
+    """Return the figure and the axes to draw on."""
     if ax is None:
         _, ax = pyplot().subplots(figsize=size, layout="constrained")
     ax.spines[["top", "right"]].set_visible(False)
@@ -68,37 +47,12 @@ def paper() -> str:
 
 
 def plain(text: object) -> str:
-    r"""Return text that matplotlib draws as it is, dollar signs included.
-
-    Parameters
-    ----------
-    text : object
-        What a user called something.
-
-    Returns
-    -------
-    str
-        Without mathematics in it.
-
-    Examples
-    --------
-    >>> from gramian.plots.style import plain
-    >>> print(plain("price $ to $$"))
-    price \$ to \$\$
-    """
+    r"""Return text that matplotlib draws as it is, dollar signs included."""
     return str(text).replace("$", r"\$")
 
 
 def log_axis(ax: Any, which: str) -> None:
-    """Make an axis logarithmic, with powers of ten written as text.
-
-    Parameters
-    ----------
-    ax : matplotlib axes
-        Whose axis it is.
-    which : {"x", "y"}
-        Which axis.
-    """
+    """Make an axis logarithmic, with powers of ten written as text."""
     from matplotlib.ticker import FuncFormatter, LogLocator
 
     ax.set(**{f"{which}scale": "log"})

@@ -23,80 +23,29 @@ DRAWN = 15
 
 @dataclass(frozen=True)
 class Board:
-    """What a search tried.
+    """What a search tried."""
 
-    Parameters
-    ----------
-    metric : str
-        What the scores are.
-    less_is_better : bool
-        Or more.
-    columns : tuple of str
-        Heads of the table.
-    lines : list of tuple of str
-        Its cells, the best trial first.
-    chosen : int
-        Which trial of the picture was taken.
-    names : list of str
-        Of the trials in the picture.
-    scores, spreads : list of float
-        Theirs.
-    taken : int
-        Which line of the table was taken.
-    baseline : float or None
-        The score to beat.
-    more : int
-        Trials that are not in the table.
-    """
-
-    metric: str
-    less_is_better: bool
-    columns: tuple[str, ...]
-    lines: list[tuple[str, ...]]
-    chosen: int
-    names: list[str]
-    scores: list[float]
-    spreads: list[float]
-    taken: int = 0
-    baseline: float | None = None
-    more: int = 0
+    metric: str  # What the scores are
+    less_is_better: bool  # Or more
+    columns: tuple[str, ...]  # Heads of the table
+    lines: list[tuple[str, ...]]  # Its cells, the best trial first
+    chosen: int  # Which trial of the picture was taken
+    names: list[str]  # Of the trials in the picture
+    scores: list[float]  # Theirs
+    spreads: list[float]  # Theirs
+    taken: int = 0  # Which line of the table was taken
+    baseline: float | None = None  # The score to beat
+    more: int = 0  # Trials that are not in the table
 
     def draw(self) -> Any:
-        """Draw the best trials, with the name of the metric.
-
-        Returns
-        -------
-        matplotlib figure
-            A dot with its spread for each trial.
-        """
+        """Draw the best trials, with the name of the metric."""
         figure = drawings.bars(self.names, self.scores, self.spreads, self.chosen, self.baseline)
         figure.axes[0].set_xlabel(self.metric)
         return figure
 
 
 def board_of(model: Any) -> Board | None:
-    """Return the leaderboard of an automatic estimator, or of a search of scikit-learn.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted.
-
-    Returns
-    -------
-    Board or None
-        ``None`` where nothing was searched.
-
-    Examples
-    --------
-    >>> from gramian import SVC
-    >>> from gramian.reports.board import board_of
-    >>> from sklearn.datasets import load_iris
-    >>> from sklearn.model_selection import GridSearchCV
-    >>> search = GridSearchCV(SVC(), {"C": [0.1, 10.0]}).fit(*load_iris(return_X_y=True))
-    >>> [line[1] for line in board_of(search).lines]
-    ['C=10.0', 'C=0.1']
-    """
+    """Return the leaderboard of an automatic estimator, or of a search of scikit-learn."""
     if hasattr(model, "leaderboard_"):
         return _of_trials(model)
     if hasattr(model, "cv_results_"):

@@ -32,31 +32,7 @@ FAR = 0.1
 
 
 def cautions(subject: Subject, found: Evaluation | None, score: Score | None) -> list[str]:
-    """Return what should be known before the model is used.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model and its data.
-    found : Evaluation or None
-        Predictions beside the truth.
-    score : Score or None
-        The score on the first screen.
-
-    Returns
-    -------
-    list of str
-        Sentences; none where nothing is wrong.
-
-    Examples
-    --------
-    >>> from gramian import SVC
-    >>> from gramian.reports.cautions import cautions
-    >>> from gramian.reports.subject import subject_of
-    >>> X, y = [[0.0], [1.0], [3.0], [4.0]] * 6, [0, 0, 0, 1] * 6
-    >>> cautions(subject_of(SVC().fit(X, y), X, y), None, None)
-    []
-    """
+    """Return what should be known before the model is used."""
     checks = (
         _certificate(subject),
         _score(found, score),

@@ -19,20 +19,7 @@ CLASSES = 12
 
 
 def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[Any]) -> Any:
-    """Draw how often each class was taken for each other.
-
-    Parameters
-    ----------
-    truth, predicted : array of shape (n,)
-        Classes.
-    classes : sequence
-        All of them.
-
-    Returns
-    -------
-    matplotlib figure
-        Shares of the true class as shades, counts as numbers.
-    """
+    """Draw how often each class was taken for each other: truth, predicted (n,)."""
     counts = np.array([[np.sum((truth == a) & (predicted == b)) for b in classes] for a in classes], dtype=np.int64)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = 2.4 + 0.3 * min(len(classes), 12)
@@ -56,20 +43,7 @@ def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[An
 
 
 def against_truth(truth: NDArray[Any], predicted: NDArray[Any], deviation: NDArray[np.float64] | None = None) -> Any:
-    """Draw predictions against the truth.
-
-    Parameters
-    ----------
-    truth, predicted : array of shape (n,) or (n, t)
-        Numbers.
-    deviation : array of shape (n,) or None, default=None
-        Predicted deviations, drawn as 90% intervals.
-
-    Returns
-    -------
-    matplotlib figure
-        With the diagonal.
-    """
+    """Draw predictions against the truth: truth, predicted (n,) or (n, t), deviation (n,)."""
     keep = sampled(len(truth), DRAWN if deviation is None else 300)
     truth, predicted = truth[keep].reshape(len(keep), -1), predicted[keep].reshape(len(keep), -1)
     figure, ax = axes(size=(4.6, 4.2))
@@ -86,24 +60,7 @@ def against_truth(truth: NDArray[Any], predicted: NDArray[Any], deviation: NDArr
 
 
 def curve(model: Any, x: NDArray[np.float64], y: NDArray[Any] | None, name: str) -> Any:
-    """Draw what a model predicts along its only input.
-
-    Parameters
-    ----------
-    model : estimator
-        A fitted regressor.
-    x : array of shape (n, 1)
-        Rows.
-    y : array of shape (n,) or None
-        Their targets.
-    name : str
-        Of the input.
-
-    Returns
-    -------
-    matplotlib figure
-        The curve and the data.
-    """
+    """Draw what a model predicts along its only input: x (n, 1), y (n,)."""
     figure, ax = axes(size=(5.0, 3.6))
     keep = sampled(len(x), DRAWN)
     if y is not None:
@@ -119,24 +76,7 @@ def curve(model: Any, x: NDArray[np.float64], y: NDArray[Any] | None, name: str)
 
 
 def histogram(values: NDArray[np.float64], edge: float, label: str, sides: tuple[str, str]) -> Any:
-    """Draw how values are spread on both sides of an edge.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Numbers.
-    edge : float
-        Where the sides meet.
-    label : str
-        What the numbers are.
-    sides : tuple of str
-        What is below, and what is above.
-
-    Returns
-    -------
-    matplotlib figure
-        Two histograms on one scale.
-    """
+    """Draw how values are spread on both sides of an edge: values (n,)."""
     figure, ax = axes(size=(4.8, 3.6))
     bins = np.linspace(min(values.min(), edge), max(values.max(), edge), 41)
     parts = (values[values < edge], values[values >= edge])
@@ -150,22 +90,7 @@ def histogram(values: NDArray[np.float64], edge: float, label: str, sides: tuple
 
 
 def plane(points: NDArray[np.float64], y: Any, labels: tuple[str, str]) -> Any:
-    """Draw rows in a plane, by class where there are few classes.
-
-    Parameters
-    ----------
-    points : array of shape (n, 2)
-        The rows.
-    y : array-like of shape (n,) or None
-        Classes or numbers.
-    labels : tuple of str
-        Names of the axes.
-
-    Returns
-    -------
-    matplotlib figure
-        The points.
-    """
+    """Draw rows in a plane, by class where there are few classes: points (n, 2), y (n,)."""
     figure, ax = axes(size=(4.8, 4.2))
     keep = sampled(len(points), DRAWN)
     points, y = points[keep], None if y is None else np.asarray(y)[keep]
@@ -186,24 +111,7 @@ def plane(points: NDArray[np.float64], y: Any, labels: tuple[str, str]) -> Any:
 
 
 def bars(names: Sequence[str], scores: Sequence[float], spreads: Sequence[float], chosen: int, baseline: Any) -> Any:
-    """Draw the scores of a leaderboard.
-
-    Parameters
-    ----------
-    names : sequence of str
-        Of the trials, the best first.
-    scores, spreads : sequence of float
-        Their scores.
-    chosen : int
-        Which one was taken.
-    baseline : float or None
-        The score to beat.
-
-    Returns
-    -------
-    matplotlib figure
-        A dot with its spread for each trial.
-    """
+    """Draw the scores of a leaderboard."""
     figure, ax = axes(size=(5.0, 1.0 + 0.27 * len(names)))
     places = np.arange(len(names))[::-1]
     ax.hlines(places, np.subtract(scores, spreads), np.add(scores, spreads), color=MUTED, lw=2.0)

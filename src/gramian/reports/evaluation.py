@@ -28,62 +28,24 @@ FOLDS = 5
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """Predictions beside the truth.
+    """Predictions beside the truth."""
 
-    Parameters
-    ----------
-    truth, predicted : array of shape (m,)
-        Targets and predictions.
-    deviation : array of shape (m,) or None
-        Predicted deviations, of a Gaussian process.
-    folds : array of int of shape (m,)
-        Which part each row belongs to; scores are taken part by part.
-    honest : bool
-        Whether the model that predicted a row had not seen it.
-    how : str
-        In words, where the predictions come from.
-    seconds_per_row : float
-        Of a prediction.
-    """
-
-    truth: NDArray[Any]
-    predicted: NDArray[Any]
-    deviation: NDArray[np.float64] | None
-    folds: NDArray[np.intp]
-    honest: bool
-    how: str
-    seconds_per_row: float
+    truth: NDArray[Any]  # (m,): Targets and predictions
+    predicted: NDArray[Any]  # (m,): Targets and predictions
+    deviation: NDArray[np.float64] | None  # (m,): Predicted deviations, of a Gaussian process
+    folds: NDArray[np.intp]  # (m,): Which part each row belongs to; scores are taken part by part
+    honest: bool  # Whether the model that predicted a row had not seen it
+    how: str  # In words, where the predictions come from
+    seconds_per_row: float  # Of a prediction
 
     def scores(self, classes: bool) -> NDArray[np.float64]:
-        """Return the score of each part.
-
-        Parameters
-        ----------
-        classes : bool
-            Accuracy, or else R².
-
-        Returns
-        -------
-        array of float
-            One per part.
-        """
+        """Return the score of each part."""
         score = accuracy_score if classes else r2_score
         parts = [self.folds == fold for fold in np.unique(self.folds)]
         return np.array([score(self.truth[part], self.predicted[part]) for part in parts])
 
     def figures(self, classes: bool) -> dict[str, float]:
-        """Return further measures of all predictions together.
-
-        Parameters
-        ----------
-        classes : bool
-            Whether targets are classes.
-
-        Returns
-        -------
-        dict
-            Name and value.
-        """
+        """Return further measures of all predictions together."""
         if classes:
             return {}
         return {
@@ -95,18 +57,8 @@ class Evaluation:
 def evaluate(subject: Subject) -> Evaluation | None:
     """Predict every row given by a model that has not seen it, as far as possible.
 
-    Rows that are new to the model are predicted by it. Where it learned from them, or that cannot be known, clones
-    with its settings are fitted to four fifths of at most 1,000 rows and predict the last fifth.
-
-    Parameters
-    ----------
-    subject : Subject
-        With two rows and targets at least, of a task that has targets; else there is nothing to evaluate.
-
-    Returns
-    -------
-    Evaluation or None
-        The predictions.
+    Rows that are new to the model are predicted by it. Where it learned from them, or that cannot be known, clones with
+    its settings are fitted to four fifths of at most 1,000 rows and predict the last fifth.
     """
     if subject.y is None or subject.task not in ("classification", "regression") or _num_samples(subject.y) < 2:
         return None

@@ -47,36 +47,16 @@ METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error rate", "log_loss": "log
 
 @dataclass(frozen=True)
 class Score:
-    """A number that says how good, and what it has to be compared with.
+    """A number that says how good, and what it has to be compared with."""
 
-    Parameters
-    ----------
-    name : str
-        What it is.
-    value : float
-        How much.
-    spread : float
-        Deviation over parts of the data; nan where there are no parts.
-    how : str
-        Where it comes from, in words.
-    baseline : float
-        The same of a model that learns nothing from the inputs; nan where there is none.
-    baseline_name : str
-        Which model that is.
-    less_is_better : bool
-        Or more.
-    figures : dict
-        Further numbers.
-    """
-
-    name: str
-    value: float
-    spread: float = math.nan
-    how: str = ""
-    baseline: float = math.nan
-    baseline_name: str = ""
-    less_is_better: bool = False
-    figures: dict[str, float] | None = None
+    name: str  # What it is
+    value: float  # How much
+    spread: float = math.nan  # Deviation over parts of the data; nan where there are no parts
+    how: str = ""  # Where it comes from, in words
+    baseline: float = math.nan  # The same of a model that learns nothing from the inputs; nan where there is none
+    baseline_name: str = ""  # Which model that is
+    less_is_better: bool = False  # Or more
+    figures: dict[str, float] | None = None  # Further numbers
 
     @property
     def beats_baseline(self) -> bool:
@@ -88,20 +68,7 @@ class Score:
 
 
 def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
-    """Return the score to show.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model and its data.
-    found : Evaluation or None
-        Predictions beside the truth.
-
-    Returns
-    -------
-    Score or None
-        ``None`` where neither the model nor the data give one.
-    """
+    """Return the score to show."""
     if subject.automatic and (found is None or not found.honest):
         return _of_leaderboard(subject.model)
     if found is not None:
@@ -187,18 +154,7 @@ def _of_map(subject: Subject) -> Score | None:
 
 
 def question(subject: Subject) -> str:
-    """Return in a sentence what was asked.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model and its data.
-
-    Returns
-    -------
-    str
-        The sentence.
-    """
+    """Return in a sentence what was asked."""
     d = getattr(subject.model, "n_features_in_", None) or getattr(subject.machine, "n_features_in_", None)
     parts = [VERBS[subject.task]]
     target = getattr(subject.y, "name", None)
@@ -216,18 +172,7 @@ def question(subject: Subject) -> str:
 
 
 def settings_of(subject: Subject) -> list[tuple[str, str]]:
-    """Return the kernel that was used and the parameters that are not at their default.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model.
-
-    Returns
-    -------
-    list of (str, str)
-        Name and value.
-    """
+    """Return the kernel that was used and the parameters that are not at their default."""
     machine = subject.machine
     try:
         found = [("kernel", expression(kernel_of(machine)))]
@@ -257,87 +202,25 @@ def settings_of(subject: Subject) -> list[tuple[str, str]]:
 
 
 def brief(value: Any, most: int = 200) -> str:
-    """Return a value as text of a few digits and not too many words.
-
-    Parameters
-    ----------
-    value : object
-        Text stays text; the rest is its representation.
-    most : int, default=200
-        Characters at most.
-
-    Returns
-    -------
-    str
-        The text.
-
-    Examples
-    --------
-    >>> from gramian.kernels import RBF
-    >>> from gramian.reports.facts import brief
-    >>> brief(RBF(2.7386127875258306))
-    'RBF(2.7386)'
-    """
+    """Return a value as text of a few digits and not too many words."""
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     text = re.sub(r"\d+\.\d{5,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.5g}", text)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def expression(kernel: Any, most: int = 200) -> str:
-    """Return a kernel as text, without the bounds that its parameters were learned in.
-
-    Parameters
-    ----------
-    kernel : Kernel or str
-        A kernel, or its representation.
-    most : int, default=200
-        Characters at most.
-
-    Returns
-    -------
-    str
-        The text.
-
-    Examples
-    --------
-    >>> from gramian.kernels import RBF, White
-    >>> from gramian.reports.facts import expression
-    >>> expression(2.0 * RBF(0.5, (0.1, 10.0)) + White(0.25, "fixed"))
-    '2.0 * RBF(0.5) + White(0.25)'
-    """
+    """Return a kernel as text, without the bounds that its parameters were learned in."""
     text = str(kernel) if isinstance(kernel, str) else repr(kernel)
     return brief(re.sub(r", \w+_bounds=(\[\[.*?\]\]|\[[^\]]*\]|'fixed')", "", text), most)
 
 
 def certificate_of(subject: Subject) -> Any:
-    """Return the certificate of the fit.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model.
-
-    Returns
-    -------
-    Certificate or None
-        ``None`` where it has none.
-    """
+    """Return the certificate of the fit."""
     return getattr(subject.model, "certificate_", None) or getattr(subject.machine, "certificate_", None)
 
 
 def verified_of(subject: Subject) -> Any:
-    """Return the certificate computed again from the rows given, where they are those that the model learned from.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model and its data.
-
-    Returns
-    -------
-    Certificate or None
-        ``None`` where the rows are others, or are not known to be the same, or cannot be checked.
-    """
+    """Return the certificate computed again from the rows given, where they are those that the model learned from."""
     if subject.X is None or subject.seen is not True or certificate_of(subject) is None:
         return None
     model, X = (subject.model, subject.X) if subject.automatic else (subject.machine, subject.rows)
@@ -348,18 +231,7 @@ def verified_of(subject: Subject) -> Any:
 
 
 def seconds_of(subject: Subject) -> float | None:
-    """Return how long the fit took: of a search, all its trials.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model.
-
-    Returns
-    -------
-    float or None
-        Seconds; ``None`` where nobody counted.
-    """
+    """Return how long the fit took: of a search, all its trials."""
     if subject.automatic:
         return float(sum(trial.fit_seconds for trial in subject.model.leaderboard_))
     if hasattr(subject.model, "refit_time_"):
@@ -372,18 +244,7 @@ def seconds_of(subject: Subject) -> float | None:
 
 
 def bytes_held(model: Any) -> str:
-    """Return how much memory the arrays of a model take.
-
-    Parameters
-    ----------
-    model : object
-        Anything.
-
-    Returns
-    -------
-    str
-        As people write it.
-    """
+    """Return how much memory the arrays of a model take."""
     return readable(sum(_arrays(model, set())))
 
 

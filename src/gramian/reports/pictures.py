@@ -27,19 +27,11 @@ LABELS = ("component 1", "component 2")
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture of the page.
+    """One picture of the page."""
 
-    Parameters
-    ----------
-    title, caption : str
-        Above and below it.
-    svg : str
-        The picture; empty where it could not be drawn, and then the caption says why.
-    """
-
-    title: str
-    caption: str
-    svg: str
+    title: str  # Above and below it
+    caption: str  # Above and below it
+    svg: str  # The picture; empty where it could not be drawn, and then the caption says why
 
 
 @dataclass(frozen=True)
@@ -50,22 +42,7 @@ class _Plan:
 
 
 def pictures(subject: Subject, found: Evaluation | None, board: Board | None) -> list[Picture]:
-    """Draw what there is to see.
-
-    Parameters
-    ----------
-    subject : Subject
-        The model and its data.
-    found : Evaluation or None
-        Predictions beside the truth.
-    board : Board or None
-        The leaderboard of a search.
-
-    Returns
-    -------
-    list of Picture
-        In the order of the page.
-    """
+    """Draw what there is to see."""
     made = []
     with pyplot().rc_context(SETTINGS):
         for number, plan in enumerate(_plans(subject, found, board)):

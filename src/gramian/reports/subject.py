@@ -27,28 +27,14 @@ TELLING = 20
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """A fitted model and the data to show it on.
+    """A fitted model and the data to show it on."""
 
-    Parameters
-    ----------
-    model : estimator
-        What the user passed.
-    machine : estimator
-        The machine inside: the last step of a pipeline, the best of a search, or the model itself.
-    before : list of transformers
-        The steps of a pipeline that come before the machine.
-    X, y : object
-        The data as passed; ``None`` where there are none.
-    columns : list of str or None
-        Names of the columns of X, where X itself has lost them.
-    """
-
-    model: Any
-    machine: Any
-    before: list[Any]
-    X: Any = None
-    y: Any = None
-    columns: list[str] | None = None
+    model: Any  # What the user passed
+    machine: Any  # The machine inside: the last step of a pipeline, the best of a search, or the model itself
+    before: list[Any]  # The steps of a pipeline that come before the machine
+    X: Any = None  # The data as passed; ``None`` where there are none
+    y: Any = None  # The data as passed; ``None`` where there are none
+    columns: list[str] | None = None  # Names of the columns of X, where X itself has lost them
 
     @cached_property
     def task(self) -> str:
@@ -172,32 +158,7 @@ class _Reader:
 
 
 def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
-    """Look inside a model.
-
-    Parameters
-    ----------
-    model : estimator
-        Fitted: an estimator of this library, a pipeline that ends in one, or a search over either.
-    X : object or None, default=None
-        Rows.
-    y : object or None, default=None
-        Targets.
-
-    Returns
-    -------
-    Subject
-        What the rest of the report asks.
-
-    Examples
-    --------
-    >>> from gramian import SVC
-    >>> from gramian.reports.subject import subject_of
-    >>> from sklearn.pipeline import make_pipeline
-    >>> from sklearn.preprocessing import StandardScaler
-    >>> model = make_pipeline(StandardScaler(), SVC()).fit([[0.0], [1.0]], [0, 1])
-    >>> subject_of(model).machine
-    SVC()
-    """
+    """Look inside a model."""
     if not hasattr(model, "fit"):
         raise TypeError(f"a report needs a fitted estimator, got {type(model).__name__}.")
     check_is_fitted(model)

@@ -40,29 +40,7 @@ VARIABLES = {INK: "var(--ink)", PAPER: "var(--card)"} | {
 
 
 def inline(figure: Any, prefix: str, alt: str) -> str:
-    """Return a figure as an SVG element.
-
-    Parameters
-    ----------
-    figure : matplotlib figure
-        Drawn with ``SETTINGS``.
-    prefix : str
-        Begins every id, so that pictures of one page do not share any.
-    alt : str
-        What a screen reader says.
-
-    Returns
-    -------
-    str
-        The element, without namespaces, which HTML does not need.
-
-    Examples
-    --------
-    >>> from matplotlib.figure import Figure
-    >>> from gramian.reports.svg import inline
-    >>> inline(Figure(), "p1-", "an empty figure")[:44]
-    '<svg aria-label="an empty figure" role="img"'
-    """
+    """Return a figure as an SVG element."""
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     # What matplotlib has just written, and nobody else.

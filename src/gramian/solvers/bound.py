@@ -25,26 +25,7 @@ OUTSIDE = 1e-9
 
 
 def objective(p: Problem, penalty: str, strength: float, at: Iterate, norm2: float | None = None) -> float:
-    """Return the loss and the penalty of a function, times the sum of the weights.
-
-    Parameters
-    ----------
-    p : Problem
-        The data term and the space.
-    penalty : str
-        Its name.
-    strength : float
-        lam, or the radius.
-    at : Iterate
-        The function.
-    norm2 : float or None, default=None
-        ‖f‖², where it is known better than from the values.
-
-    Returns
-    -------
-    float
-        Infinite outside the ball.
-    """
+    """Return the loss and the penalty of a function, times the sum of the weights."""
     size = np.sqrt(at.norm2 if norm2 is None else norm2)
     if penalty == "ball":
         return p.fit.value(at.f) if size <= (1.0 + OUTSIDE) * strength else np.inf
@@ -52,28 +33,7 @@ def objective(p: Problem, penalty: str, strength: float, at: Iterate, norm2: flo
 
 
 def lower_bound(p: Problem, penalty: str, strength: float, at: Iterate, u: Array, norm2: float) -> float:
-    """Return what a point of the dual proves.
-
-    Parameters
-    ----------
-    p : Problem
-        The data term and the space; its loss has a conjugate.
-    penalty : str
-        Its name.
-    strength : float
-        lam, or the radius.
-    at : Iterate
-        A function near the optimum.
-    u : array of shape (n, k)
-        The point.
-    norm2 : float
-        ‖u‖²_K.
-
-    Returns
-    -------
-    float
-        At most the least objective, times the sum of the weights.
-    """
+    """Return what a point of the dual proves: u (n, k)."""
     norm = float(np.sqrt(max(norm2, 0.0)))
     shrink, own = 1.0, 0.0
     if penalty == "norm":
@@ -95,28 +55,7 @@ def lower_bound(p: Problem, penalty: str, strength: float, at: Iterate, u: Array
 def certificate(
     p: Problem, primal: float, dual: float, violation: float, steps: int, why: str = "", *, known: bool = True
 ) -> Certificate:
-    """Return the gap where the loss has a conjugate; else how far the gradient is from zero.
-
-    Parameters
-    ----------
-    p : Problem
-        The data term and the space.
-    primal, dual : float
-        Values, times the sum of the weights; the dual one an estimate where the loss has no conjugate.
-    violation : float
-        The breach of the conditions of the optimum.
-    steps : int
-        Steps taken.
-    why : str, default=""
-        Why the solver stopped short, where it did.
-    known : bool, default=True
-        Whether the loss has a conjugate.
-
-    Returns
-    -------
-    Certificate
-        Values of the mean loss.
-    """
+    """Return the gap where the loss has a conjugate; else how far the gradient is from zero."""
     # A dual value above the primal one is rounding, and no less open than one below it.
     gap = abs(primal - dual) / max(abs(primal), p.least_scale) if np.isfinite(primal - dual) else np.inf
     met = gap <= max(p.tol, 1e-12)
@@ -135,24 +74,7 @@ def certificate(
 
 
 def certified(p: Problem, penalty: str, strength: float, fitted: Fitted) -> Fitted:
-    """Return a fit with the certificate of the function that it predicts.
-
-    Parameters
-    ----------
-    p : Problem
-        The data term and the space; without ``predict`` nothing changes.
-    penalty : str
-        Its name.
-    strength : float
-        lam, or the radius.
-    fitted : Fitted
-        The fit.
-
-    Returns
-    -------
-    Fitted
-        With values as they are predicted.
-    """
+    """Return a fit with the certificate of the function that it predicts."""
     if p.predict is None:
         return fitted
     at = replace(fitted.at, values=p.predict(fitted.at.alpha))

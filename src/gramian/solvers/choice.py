@@ -22,48 +22,17 @@ ROWS_PER_ITERATION = 50
 
 @dataclass(frozen=True)
 class Choice:
-    """The solver of a fit.
+    """The solver of a fit."""
 
-    Parameters
-    ----------
-    name : str
-        Its name.
-    reason : str
-        Why it was taken.
-
-    Examples
-    --------
-    >>> from gramian.solvers.choice import Choice
-    >>> print(Choice("pcg", "as asked"))
-    pcg (as asked)
-    """
-
-    name: str
-    reason: str
+    name: str  # Its name
+    reason: str  # Why it was taken
 
     def __str__(self) -> str:
         return f"{self.name} ({self.reason})"
 
 
 def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False) -> Choice:
-    """Choose between ``cholesky`` and ``pcg`` for ``(K + ridge · I) x = b``.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself, in float64; its ``memory`` counts.
-    ridge : float
-        The smallest of them, where there are several.
-    tol : float
-        The relative residual asked for.
-    factor : bool, default=False
-        Whether more than the solution is wanted, which only a factorisation gives.
-
-    Returns
-    -------
-    Choice
-        The name and the reason.
-    """
+    """Choose between ``cholesky`` and ``pcg`` for ``(K + ridge · I) x = b``."""
     n = gram.shape[0]
     if ridge == 0:
         return Choice("cholesky", "alpha = 0 interpolates, and only a factorisation tells whether that is possible")
@@ -83,16 +52,5 @@ def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False) -> Cho
 
 
 def worthwhile_iterations(n: int) -> int:
-    """Return how many iterations of ``pcg`` cost as much as a factorisation.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-
-    Returns
-    -------
-    int
-        At least one.
-    """
+    """Return how many iterations of ``pcg`` cost as much as a factorisation."""
     return max(n // ROWS_PER_ITERATION, 1)

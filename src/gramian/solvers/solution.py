@@ -16,38 +16,15 @@ __all__ = ["Solution", "relative_residuals"]
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The solution of linear systems that share a matrix.
+    """The solution of linear systems that share a matrix."""
 
-    Parameters
-    ----------
-    x : array of shape (n, k)
-        One column per right-hand side.
-    residuals : array of shape (k,)
-        Their relative residuals ``‖b - A x‖ / ‖b‖``, measured in float64.
-    certificate : Certificate
-        The worst of them, and whether it is good enough.
-    """
-
-    x: NDArray[np.float64]
-    residuals: NDArray[np.float64]
-    certificate: Certificate
+    x: NDArray[np.float64]  # (n, k): One column per right-hand side
+    residuals: NDArray[np.float64]  # (k,): Their relative residuals ``‖b - A x‖ / ‖b‖``, measured in float64
+    certificate: Certificate  # The worst of them, and whether it is good enough
 
 
 def relative_residuals(R: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
-    """Return ``‖r‖ / ‖b‖`` column by column.
-
-    Parameters
-    ----------
-    R : array of shape (n, k)
-        Residuals.
-    B : array of shape (n, k)
-        Right-hand sides; one that is zero is divided by one.
-
-    Returns
-    -------
-    array of shape (k,)
-        The ratios.
-    """
+    """Return ``‖r‖ / ‖b‖`` column by column: R (n, k), B (n, k) → (k,)."""
     unit = units(B)
     size = np.linalg.norm(B / unit, axis=0)
     return np.asarray(np.linalg.norm(R / unit, axis=0) / np.where(size > 0, size, 1.0))

@@ -95,29 +95,7 @@ def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cert
 
 
 def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bool:
-    """Tell whether two certificates of one fit say the same: the verdict, and about the same figure.
-
-    Parameters
-    ----------
-    said, found : Certificate
-        The fit's own, and that of ``verify``.
-    tol : float or None, default=None
-        The tolerance of the fit: figures that differ by a tenth of it agree.
-
-    Returns
-    -------
-    bool
-        The answer.
-
-    Examples
-    --------
-    >>> from gramian.certificates import Certificate
-    >>> from gramian.verification import agree
-    >>> said = Certificate(kind="residual", violation=1e-12, converged=True, iterations=1, seconds=0.0)
-    >>> found = Certificate(kind="residual", violation=1e-2, converged=False, iterations=1, seconds=0.0)
-    >>> agree(said, found)
-    False
-    """
+    """Tell whether two certificates of one fit say the same: the verdict, and about the same figure."""
     a, b = said.figure, found.figure
     slack = SHARE * (tol or 0.0)
     if said.converged != found.converged:

@@ -47,29 +47,7 @@ COPIES = 4
 
 
 class AutoKernel(Nested, BaseEstimator):
-    """Parameters, the search and the refit; a subclass knows its targets.
-
-    Parameters
-    ----------
-    time_limit : float or None
-        Seconds for the whole fit.
-    memory : int, str or None
-        Bytes to hold at most.
-    cv : int
-        Folds.
-    machines : "auto" or list of str
-        What may be tried.
-    kernel : Kernel, str or None
-        The only kernel to be tried.
-    scoring : str or None
-        What to judge by.
-    random_state : int, RandomState or None
-        Seed.
-    n_jobs : int or None
-        Threads.
-    verbose : int
-        Whether to show progress.
-    """
+    """Parameters, the search and the refit; a subclass knows its targets."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],

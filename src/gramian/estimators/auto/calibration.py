@@ -25,28 +25,7 @@ SLACK = 0.5
 
 
 def fit_temperature(outputs: Array, codes: NDArray[np.intp]) -> float:
-    """Return the factor that makes ``softmax(factor * outputs)`` most likely on held-out rows.
-
-    Parameters
-    ----------
-    outputs : array of shape (m, c)
-        One value for each class.
-    codes : array of int of shape (m,)
-        The true classes.
-
-    Returns
-    -------
-    float
-        Positive.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.auto.calibration import fit_temperature
-    >>> sure, wrong_half_the_time = np.array([[5.0, 0.0]] * 100), np.arange(100) % 2
-    >>> fit_temperature(sure, wrong_half_the_time) < 0.01
-    True
-    """
+    """Return the factor that makes ``softmax(factor * outputs)`` most likely on held-out rows."""
     size = float(outputs.std()) or 1.0
     low, high = (math.log(bound / size) for bound in RANGE)
     found = minimize_scalar(lambda t: _penalised(math.exp(t) * outputs, codes), bounds=(low, high), method="bounded")
@@ -54,30 +33,7 @@ def fit_temperature(outputs: Array, codes: NDArray[np.intp]) -> float:
 
 
 def fit_softmax(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
-    """Return what makes ``softmax(factor * outputs + constants)`` most likely on held-out rows.
-
-    Parameters
-    ----------
-    outputs : array of shape (m, c)
-        One value for each class.
-    codes : array of int of shape (m,)
-        The true classes.
-
-    Returns
-    -------
-    tuple of float and array of shape (c,)
-        The factor, positive, and the constants, which sum to zero; all are zero where those of one half of the rows do
-        not make the other half more likely, or make many more errors there.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.auto.calibration import fit_softmax
-    >>> rare = (np.arange(50_000) // 2 % 10 == 0).astype(int)
-    >>> _, constants = fit_softmax(np.zeros((50_000, 2)), rare)
-    >>> round(float(np.exp(constants[1] - constants[0])), 2)  # one to nine
-    0.11
-    """
+    """Return what makes ``softmax(factor * outputs + constants)`` most likely on held-out rows."""
     if codes.size > 1 and _constants_help(outputs, codes):
         return _with_constants(outputs, codes)
     return fit_temperature(outputs, codes), np.zeros(outputs.shape[1])
@@ -125,38 +81,12 @@ def _penalised(scores: Array, codes: NDArray[np.intp]) -> float:
 
 
 def log_loss(logs: Array, codes: NDArray[np.intp]) -> float:
-    """Return the mean of minus the log-probability of the true class.
-
-    Parameters
-    ----------
-    logs : array of shape (m, c)
-        Log-probabilities.
-    codes : array of int of shape (m,)
-        The true classes.
-
-    Returns
-    -------
-    float
-        In nats.
-    """
+    """Return the mean of minus the log-probability of the true class: logs (m, c), codes (m,)."""
     return -float(np.mean(logs[np.arange(codes.size), codes]))
 
 
 def calibration_error(logs: Array, codes: NDArray[np.intp]) -> float:
-    """Return how far confidence and accuracy are apart, over bins of confidence.
-
-    Parameters
-    ----------
-    logs : array of shape (m, c)
-        Log-probabilities.
-    codes : array of int of shape (m,)
-        The true classes.
-
-    Returns
-    -------
-    float
-        The expected calibration error, with 15 bins of equal width.
-    """
+    """Return how far confidence and accuracy are apart, over bins of confidence: logs (m, c), codes (m,)."""
     confidence, right = np.exp(logs.max(axis=1)), np.argmax(logs, axis=1) == codes
     bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)
     gaps = [abs(confidence[bins == b].sum() - right[bins == b].sum()) for b in range(BINS)]
@@ -164,27 +94,7 @@ def calibration_error(logs: Array, codes: NDArray[np.intp]) -> float:
 
 
 def conformal_reach(residuals: Array, level: float) -> float:
-    """Return how far from a prediction the target is, with some probability: split conformal prediction.
-
-    Parameters
-    ----------
-    residuals : array of shape (m,)
-        Of rows that the fit had not seen.
-    level : float
-        The probability.
-
-    Returns
-    -------
-    float
-        The ``⌈(m + 1) level⌉``-th smallest of the absolute residuals; the largest where there are too few of them.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.auto.calibration import conformal_reach
-    >>> conformal_reach(np.arange(99.0), 0.9)
-    89.0
-    """
+    """Return how far from a prediction the target is, with some probability: split conformal prediction."""
     ordered = np.sort(np.abs(residuals))
     place = math.ceil((ordered.size + 1) * level) - 1
     return float(ordered[min(place, ordered.size - 1)])

@@ -61,45 +61,18 @@ MULTIPLES = (0.3, 0.6, 1.2)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A machine, a kernel and a scaling of the columns.
+    """A machine, a kernel and a scaling of the columns."""
 
-    Parameters
-    ----------
-    name : str
-        In a few words.
-    machine : str
-        One of ``MACHINES``.
-    scaling : str
-        One of ``SCALINGS``.
-    kernels : tuple of Kernel
-        To learn from or to choose from; none where the kernel is learned by ``source``.
-    source : str, default=""
-        The name of the process whose kernel is taken.
-    each : bool, default=False
-        Whether every column has a lengthscale of its own.
-    """
-
-    name: str
-    machine: str
-    scaling: str
-    kernels: tuple[Kernel, ...] = ()
-    source: str = ""
-    each: bool = False
+    name: str  # In a few words
+    machine: str  # One of ``MACHINES``
+    scaling: str  # One of ``SCALINGS``
+    kernels: tuple[Kernel, ...] = ()  # To learn from or to choose from; none where the kernel is learned by ``source``
+    source: str = ""  # The name of the process whose kernel is taken
+    each: bool = False  # Whether every column has a lengthscale of its own
 
 
 def checked_machines(machines: Any) -> tuple[str, ...]:
-    """Return the machines that a user allows.
-
-    Parameters
-    ----------
-    machines : "auto" or sequence of str
-        What was passed.
-
-    Returns
-    -------
-    tuple of str
-        Of ``MACHINES``, in their order.
-    """
+    """Return the machines that a user allows."""
     if isinstance(machines, str) and machines == "auto":
         return MACHINES
     wrong = [m for m in machines if m not in MACHINES]
@@ -109,26 +82,7 @@ def checked_machines(machines: Any) -> tuple[str, ...]:
 
 
 def candidates(encoding: Encoding, n: int, machines: Sequence[str], kernel: Kernel | None, classes: bool) -> Any:
-    """Return what to try on the first rows, the most promising first.
-
-    Parameters
-    ----------
-    encoding : Encoding
-        How the columns were read.
-    n : int
-        Rows.
-    machines : sequence of str
-        What is allowed.
-    kernel : Kernel or None
-        The only kernel, where the user gave one.
-    classes : bool
-        Whether classes are predicted.
-
-    Returns
-    -------
-    list of Candidate
-        Without those that take their kernel from a process; for them see ``derived``.
-    """
+    """Return what to try on the first rows, the most promising first."""
     most = FEW if n < SMALL else SOME if n < MEDIUM else None
     found = []
     if "gp" in machines:
@@ -166,20 +120,7 @@ def _plain(machine: str, encoding: Encoding) -> Iterable[Candidate]:
 
 
 def derived(machines: Sequence[str], leaders: Sequence[Candidate]) -> list[Candidate]:
-    """Return the machines that take the kernels of the leading processes.
-
-    Parameters
-    ----------
-    machines : sequence of str
-        What is allowed.
-    leaders : sequence of Candidate
-        Processes.
-
-    Returns
-    -------
-    list of Candidate
-        One for each leader and machine.
-    """
+    """Return the machines that take the kernels of the leading processes."""
     return [
         Candidate(f"{machine}, kernel of {leader.name}", machine, leader.scaling, source=leader.name)
         for leader in leaders

@@ -48,30 +48,14 @@ PROBE = 2000
 
 @dataclass(frozen=True)
 class NumberColumn:
-    """A number, a boolean or a date.
+    """A number, a boolean or a date."""
 
-    Parameters
-    ----------
-    name : str
-        Of the column.
-    kind : str
-        ``"number"``, ``"boolean"`` or ``"date"``.
-    fill : float
-        The median, which stands in for a missing value.
-    gaps : bool
-        Whether values were missing: a second column then tells where.
-    written : bool, default=False
-        Whether the values were texts to be read as numbers, booleans or dates.
-    comma : bool, default=False
-        Whether they had decimal commas.
-    """
-
-    name: str
-    kind: str
-    fill: float
-    gaps: bool
-    written: bool = False
-    comma: bool = False
+    name: str  # Of the column
+    kind: str  # ``"number"``, ``"boolean"`` or ``"date"``
+    fill: float  # The median, which stands in for a missing value
+    gaps: bool  # Whether values were missing: a second column then tells where
+    written: bool = False  # Whether the values were texts to be read as numbers, booleans or dates
+    comma: bool = False  # Whether they had decimal commas
 
     @property
     def width(self) -> int:
@@ -79,18 +63,7 @@ class NumberColumn:
         return 2 if self.gaps else 1
 
     def transform(self, column: Column) -> Array:
-        """Return the numbers of some rows.
-
-        Parameters
-        ----------
-        column : Column
-            With the same name.
-
-        Returns
-        -------
-        array of shape (n, width)
-            The value, and where there were gaps, one where it is missing.
-        """
+        """Return the numbers of some rows: → (n, width)."""
         values = self._numbers(column)
         missing = np.isnan(values)
         filled = np.where(missing, self.fill, values)
@@ -115,18 +88,10 @@ class NumberColumn:
 
 @dataclass(frozen=True)
 class Category:
-    """One of a few levels.
+    """One of a few levels."""
 
-    Parameters
-    ----------
-    name : str
-        Of the column.
-    levels : tuple of str
-        Those with a column of their own; all others share one, and the missing have one.
-    """
-
-    name: str
-    levels: tuple[str, ...]
+    name: str  # Of the column
+    levels: tuple[str, ...]  # Those with a column of their own; all others share one, and the missing have one
 
     @property
     def width(self) -> int:
@@ -134,18 +99,7 @@ class Category:
         return len(self.levels) + 2
 
     def transform(self, column: Column) -> Array:
-        """Return the numbers of some rows.
-
-        Parameters
-        ----------
-        column : Column
-            With the same name.
-
-        Returns
-        -------
-        array of shape (n, width)
-            One column for each level, one for others, one for missing values.
-        """
+        """Return the numbers of some rows: → (n, width)."""
         others, missing = len(self.levels), len(self.levels) + 1
         if column.values.dtype == object:
             places: dict[Any, int] = {level: place for place, level in enumerate(self.levels)}
@@ -165,18 +119,10 @@ class Category:
 
 @dataclass(frozen=True)
 class Text:
-    """Free text.
+    """Free text."""
 
-    Parameters
-    ----------
-    name : str
-        Of the column.
-    words : tuple of str
-        Those that are counted.
-    """
-
-    name: str
-    words: tuple[str, ...]
+    name: str  # Of the column
+    words: tuple[str, ...]  # Those that are counted
 
     @property
     def width(self) -> int:
@@ -184,18 +130,7 @@ class Text:
         return len(self.words)
 
     def transform(self, column: Column) -> Array:
-        """Return the numbers of some rows.
-
-        Parameters
-        ----------
-        column : Column
-            With the same name.
-
-        Returns
-        -------
-        array of shape (n, width)
-            Word counts, each row of length one; zero where the text is missing or holds none of the words.
-        """
+        """Return the numbers of some rows: → (n, width)."""
         places = {word: place for place, word in enumerate(self.words)}
         kernel = WordCount()
         out = np.zeros((column.values.shape[0], self.width))
@@ -212,18 +147,10 @@ class Text:
 
 @dataclass(frozen=True)
 class Dropped:
-    """A column that is left out.
+    """A column that is left out."""
 
-    Parameters
-    ----------
-    name : str
-        Of the column.
-    reason : str
-        Why.
-    """
-
-    name: str
-    reason: str
+    name: str  # Of the column
+    reason: str  # Why
 
     @property
     def width(self) -> int:
@@ -231,18 +158,7 @@ class Dropped:
         return 0
 
     def transform(self, column: Column) -> Array:
-        """Return no columns.
-
-        Parameters
-        ----------
-        column : Column
-            With the same name.
-
-        Returns
-        -------
-        array of shape (n, 0)
-            Empty.
-        """
+        """Return no columns: → (n, 0)."""
         return np.zeros((column.values.shape[0], 0))
 
     def __str__(self) -> str:
@@ -251,23 +167,9 @@ class Dropped:
 
 @dataclass(frozen=True)
 class Encoding:
-    """How every column of a table was read; ``str()`` is one line for each.
+    """How every column of a table was read; ``str()`` is one line for each."""
 
-    Parameters
-    ----------
-    columns : tuple of NumberColumn, Category, Text and Dropped
-        In the order of the table.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.auto.columns import encode
-    >>> from gramian.estimators.auto.tables import Column
-    >>> print(encode([Column("age", np.array([1.0, np.nan, 4.0]), "number")]))
-    age: number, a missing value is the median 2.5 and marked
-    """
-
-    columns: tuple[Any, ...]
+    columns: tuple[Any, ...]  # In the order of the table
 
     def __str__(self) -> str:
         return "\n".join(f"{column.name}: {column}" for column in self.columns)
@@ -278,52 +180,19 @@ class Encoding:
         return sum(column.width for column in self.columns)
 
     def places(self, *kinds: Any) -> list[int]:
-        """Return which of the numbers come from columns of some kinds.
-
-        Parameters
-        ----------
-        *kinds : type
-            Classes of columns.
-
-        Returns
-        -------
-        list of int
-            Positions, ascending.
-        """
+        """Return which of the numbers come from columns of some kinds."""
         ends = np.cumsum([column.width for column in self.columns])
         owners = zip(self.columns, ends, strict=True)
         return [place for c, end in owners if isinstance(c, kinds) for place in range(end - c.width, end)]
 
     def transform(self, table: list[Column]) -> Array:
-        """Return the table as numbers, not yet scaled.
-
-        Parameters
-        ----------
-        table : list of Column
-            In the order of the table that was fitted.
-
-        Returns
-        -------
-        array of shape (n, width)
-            The numbers.
-        """
+        """Return the table as numbers, not yet scaled: → (n, width)."""
         parts = [encoder.transform(column) for encoder, column in zip(self.columns, table, strict=True)]
         return np.ascontiguousarray(np.hstack(parts))
 
 
 def encode(table: list[Column]) -> Encoding:
-    """Decide how to read every column of a table.
-
-    Parameters
-    ----------
-    table : list of Column
-        What ``read_table`` made.
-
-    Returns
-    -------
-    Encoding
-        What was decided.
-    """
+    """Decide how to read every column of a table."""
     return Encoding(tuple(_encoder(column) for column in table))
 
 

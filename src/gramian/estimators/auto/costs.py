@@ -38,97 +38,32 @@ APART = 2.0
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds for one of each.
+    """Seconds for one of each."""
 
-    Parameters
-    ----------
-    entry : float
-        A kernel value, all threads at work.
-    flop : float
-        A floating-point operation of a factorisation.
-    product : float
-        An entry of a stored float32 matrix times all targets.
-    """
-
-    entry: float
-    flop: float
-    product: float
+    entry: float  # A kernel value, all threads at work
+    flop: float  # A floating-point operation of a factorisation
+    product: float  # An entry of a stored float32 matrix times all targets
 
     def times(self, factor: float) -> Rates:
-        """Return the rates of a machine that takes so many times as long.
-
-        Parameters
-        ----------
-        factor : float
-            How many times.
-
-        Returns
-        -------
-        Rates
-            All of them.
-        """
+        """Return the rates of a machine that takes so many times as long."""
         return Rates(factor * self.entry, factor * self.flop, factor * self.product)
 
 
 @dataclass(frozen=True)
 class Effort:
-    """How many iterations a ridge takes.
+    """How many iterations a ridge takes."""
 
-    Parameters
-    ----------
-    ridge : float
-        What is added to the diagonal.
-    iterations : int
-        On a few rows.
-    rows : int
-        How many.
-
-    Examples
-    --------
-    >>> from gramian.estimators.auto.costs import Effort
-    >>> Effort(0.04, 20, 2000).on(41_000)
-    50
-    """
-
-    ridge: float
-    iterations: int
-    rows: int
+    ridge: float  # What is added to the diagonal
+    iterations: int  # On a few rows
+    rows: int  # How many
 
     def on(self, n: int) -> int:
-        """Return about how many it takes on more rows.
-
-        Parameters
-        ----------
-        n : int
-            How many.
-
-        Returns
-        -------
-        int
-            Iterations.
-        """
+        """Return about how many it takes on more rows."""
         return math.ceil(self.iterations * max(n / self.rows, 1.0) ** EFFORT_GROWTH)
 
 
 def measure(kernel: Kernel, Z: Array, targets: int, n_jobs: int | None) -> Rates:
-    """Time small pieces of the work.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel that will be used.
-    Z : array of shape (n, d)
-        Rows.
-    targets : int
-        Columns of the targets.
-    n_jobs : int or None
-        Threads.
-
-    Returns
-    -------
-    Rates
-        What was measured.
-    """
+    """Time small pieces of the work: Z (n, d)."""
     some = Z[:PROBE]
     entries = Gram(kernel, some, Z[: 4 * PROBE].copy(), n_jobs=n_jobs)
     values = _seconds(entries.dense) / (entries.shape[0] * entries.shape[1])
@@ -153,38 +88,7 @@ def _seconds(job: Callable[[], Any], repeats: int = 3) -> float:
 
 
 def efforts(kernel: Kernel, Z: Array, Y: Array, ridge: float, memory: int, n_jobs: int | None) -> list[Effort]:
-    """Count the iterations that some ridges take on a few rows.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel that will be used.
-    Z : array of shape (n, d)
-        Rows, in random order or not: the first and every so many-th after it are taken.
-    Y : array of shape (n, t)
-        Targets.
-    ridge : float
-        The one that is wanted.
-    memory : int
-        Bytes.
-    n_jobs : int or None
-        Threads.
-
-    Returns
-    -------
-    list of Effort
-        Of the ridge that is wanted, where it is not too small, and of some larger ones, in increasing order; one of
-        them at least. Those that take too many iterations are left out, but for the last.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.auto.costs import efforts
-    >>> from gramian.kernels import RBF
-    >>> X = np.linspace(0, 9, 400)[:, None]
-    >>> [effort.ridge for effort in efforts(RBF(1.0), X, np.sin(X), 4e-4, 10**8, 1)]
-    [0.0004, 0.002]
-    """
+    """Count the iterations that some ridges take on a few rows: Z (n, d), Y (n, t)."""
     some = np.unique(np.linspace(0, Z.shape[0] - 1, EFFORT_ROWS).astype(np.intp))
     gram = Gram(kernel, Z[some], memory=memory, n_jobs=n_jobs)
     size = float(np.mean(gram.diagonal()))

@@ -59,36 +59,16 @@ PAIRS = {"decision_function_shape": "ovo"}
 
 @dataclass(frozen=True)
 class Means:
-    """What a fit may use.
+    """What a fit may use."""
 
-    Parameters
-    ----------
-    memory : int
-        Bytes.
-    n_jobs : int or None
-        Threads.
-    seed : int
-        Of everything random.
-    least_noise : float, default=0.0
-        How much the targets of equal rows differ: no process learns less. Few of the rows of a trial repeat each other.
-    clock : Clock, default=Clock()
-        When to be done.
-    """
-
-    memory: int
-    n_jobs: int | None
-    seed: int
-    least_noise: float = 0.0
-    clock: Clock = field(default_factory=Clock)
+    memory: int  # Bytes
+    n_jobs: int | None  # Threads
+    seed: int  # Of everything random
+    least_noise: float = 0.0  # How much the targets of equal rows differ: no process learns less
+    clock: Clock = field(default_factory=Clock)  # When to be done
 
     def common(self) -> dict[str, Any]:
-        """Return what every machine takes; the next fit has the time that the last one left.
-
-        Returns
-        -------
-        dict
-            Keyword arguments.
-        """
+        """Return what every machine takes; the next fit has the time that the last one left."""
         limit = self.clock.max_time
         left = None if limit is None else max(limit - self.clock.seconds, MOMENT)
         return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left}
@@ -96,24 +76,12 @@ class Means:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A machine that has been fitted.
+    """A machine that has been fitted."""
 
-    Parameters
-    ----------
-    model : estimator
-        It.
-    kernel : Kernel
-        With what was learned; of a process, its noise included.
-    settings : dict
-        Plain values that, with the kernel, would make it again.
-    certificate : Certificate
-        Of the fit.
-    """
-
-    model: Any
-    kernel: Kernel
-    settings: dict[str, Any]
-    certificate: Certificate
+    model: Any  # It
+    kernel: Kernel  # With what was learned; of a process, its noise included
+    settings: dict[str, Any]  # Plain values that, with the kernel, would make it again
+    certificate: Certificate  # Of the fit
 
 
 @contextmanager
@@ -125,52 +93,14 @@ def quiet() -> Iterator[None]:
 
 
 def fit(candidate: Candidate, task: Task, Z: Array, rows: NDArray[np.intp], given: Kernel | None, means: Means) -> Any:
-    """Fit a candidate to some rows, once for each of its settings.
-
-    Parameters
-    ----------
-    candidate : Candidate
-        What to fit.
-    task : Numbers or Classes
-        The targets of all rows.
-    Z : array of shape (n, d)
-        All rows, scaled.
-    rows : array of int
-        Those to learn from.
-    given : Kernel or None
-        For a process, where to begin; for others, the kernel of the process that they follow.
-    means : Means
-        What may be used.
-
-    Returns
-    -------
-    list of Fitted
-        One for each setting, in an order that does not depend on the rows.
-    """
+    """Fit a candidate to some rows, once for each of its settings: Z (n, d)."""
     means = replace(means, n_jobs=1) if rows.size <= ONE_THREAD else means
     with quiet():
         return FITS[candidate.machine](candidate, task, Z[rows], rows, given, means)
 
 
 def outputs(candidate_machine: str, model: Any, task: Task, Z: Array) -> Array:
-    """Return what a fitted machine says of new rows, in the task's own units.
-
-    Parameters
-    ----------
-    candidate_machine : str
-        Which machine it is.
-    model : estimator
-        Fitted.
-    task : Numbers or Classes
-        The task.
-    Z : array of shape (m, d)
-        Rows.
-
-    Returns
-    -------
-    array of shape (m, 1) or (m, c)
-        Predictions, or one value for each class.
-    """
+    """Return what a fitted machine says of new rows, in the task's own units: Z (m, d) → (m, 1) or (m, c)."""
     if candidate_machine in ("gp", "ridge"):
         return np.asarray(task.from_least_squares(model.predict(Z)))
     if not isinstance(task, Classes):
@@ -190,20 +120,7 @@ def _for_all_classes(scores: Array, model: Any, task: Classes) -> Array:
 
 
 def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:
-    """Split a process's kernel into one with k(x, x) about one, its variance, and that of the noise.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        What a process learned.
-    Z : array of shape (n, d)
-        Rows.
-
-    Returns
-    -------
-    tuple of Kernel, float and float
-        The product of the first two and the noise make the kernel again.
-    """
+    """Split a process's kernel into one with k(x, x) about one, its variance, and that of the noise: Z (n, d)."""
     signal, noise = signal_and_noise(kernel)
     inner = signal.kernel if isinstance(signal, Scaled) else signal
     size = float(np.mean(inner.diag(Z[:SOME]))) or 1.0

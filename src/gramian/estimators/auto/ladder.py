@@ -31,21 +31,11 @@ SCREEN_ROWS = 150
 
 @dataclass(frozen=True, eq=False)
 class Rung:
-    """One step of the ladder: which rows to learn from and which to judge by.
+    """One step of the ladder: which rows to learn from and which to judge by."""
 
-    Parameters
-    ----------
-    splits : list of pairs of array
-        Rows to learn from, rows held out; several pairs are folds.
-    parts : list of array
-        Positions among all held-out rows, in the order of the splits, each scored by itself for the spread.
-    rows : int
-        Rows that take part.
-    """
-
-    splits: list[tuple[Rows, Rows]]
-    parts: list[Rows]
-    rows: int
+    splits: list[tuple[Rows, Rows]]  # Rows to learn from, rows held out; several pairs are folds
+    parts: list[Rows]  # Positions among all held-out rows
+    rows: int  # Rows that take part
 
     @property
     def learning(self) -> int:
@@ -53,18 +43,7 @@ class Rung:
         return int(self.splits[0][0].size)
 
     def first(self, count: int) -> Rung:
-        """Return a cheaper step: the first of its splits.
-
-        Parameters
-        ----------
-        count : int
-            How many.
-
-        Returns
-        -------
-        Rung
-            As many parts.
-        """
+        """Return a cheaper step: the first of its splits."""
         return Rung(self.splits[:count], self.parts[:count], self.rows)
 
     @property
@@ -74,24 +53,7 @@ class Rung:
 
 
 def rungs(task: Task, n: int, cv: int, seed: int) -> list[Rung]:
-    """Lay out the steps for n rows.
-
-    Parameters
-    ----------
-    task : Numbers or Classes
-        The targets, whose classes every step should hold.
-    n : int
-        Rows.
-    cv : int
-        Folds of the last step where there are few rows; parts for the spread where there are many.
-    seed : int
-        Of the order of the rows.
-
-    Returns
-    -------
-    list of Rung
-        At least one.
-    """
+    """Lay out the steps for n rows."""
     if n <= FOLDS_ROWS:
         folds = _folds(task, n, cv, seed)
         return [folds.first(2), folds] if n >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]

@@ -21,68 +21,21 @@ COLUMNS = ("", "trial", "score", "rows", "fit", "predict", "certificate", "statu
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """One machine with one kernel and its settings, judged by cross-validation.
+    """One machine with one kernel and its settings, judged by cross-validation."""
 
-    Parameters
-    ----------
-    name : str
-        In a few words, unique on its leaderboard.
-    machine : str
-        ``"ridge"``, ``"gp"``, ``"svm"``, ``"machine"`` or ``"baseline"``.
-    kernel : str
-        The kernel, as an expression; empty for a baseline.
-    settings : dict
-        What else was chosen or learned: plain values.
-    score : float
-        Mean over the held-out parts, in the leaderboard's metric: less is better; ``nan`` where the trial failed.
-    spread : float
-        Standard deviation over the parts.
-    fit_seconds, predict_seconds : float
-        All parts together.
-    certificate : Certificate or None, default=None
-        Of the last fit; ``None`` for a baseline.
-    rows : int
-        How many rows it was judged on: cheap subsets come first.
-    status : str, default="done"
-        ``"done"``, ``"dropped"`` after fewer rows, ``"winner"``, ``"too slow for all rows"``, or ``"failed: ..."`` and
-        the reason.
-    baseline : bool, default=False
-        Whether it only stands beside, and cannot win.
-    figures : dict, default={}
-        Further measures of the same predictions, such as ``r2`` or ``log_loss``.
-
-    Examples
-    --------
-    >>> from gramian.estimators.auto import Trial
-    >>> trial = Trial(
-    ...     name="mean",
-    ...     machine="baseline",
-    ...     kernel="",
-    ...     settings={},
-    ...     score=2.0,
-    ...     spread=0.1,
-    ...     fit_seconds=0.0,
-    ...     predict_seconds=0.0,
-    ...     rows=100,
-    ...     baseline=True,
-    ... )
-    >>> trial.ok, trial.to_dict()["score"]
-    (True, 2.0)
-    """
-
-    name: str
-    machine: str
-    kernel: str
-    settings: dict[str, Any]
-    score: float
-    spread: float
-    fit_seconds: float
-    predict_seconds: float
-    certificate: Certificate | None = None
-    rows: int
-    status: str = DONE
-    baseline: bool = False
-    figures: dict[str, float] = field(default_factory=dict)
+    name: str  # In a few words, unique on its leaderboard
+    machine: str  # ``"ridge"``, ``"gp"``, ``"svm"``, ``"machine"`` or ``"baseline"``
+    kernel: str  # The kernel, as an expression; empty for a baseline
+    settings: dict[str, Any]  # What else was chosen or learned: plain values
+    score: float  # Mean over the held-out parts
+    spread: float  # Standard deviation over the parts
+    fit_seconds: float  # All parts together
+    predict_seconds: float  # All parts together
+    certificate: Certificate | None = None  # Of the last fit; ``None`` for a baseline
+    rows: int  # How many rows it was judged on: cheap subsets come first
+    status: str = DONE  # ``"done"``
+    baseline: bool = False  # Whether it only stands beside, and cannot win
+    figures: dict[str, float] = field(default_factory=dict)  # Further measures of the same predictions
 
     @property
     def ok(self) -> bool:
@@ -90,13 +43,7 @@ class Trial:
         return math.isfinite(self.score)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain values.
-
-        Returns
-        -------
-        dict
-            Ready for JSON.
-        """
+        """Return the fields as plain values."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         values["settings"], values["figures"] = dict(self.settings), dict(self.figures)
         values["certificate"] = None if self.certificate is None else self.certificate.to_dict()
@@ -108,31 +55,10 @@ class Leaderboard(Sequence[Trial]):
     """Trials: the winner, then those judged on more rows before those on fewer, the better first, the failed last.
 
     ``str()`` is a table.
-
-    Parameters
-    ----------
-    trials : iterable of Trial
-        In any order.
-    metric : str
-        What the scores are: a key of ``METRICS``.
-
-    Examples
-    --------
-    >>> from gramian.estimators.auto import Leaderboard, Trial
-    >>> common = dict(kernel="", settings={}, spread=0.1, fit_seconds=0.0, predict_seconds=0.0, rows=100)
-    >>> board = Leaderboard(
-    ...     [
-    ...         Trial(name="mean", machine="baseline", score=2.0, baseline=True, **common),
-    ...         Trial(name="ridge", machine="ridge", score=0.5, **common),
-    ...     ],
-    ...     "rmse",
-    ... )
-    >>> board.best.name, board.baseline.name, len(board)
-    ('ridge', 'mean', 2)
     """
 
-    trials: Iterable[Trial]
-    metric: str
+    trials: Iterable[Trial]  # In any order
+    metric: str  # What the scores are: a key of ``METRICS``
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS:
@@ -168,18 +94,7 @@ class Leaderboard(Sequence[Trial]):
         return min((t for t in self if t.ok and t.baseline), key=lambda t: (-t.rows, t.score), default=None)
 
     def cells(self, place: int) -> tuple[str, ...]:
-        """Return one line of the table.
-
-        Parameters
-        ----------
-        place : int
-            From zero.
-
-        Returns
-        -------
-        tuple of str
-            Place, name, score with its spread, rows, seconds to fit and to predict, certificate, status.
-        """
+        """Return one line of the table."""
         trial = self[place]
         proof = "" if trial.certificate is None else ("converged" if trial.certificate.converged else "NOT converged")
         score = f"{trial.score:.4g} ± {trial.spread:.2g}" if trial.ok else "–"
@@ -188,13 +103,7 @@ class Leaderboard(Sequence[Trial]):
         return (str(place + 1), trial.name, score, f"{trial.rows:,}", *seconds, proof, status)
 
     def to_dicts(self) -> list[dict[str, Any]]:
-        """Return every trial as plain values, in order.
-
-        Returns
-        -------
-        list of dict
-            Ready for JSON or a data frame.
-        """
+        """Return every trial as plain values, in order."""
         return [trial.to_dict() for trial in self]
 
 

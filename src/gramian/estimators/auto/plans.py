@@ -32,62 +32,17 @@ TYPICAL = (Effort(0.0, 25, EFFORT_ROWS),)
 
 @dataclass(frozen=True)
 class Plan:
-    """How to fit least squares to all rows.
+    """How to fit least squares to all rows."""
 
-    Parameters
-    ----------
-    way : {"exact", "pcg", "nystroem"}
-        Factorise, iterate, or go through landmarks.
-    seconds : float
-        What it should take.
-    reason : str
-        Why so.
-    landmarks : int, default=0
-        How many.
-    ridge : float, default=0.0
-        What an iteration adds to the diagonal, at least.
-    """
-
-    way: str
-    seconds: float
-    reason: str
-    landmarks: int = 0
-    ridge: float = 0.0
+    way: str  # Factorise, iterate, or go through landmarks
+    seconds: float  # What it should take
+    reason: str  # Why so
+    landmarks: int = 0  # How many
+    ridge: float = 0.0  # What an iteration adds to the diagonal, at least
 
 
 def plan(n: int, targets: int, rates: Rates, ridges: Sequence[Effort], left: float, memory: int, *, loo: bool) -> Plan:
-    """Choose how to fit all rows in the time and the memory that are left.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    targets : int
-        Columns of the targets.
-    rates : Rates
-        What was measured.
-    ridges : sequence of Effort
-        What an iteration may add to the diagonal, in increasing order.
-    left : float
-        Seconds.
-    memory : int
-        Bytes.
-    loo : bool
-        Whether a factorisation must give leave-one-out residuals too.
-
-    Returns
-    -------
-    Plan
-        The most accurate way that fits.
-
-    Examples
-    --------
-    >>> from gramian.estimators.auto.costs import Effort, Rates
-    >>> from gramian.estimators.auto.plans import plan
-    >>> rates, ridges = Rates(entry=5e-9, flop=2e-11, product=3e-10), [Effort(0.01, 20, 2000)]
-    >>> [plan(n, 1, rates, ridges, 60.0, 8 * 10**9, loo=False).way for n in (1000, 30_000, 300_000)]
-    ['exact', 'pcg', 'nystroem']
-    """
+    """Choose how to fit all rows in the time and the memory that are left."""
     exact = n * n * rates.entry + (3.0 if loo else 1.2) * n**3 / 3 * rates.flop
     if 8 * n * n <= memory and exact <= SHARE * left:
         return Plan("exact", exact, f"the factor of {n:,} rows takes about {exact:.0f} s")
@@ -102,60 +57,14 @@ def plan(n: int, targets: int, rates: Rates, ridges: Sequence[Effort], left: flo
 
 
 def through_landmarks(n: int, rates: Rates, left: float, memory: int) -> Plan:
-    """Plan a fit of all rows through landmarks.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    rates : Rates
-        What was measured.
-    left : float
-        Seconds, of which landmarks take a part, so that a part of the rows without them can compete.
-    memory : int
-        Bytes.
-
-    Returns
-    -------
-    Plan
-        With as many landmarks as time and memory allow.
-    """
+    """Plan a fit of all rows through landmarks."""
     m = _landmarks(n, rates, left, memory)
     because = f"{n:,} rows are too many for the {left:.0f} s and the memory that are left"
     return Plan("nystroem", _through(n, m, rates), f"Nyström with {m:,} landmarks: {because}", m)
 
 
 def part(n: int, targets: int, rates: Rates, ridges: Sequence[Effort], left: float, memory: int) -> tuple[int, Effort]:
-    """Choose how many rows an iteration can take in the time that is left, where all are too many.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    targets : int
-        Columns of the targets.
-    rates : Rates
-        What was measured.
-    ridges : sequence of Effort
-        What may be added to the diagonal, in increasing order.
-    left : float
-        Seconds.
-    memory : int
-        Bytes.
-
-    Returns
-    -------
-    tuple of int and Effort
-        The rows, and what to add.
-
-    Examples
-    --------
-    >>> from gramian.estimators.auto.costs import Effort, Rates
-    >>> from gramian.estimators.auto.plans import part
-    >>> rates, ridges = Rates(entry=5e-9, flop=2e-11, product=3e-10), [Effort(0.01, 20, 2000)]
-    >>> 20_000 < part(300_000, 1, rates, ridges, 20.0, 2 * 10**9)[0] < 40_000
-    True
-    """
+    """Choose how many rows an iteration can take in the time that is left, where all are too many."""
     for each in ridges:
         if _iterated(n, targets, rates, each, memory) <= SHARE * left:
             return n, each
@@ -176,31 +85,7 @@ def reserve(
     loo: bool,
     ridges: Sequence[Effort] = TYPICAL,
 ) -> float:
-    """Return how much of a time limit the last fit should be left with.
-
-    Parameters
-    ----------
-    n : int
-        Rows.
-    targets : int
-        Columns of the targets.
-    rates : Rates
-        What was measured.
-    limit : float
-        Seconds for the search and the last fit together.
-    memory : int
-        Bytes.
-    loo : bool
-        Whether a factorisation must give leave-one-out residuals too.
-    ridges : sequence of Effort, default=TYPICAL
-        What an iteration may add to the diagonal, in increasing order.
-
-    Returns
-    -------
-    float
-        Seconds: what all rows need, with a margin for the estimate; where they need too much, as much as there may be,
-        since every further row or landmark helps.
-    """
+    """Return how much of a time limit the last fit should be left with."""
     low, high = RESERVE[0] * limit, RESERVE[1] * limit
     way = plan(n, targets, rates, ridges, high, memory, loo=loo)
     share = SHARE if way.way == "exact" else SHARE_OF_ITERATIONS

@@ -68,55 +68,18 @@ OTHERS: dict[tuple[str, bool], tuple[Any, dict[str, Any]]] = {
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """The winner, fitted to everything.
+    """The winner, fitted to everything."""
 
-    Parameters
-    ----------
-    model : estimator
-        It.
-    machine : str
-        How to read its outputs.
-    certificate : Certificate
-        Of the fit.
-    note : str
-        How it was fitted, and why so.
-    held : array of shape (m, c) or None
-        Outputs of a fit that had not seen these rows, where there are some of the full size.
-    rows : array of int or None
-        Which rows.
-    """
-
-    model: Any
-    machine: str
-    certificate: Certificate
-    note: str
-    held: Array | None = None
-    rows: NDArray[np.intp] | None = None
+    model: Any  # It
+    machine: str  # How to read its outputs
+    certificate: Certificate  # Of the fit
+    note: str  # How it was fitted, and why so
+    held: Array | None = None  # (m
+    rows: NDArray[np.intp] | None = None  # Which rows
 
 
 def refit(found: Found, sources: dict[str, Found], task: Task, Z: Array, means: Means, clock: Clock) -> Refit:
-    """Fit the winner of a search to all rows.
-
-    Parameters
-    ----------
-    found : Found
-        The winner.
-    sources : dict of str to Found
-        What the search found, by name.
-    task : Numbers or Classes
-        What to predict.
-    Z : array of shape (n, d)
-        All rows, scaled as the winner wants.
-    means : Means
-        What may be used; its clock is not looked at.
-    clock : Clock
-        With all the seconds there are.
-
-    Returns
-    -------
-    Refit
-        The fitted winner.
-    """
+    """Fit the winner of a search to all rows: Z (n, d)."""
     left = math.inf if clock.max_time is None else max(clock.max_time - clock.seconds, GRACE * clock.max_time)
     learned = _relearned(found, sources, task, Z, means, left)
     with quiet():
@@ -311,22 +274,7 @@ def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, le
 
 
 def affordable(found: Found, n: int, left: float) -> bool:
-    """Tell whether a candidate can be fitted to all rows in the time that is left.
-
-    Parameters
-    ----------
-    found : Found
-        The candidate.
-    n : int
-        All rows.
-    left : float
-        Seconds.
-
-    Returns
-    -------
-    bool
-        Least squares always can; the others where they are not too slow.
-    """
+    """Tell whether a candidate can be fitted to all rows in the time that is left."""
     return found.candidate.machine in ("gp", "ridge") or CAUTION * _seconds_on_all(found, n) <= left
 
 
@@ -338,24 +286,7 @@ def _seconds_on_all(found: Found, n: int) -> float:
 
 
 def needed(found: Found, search: Search, means: Means, limit: float) -> float:
-    """Return how much of a time limit should be left for fitting a candidate to all rows.
-
-    Parameters
-    ----------
-    found : Found
-        The candidate.
-    search : Search
-        Which found it.
-    means : Means
-        What the last fit may use.
-    limit : float
-        Seconds for everything.
-
-    Returns
-    -------
-    float
-        Seconds: for least squares by what this machine takes with the kernel, for others by what the trial took.
-    """
+    """Return how much of a time limit should be left for fitting a candidate to all rows."""
     task, Z = search.task, search.scaled[found.candidate.scaling]
     n, targets = task.targets.shape
     low, high = (share * limit for share in RESERVE)

@@ -23,33 +23,14 @@ TAIL = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Standard:
-    """``(x - mean) / deviation`` in some columns.
+    """``(x - mean) / deviation`` in some columns."""
 
-    Parameters
-    ----------
-    places : array of int
-        Which columns; the others stay.
-    mean, deviation : array of shape (k,)
-        Of those columns.
-    """
-
-    places: NDArray[np.intp]
-    mean: Array
-    deviation: Array
+    places: NDArray[np.intp]  # Which columns; the others stay
+    mean: Array  # (k,): Of those columns
+    deviation: Array  # (k,): Of those columns
 
     def transform(self, Z: Array) -> Array:
-        """Return the scaled rows.
-
-        Parameters
-        ----------
-        Z : array of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n, d)
-            A copy.
-        """
+        """Return the scaled rows: Z (n, d) → (n, d)."""
         Z = Z.copy()
         unit = _unit(self.deviation)  # so that no difference overflows
         Z[:, self.places] = (Z[:, self.places] * unit - self.mean * unit) / (self.deviation * unit)
@@ -58,32 +39,13 @@ class Standard:
 
 @dataclass(frozen=True, eq=False)
 class Normal:
-    """Each value by its rank among those fitted, through the inverse of the normal distribution, in some columns.
+    """Each value by its rank among those fitted, through the inverse of the normal distribution, in some columns."""
 
-    Parameters
-    ----------
-    places : array of int
-        Which columns; the others stay.
-    quantiles : array of shape (q, k)
-        Ascending, evenly spaced by rank.
-    """
-
-    places: NDArray[np.intp]
-    quantiles: Array
+    places: NDArray[np.intp]  # Which columns; the others stay
+    quantiles: Array  # (q, k): Ascending, evenly spaced by rank
 
     def transform(self, Z: Array) -> Array:
-        """Return the scaled rows.
-
-        Parameters
-        ----------
-        Z : array of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n, d)
-            A copy.
-        """
+        """Return the scaled rows: Z (n, d) → (n, d)."""
         Z = Z.copy()
         ranks = np.linspace(0.0, 1.0, self.quantiles.shape[0])
         for place, known in zip(self.places, self.quantiles.T, strict=True):
@@ -95,29 +57,7 @@ class Normal:
 
 
 def fit_scaling(name: str, Z: Array, places: list[int]) -> Any:
-    """Learn a scaling.
-
-    Parameters
-    ----------
-    name : str
-        One of ``SCALINGS``.
-    Z : array of shape (n, d)
-        Rows.
-    places : list of int
-        Columns to scale.
-
-    Returns
-    -------
-    Standard or Normal
-        What was learned.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.auto.scaling import fit_scaling
-    >>> fit_scaling("standard", np.array([[1.0], [3.0]]), [0]).transform(np.array([[5.0]]))
-    array([[3.]])
-    """
+    """Learn a scaling: Z (n, d)."""
     at = np.asarray(places, dtype=np.intp)
     some = Z[:, at]
     if name == "standard":

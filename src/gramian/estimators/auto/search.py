@@ -37,61 +37,19 @@ GROWTH = 2.6
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What came of a candidate on one step.
+    """What came of a candidate on one step."""
 
-    Parameters
-    ----------
-    candidate : Candidate
-        It.
-    trial : Trial
-        For the leaderboard.
-    kernels : list of Kernel
-        What was learned in each split.
-    settings : dict
-        The best of its settings.
-    held : array of shape (m, c) or None
-        Outputs for the held-out rows.
-    rung : Rung or None
-        The step.
-    fits : int
-        How many fits the trial's time was spent on.
-    """
-
-    candidate: Candidate
-    trial: Trial
-    kernels: list[Kernel] = field(default_factory=list)
-    settings: dict[str, Any] = field(default_factory=dict)
-    held: Array | None = None
-    rung: Rung | None = None
-    fits: int = 1
+    candidate: Candidate  # It
+    trial: Trial  # For the leaderboard
+    kernels: list[Kernel] = field(default_factory=list)  # What was learned in each split
+    settings: dict[str, Any] = field(default_factory=dict)  # The best of its settings
+    held: Array | None = None  # (m, c): Outputs for the held-out rows
+    rung: Rung | None = None  # The step
+    fits: int = 1  # How many fits the trial's time was spent on
 
 
 class Search:
-    """One run over the ladder.
-
-    Parameters
-    ----------
-    task : Numbers or Classes
-        What to predict.
-    scaled : dict of str to array
-        The rows by scaling.
-    machines : sequence of str
-        What is allowed.
-    means : Means
-        What a fit may use.
-    clock : Clock
-        With the seconds that the search may take.
-    limit : float or None
-        Seconds within which the first trial must end.
-    observer : callable or None
-        Called with the leaderboard after every trial.
-
-    Attributes
-    ----------
-    reserve : callable or None
-        Tells how many of the ``limit`` seconds the last fit of a candidate needs: asked for the best of every step, and
-        the search then ends so much earlier or later.
-    """
+    """One run over the ladder."""
 
     def __init__(
         self,
@@ -115,20 +73,7 @@ class Search:
         return Leaderboard([found.trial for found in self.found.values()], self.task.metric)
 
     def run(self, first: list[Candidate], steps: list[Rung]) -> list[Found]:
-        """Climb the ladder.
-
-        Parameters
-        ----------
-        first : list of Candidate
-            For the first step, the most promising first.
-        steps : list of Rung
-            The ladder.
-
-        Returns
-        -------
-        list of Found
-            All that can win, the best first; one at least.
-        """
+        """Climb the ladder."""
         group = first
         for number, step in enumerate(steps):
             last = number == len(steps) - 1

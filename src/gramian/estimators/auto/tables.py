@@ -22,41 +22,15 @@ Values = NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Column:
-    """One column as it came.
+    """One column as it came."""
 
-    Parameters
-    ----------
-    name : str
-        Its name, or ``"column 3"`` where the table has no names.
-    values : array of shape (n,)
-        Either float64, ``nan`` where a value is missing; or objects, ``None`` where one is.
-    kind : str
-        What the table itself says: ``"number"``, ``"boolean"``, ``"date"``, ``"category"``, or ``"object"`` where it
-        does not say.
-    """
-
-    name: str
-    values: Values
-    kind: str
+    name: str  # Its name, or ``"column 3"`` where the table has no names
+    values: Values  # (n,): Either float64, ``nan`` where a value is missing; or objects, ``None`` where one is
+    kind: str  # What the table itself says: ``"number"``
 
 
 def read_table(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
-    """Read a table and check it, as scikit-learn does, against the one that was fitted.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose table it is.
-    X : data frame of pandas or polars, table of pyarrow, array or nested list, of shape (n, d)
-        The table.
-    reset : bool
-        Whether this is the table to fit, so that its names and number of columns are remembered.
-
-    Returns
-    -------
-    list of Column
-        In the order of the table.
-    """
+    """Read a table and check it, as scikit-learn does, against the one that was fitted: X (n, d)."""
     read = _reader(X)
     if read is None:
         array = _array(X)
@@ -89,15 +63,7 @@ def _reader(X: Any) -> Any:
 
 
 def check_finite(name: str, values: Values) -> None:
-    """Raise where a number is infinite.
-
-    Parameters
-    ----------
-    name : str
-        Of the column.
-    values : array of shape (n,)
-        Its values.
-    """
+    """Raise where a number is infinite: values (n,)."""
     if values.dtype != object and np.any(np.isinf(values)):
         raise ValueError(f"Input X contains infinity in {name}; leave such values out, or mark them as missing (nan).")
 

@@ -22,37 +22,19 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Judgement:
-    """How good predictions of held-out rows are.
+    """How good predictions of held-out rows are."""
 
-    Parameters
-    ----------
-    score : float
-        Less is better.
-    spread : float
-        Standard deviation over the parts.
-    figures : dict
-        Further measures.
-    """
-
-    score: float
-    spread: float
-    figures: dict[str, float]
+    score: float  # Less is better
+    spread: float  # Standard deviation over the parts
+    figures: dict[str, float]  # Further measures
 
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """A number to predict, by its deviation from the mean in units of its spread.
+    """A number to predict, by its deviation from the mean in units of its spread."""
 
-    Parameters
-    ----------
-    y : array of shape (n,)
-        The targets.
-    metric : {"rmse", "mae"}
-        What to judge by.
-    """
-
-    y: Array
-    metric: str
+    y: Array  # (n,): The targets
+    metric: str  # What to judge by
 
     @cached_property
     def centre(self) -> float:
@@ -81,52 +63,15 @@ class Numbers:
         return None
 
     def from_least_squares(self, F: Array) -> Array:
-        """Return outputs from predictions of ``targets``.
-
-        Parameters
-        ----------
-        F : array of shape (m,) or (m, 1)
-            Predictions.
-
-        Returns
-        -------
-        array of shape (m, 1)
-            Outputs.
-        """
+        """Return outputs from predictions of ``targets``: F (m,) or (m, 1) → (m, 1)."""
         return F.reshape(-1, 1)
 
     def from_decisions(self, f: Array) -> Array:
-        """Return outputs from predictions of ``labels``.
-
-        Parameters
-        ----------
-        f : array of shape (m,)
-            Predictions.
-
-        Returns
-        -------
-        array of shape (m, 1)
-            Outputs.
-        """
+        """Return outputs from predictions of ``labels``: f (m,) → (m, 1)."""
         return f.reshape(-1, 1)
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
-        """Score outputs for some rows.
-
-        Parameters
-        ----------
-        outputs : array of shape (m, 1)
-            In units of ``targets``.
-        rows : array of shape (m,)
-            Which rows they are for.
-        parts : sequence of array
-            Positions among them, each scored by itself.
-
-        Returns
-        -------
-        Judgement
-            In the units of y.
-        """
+        """Score outputs for some rows: outputs (m, 1), rows (m,)."""
         e = self.scale * (outputs[:, 0] - self.targets[rows, 0])
         each = [_mean_error(e[part], self.metric) for part in parts]
         variation = float(np.mean((self.y[rows] - self.y[rows].mean()) ** 2))
@@ -135,18 +80,7 @@ class Numbers:
         return Judgement(_mean_error(e, self.metric), float(np.std(each)), figures)
 
     def baseline(self, train: Rows) -> Array:
-        """Return what the simplest rule says: the mean.
-
-        Parameters
-        ----------
-        train : array of int
-            Rows to learn it from.
-
-        Returns
-        -------
-        array of shape (1,)
-            The same output for every row.
-        """
+        """Return what the simplest rule says: the mean. → (1,)."""
         return np.array([self.targets[train, 0].mean()])
 
 
@@ -156,21 +90,11 @@ def _mean_error(e: Array, metric: str) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """A class to predict, by one-hot codes less their mean; of two classes, by one code of -1 and +1.
+    """A class to predict, by one-hot codes less their mean; of two classes, by one code of -1 and +1."""
 
-    Parameters
-    ----------
-    codes : array of int of shape (n,)
-        Which class each row has.
-    count : int
-        How many classes there are.
-    metric : {"error", "log_loss"}
-        What to judge by.
-    """
-
-    codes: Rows
-    count: int
-    metric: str
+    codes: Rows  # (n,): Which class each row has
+    count: int  # How many classes there are
+    metric: str  # What to judge by
 
     @cached_property
     def _one_hot(self) -> Array:
@@ -204,35 +128,11 @@ class Classes:
         return self.codes
 
     def from_least_squares(self, F: Array) -> Array:
-        """Return outputs from predictions of ``targets``.
-
-        Parameters
-        ----------
-        F : array of shape (m,) or (m, c)
-            Predictions.
-
-        Returns
-        -------
-        array of shape (m, c)
-            One value for each class.
-        """
+        """Return outputs from predictions of ``targets``: F (m,) or (m, c) → (m, c)."""
         return self.from_decisions(self.centre + self.scale * F.reshape(F.shape[0], -1))
 
     def from_decisions(self, f: Array, present: int | None = None) -> Array:
-        """Return outputs from decision values: where one is given for two classes, half of it each way.
-
-        Parameters
-        ----------
-        f : array of shape (m,) or (m, c)
-            Decision values.
-        present : int or None, default=None
-            How many classes the machine knows; by default all.
-
-        Returns
-        -------
-        array of shape (m, c)
-            One value for each class.
-        """
+        """Return outputs from decision values: where one is given for two classes, half of it each way."""
         f = f.reshape(f.shape[0], -1)
         two = (self.count if present is None else present) == 2
         return 0.5 * np.hstack([-f, f]) if two and f.shape[1] == 1 else f
@@ -241,25 +141,6 @@ class Classes:
         """Return outputs from decision values of pairs: for each class, what it lost in the comparisons that it lost.
 
         Of equal rank with votes, and unlike them a measure of how sure the winner is.
-
-        Parameters
-        ----------
-        f : array of shape (m, c (c - 1) / 2)
-            A value for each pair of classes in order, positive for the first.
-        present : int
-            c, the classes that the machine knows.
-
-        Returns
-        -------
-        array of shape (m, c)
-            One value for each class, zero at most.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from gramian.estimators.auto.task import Classes
-        >>> Classes(np.array([0, 1, 2]), 3, "error").from_pairs(np.array([[1.0, 2.0, -0.5]]), 3)
-        array([[ 0. , -1.5, -2. ]])
         """
         out = np.zeros((f.shape[0], present))
         for values, (i, j) in zip(f.T, combinations(range(present), 2), strict=True):
@@ -268,22 +149,7 @@ class Classes:
         return out
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
-        """Score outputs for some rows; probabilities are their softmax, at the best temperature.
-
-        Parameters
-        ----------
-        outputs : array of shape (m, c)
-            The largest wins.
-        rows : array of shape (m,)
-            Which rows they are for.
-        parts : sequence of array
-            Positions among them, each scored by itself.
-
-        Returns
-        -------
-        Judgement
-            Error rate or log-loss.
-        """
+        """Score outputs for some rows; probabilities are their softmax, at the best temperature."""
         codes = self.codes[rows]
         wrong = np.argmax(outputs, axis=1) != codes
         logs = log_softmax(fit_temperature(outputs, codes) * outputs, axis=1)
@@ -296,18 +162,7 @@ class Classes:
         return Judgement(figures[self.metric], float(np.std([by_row[part].mean() for part in parts])), figures)
 
     def baseline(self, train: Rows) -> Array:
-        """Return what the simplest rule says: how frequent each class is, in logarithms.
-
-        Parameters
-        ----------
-        train : array of int
-            Rows to learn it from.
-
-        Returns
-        -------
-        array of shape (c,)
-            The same outputs for every row.
-        """
+        """Return what the simplest rule says: how frequent each class is, in logarithms. → (c,)."""
         counts = np.bincount(self.codes[train], minlength=self.count)
         return np.asarray(np.log(np.maximum(counts, 0.5) / train.size))
 

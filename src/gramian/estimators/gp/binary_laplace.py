@@ -31,22 +31,7 @@ FIXED = Scaled(RBF(1.0, "fixed"), 1.0, "fixed")
 
 
 class BinaryLaplaceClassifier(ClassifierMixin, BaseEstimator):
-    """One Gaussian process for two classes; what ``GaussianProcessClassifier`` is made of.
-
-    Parameters
-    ----------
-    kernel, optimizer, n_restarts_optimizer, max_iter_predict, warm_start, copy_X_train, random_state, start, tol, \
-max_iter, max_time, memory, n_jobs, verbose : object
-        As in ``GaussianProcessClassifier``.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.gp.binary_laplace import BinaryLaplaceClassifier
-    >>> X = np.array([[0.0], [1.0], [4.0], [5.0]])
-    >>> BinaryLaplaceClassifier().fit(X, ["a", "a", "b", "b"]).predict(X[[0, 3]]).tolist()
-    ['a', 'b']
-    """
+    """One Gaussian process for two classes; what ``GaussianProcessClassifier`` is made of."""
 
     def __init__(
         self,
@@ -82,20 +67,7 @@ max_iter, max_time, memory, n_jobs, verbose : object
         self.verbose = verbose
 
     def fit(self, X: Any, y: NDArray[Any]) -> Self:
-        """Learn the hyperparameters and find the mode.
-
-        Parameters
-        ----------
-        X : array of shape (n, d)
-            Rows, checked.
-        y : array of shape (n,)
-            Labels of two classes.
-
-        Returns
-        -------
-        BinaryLaplaceClassifier
-            Itself.
-        """
+        """Learn the hyperparameters and find the mode: X (n, d), y (n,)."""
         clock = Clock(self.max_time)
         classes, labels = np.unique(y, return_inverse=True)
         if classes.size != 2:
@@ -164,50 +136,17 @@ max_iter, max_time, memory, n_jobs, verbose : object
         return Gram(self.kernel_, wide(X), train, memory=memory_budget(self.memory) // 2, n_jobs=self.n_jobs)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likelier class.
-
-        Parameters
-        ----------
-        X : array of shape (m, d)
-            New rows, checked.
-
-        Returns
-        -------
-        array of shape (m,)
-            Labels.
-        """
+        """Return the likelier class: X (m, d) → (m,)."""
         latent = self._gram(X) @ (self.y_train_ - self.pi_)
         return np.asarray(self.classes_[(latent > 0).astype(np.intp)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
-        """Return the probabilities of both classes, averaged over the latent Gaussian.
-
-        Parameters
-        ----------
-        X : array of shape (m, d)
-            New rows, checked.
-
-        Returns
-        -------
-        array of shape (m, 2)
-            Probabilities.
-        """
+        """Return the probabilities of both classes, averaged over the latent Gaussian: X (m, d) → (m, 2)."""
         p = logistic_gaussian(*self.latent_mean_and_variance(X))
         return np.column_stack([1.0 - p, p])
 
     def latent_mean_and_variance(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return mean and variance of the latent function.
-
-        Parameters
-        ----------
-        X : array of shape (m, d)
-            New rows, checked.
-
-        Returns
-        -------
-        tuple of array of shape (m,)
-            Means and variances; the variances are never negative.
-        """
+        """Return mean and variance of the latent function: X (m, d) → (m,)."""
         if is_precomputed(self.kernel_):
             raise ValueError(
                 "a precomputed k(new, train) does not hold k(new, new), which probabilities need, and so do the labels "
@@ -226,22 +165,7 @@ max_iter, max_time, memory, n_jobs, verbose : object
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
     ) -> Any:
-        """Return the approximate log evidence of the training rows.
-
-        Parameters
-        ----------
-        theta : array-like of shape (p,) or None, default=None
-            Where; ``None`` for ``log_marginal_likelihood_value_``.
-        eval_gradient : bool, default=False
-            Whether to return the gradient too.
-        clone_kernel : bool, default=True
-            With ``False``, ``kernel_`` becomes the kernel at theta.
-
-        Returns
-        -------
-        float, or tuple of float and array of shape (p,)
-            The value, and the gradient where it was asked for.
-        """
+        """Return the approximate log evidence of the training rows: theta (p,) → (p,)."""
         if theta is None:
             if eval_gradient:
                 raise ValueError("Gradient can only be evaluated for theta!=None")

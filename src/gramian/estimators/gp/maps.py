@@ -29,21 +29,7 @@ EVIDENCE_ROWS = 3000
 
 
 def samples_of(gp: Any, n: int) -> tuple[Any, Any]:
-    """Return the rows that a process with a map begins with, the same as over blocks.
-
-    Parameters
-    ----------
-    gp : estimator
-        The process.
-    n : int
-        Rows in all.
-
-    Returns
-    -------
-    tuple of array of int or slice
-        The sample that the map is fitted to, and what the rows of the evidence are drawn from: the same, or one as
-        large as is asked for. All rows where they are few, or there is no map.
-    """
+    """Return the rows that a process with a map begins with, the same as over blocks."""
     every = slice(None)
     sample = every if gp.evidence == "full" else sample_of(gp, n)
     if isinstance(sample, slice):
@@ -55,22 +41,7 @@ def samples_of(gp: Any, n: int) -> tuple[Any, Any]:
 
 
 def kernel_of(gp: Any, kernel: Kernel, X: Any) -> Kernel:
-    """Return the prior of a process with a map: the process's own, or the map's where it has one.
-
-    Parameters
-    ----------
-    gp : estimator
-        The process.
-    kernel : Kernel
-        Its kernel.
-    X : array of shape (n, d)
-        Rows.
-
-    Returns
-    -------
-    Kernel
-        Without the noise that is to be learned.
-    """
+    """Return the prior of a process with a map: the process's own, or the map's where it has one. X (n, d)."""
     if is_precomputed(kernel):
         raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
     if gp.solver != "auto":
@@ -91,30 +62,7 @@ def approximate(
     learned: Optimum | None,
     clock: Clock,
 ) -> tuple[Kernel, Posterior, Optimum | None]:
-    """Condition through the map of a process, and for landmarks learn from the collapsed bound first.
-
-    Parameters
-    ----------
-    gp : estimator
-        The process; its ``approximation_`` is set.
-    kernel : Kernel
-        The prior, parameters learned from the evidence rows.
-    X : array of shape (n, d)
-        Rows.
-    Y : array of shape (n, t)
-        Targets.
-    noise : float or array of shape (n,)
-        Variance of the noise beside the kernel's.
-    learned : Optimum or None
-        What was learned so far, if anything.
-    clock : Clock
-        Ends the search.
-
-    Returns
-    -------
-    tuple of Kernel, Posterior and Optimum or None
-        The prior, the posterior, and what was learned.
-    """
+    """Condition through the map of a process, and for landmarks learn from the collapsed bound first."""
     features = adapted(gp, signal_and_noise(kernel)[0]).fit(X)
     gp.approximation_ = features
     options: Any = {"workers": worker_count(gp.n_jobs), "tol": gp.tol, "clock": clock}

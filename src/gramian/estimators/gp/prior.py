@@ -47,38 +47,12 @@ REPEATS = 20
 
 
 def prior_kernel(kernel: Any, default: Kernel, X: Any = None) -> Kernel:
-    """Return the kernel that a user's ``kernel=`` stands for.
-
-    Parameters
-    ----------
-    kernel : Kernel, str, callable, a kernel object of scikit-learn, or None
-        What was passed.
-    default : Kernel
-        What ``None`` means.
-    X : array-like of shape (n, d), optional
-        Rows, where a name needs them.
-
-    Returns
-    -------
-    Kernel
-        The prior covariance.
-    """
+    """Return the kernel that a user's ``kernel=`` stands for: X (n, d)."""
     return default if kernel is None else resolve(kernel, X)
 
 
 def takes_objects(kernel: Any) -> bool:
-    """Tell whether rows may be something else than numbers.
-
-    Parameters
-    ----------
-    kernel : object
-        What the user passed, or a kernel.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether rows may be something else than numbers."""
     if isinstance(kernel, Composed) and isinstance(kernel.phi, Columns):
         return takes_objects(kernel.kernel)
     if isinstance(kernel, Kernel):
@@ -88,22 +62,7 @@ def takes_objects(kernel: Any) -> bool:
 
 
 def checked_rows(estimator: Any, *data: Any, **options: Any) -> Any:
-    """Validate X, and y where it is given, as scikit-learn does, for vectors or for objects.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Whose rows they are; its ``kernel`` says what they may be.
-    *data : array-like
-        X, or X and y.
-    **options : object
-        Passed on to ``validate_data``.
-
-    Returns
-    -------
-    array or tuple of arrays
-        What was given, checked.
-    """
+    """Validate X, and y where it is given, as scikit-learn does, for vectors or for objects."""
     if takes_objects(estimator.kernel):
         return validate_data(estimator, *data, ensure_2d=False, dtype=None, accept_sparse="csr", **options)
     return validate_data(estimator, *data, dtype=[np.float64, np.float32], accept_sparse="csr", **options)
@@ -124,40 +83,7 @@ def learn(
     clock: Clock,
     tick: Tick,
 ) -> Optimum:
-    """Maximise the evidence over the free parameters of a kernel.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The prior, where the search begins.
-    evidence : callable
-        ``evidence(kernel, gradient=True)`` has a ``value`` and a ``gradient``.
-    screen : callable
-        A cheaper evidence, by which the starts compete.
-    data : tuple of X and Y
-        What the starts are taken from.
-    start : {"data", "given"}
-        Whether starts taken from the data compete with the kernel's own values.
-    optimizer : str or callable
-        ``"fmin_l_bfgs_b"``, or a user's own.
-    restarts : list of array of shape (p,)
-        Where further runs begin.
-    tol : float
-        The search ends where no slope that the bounds allow exceeds √tol.
-    max_iter : int
-        Steps of each run.
-    rng : numpy.random.RandomState
-        The source of randomness.
-    clock : Clock
-        Ends the search.
-    tick : callable
-        Told about it.
-
-    Returns
-    -------
-    Optimum
-        The best theta and its certificate.
-    """
+    """Maximise the evidence over the free parameters of a kernel: restarts (p,)."""
     own = None if isinstance(optimizer, str) else optimizer
     starts = [kernel.theta]
     if start == "data":
@@ -185,17 +111,7 @@ def learn(
 
 
 def warn_at_bounds(kernel: Kernel, slope: NDArray[np.float64], silent: str = "") -> None:
-    """Warn, in scikit-learn's words, of learned parameters whose evidence still rises where their bounds end.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        As it was learned.
-    slope : array of shape (p,)
-        Of the evidence.
-    silent : str, default=""
-        A parameter whose bounds were given by nobody, so that nobody can widen them.
-    """
+    """Warn, in scikit-learn's words, of learned parameters whose evidence still rises where their bounds end."""
     place = 0
     for p in (p for p in kernel.all_parameters() if p.free):
         for dimension, value in enumerate(p.values):
@@ -215,24 +131,7 @@ def warn_at_bounds(kernel: Kernel, slope: NDArray[np.float64], silent: str = "")
 
 
 def widened(kernel: Kernel, X: Any, Y: NDArray[np.float64], *, back: bool = False) -> Kernel:
-    """Return the kernel with the default bounds of its parameters widened by the units of rows and targets.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The prior; bounds that somebody chose are kept.
-    X : array, CSR, or array of objects
-        Rows; lengths are widened where their spread is below 1e-3 or above 1e3.
-    Y : array of shape (n, t)
-        Targets.
-    back : bool, default=False
-        Whether to return to the default bounds where the values lie within them.
-
-    Returns
-    -------
-    Kernel
-        A new kernel.
-    """
+    """Return the kernel with the default bounds of its parameters widened by the units of rows and targets."""
     numbers = isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and X.size > 0
     spread = float(np.sqrt(np.sum(np.var(X, axis=0)))) if numbers else 1.0
     units = {VARIANCES: float(np.mean(Y**2)), LENGTHS: 1.0 if 1e-3 <= spread <= 1e3 else spread}
@@ -248,20 +147,7 @@ def widened(kernel: Kernel, X: Any, Y: NDArray[np.float64], *, back: bool = Fals
 
 
 def merged(learned: Certificate, solved: Certificate) -> Certificate:
-    """Join what the learning and the conditioning prove into one certificate.
-
-    Parameters
-    ----------
-    learned : Certificate
-        Of the hyperparameters.
-    solved : Certificate
-        Of the posterior.
-
-    Returns
-    -------
-    Certificate
-        The first, converged only where both are.
-    """
+    """Join what the learning and the conditioning prove into one certificate."""
     posterior = f"the posterior's residual is {solved.violation:.1e}, {solved.message}" if solved.message else ""
     message = " ".join(m for m in (learned.message, posterior) if m)
     seconds = max(learned.seconds, solved.seconds)
@@ -269,126 +155,41 @@ def merged(learned: Certificate, solved: Certificate) -> Certificate:
 
 
 class Prior:
-    """A process that has seen no data, with the methods of a posterior.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The covariance.
-    targets : int
-        Number of targets.
-    """
+    """A process that has seen no data, with the methods of a posterior."""
 
     def __init__(self, kernel: Kernel, targets: int) -> None:
         self.kernel, self.targets = kernel, targets
 
     def mean(self, X: Any) -> NDArray[np.float64]:
-        """Return zeros.
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m, t)
-            Means.
-        """
+        """Return zeros: X (m, d) → (m, t)."""
         return np.zeros((X.shape[0], self.targets))
 
     def variance(self, X: Any) -> NDArray[np.float64]:
-        """Return k(x, x).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m,)
-            Variances.
-        """
+        """Return k(x, x): X (m, d) → (m,)."""
         return np.asarray(self.kernel.diag(X))
 
     def covariance(self, X: Any) -> NDArray[np.float64]:
-        """Return k(X, X).
-
-        Parameters
-        ----------
-        X : array-like of shape (m, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (m, m)
-            Covariances.
-        """
+        """Return k(X, X): X (m, d) → (m, m)."""
         return np.asarray(self.kernel(X))
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """Rows, targets and noise, to take the same rows of all three.
+    """Rows, targets and noise, to take the same rows of all three."""
 
-    Parameters
-    ----------
-    X : array, CSR, or array of objects
-        Rows.
-    Y : array of shape (n, t)
-        Targets.
-    noise : float or array of shape (n,)
-        Variances.
-    kernel : Kernel
-        What compares the rows: of a Gram matrix, columns are taken too.
-    """
-
-    X: Any
-    Y: NDArray[np.float64]
-    noise: float | NDArray[np.float64]
-    kernel: Kernel
+    X: Any  # Rows
+    Y: NDArray[np.float64]  # (n, t): Targets
+    noise: float | NDArray[np.float64]  # (n,): Variances
+    kernel: Kernel  # What compares the rows: of a Gram matrix, columns are taken too
 
     def take(self, index: NDArray[np.intp]) -> tuple[Any, NDArray[np.float64], float | NDArray[np.float64]]:
-        """Return some rows.
-
-        Parameters
-        ----------
-        index : array of int
-            Which.
-
-        Returns
-        -------
-        tuple
-            Rows, targets, noise.
-        """
+        """Return some rows."""
         noise = self.noise[index] if isinstance(self.noise, np.ndarray) else self.noise
         return rows_of(self.kernel, self.X, index), self.Y[index], noise
 
 
 def noise_of_repeats(X: Any, Y: NDArray[np.float64]) -> float:
-    """Return how much noise there is at least, by rows that are equal and whose targets are not.
-
-    Parameters
-    ----------
-    X : array, CSR, or array of objects
-        Rows; only arrays of numbers are looked at.
-    Y : array of shape (n, t)
-        Targets.
-
-    Returns
-    -------
-    float
-        The pooled variance of the targets of equal rows, less two of its standard errors; zero where too few are equal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.gp.prior import noise_of_repeats
-    >>> X = np.repeat(np.arange(100.0), 2)[:, None]
-    >>> 0.8 < noise_of_repeats(X, np.tile([[-1.0], [1.0]], (100, 1))) < 2.0
-    True
-    """
+    """Return how much noise there is at least, by rows that are equal and whose targets are not: Y (n, t)."""
     if not (isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and X.size):
         return 0.0
     _, group, count = np.unique(X, axis=0, return_inverse=True, return_counts=True)
@@ -403,18 +204,7 @@ def noise_of_repeats(X: Any, Y: NDArray[np.float64]) -> float:
 
 
 def location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and deviation of each target.
-
-    Parameters
-    ----------
-    y : array of shape (n,) or (n, t)
-        Targets.
-
-    Returns
-    -------
-    tuple of array
-        Means, and deviations; one where a target is constant.
-    """
+    """Return mean and deviation of each target: y (n,) or (n, t)."""
     # In units in which squares neither overflow nor vanish.
     size = units(y)
     mean, deviation = size * np.mean(y / size, axis=0), size * np.std(y / size, axis=0)

@@ -23,13 +23,7 @@ __all__ = ["Process", "default_kernel"]
 
 
 def default_kernel() -> Kernel:
-    """Return the prior covariance where none is given.
-
-    Returns
-    -------
-    Kernel
-        ``1.0 * RBF(1.0)``.
-    """
+    """Return the prior covariance where none is given."""
     return Scaled(RBF(1.0), 1.0)
 
 

@@ -64,18 +64,10 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One function or, where a loss couples them, one group of functions to fit.
+    """One function or, where a loss couples them, one group of functions to fit."""
 
-    Parameters
-    ----------
-    loss : object
-        The loss.
-    y : array of shape (n, k)
-        Its targets.
-    """
-
-    loss: Any
-    y: Array
+    loss: Any  # The loss
+    y: Array  # (n, k): Its targets
 
 
 @dataclass(frozen=True, eq=False)
@@ -341,42 +333,14 @@ class Machine(Expansion):
 
 
 def plain_folds(cv: Any, rows: NDArray[np.intp], y: Any, *, classifier: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield the rows of each fold.
-
-    Parameters
-    ----------
-    cv : int, splitter or iterable
-        As in scikit-learn.
-    rows : array of shape (r,)
-        Rows that count.
-    y : array of shape (n,) or (n, k)
-        Targets.
-    classifier : bool
-        Whether folds are stratified.
-
-    Yields
-    ------
-    tuple of array
-        Rows to train on, rows to test on.
-    """
+    """Yield the rows of each fold: rows (r,), y (n,) or (n, k)."""
     splitter = check_cv(cv, y[rows], classifier=classifier)
     for train, test in splitter.split(np.zeros((rows.size, 1)), y[rows]):
         yield rows[train], rows[test]
 
 
 def together(certificates: list[Certificate]) -> Certificate:
-    """Return one certificate for several fits: the worst of each figure, sums of objectives.
-
-    Parameters
-    ----------
-    certificates : list of Certificate
-        One at least.
-
-    Returns
-    -------
-    Certificate
-        Converged where all are.
-    """
+    """Return one certificate for several fits: the worst of each figure, sums of objectives."""
     if len(certificates) == 1:
         return certificates[0]
     failed = [each for each in certificates if not each.converged]

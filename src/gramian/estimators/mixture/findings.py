@@ -20,34 +20,7 @@ LISTED = 8
 
 
 def degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
-    """Return what is degenerate, what was done about it and what to try.
-
-    Parameters
-    ----------
-    mixture : Mixture
-        What was fitted.
-    rows : Rows
-        To what.
-    reg_covar : float
-        Variance added in every direction.
-
-    Returns
-    -------
-    list of str
-        A sentence for each kind.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.mixture.findings import degeneracies
-    >>> from gramian.solvers.mixture.row_tiles import Rows
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.gaussians import Mixture
-    >>> rows = Rows.of(np.array([[0.0, 3.0], [1.0, 3.0]]))
-    >>> fitted = Mixture.of(family("diag", 1, 2), np.ones(1), np.zeros((1, 2)), np.array([[0.25, 1e-6]]))
-    >>> degeneracies(fitted, rows, reg_covar=1e-6)
-    ['column 1 is constant: reg_covar=1e-06 is all the variance there.']
-    """
+    """Return what is degenerate, what was done about it and what to try."""
     constant = rows.reach == 0
     live = mixture.weights > 0
     variances = mixture.family.variances(mixture.covariances, ~constant)
@@ -66,33 +39,7 @@ def degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
 
 
 def certificate(solution: Solution, notes: Iterable[str], hard: bool, seconds: float) -> Certificate:
-    """Return the certificate of a fit.
-
-    Parameters
-    ----------
-    solution : Solution
-        Where EM stopped.
-    notes : iterable of str
-        What ``degeneracies`` found.
-    hard : bool
-        Whether assignment was hard.
-    seconds : float
-        How long it took.
-
-    Returns
-    -------
-    Certificate
-        Of kind "evidence"; ``primal`` is the log-likelihood per sample, ``dual`` the bound below it, and ``violation``
-        the norm of the gradient.
-
-    Examples
-    --------
-    >>> from gramian.estimators.mixture.findings import certificate
-    >>> from gramian.solvers.mixture.em import Evidence, Solution
-    >>> solution = Solution(None, -1.0, 1e-9, 0.0, (Evidence(-1.0, -1.0, 0.0),), (-1.0,), True, False)
-    >>> certificate(solution, [], hard=False, seconds=0.1).converged
-    True
-    """
+    """Return the certificate of a fit."""
     return Certificate(
         kind="evidence",
         primal=solution.log_likelihood,

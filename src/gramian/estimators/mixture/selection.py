@@ -20,31 +20,12 @@ CRITERIA = ("bic", "aic")
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """A choice among numbers of components.
+    """A choice among numbers of components."""
 
-    Parameters
-    ----------
-    criterion : str
-        What was compared.
-    n_components : tuple of int
-        The numbers tried, ascending.
-    curve : tuple of float
-        The criterion at each, the lower the better.
-    best : GaussianMixture
-        The fit where the curve is lowest.
-
-    Examples
-    --------
-    >>> from gramian.estimators.mixture.gaussian import GaussianMixture
-    >>> from gramian.estimators.mixture.selection import Selection
-    >>> print(Selection("bic", (1, 2), (310.5, 290.25), GaussianMixture(2)))
-    2 components by bic: 1: 310.5, 2: 290.2
-    """
-
-    criterion: str
-    n_components: tuple[int, ...]
-    curve: tuple[float, ...]
-    best: GaussianMixture
+    criterion: str  # What was compared
+    n_components: tuple[int, ...]  # The numbers tried, ascending
+    curve: tuple[float, ...]  # The criterion at each, the lower the better
+    best: GaussianMixture  # The fit where the curve is lowest
 
     def __str__(self) -> str:
         points = ", ".join(f"{k}: {value:.1f}" for k, value in zip(self.n_components, self.curve, strict=True))

@@ -27,38 +27,12 @@ SAMPLE = 100_000
 
 
 def start_size(n_components: int) -> int:
-    """Return how many rows a start is drawn from.
-
-    Parameters
-    ----------
-    n_components : int
-        K.
-
-    Returns
-    -------
-    int
-        At most.
-    """
+    """Return how many rows a start is drawn from."""
     return max(SAMPLE, 10 * n_components)
 
 
 def start_rows(rows: Rows, n_components: int, random_state: Any) -> Rows:
-    """Return the rows that a start is drawn from: a sample where there are many, the same as over blocks.
-
-    Parameters
-    ----------
-    rows : Rows
-        All rows.
-    n_components : int
-        K.
-    random_state : int, RandomState or None
-        Seed.
-
-    Returns
-    -------
-    Rows
-        Seen from the same centre.
-    """
+    """Return the rows that a start is drawn from: a sample where there are many, the same as over blocks."""
     size = start_size(n_components)
     if len(rows.X) <= size:
         return rows
@@ -73,34 +47,7 @@ def given_parameters(
     means: ArrayLike | None,
     precisions: ArrayLike | None,
 ) -> dict[str, Any]:
-    """Check the starting parameters that the user gave.
-
-    Parameters
-    ----------
-    family : Family
-        The shape of the covariances.
-    centre : ndarray of shape (d,)
-        Where means are to be seen from.
-    weights : array-like of shape (K,) or None
-        Proportions.
-    means : array-like of shape (K, d) or None
-        Means.
-    precisions : array-like or None
-        Of the family's shape.
-
-    Returns
-    -------
-    dict
-        Those fields of a ``Mixture`` that follow from what was given.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.mixture.starts import given_parameters
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> given_parameters(family("diag", 2, 1), np.zeros(1), [0.25, 0.75], None, None)
-    {'weights': array([0.25, 0.75])}
-    """
+    """Check the starting parameters that the user gave: centre (d,), weights (K,), means (K, d)."""
     given: dict[str, Any] = {}
     if weights is not None:
         given["weights"] = _checked_weights(weights, family)
@@ -121,42 +68,7 @@ def start(
     rng: RandomState,
     workers: Workers,
 ) -> Mixture:
-    """Return the mixture to start from.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    family : Family
-        The shape of the covariances.
-    init_params : str or ndarray of shape (m, d)
-        One of ``INIT_PARAMS``, or rows of which the first K are where k-means starts.
-    given : dict
-        What ``given_parameters`` returned; only what is missing is drawn.
-    reg_covar : float
-        Variance added in every direction.
-    rng : RandomState
-        Drawn from as scikit-learn does, so that equal seeds give equal starts.
-    workers : Workers
-        Threads.
-
-    Returns
-    -------
-    Mixture
-        Seen from the rows' centre.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.mixture.starts import start
-    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> rows = Rows.of(np.array([[0.0], [1.0], [7.0], [8.0]]))
-    >>> with Workers(1) as workers:
-    ...     drawn = start(rows, family("diag", 2, 1), "kmeans", {}, 0.0, np.random.RandomState(0), workers)
-    >>> np.sort(rows.centre + drawn.means, axis=0).ravel()
-    array([0.5, 7.5])
-    """
+    """Return the mixture to start from: init_params (m, d)."""
     if {"weights", "means", "factors"} <= given.keys():
         return Mixture(family, **given)
     drawn = INIT_PARAMS[init_params] if isinstance(init_params, str) else _from(init_params)

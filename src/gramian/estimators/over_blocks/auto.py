@@ -57,22 +57,7 @@ class _Encoded:
 
 
 def fit_auto(model: Any, X: Any, y: Any) -> Any:
-    """Search on a sample, and fit the winner's kernel to all rows in one pass or a few.
-
-    Parameters
-    ----------
-    model : AutoKernelRegressor or AutoKernelClassifier
-        Whose fit it is; its ``time_limit`` is for the search.
-    X : Blocks, path or Dask collection
-        Rows; columns of numbers.
-    y : object
-        Targets, as ``Blocks`` takes them.
-
-    Returns
-    -------
-    AutoKernelRegressor or AutoKernelClassifier
-        The fitted estimator.
-    """
+    """Search on a sample, and fit the winner's kernel to all rows in one pass or a few."""
     blocks = as_blocks(X, y)
     if not blocks.has_targets:
         raise ValueError(f"{type(model).__name__} requires y to be passed: name it, as Blocks(..., target='y').")

@@ -32,22 +32,7 @@ __all__ = ["fit_gp"]
 
 
 def fit_gp(gp: Any, X: Any, y: Any) -> Any:
-    """Learn hyperparameters and condition on rows that come by blocks.
-
-    Parameters
-    ----------
-    gp : GaussianProcessRegressor
-        Whose fit it is; its ``X_train_`` and ``y_train_`` will be the evidence rows.
-    X : Blocks, path or Dask collection
-        Rows.
-    y : object
-        Targets, as ``Blocks`` takes them.
-
-    Returns
-    -------
-    GaussianProcessRegressor
-        The fitted estimator.
-    """
+    """Learn hyperparameters and condition on rows that come by blocks."""
     clock = Clock(gp.max_time)
     with restored_on_failure(gp), blas_threads(gp.n_jobs), opened(gp, X, y) as passes:
         noise = _checked_noise(gp, passes)

@@ -54,32 +54,13 @@ OPTIONAL = ("lams_", "cv_path_", "dual_coef_", "X_fit_", "function_", "coef_", "
 
 @dataclass(frozen=True, eq=False)
 class Numbers:
-    """Targets that are numbers: each column, once for every part of the loss.
+    """Targets that are numbers: each column, once for every part of the loss."""
 
-    Parameters
-    ----------
-    loss : object
-        Checks them, where it cares.
-    repeats : int
-        Parts of the loss.
-    """
-
-    loss: Any
-    repeats: int = 1
+    loss: Any  # Checks them, where it cares
+    repeats: int = 1  # Parts of the loss
 
     def of(self, part: Part) -> tuple[list[Array], Array]:
-        """Return the targets of each function, and weights.
-
-        Parameters
-        ----------
-        part : Part
-            Rows.
-
-        Returns
-        -------
-        tuple of list of array and array
-            Targets of shape (r, 1), and weights of shape (r,).
-        """
+        """Return the targets of each function, and weights."""
         Y = targets_of(part)
         if hasattr(self.loss, "check_targets"):
             self.loss.check_targets(Y)
@@ -88,35 +69,14 @@ class Numbers:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Targets that are labels: signs for each class against the rest, or one column for each.
+    """Targets that are labels: signs for each class against the rest, or one column for each."""
 
-    Parameters
-    ----------
-    classes : array of shape (c,)
-        The labels, in order.
-    coupled : bool
-        Whether the loss takes all classes at once.
-    weights : array of shape (c,)
-        Weights of the classes.
-    """
-
-    classes: NDArray[Any]
-    coupled: bool
-    weights: Array
+    classes: NDArray[Any]  # (c,): The labels, in order
+    coupled: bool  # Whether the loss takes all classes at once
+    weights: Array  # (c,): Weights of the classes
 
     def of(self, part: Part) -> tuple[list[Array], Array]:
-        """Return the targets of each function, and weights.
-
-        Parameters
-        ----------
-        part : Part
-            Rows.
-
-        Returns
-        -------
-        tuple of list of array and array
-            Targets of shape (r, 1) or (r, c), and weights of shape (r,).
-        """
+        """Return the targets of each function, and weights."""
         codes = np.searchsorted(self.classes, np.asarray(part.y))
         hot = np.eye(self.classes.size)[codes]
         weights = part.weights * self.weights[codes]
@@ -129,30 +89,14 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Objective:
-    """What a model minimises.
+    """What a model minimises."""
 
-    Parameters
-    ----------
-    losses : tuple
-        One for each function, or group of functions.
-    targets : Targets
-        Their targets.
-    intercept : bool
-        Whether each has a constant.
-    lam : float
-        Strength.
-    choice : Choice
-        The solver.
-    max_iter : int
-        Newton steps at most.
-    """
-
-    losses: tuple[Any, ...]
-    targets: Targets
-    intercept: bool
-    lam: float
-    choice: Choice
-    max_iter: int
+    losses: tuple[Any, ...]  # One for each function, or group of functions
+    targets: Targets  # Their targets
+    intercept: bool  # Whether each has a constant
+    lam: float  # Strength
+    choice: Choice  # The solver
+    max_iter: int  # Newton steps at most
 
 
 def _counted(shared: None, parts: Iterator[Part]) -> tuple[NDArray[Any], NDArray[np.int64]]:
@@ -168,20 +112,7 @@ def _counted(shared: None, parts: Iterator[Part]) -> tuple[NDArray[Any], NDArray
 
 
 def labels_of(passes: Passes, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the labels of all rows, and how often each occurs, in a pass that reads nothing else.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    name : str
-        Who asks.
-
-    Returns
-    -------
-    tuple of array
-        Labels in order, and counts.
-    """
+    """Return the labels of all rows, and how often each occurs, in a pass that reads nothing else."""
     found = [pair for pair in passes.map(_counted, None, need=Need(X=False, weight=False)) if pair[0].size]
     classes, codes = np.unique(np.concatenate([labels for labels, _ in found]), return_inverse=True)
     counts = np.bincount(codes, weights=np.concatenate([counts for _, counts in found])).astype(np.int64)
@@ -191,24 +122,7 @@ def labels_of(passes: Passes, name: str) -> tuple[NDArray[Any], NDArray[np.int64
 
 
 def fit_regressor(model: Any, X: Any, y: Any, sample_weight: Any, loss: Any) -> Any:
-    """Fit a machine of numbers over blocks.
-
-    Parameters
-    ----------
-    model : KernelMachineRegressor
-        Whose fit it is.
-    X : Blocks, path or Dask collection
-        Rows.
-    y, sample_weight : object
-        Targets and weights, as ``Blocks`` takes them.
-    loss : object
-        The loss.
-
-    Returns
-    -------
-    KernelMachineRegressor
-        The fitted estimator.
-    """
+    """Fit a machine of numbers over blocks."""
     clock = Clock(model.max_time)
     with restored_on_failure(model), opened(model, X, y, sample_weight) as passes:
         _check(model)
@@ -229,24 +143,7 @@ def fit_regressor(model: Any, X: Any, y: Any, sample_weight: Any, loss: Any) -> 
 
 
 def fit_classifier(model: Any, X: Any, y: Any, sample_weight: Any, loss: Any) -> Any:
-    """Fit a machine of labels over blocks.
-
-    Parameters
-    ----------
-    model : KernelMachineClassifier
-        Whose fit it is.
-    X : Blocks, path or Dask collection
-        Rows.
-    y, sample_weight : object
-        Labels and weights, as ``Blocks`` takes them.
-    loss : object
-        The loss.
-
-    Returns
-    -------
-    KernelMachineClassifier
-        The fitted estimator.
-    """
+    """Fit a machine of labels over blocks."""
     clock = Clock(model.max_time)
     with restored_on_failure(model), opened(model, X, y, sample_weight) as passes:
         _check(model)
@@ -293,26 +190,7 @@ def _objective(model: Any, losses: tuple[Any, ...], targets: Targets) -> Objecti
 
 
 def solved(model: Any, passes: Passes, sample: Part, task: Objective, clock: Clock) -> tuple[Any, Any, Any, Any]:
-    """Fit the map and the functions.
-
-    Parameters
-    ----------
-    model : estimator
-        Its kernel, map, memory, tolerance and limits count.
-    passes : Passes
-        All rows.
-    sample : Part
-        Rows drawn uniformly.
-    task : Objective
-        What is minimised.
-    clock : Clock
-        Times the fit.
-
-    Returns
-    -------
-    tuple of ExplicitMap, list of array, list of Certificate and Objective
-        The map, weights and constants of each function, certificates.
-    """
+    """Fit the map and the functions."""
     features, lift = lifted(model, model._resolved(sample.X), passes, sample)
     kinks = task.choice.name == "proximal"
     targets, weights = task.targets.of(sample)
@@ -363,38 +241,13 @@ def _keep(
 
 
 def split(found: list[Array], intercept: bool) -> tuple[Array, Array]:
-    """Return weights and constants of all functions.
-
-    Parameters
-    ----------
-    found : list of array of shape (m, k) or (m + 1, k)
-        As ``minimise`` returns them.
-    intercept : bool
-        Whether there are constants.
-
-    Returns
-    -------
-    tuple of array
-        Of shape (m, functions) and (functions,).
-    """
+    """Return weights and constants of all functions: found (m, k) or (m + 1, k)."""
     both = np.hstack(found)
     return (both[:-1], both[-1]) if intercept else (both, np.zeros(both.shape[1]))
 
 
 def keep_functions(model: Any, features: Any, weights: Array, single: bool) -> None:
-    """Keep functions as expansions at landmarks or, where a map has none, by their weights.
-
-    Parameters
-    ----------
-    model : estimator
-        Where to.
-    features : ExplicitMap
-        The fitted map.
-    weights : array of shape (m, k)
-        Weights of the features.
-    single : bool
-        Whether there is one function, without an axis of its own.
-    """
+    """Keep functions as expansions at landmarks or, where a map has none, by their weights: weights (m, k)."""
     if not has_landmarks(features):
         model.coef_ = weights.ravel() if single else weights
         return

@@ -19,22 +19,7 @@ __all__ = ["fit_mixture"]
 
 
 def fit_mixture(model: Any, X: Any, sample_weight: Any) -> Any:
-    """Fit a mixture over blocks.
-
-    Parameters
-    ----------
-    model : GaussianMixture
-        Whose fit it is.
-    X : Blocks, path or Dask collection
-        Rows.
-    sample_weight : object
-        Weights, as ``Blocks`` takes them.
-
-    Returns
-    -------
-    GaussianMixture
-        The fitted estimator.
-    """
+    """Fit a mixture over blocks."""
     clock = Clock(model.max_time)
     with restored_on_failure(model):
         model._validate_params()

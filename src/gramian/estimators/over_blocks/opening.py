@@ -25,24 +25,7 @@ NYSTROEM = "approximation=Nystroem(n_components=1000)"
 
 @contextmanager
 def opened(model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, targets: bool = True) -> Iterator[Passes]:
-    """Open the rows of a fit for its length, and note their columns.
-
-    Parameters
-    ----------
-    model : estimator
-        Whose fit it is; its ``n_features_in_`` and ``feature_names_in_`` are set.
-    X : Blocks, path or Dask collection
-        Rows.
-    y, sample_weight : object, default=None
-        Targets and weights, as ``Blocks`` takes them.
-    targets : bool, default=True
-        Whether targets are needed.
-
-    Yields
-    ------
-    Passes
-        Passes over the rows.
-    """
+    """Open the rows of a fit for its length, and note their columns."""
     blocks = as_blocks(X, y, sample_weight)
     name = type(model).__name__
     if targets and not blocks.has_targets:
@@ -62,56 +45,20 @@ def opened(model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, targ
 
 
 def sampled(model: Any, passes: Passes) -> Part:
-    """Draw the rows that a model's map is fitted to.
-
-    Parameters
-    ----------
-    model : estimator
-        With a parameter ``approximation``, which must be given.
-    passes : Passes
-        All rows.
-
-    Returns
-    -------
-    Part
-        Rows drawn uniformly.
-    """
+    """Draw the rows that a model's map is fitted to."""
     if model.approximation is None:
         refuse(model)
     return draw(passes, *sample_options(model))
 
 
 def lifted(model: Any, kernel: Kernel, passes: Passes, sample: Part) -> tuple[Any, Lift]:
-    """Fit a model's map to all rows.
-
-    Parameters
-    ----------
-    model : estimator
-        With a parameter ``approximation``.
-    kernel : Kernel
-        Its kernel.
-    passes : Passes
-        All rows.
-    sample : Part
-        Rows drawn uniformly.
-
-    Returns
-    -------
-    tuple of ExplicitMap and Lift
-        The fitted map, and the copy that travels.
-    """
+    """Fit a model's map to all rows."""
     features = fit_map(adapted(model, kernel), passes, sample)
     return features, Lift.of(features, sample.X[:1])
 
 
 def refuse(model: Any) -> NoReturn:
-    """Say which map makes a model fit for blocks.
-
-    Parameters
-    ----------
-    model : estimator
-        Without a map.
-    """
+    """Say which map makes a model fit for blocks."""
     raise ValueError(
         f"{type(model).__name__} without a map needs all rows in memory at once; over blocks give "
         f"{NYSTROEM}, or FourierFeatures(n_components=1000)."
@@ -119,16 +66,6 @@ def refuse(model: Any) -> NoReturn:
 
 
 def refuse_blocks(model: Any, X: Any, instead: str) -> None:
-    """Raise where rows come by blocks to a model that is exact by nature.
-
-    Parameters
-    ----------
-    model : estimator
-        The model.
-    X : object
-        What was passed as X.
-    instead : str
-        What to use in its place.
-    """
+    """Raise where rows come by blocks to a model that is exact by nature."""
     if is_blocks(X):
         raise ValueError(f"{type(model).__name__} needs all rows in memory at once; over blocks use {instead}.")

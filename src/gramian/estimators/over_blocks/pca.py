@@ -20,20 +20,7 @@ __all__ = ["fit_pca"]
 
 
 def fit_pca(model: Any, X: Any) -> Any:
-    """Find components over blocks.
-
-    Parameters
-    ----------
-    model : KernelPCA
-        Whose fit it is; it will have neither ``eigenvectors_`` nor ``X_fit_``, which are as long as the data.
-    X : Blocks, path or Dask collection
-        Rows.
-
-    Returns
-    -------
-    KernelPCA
-        The fitted estimator.
-    """
+    """Find components over blocks."""
     clock = Clock(model.max_time)
     with restored_on_failure(model), opened(model, X, targets=False) as passes:
         _check(model, passes.blocks.weight)

@@ -18,13 +18,7 @@ __all__ = ["check_map", "fit_pegasos"]
 
 
 def check_map(model: Any) -> None:
-    """Refuse what makes no sense where f is sought in the space of a map.
-
-    Parameters
-    ----------
-    model : PegasosClassifier
-        Which has one.
-    """
+    """Refuse what makes no sense where f is sought in the space of a map."""
     if model.max_support is not None:
         raise ValueError(
             f"max_support={model.max_support} bounds the rows of a kernel expansion, and approximation= leaves none: "
@@ -35,22 +29,7 @@ def check_map(model: Any) -> None:
 
 
 def fit_pegasos(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Minimise ``mean hinge + (lam/2) ‖f‖²`` over blocks.
-
-    Parameters
-    ----------
-    model : PegasosClassifier
-        Whose fit it is.
-    X : Blocks, path or Dask collection
-        Rows.
-    y, sample_weight : object
-        Labels and weights, as ``Blocks`` takes them.
-
-    Returns
-    -------
-    PegasosClassifier
-        The fitted estimator.
-    """
+    """Minimise ``mean hinge + (lam/2) ‖f‖²`` over blocks."""
     clock = Clock(model.max_time)
     with restored_on_failure(model), opened(model, X, y, sample_weight) as passes:
         sample = sampled(model, passes)

@@ -20,22 +20,7 @@ __all__ = ["fit_ridge"]
 
 
 def fit_ridge(model: Any, X: Any, y: Any, sample_weight: Any) -> Any:
-    """Solve a ridge in the space of a map, over blocks.
-
-    Parameters
-    ----------
-    model : KernelRidge
-        Whose fit it is.
-    X : Blocks, path or Dask collection
-        Rows.
-    y, sample_weight : object
-        Targets and weights, as ``Blocks`` takes them.
-
-    Returns
-    -------
-    KernelRidge
-        The fitted estimator.
-    """
+    """Solve a ridge in the space of a map, over blocks."""
     clock = Clock(model.max_time)
     with restored_on_failure(model), opened(model, X, y, sample_weight) as passes:
         if model.store_loo:

@@ -34,30 +34,7 @@ class _Held:
 def starts(
     lift: Lift, sample: Part, functions: Functions, solver: str, memory: int, share: float, clock: Clock
 ) -> list[Start]:
-    """Return where functions begin: at the optimum of a sample, of as many rows as fit with their features.
-
-    Parameters
-    ----------
-    lift : Lift
-        The map.
-    sample : Part
-        Rows drawn uniformly.
-    functions : Functions
-        Losses and targets.
-    solver : str
-        In memory.
-    memory : int
-        Bytes that may be held.
-    share : float
-        Of all rows, how many are in the sample.
-    clock : Clock
-        Stops it once expired.
-
-    Returns
-    -------
-    list of Start
-        One for each function, or group of functions.
-    """
+    """Return where functions begin: at the optimum of a sample, of as many rows as fit with their features."""
     most = max(memory // (COPIES * 8 * lift.width), 1)
     stride = -(-sample.index.size // most)
     part = sample.take(np.arange(0, sample.index.size, stride))

@@ -282,18 +282,7 @@ class SupportVectorMachine(Nested, BaseEstimator):
 
 
 def kinds(beta: Vector, lower: Vector, upper: Vector) -> NDArray[np.intp]:
-    """Return the kind of each variable: 0 peripheral, 1 on the margin, 2 violator.
-
-    Parameters
-    ----------
-    beta, lower, upper : array of shape (m,)
-        Where the solver stopped, and the bounds.
-
-    Returns
-    -------
-    array of int, shape (m,)
-        Positions in ``KINDS``.
-    """
+    """Return the kind of each variable: 0 peripheral, 1 on the margin, 2 violator. beta, lower, upper (m,)."""
     at_bound = (beta == lower) | (beta == upper)
     return np.where(beta == 0, 0, np.where(at_bound, 2, 1))
 
@@ -314,34 +303,10 @@ def _weights(sample_weight: Any, X: Any, n: int) -> Vector:
 
 
 def dense(a: Any) -> NDArray[Any]:
-    """Return a matrix that may be sparse as an array.
-
-    Parameters
-    ----------
-    a : array or CSR
-        The matrix.
-
-    Returns
-    -------
-    array
-        The same numbers.
-    """
+    """Return a matrix that may be sparse as an array."""
     return np.asarray(a.toarray() if is_sparse(a) else a)
 
 
 def like(coefficients: NDArray[Any], X: Any) -> Any:
-    """Return coefficients as scikit-learn keeps them: sparse where the rows are.
-
-    Parameters
-    ----------
-    coefficients : array of shape (k, s)
-        The coefficients.
-    X : array or CSR
-        The training rows.
-
-    Returns
-    -------
-    array or CSR
-        The same numbers.
-    """
+    """Return coefficients as scikit-learn keeps them: sparse where the rows are. coefficients (k, s)."""
     return sp.csr_array(coefficients) if is_sparse(X) else coefficients

@@ -26,31 +26,15 @@ TaskMaker = Callable[[Vector, Vector, "Vector | None"], Task]
 
 @dataclass(frozen=True)
 class Pair:
-    """The machine that tells class ``first`` (positive) from class ``second``.
+    """The machine that tells class ``first`` (positive) from class ``second``."""
 
-    Parameters
-    ----------
-    first, second : int
-        Positions in ``classes_``.
-    beta : array of shape (m,)
-        Signed dual variables of the rows of the first class, then of the second, in the solver's scale.
-    scale : float
-        What they have to be divided by.
-    bias : float
-        The bias, already divided.
-    task : Task
-        What was solved.
-    solution : Solution
-        How it ended.
-    """
-
-    first: int
-    second: int
-    beta: Vector
-    scale: float
-    bias: float
-    task: Task
-    solution: Solution
+    first: int  # Positions in ``classes_``
+    second: int  # Positions in ``classes_``
+    beta: Vector  # (m
+    scale: float  # What they have to be divided by
+    bias: float  # The bias, already divided
+    task: Task  # What was solved
+    solution: Solution  # How it ended
 
     @property
     def coefficients(self) -> Vector:
@@ -77,19 +61,8 @@ class Pair:
 class Pairs:
     """The pairs of classes of one training set, and the kernel rows that they share.
 
-    Row caches are kept by class: a row's kernel with its own class serves every pair of that class, and the rest of
-    it is wanted by one pair only. Pairs without a class in common share nothing, and are solved side by side.
-
-    Parameters
-    ----------
-    trained : Trained or Mapped
-        Rows ordered by class.
-    sizes : sequence of int
-        Rows of each class.
-    budget : float
-        Bytes for kernel rows.
-    weight : array of shape (n,)
-        Sample weight times class weight.
+    Row caches are kept by class: a row's kernel with its own class serves every pair of that class, and the rest of it
+    is wanted by one pair only. Pairs without a class in common share nothing, and are solved side by side.
     """
 
     def __init__(self, trained: Trained | Mapped, sizes: Any, budget: float, weight: Vector) -> None:
@@ -105,20 +78,7 @@ class Pairs:
         self.indices = list(combinations(range(len(sizes)), 2))
 
     def each(self, task: Callable[..., Any], clock: Clock) -> list[Any]:
-        """Do something for every pair, those without a class in common side by side.
-
-        Parameters
-        ----------
-        task : callable
-            Of the position of a pair, its two classes and ``clock=``.
-        clock : Clock
-            The time allowed; what the tasks get also expires on Ctrl-C.
-
-        Returns
-        -------
-        list
-            Results, in the order of ``indices``.
-        """
+        """Do something for every pair, those without a class in common side by side."""
         stop = threading.Event()
         clock = replace(clock, stop=stop)
         found: dict[tuple[int, int], Any] = {}
@@ -138,36 +98,12 @@ class Pairs:
         return [found[pair] for pair in self.indices]
 
     def rows(self, first: int, second: int) -> Rows:
-        """Return the kernel rows of one pair.
-
-        Parameters
-        ----------
-        first, second : int
-            Positions of the classes.
-
-        Returns
-        -------
-        KernelRows or FeatureRows
-            Objects of the first class, then of the second.
-        """
+        """Return the kernel rows of one pair."""
         caches = self.caches if len(self.caches) == 1 else [self.caches[first], self.caches[second]]
         return self.trained.kernel_rows(caches)
 
     def labels(self, first: int, second: int, by_class: bool = True) -> tuple[Vector, Vector]:
-        """Return labels and weights of one pair.
-
-        Parameters
-        ----------
-        first, second : int
-            Positions of the classes.
-        by_class : bool, default=True
-            Whether sample weights are multiplied by class weights.
-
-        Returns
-        -------
-        tuple of array
-            1 for the first class, -1 for the second; the weights.
-        """
+        """Return labels and weights of one pair."""
         weight = self.weight if by_class else self.trained.weight
         a, b = self.blocks[first], self.blocks[second]
         y = np.concatenate([np.ones(a.stop - a.start), -np.ones(b.stop - b.start)])
@@ -175,24 +111,7 @@ class Pairs:
 
 
 def rounds(k: int) -> list[list[tuple[int, int]]]:
-    """Return all pairs of k classes by rounds in which no class comes twice: the circle method of tournaments.
-
-    Parameters
-    ----------
-    k : int
-        How many classes.
-
-    Returns
-    -------
-    list of list of tuple
-        Rounds of pairs ``(i, j)``, i < j.
-
-    Examples
-    --------
-    >>> from gramian.estimators.svm.pairs import rounds
-    >>> rounds(4)
-    [[(0, 3), (1, 2)], [(0, 2), (1, 3)], [(0, 1), (2, 3)]]
-    """
+    """Return all pairs of k classes by rounds in which no class comes twice: the circle method of tournaments."""
     seats = [*range(k), *[-1] * (k % 2)]  # of an odd number, one rests
     found = []
     for _ in range(len(seats) - 1):
@@ -244,30 +163,7 @@ def fit_pair(
     by_class: bool = True,
     **options: Any,
 ) -> Pair:
-    """Solve one pair.
-
-    Parameters
-    ----------
-    pairs : Pairs
-        The training set.
-    first, second : int
-        Positions of the classes.
-    make : callable
-        Of labels, weights and start; returns the task.
-    start : array or None, default=None
-        Where to start.
-    members : array of int or None, default=None
-        Which of the pair's rows to learn from; all by default.
-    by_class : bool, default=True
-        Whether class weights count.
-    **options : Any
-        For ``smo.solve``.
-
-    Returns
-    -------
-    Pair
-        The machine; its ``scale`` is not positive where the task has no answer.
-    """
+    """Solve one pair."""
     y, weight = pairs.labels(first, second, by_class)
     members = np.arange(y.size) if members is None else members
     task = make(y[members], weight[members], start)

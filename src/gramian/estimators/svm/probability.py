@@ -37,24 +37,6 @@ def calibrate(
 
     All folds use the pair's kernel rows, and the decision values of the rows left out fall out of the solver, which
     keeps Kβ for every row.
-
-    Parameters
-    ----------
-    fit : callable
-        Of the training set, the two classes and ``members``; returns the machine.
-    pairs : Pairs
-        The training set.
-    first, second : int
-        Positions of the classes.
-    folds : array of int
-        The fold of each row, by ``stratified_folds``.
-    options : dict
-        For ``smo.solve``.
-
-    Returns
-    -------
-    tuple of float
-        A and B of ``1 / (1 + exp(A f + B))``, the probability of the first class.
     """
     y, weight = pairs.labels(first, second)
     values = np.zeros(y.size)
@@ -69,20 +51,7 @@ def calibrate(
 
 
 def stratified_folds(y: Vector, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Draw the folds of one pair, each with its share of either class.
-
-    Parameters
-    ----------
-    y : array of shape (n,)
-        1 and -1.
-    rng : numpy.random.RandomState
-        Source of the draw.
-
-    Returns
-    -------
-    array of int, shape (n,)
-        The fold of each row.
-    """
+    """Draw the folds of one pair, each with its share of either class: y (n,)."""
     folds = np.empty(y.size, dtype=np.intp)
     for label in (1, -1):
         (members,) = np.nonzero(y == label)
@@ -91,22 +60,7 @@ def stratified_folds(y: Vector, rng: np.random.RandomState) -> NDArray[np.intp]:
 
 
 def fit_sigmoid(values: Vector, y: Vector, weight: Vector) -> tuple[float, float]:
-    """Maximise the likelihood of the labels under ``1 / (1 + exp(A f + B))``, by Newton's method.
-
-    Parameters
-    ----------
-    values : array of shape (n,)
-        Decision values f.
-    y : array of shape (n,)
-        Labels, -1 and 1.
-    weight : array of shape (n,)
-        How often each row counts.
-
-    Returns
-    -------
-    tuple of float
-        A and B.
-    """
+    """Maximise the likelihood of the labels under ``1 / (1 + exp(A f + B))``, by Newton's method."""
     positive, negative = weight[y > 0].sum(), weight[y < 0].sum()
     # Platt's targets: a little away from 0 and 1, so that separated values do not send A to infinity.
     target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
@@ -139,40 +93,15 @@ def _sigmoid_loss(A: float, B: float, values: Vector, target: Vector, weight: Ve
 
 
 def sigmoid(values: Vector, A: Vector, B: Vector) -> Vector:
-    """Return the probability of the first class of each pair.
-
-    Parameters
-    ----------
-    values : array of shape (m, pairs)
-        Decision values.
-    A, B : array of shape (pairs,)
-        The sigmoids.
-
-    Returns
-    -------
-    array of shape (m, pairs)
-        Clipped away from 0 and 1.
-    """
+    """Return the probability of the first class of each pair: values (m, pairs), A, B (pairs,) → (m, pairs)."""
     return np.asarray(np.clip(expit(-(values * A + B)), CLIP, 1.0 - CLIP))
 
 
 def couple(pairwise: Vector, k: int) -> Vector:
-    """Find the class probabilities that agree best with those of the pairs.
+    """Find the class probabilities that agree best with those of the pairs: pairwise (m, k (k - 1) / 2) → (m, k).
 
     Minimises Σ_i Σ_{j≠i} (r_ji p_i - r_ij p_j)² over the simplex; the optimum is the solution of one linear system per
     row, and never negative.
-
-    Parameters
-    ----------
-    pairwise : array of shape (m, k (k - 1) / 2)
-        Probability of the first class of each pair.
-    k : int
-        Number of classes.
-
-    Returns
-    -------
-    array of shape (m, k)
-        Rows sum to one.
     """
     if k == 2:
         return np.column_stack([pairwise[:, 0], 1.0 - pairwise[:, 0]])

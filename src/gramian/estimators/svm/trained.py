@@ -28,30 +28,14 @@ DIRECT_CACHE = 256e6
 
 @dataclass(frozen=True)
 class Trained:
-    """The rows to learn from, those of weight zero left out, and the kernel between them.
+    """The rows to learn from, those of weight zero left out, and the kernel between them."""
 
-    Parameters
-    ----------
-    kept : array of int
-        Which of the user's rows they are, in the order of the Gram matrices.
-    kernel : Kernel
-        The kernel, resolved.
-    gram : Gram
-        The kernel matrix, as the row cache keeps it.
-    wide : Wide or None
-        The same in full precision, where ``gram`` has less.
-    direct : bool
-        Whether a kernel value is cheaper to compute than to look up.
-    weight : array of shape (n,)
-        Sample weights.
-    """
-
-    kept: NDArray[np.intp]
-    kernel: Kernel
-    gram: Gram
-    wide: Wide | None
-    direct: bool
-    weight: Vector
+    kept: NDArray[np.intp]  # Which of the user's rows they are, in the order of the Gram matrices
+    kernel: Kernel  # The kernel, resolved
+    gram: Gram  # The kernel matrix, as the row cache keeps it
+    wide: Wide | None  # The same in full precision, where ``gram`` has less
+    direct: bool  # Whether a kernel value is cheaper to compute than to look up
+    weight: Vector  # (n,): Sample weights
 
     @property
     def workers(self) -> int:
@@ -59,35 +43,11 @@ class Trained:
         return self.gram.workers
 
     def on(self, workers: int) -> Trained:
-        """Return the same rows, their kernel made by another number of threads.
-
-        Parameters
-        ----------
-        workers : int
-            Threads.
-
-        Returns
-        -------
-        Trained
-            The same otherwise.
-        """
+        """Return the same rows, their kernel made by another number of threads."""
         return replace(self, gram=self.gram.on(workers), wide=self.wide and self.wide.on(workers))
 
     def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
-        """Return one row cache for each block of columns, sharing the budget by width.
-
-        Parameters
-        ----------
-        blocks : list of slice
-            Columns of each cache.
-        budget : float
-            Bytes for all of them, at most.
-
-        Returns
-        -------
-        list of RowCache
-            The caches.
-        """
+        """Return one row cache for each block of columns, sharing the budget by width."""
         budget = min(budget, DIRECT_CACHE) if self.direct else budget
         total = sum(b.stop - b.start for b in blocks)
         shares = [int(budget * (b.stop - b.start) / total) for b in blocks]
@@ -95,18 +55,7 @@ class Trained:
         return [RowCache(self.gram, c, s, self.wide) for c, s in zip(columns, shares, strict=True)]
 
     def kernel_rows(self, caches: list[RowCache]) -> KernelRows:
-        """Return what the solver reads kernel rows from.
-
-        Parameters
-        ----------
-        caches : list of RowCache
-            What ``caches`` made, or some of it.
-
-        Returns
-        -------
-        KernelRows
-            Over the columns of these caches.
-        """
+        """Return what the solver reads kernel rows from."""
         return KernelRows(caches, self.gram.workers, self.direct, self.definite)
 
     @cached_property
@@ -123,109 +72,34 @@ class Trained:
         return True
 
     def all_rows(self, budget: float) -> KernelRows:
-        """Return what the solver reads the kernel of all rows from.
-
-        Parameters
-        ----------
-        budget : float
-            Bytes for kernel rows, at most.
-
-        Returns
-        -------
-        KernelRows
-            Over one cache.
-        """
+        """Return what the solver reads the kernel of all rows from."""
         return self.kernel_rows(self.caches([slice(0, len(self.kept))], budget))
 
 
 @dataclass(frozen=True)
 class Mapped:
-    """The same, for the kernel ``<ψ(x), ψ(z)>`` of an explicit map.
+    """The same, for the kernel ``<ψ(x), ψ(z)>`` of an explicit map."""
 
-    Parameters
-    ----------
-    kept : array of int
-        Which of the user's rows they are, in the order of F.
-    kernel : Kernel
-        The kernel that the map approximates.
-    F : array of shape (n, m)
-        The features.
-    features : ExplicitMap
-        The map, fitted.
-    rows : array of int
-        The user's rows that it was fitted to, in its order.
-    workers : int
-        Threads.
-    weight : array of shape (n,)
-        Sample weights.
-    """
-
-    kept: NDArray[np.intp]
-    kernel: Kernel
-    F: Vector
-    features: Any
-    rows: NDArray[np.intp]
-    workers: int
-    weight: Vector
+    kept: NDArray[np.intp]  # Which of the user's rows they are, in the order of F
+    kernel: Kernel  # The kernel that the map approximates
+    F: Vector  # (n, m): The features
+    features: Any  # The map, fitted
+    rows: NDArray[np.intp]  # The user's rows that it was fitted to, in its order
+    workers: int  # Threads
+    weight: Vector  # (n,): Sample weights
 
     def on(self, workers: int) -> Mapped:
-        """Return the same rows, for another number of threads.
-
-        Parameters
-        ----------
-        workers : int
-            Threads.
-
-        Returns
-        -------
-        Mapped
-            The same otherwise.
-        """
+        """Return the same rows, for another number of threads."""
         return replace(self, workers=workers)
 
     def caches(self, blocks: list[slice], budget: float) -> list[Vector]:
-        """Return the features of each block: there are no kernel rows to keep.
-
-        Parameters
-        ----------
-        blocks : list of slice
-            Rows of each block.
-        budget : float
-            Not used.
-
-        Returns
-        -------
-        list of array
-            Views.
-        """
+        """Return the features of each block: there are no kernel rows to keep."""
         return [self.F[block] for block in blocks]
 
     def kernel_rows(self, caches: list[Vector]) -> FeatureRows:
-        """Return what the solver reads kernel values from.
-
-        Parameters
-        ----------
-        caches : list of array
-            What ``caches`` made, or some of it.
-
-        Returns
-        -------
-        FeatureRows
-            Over these blocks.
-        """
+        """Return what the solver reads kernel values from."""
         return FeatureRows(caches, self.workers)
 
     def all_rows(self, budget: float) -> FeatureRows:
-        """Return what the solver reads the kernel of all rows from.
-
-        Parameters
-        ----------
-        budget : float
-            Not used.
-
-        Returns
-        -------
-        FeatureRows
-            Over all features.
-        """
+        """Return what the solver reads the kernel of all rows from."""
         return self.kernel_rows(self.caches([slice(0, len(self.kept))], budget))

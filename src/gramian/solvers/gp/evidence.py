@@ -31,51 +31,17 @@ LAPACK_ROWS = 4000
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The log evidence at one kernel.
+    """The log evidence at one kernel."""
 
-    Parameters
-    ----------
-    value : float
-        log p(y | X, theta), summed over targets; ``-inf`` where K + D is not positive definite.
-    gradient : array of shape (p,) or None
-        By ``kernel.theta``, where it was asked for.
-    jitter : float
-        What had to be added to the diagonal.
-    """
-
-    value: float
-    gradient: NDArray[np.float64] | None
-    jitter: float
+    value: float  # log p(y | X, theta), summed over targets; ``-inf`` where K + D is not positive definite
+    gradient: NDArray[np.float64] | None  # (p,): By ``kernel.theta``, where it was asked for
+    jitter: float  # What had to be added to the diagonal
 
 
 class LogEvidence:
     """The log evidence of some rows, as a function of the kernel.
 
     It owns one n x n array, which every call reuses.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Rows.
-    Y : array of shape (n, t)
-        Targets, one column each; the process is the same for all, so their evidences add.
-    noise : float or array of shape (n,)
-        D, the variance of the noise, beside what the kernel itself holds.
-    memory : int, str or None, default=None
-        Bytes that the array and the panels may take.
-    n_jobs : int or None, default=None
-        Threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.gp.evidence import LogEvidence
-    >>> X = np.linspace(0, 1, 5)[:, None]
-    >>> evidence = LogEvidence(X, np.sin(6 * X), 0.1)
-    >>> at = evidence(RBF(0.5), gradient=True)
-    >>> print(round(at.value, 4), at.gradient.round(4))
-    -7.5616 [-4.4499]
     """
 
     def __init__(
@@ -97,20 +63,7 @@ class LogEvidence:
         self._buffer = np.empty((n, n))
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
-        """Evaluate the log evidence.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Where.
-        gradient : bool, default=False
-            Whether to return the gradient too, at about three times the price.
-
-        Returns
-        -------
-        Evidence
-            Value, gradient and jitter.
-        """
+        """Evaluate the log evidence."""
         try:
             factor = self._factor(kernel)
         except NotPositiveDefiniteError as error:
@@ -132,18 +85,7 @@ class LogEvidence:
 
 
 def inverse_below(factor: Factor) -> NDArray[np.float64]:
-    """Turn a Cholesky factor into the inverse of its matrix, in the same memory, on and below the diagonal.
-
-    Parameters
-    ----------
-    factor : Factor
-        Spent: its array is overwritten.
-
-    Returns
-    -------
-    array of shape (n, n)
-        A⁻¹ on and below the diagonal; what lies above has no meaning.
-    """
+    """Turn a Cholesky factor into the inverse of its matrix, in the same memory, on and below the diagonal."""
     A = factor.packed
     if A.shape[0] <= LAPACK_ROWS:
         return np.asarray(lapack.dpotri(A.T, lower=0, overwrite_c=1)[0]).T
@@ -170,26 +112,7 @@ def lower_vjp(
     right: NDArray[np.float64],
     workers: int,
 ) -> NDArray[np.float64]:
-    """Return ``½ Σ W ∘ ∂K/∂theta`` for the symmetric ``W = L Rᵀ - A⁻¹``, from the lower triangle of A⁻¹ alone.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel.
-    X : array-like of shape (n, d)
-        Rows.
-    inverse : array of shape (n, n)
-        A⁻¹ on and below the diagonal; what lies above is not looked at.
-    left, right : array of shape (n, r)
-        Thin factors of the other part of W.
-    workers : int
-        Threads.
-
-    Returns
-    -------
-    array of shape (p,)
-        By ``kernel.theta``.
-    """
+    """Return ``½ Σ W ∘ ∂K/∂theta`` for the symmetric ``W = L Rᵀ - A⁻¹``, from the lower triangle of A⁻¹ alone."""
     A, B = kernel.prepare(X)
 
     def panel(rows: slice) -> NDArray[np.float64]:
@@ -206,47 +129,13 @@ def lower_vjp(
 
 
 def evidence_value(factor: Factor, Y: NDArray[np.float64], alpha: NDArray[np.float64]) -> float:
-    """Return the log evidence from a factor of K + D and the solution of ``(K + D) α = Y``.
-
-    Parameters
-    ----------
-    factor : Factor
-        Cholesky factor.
-    Y : array of shape (n, t)
-        Targets.
-    alpha : array of shape (n, t)
-        Dual coefficients.
-
-    Returns
-    -------
-    float
-        Summed over targets.
-    """
+    """Return the log evidence from a factor of K + D and the solution of ``(K + D) α = Y``: Y (n, t), alpha (n, t)."""
     n, t = Y.shape
     return float(-0.5 * np.vdot(Y, alpha) - 0.5 * t * (factor.logdet() + n * math.log(2.0 * math.pi)))
 
 
 def signal_and_noise(kernel: Kernel) -> tuple[Kernel, float]:
-    """Split a sum into what correlates different objects and what is white noise.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        Any kernel.
-
-    Returns
-    -------
-    tuple of Kernel and float
-        The kernel without the ``White`` terms of its outermost sums, and their variance. A kernel that is nothing
-        but noise is returned as it is, with zero.
-
-    Examples
-    --------
-    >>> from gramian.kernels import RBF, White
-    >>> from gramian.solvers.gp.evidence import signal_and_noise
-    >>> signal_and_noise(2.0 * RBF(0.5) + White(0.1))
-    (2.0 * RBF(0.5), 0.1)
-    """
+    """Split a sum into what correlates different objects and what is white noise."""
     terms = _terms(kernel)
     signal = [k for k in terms if not isinstance(k, White)]
     if not signal or len(signal) == len(terms):

@@ -47,24 +47,12 @@ NOISE = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """The best of several runs.
+    """The best of several runs."""
 
-    Parameters
-    ----------
-    theta : array of shape (p,)
-        Where.
-    value : float
-        How large; ``-inf`` where no start had a finite value.
-    slope : array of shape (p,)
-        The gradient there; at a bound that binds it points outwards.
-    certificate : Certificate
-        Of kind ``"evidence"``: ``primal`` is the value, ``violation`` the largest slope that the bounds allow.
-    """
-
-    theta: NDArray[np.float64]
-    value: float
-    slope: NDArray[np.float64]
-    certificate: Certificate
+    theta: NDArray[np.float64]  # (p,): Where
+    value: float  # How large; ``-inf`` where no start had a finite value
+    slope: NDArray[np.float64]  # (p,): The gradient there; at a bound that binds it points outwards
+    certificate: Certificate  # Of kind ``"evidence"``: ``primal`` is the value
 
 
 def maximise(
@@ -79,43 +67,7 @@ def maximise(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Optimum:
-    """Climb roughly from every start, and from the highest place that this leads to, to the end.
-
-    Parameters
-    ----------
-    objective : callable
-        From theta to value and gradient.
-    starts : sequence of array of shape (p,)
-        Where to begin; moved inside the bounds.
-    bounds : array of shape (p, 2)
-        Box constraints.
-    screen : callable or None, default=None
-        A cheaper objective for the rough climbs; the objective itself by default.
-    optimizer : callable or None, default=None
-        A user's own, by scikit-learn's contract, run from every start; L-BFGS by default.
-    tol : float, default=1e-6
-        The end is where no slope that the bounds allow exceeds √tol.
-    max_iter : int, default=1000
-        Steps of each run.
-    clock : Clock or None, default=None
-        No further step once it has expired.
-    tick : callable, default=silent
-        Told the steps taken, and the value.
-
-    Returns
-    -------
-    Optimum
-        The best of the runs.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.gp.hyperparameters import maximise
-    >>> parabola = lambda t: (-float(t @ t), -2.0 * t)
-    >>> best = maximise(parabola, [np.ones(2)], np.array([[-2.0, 2.0], [0.5, 2.0]]))
-    >>> best.theta.round(6) + 0.0
-    array([0. , 0.5])
-    """
+    """Climb roughly from every start, and from the highest place that this leads to, to the end."""
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
     inside = [np.clip(start, *bounds.T) for start in starts]
     if optimizer is not None:
@@ -270,22 +222,7 @@ class _Climb:
 
 
 def random_starts(bounds: NDArray[np.float64], count: int, rng: np.random.RandomState) -> list[NDArray[np.float64]]:
-    """Draw starts uniformly within the bounds of theta.
-
-    Parameters
-    ----------
-    bounds : array of shape (p, 2)
-        Bounds.
-    count : int
-        How many.
-    rng : numpy.random.RandomState
-        The source of randomness.
-
-    Returns
-    -------
-    list of array of shape (p,)
-        The starts.
-    """
+    """Draw starts uniformly within the bounds of theta: bounds (p, 2) → (p,)."""
     return [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(count)]
 
 
@@ -296,31 +233,6 @@ def data_starts(
 
     A lengthscale common to all inputs starts at 0.02 to 2 median distances; one per input at such multiples of √d
     deviations of that input. Variances are such that the prior has the size of y, and the noise a tenth of it.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The kernel to be learned.
-    X : array-like of shape (n, d)
-        Rows; where they are no numbers, only the variances are touched.
-    Y : array of shape (n, t)
-        Targets.
-    rng : numpy.random.RandomState
-        Chooses the rows that distances are taken from.
-
-    Returns
-    -------
-    list of array of shape (p,)
-        Values of ``kernel.theta``, within its bounds.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.gp.hyperparameters import data_starts
-    >>> X = np.array([[0.0], [100.0]])
-    >>> np.exp(data_starts(RBF(1.0), X, np.ones((2, 1)), np.random.RandomState(0))).round(6).ravel()
-    array([  1.,   2.,  10.,  50., 100., 200.])
     """
     given = kernel.theta
     starts = [given]

@@ -38,33 +38,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Mode:
-    """The mode of the latent values and the Gaussian around it.
+    """The mode of the latent values and the Gaussian around it."""
 
-    Parameters
-    ----------
-    f : array of shape (n,)
-        Latent values at the mode.
-    coefficients : array of shape (n,)
-        y - π, with ``f = K (y - π)``.
-    pi : array of shape (n,)
-        Probabilities of the class 1.
-    root : array of shape (n,)
-        H^½, the square root of the curvature.
-    factor : Factor
-        Of B.
-    evidence : float
-        log q(y | X).
-    certificate : Certificate
-        The duality gap.
-    """
-
-    f: Array
-    coefficients: Array
-    pi: Array
-    root: Array
-    factor: Factor
-    evidence: float
-    certificate: Certificate
+    f: Array  # (n,): Latent values at the mode
+    coefficients: Array  # (n,): y - π, with ``f = K (y - π)``
+    pi: Array  # (n,): Probabilities of the class 1
+    root: Array  # (n,): H^½, the square root of the curvature
+    factor: Factor  # Of B
+    evidence: float  # log q(y | X)
+    certificate: Certificate  # The duality gap
 
 
 def mode(
@@ -77,40 +59,7 @@ def mode(
     clock: Clock | None = None,
     out: Array | None = None,
 ) -> Mode:
-    """Find the mode by Newton's method, halving steps that do not climb.
-
-    Parameters
-    ----------
-    K : array of shape (n, n)
-        Gram matrix; not changed.
-    y : array of shape (n,)
-        Labels, 0 or 1.
-    start : array of shape (n,) or None, default=None
-        Coefficients to begin with; zero by default.
-    tol : float, default=1e-13
-        Relative duality gap asked for.
-    max_iter : int, default=100
-        Newton steps at most.
-    clock : Clock or None, default=None
-        No further step once it has expired.
-    out : array of shape (n, n) or None, default=None
-        Where B is factorised.
-
-    Returns
-    -------
-    Mode
-        The mode.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.gp.laplace import mode
-    >>> X = np.array([[0.0], [1.0], [4.0], [5.0]])
-    >>> at = mode(RBF(1.0)(X), np.array([0, 0, 1, 1]))
-    >>> at.certificate.converged, at.pi.round(2)
-    (True, array([0.36, 0.36, 0.64, 0.64]))
-    """
+    """Find the mode by Newton's method, halving steps that do not climb: K (n, n), y (n,), start (n,), out (n, n)."""
     clock = clock or Clock()
     B = np.empty_like(K) if out is None else out
     newton = _Newton(K, np.asarray(y, dtype=np.float64), start)
@@ -196,31 +145,6 @@ class LaplaceEvidence:
     """The Laplace approximation of the log evidence of labels, as a function of the kernel.
 
     It owns two n x n arrays, which every call reuses.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Rows.
-    y : array of shape (n,)
-        Labels, 0 or 1.
-    memory : int, str or None, default=None
-        Bytes that the arrays and the panels may take.
-    n_jobs : int or None, default=None
-        Threads.
-    max_iter : int, default=100
-        Newton steps for each mode.
-    warm_start : bool, default=False
-        Whether each mode is sought from the last one.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.gp.laplace import LaplaceEvidence
-    >>> X = np.array([[0.0], [1.0], [4.0], [5.0]])
-    >>> at = LaplaceEvidence(X, np.array([0, 0, 1, 1]))(RBF(1.0), gradient=True)
-    >>> round(at.value, 4), at.gradient.round(4)
-    (-2.6004, array([0.1832]))
     """
 
     def __init__(
@@ -246,18 +170,7 @@ class LaplaceEvidence:
         self._K, self._B = np.empty((n, n)), np.empty((n, n))
 
     def mode(self, kernel: Kernel) -> Mode:
-        """Return the mode at a kernel; its factor lies in an array that the next call overwrites.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Where.
-
-        Returns
-        -------
-        Mode
-            The mode.
-        """
+        """Return the mode at a kernel; its factor lies in an array that the next call overwrites."""
         gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers)
         gram.dense(out=self._K)
         start = self.last if self.warm_start else None
@@ -269,20 +182,7 @@ class LaplaceEvidence:
         return found
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
-        """Evaluate the approximate log evidence.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Where.
-        gradient : bool, default=False
-            Whether to return the gradient too.
-
-        Returns
-        -------
-        Evidence
-            Value and gradient.
-        """
+        """Evaluate the approximate log evidence."""
         found = self.mode(kernel)
         return Evidence(found.evidence, self._gradient(kernel, found) if gradient else None, 0.0)
 
@@ -305,27 +205,10 @@ class LaplaceEvidence:
 
 
 def logistic_gaussian(mean: Array, variance: Array) -> Array:
-    """Return E σ(f) for Gaussian f, to about 1e-12.
+    """Return E σ(f) for Gaussian f, to about 1e-12: mean, variance (m,) → (m,).
 
     Both σ and the Gaussian are distribution functions' business: E σ(f) is also E Φ((mean - u)/s) over a logistic u.
     The trapezoidal rule converges exponentially on whichever of the two densities is the wider one.
-
-    Parameters
-    ----------
-    mean, variance : array of shape (m,)
-        Of f.
-
-    Returns
-    -------
-    array of shape (m,)
-        Probabilities.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.gp.laplace import logistic_gaussian
-    >>> logistic_gaussian(np.array([0.0, 2.0]), np.array([1.0, 100.0])).round(6)
-    array([0.5     , 0.578015])
     """
     s = np.sqrt(variance)
     narrow = s < 1.0

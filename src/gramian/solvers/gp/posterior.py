@@ -41,23 +41,7 @@ RANK = 1000
 
 
 class Posterior:
-    """A Gaussian process conditioned on rows and targets; a subclass knows the inverse of K + D in its own way.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The prior, white noise included.
-    X : array-like of shape (n, d)
-        Training rows.
-    alpha : array of shape (n, t)
-        Dual coefficients.
-    memory : int
-        Bytes that a prediction may take beside what is kept.
-    workers : int
-        Threads.
-    certificate : Certificate
-        Of the dual coefficients.
-    """
+    """A Gaussian process conditioned on rows and targets; a subclass knows the inverse of K + D in its own way."""
 
     jitter = 0.0
     """What had to be added to the diagonal of K + D."""
@@ -80,67 +64,21 @@ class Posterior:
         self.signal, _ = signal_and_noise(kernel)
 
     def under(self, memory: int, workers: int) -> Self:
-        """Return the same posterior with another budget.
-
-        Parameters
-        ----------
-        memory : int
-            Bytes that a prediction may take.
-        workers : int
-            Threads.
-
-        Returns
-        -------
-        Posterior
-            It shares all arrays.
-        """
+        """Return the same posterior with another budget."""
         other = copy.copy(self)
         other.memory, other.workers = memory, workers
         return other
 
     def gram(self, Z: Any) -> Gram:
-        """Return k(Z, X) as an operator.
-
-        Parameters
-        ----------
-        Z : array-like of shape (m, d)
-            New points.
-
-        Returns
-        -------
-        Gram
-            Without white noise, which new points do not share.
-        """
+        """Return k(Z, X) as an operator: Z (m, d)."""
         return Gram(self.signal, Z, self.X, memory=self.memory // 2, n_jobs=self.workers)
 
     def mean(self, Z: Any) -> NDArray[np.float64]:
-        """Return k(Z, X) α, by tiles.
-
-        Parameters
-        ----------
-        Z : array-like of shape (m, d)
-            New points.
-
-        Returns
-        -------
-        array of shape (m, t)
-            Means.
-        """
+        """Return k(Z, X) α, by tiles: Z (m, d) → (m, t)."""
         return np.asarray(self.gram(Z) @ self.alpha)
 
     def variance(self, Z: Any) -> NDArray[np.float64]:
-        """Return the posterior variance, by chunks; never negative.
-
-        Parameters
-        ----------
-        Z : array-like of shape (m, d)
-            New points.
-
-        Returns
-        -------
-        array of shape (m,)
-            Variances, white noise of the kernel included.
-        """
+        """Return the posterior variance, by chunks; never negative: Z (m, d) → (m,)."""
         variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
         gram = self.gram(Z)
         height = max(min(CHUNK, self.memory // (4 * 8 * gram.shape[1])), 1)
@@ -150,18 +88,7 @@ class Posterior:
         return np.maximum(variance, 0.0, out=variance)
 
     def covariance(self, Z: Any) -> NDArray[np.float64]:
-        """Return the joint posterior covariance.
-
-        Parameters
-        ----------
-        Z : array-like of shape (m, d)
-            New points.
-
-        Returns
-        -------
-        array of shape (m, m)
-            Covariances, white noise of the kernel included.
-        """
+        """Return the joint posterior covariance: Z (m, d) → (m, m)."""
         V = self.whiten(self.gram(Z).dense())
         covariance = np.asarray(self.kernel(Z), dtype=np.float64) - V.T @ V
         diagonal = np.diagonal(covariance).copy()
@@ -169,37 +96,12 @@ class Posterior:
         return covariance
 
     def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return V with ``VᵀV = K (K_XX + D)⁻¹ Kᵀ``, or something smaller.
-
-        Parameters
-        ----------
-        K : array of shape (m, n)
-            Rows of k(Z, X); may be overwritten.
-
-        Returns
-        -------
-        array of shape (r, m)
-            What the data explain of each new point.
-        """
+        """Return V with ``VᵀV = K (K_XX + D)⁻¹ Kᵀ``, or something smaller: K (m, n) → (r, m)."""
         raise NotImplementedError(f"{type(self).__name__} must define whiten(K).")
 
 
 class ExactPosterior(Posterior):
-    """The posterior by the Cholesky factor L of K + D.
-
-    Parameters
-    ----------
-    L : array of shape (n, n)
-        Lower triangular.
-    evidence : float
-        log p(y | X).
-    jitter : float
-        What had to be added to the diagonal.
-    singular : str
-        Why K + D is singular to rounding, where it is.
-    **common : object
-        Parameters of ``Posterior``.
-    """
+    """The posterior by the Cholesky factor L of K + D."""
 
     def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, singular: str, **common: Any) -> None:
         super().__init__(**common)
@@ -224,42 +126,7 @@ def exact_posterior(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> ExactPosterior:
-    """Condition on all rows, in one n x n array.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The prior.
-    X : array-like of shape (n, d)
-        Rows.
-    Y : array of shape (n, t)
-        Targets.
-    noise : float or array of shape (n,)
-        D, beside the kernel's own white noise.
-    memory : int
-        Bytes for panels.
-    workers : int
-        Threads.
-    clock : Clock or None, default=None
-        Measures the time; a factorisation that began is finished.
-    tick : callable, default=silent
-        Told the share of the work done.
-
-    Returns
-    -------
-    ExactPosterior
-        The posterior.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.gp.posterior import exact_posterior
-    >>> X = np.array([[0.0], [1.0]])
-    >>> at = exact_posterior(RBF(1.0), X, np.array([[1.0], [0.0]]), 0.0, memory=10**6, workers=1)
-    >>> np.abs(at.mean(X)).round(9).ravel(), at.variance(X).round(9)
-    (array([1., 0.]), array([0., 0.]))
-    """
+    """Condition on all rows, in one n x n array: X (n, d), Y (n, t), noise (n,)."""
     signal, white = signal_and_noise(kernel)
     gram = Gram(signal, X, memory=memory, n_jobs=workers)
     check_symmetric(gram)
@@ -298,17 +165,7 @@ def _clear_above(L: NDArray[np.float64]) -> None:
 
 
 class ProjectedPosterior(Posterior):
-    """The mean on all rows; the variance given m combinations of the data.
-
-    Parameters
-    ----------
-    basis : array of shape (n, m)
-        G, with orthonormal columns.
-    core : array of shape (m, m)
-        Lower Cholesky factor of ``Gᵀ(K + D)G``.
-    **common : object
-        Parameters of ``Posterior``.
-    """
+    """The mean on all rows; the variance given m combinations of the data."""
 
     def __init__(self, basis: NDArray[np.float64], core: NDArray[np.float64], **common: Any) -> None:
         super().__init__(**common)
@@ -333,51 +190,7 @@ def projected_posterior(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> ProjectedPosterior:
-    """Condition on all rows by conjugate gradients, and on m combinations of them for the variance.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        The prior.
-    X : array-like of shape (n, d)
-        Rows.
-    Y : array of shape (n, t)
-        Targets.
-    noise : float or array of shape (n,)
-        D, beside the kernel's own white noise; their sum must be positive.
-    memory : int
-        Bytes for blocks of K, the preconditioner and the basis.
-    workers : int
-        Threads.
-    rank : int, default=1000
-        m at most; less where the basis would take more than an eighth of ``memory``.
-    tol : float, default=1e-6
-        Relative residual of the mean's coefficients.
-    max_iter : int, default=1000
-        Conjugate gradient steps at most.
-    random_state : int, RandomState or None, default=None
-        Draws the landmarks.
-    clock : Clock or None, default=None
-        Stops the iteration.
-    tick : callable, default=silent
-        Told the steps.
-
-    Returns
-    -------
-    ProjectedPosterior
-        The posterior.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.gp.posterior import exact_posterior, projected_posterior
-    >>> X = np.linspace(0, 9, 200)[:, None]
-    >>> data = RBF(1.0), X, np.sin(X), 0.1
-    >>> few = projected_posterior(*data, memory=10**8, workers=1, rank=8, random_state=0).variance(X)
-    >>> bool(np.all(few >= exact_posterior(*data, memory=10**8, workers=1).variance(X) - 1e-12))
-    True
-    """
+    """Condition on all rows by conjugate gradients, and on m combinations of them for the variance."""
     signal, white = signal_and_noise(kernel)
     D = np.broadcast_to(np.asarray(white + noise, dtype=np.float64), Y.shape[:1])
     if not np.all(D > 0):

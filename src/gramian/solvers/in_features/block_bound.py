@@ -34,30 +34,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Units:
-    """What targets are shifted and divided by.
+    """What targets are shifted and divided by."""
 
-    Parameters
-    ----------
-    centre, scale : array of shape (t,)
-        Of each target.
-    """
-
-    centre: Array
-    scale: Array
+    centre: Array  # (t,): Of each target
+    scale: Array  # (t,): Of each target
 
     def of(self, part: Part) -> Array:
-        """Return targets in these units.
-
-        Parameters
-        ----------
-        part : Part
-            Rows.
-
-        Returns
-        -------
-        array of shape (r, t)
-            In float64.
-        """
+        """Return targets in these units: → (r, t)."""
         return np.asarray((targets_of(part) - self.centre) / self.scale)
 
 
@@ -121,21 +104,7 @@ def _second_of(slope: _Slope, X: Array, phi: Array, Y: Array) -> Sums:
 
 
 class BlockBound(CollapsedBound):
-    """The collapsed bound on the log evidence of rows that come by blocks, landmarks held still.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    units : Units
-        Of the targets.
-    noise : float
-        Variance of the noise, beside what the kernel itself holds.
-    landmarks : array of shape (m, d)
-        Z.
-    memory : int, str or None, default=None
-        Bytes that a prediction may take.
-    """
+    """The collapsed bound on the log evidence of rows that come by blocks, landmarks held still."""
 
     def __init__(
         self, passes: Passes, units: Units, noise: float, landmarks: Array, memory: int | str | None = None
@@ -147,20 +116,7 @@ class BlockBound(CollapsedBound):
         self._last: tuple[Kernel, tuple[_Place, _Features, Sums, float]] | None = None
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
-        """Evaluate the bound, in one pass or two.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Where.
-        gradient : bool, default=False
-            Whether to return the gradient too.
-
-        Returns
-        -------
-        Evidence
-            The bound in place of the log evidence.
-        """
+        """Evaluate the bound, in one pass or two."""
         try:
             place, model, sums, jitter = self._at(kernel)
         except LinAlgError:
@@ -170,18 +126,7 @@ class BlockBound(CollapsedBound):
         return Evidence(value, self._slope(place, model, sums) if gradient else None, jitter)
 
     def factors(self, kernel: Kernel) -> tuple[Array, _Features, float]:
-        """Factorise at a kernel.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Where.
-
-        Returns
-        -------
-        tuple of array of shape (m, m), features and float
-            L, what belongs to Φ but not Φ itself, and the jitter.
-        """
+        """Factorise at a kernel: → (m, m)."""
         place, model, _, jitter = self._at(kernel)
         return place.L, model, jitter
 
@@ -261,38 +206,7 @@ def feature_posterior(
     tol: float,
     clock: Clock,
 ) -> FeaturePosterior:
-    """Condition a linear model in the space of a map, in one pass.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    lift : Lift
-        The map that travels.
-    features : ExplicitMap
-        The fitted map.
-    kernel : Kernel
-        What the map approximates, and white noise.
-    units : Units
-        Of the targets.
-    noise : float
-        Variance of the noise beside the kernel's.
-    X : array of shape (s, d)
-        Some rows, which the posterior keeps.
-    memory : int
-        Bytes that a prediction may take.
-    workers : int
-        Threads.
-    tol : float
-        The residual to certify.
-    clock : Clock
-        Times the work.
-
-    Returns
-    -------
-    FeaturePosterior
-        Mean and variance.
-    """
+    """Condition a linear model in the space of a map, in one pass: X (s, d)."""
     D = float(noise + signal_and_noise(kernel)[1])
     if not D > 0:
         raise ValueError("a process in features needs noise > 0 on every row; raise alpha, or learn the noise.")

@@ -51,26 +51,7 @@ def _gather(shared: _Near, parts: Iterator[Part]) -> tuple[Sums | None, list[lis
 def corners(
     passes: Passes, point: Point, scales: Sequence[float], mus: Sequence[float], memos: Sequence[Memo | None]
 ) -> list[tuple[Array, float, Memo] | None]:
-    """Solve the corners next to a point, in one pass for all functions.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    point : Point
-        Functions of one column, and where they are.
-    scales : sequence of float
-        How far around the values of each function kinks count, for a row of weight one.
-    mus : sequence of float
-        The ridge of each function.
-    memos : sequence of Memo or None
-        What is known of each from its last corner.
-
-    Returns
-    -------
-    list of tuple of array, float and Memo, or None
-        For each function its minimiser, a bound on its objective, and what to remember; ``None`` where there is none.
-    """
+    """Solve the corners next to a point, in one pass for all functions."""
     tree = Tree()
     kept: list[list[Part]] = [[] for _ in point.which]
     for sums, rows in passes.map(_gather, _Near(point, tuple(scales))):

@@ -20,24 +20,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Covariance:
-    """Sums of products of features.
+    """Sums of products of features."""
 
-    Parameters
-    ----------
-    scatter : array of shape (m, m)
-        ``Σ (ψ - mean)(ψ - mean)ᵀ``, or ``Σ ψψᵀ`` where nothing is centred.
-    mean : array of shape (m,)
-        The mean, or zeros.
-    count : int
-        Rows.
-    error : float
-        The trace error of the map.
-    """
-
-    scatter: Array
-    mean: Array
-    count: int
-    error: float
+    scatter: Array  # (m, m): ``Σ (ψ - mean)(ψ - mean)ᵀ``, or ``Σ ψψᵀ`` where nothing is centred
+    mean: Array  # (m,): The mean, or zeros
+    count: int  # Rows
+    error: float  # The trace error of the map
 
 
 def _scatter(shared: tuple[Lift, Array], parts: Iterator[Part]) -> Sums | None:
@@ -53,24 +41,7 @@ def _scatter_of(lift: Lift, F: Array, part: Part, middle: Array) -> Sums:
 
 
 def covariance(passes: Passes, lift: Lift, sample: Part, *, center: bool) -> Covariance:
-    """Return the covariance of the features of all rows.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    lift : Lift
-        The map.
-    sample : Part
-        Rows whose mean is near that of all.
-    center : bool
-        Whether the mean is taken away.
-
-    Returns
-    -------
-    Covariance
-        Sums, not means.
-    """
+    """Return the covariance of the features of all rows."""
     middle = np.zeros(lift.width)
     if center:
         features = [F.sum(axis=0) for F, _ in lift.strips(iter([sample]))]

@@ -37,28 +37,7 @@ ITERATIONS = 30
 
 
 def choose(n: int, m: int, k: int, sample: int, asked: str = "auto") -> Choice:
-    """Choose between sums of outer products and conjugate gradients by their operations.
-
-    Parameters
-    ----------
-    n, m, k : int
-        Rows, features and targets.
-    sample : int
-        Rows that the preconditioner is made of.
-    asked : {"auto", "cholesky", "pcg"}, default="auto"
-        What the user wants.
-
-    Returns
-    -------
-    Choice
-        ``"moments"`` or ``"pcg"``, and why.
-
-    Examples
-    --------
-    >>> from gramian.solvers.in_features.least_squares import choose
-    >>> choose(10**7, 1000, 1, 10**4).name, choose(10**7, 10**4, 1, 10**5).name
-    ('moments', 'pcg')
-    """
+    """Choose between sums of outer products and conjugate gradients by their operations."""
     if asked != "auto":
         return Choice("pcg" if asked == "pcg" else "moments", "as asked")
     sums = n * m * (2.0 * m + VALUE) + m**3 / 3.0
@@ -68,18 +47,7 @@ def choose(n: int, m: int, k: int, sample: int, asked: str = "auto") -> Choice:
 
 
 def targets_of(part: Part) -> Array:
-    """Return targets as columns of numbers.
-
-    Parameters
-    ----------
-    part : Part
-        Rows with targets.
-
-    Returns
-    -------
-    array of shape (r, k)
-        In float64.
-    """
+    """Return targets as columns of numbers: → (r, k)."""
     if part.y is None or part.y.dtype.kind not in "fiub":
         kind = "nothing" if part.y is None else part.y.dtype
         raise ValueError(f"the target must be numbers, got {kind}; name it as Blocks(..., target=...).")
@@ -103,20 +71,7 @@ def _moments_of(lift: Lift, F: Array, part: Part) -> Sums:
 
 
 def moments(passes: Passes, lift: Lift) -> tuple[Moments, float]:
-    """Return the moments of all rows, in one pass.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    lift : Lift
-        The map.
-
-    Returns
-    -------
-    tuple of Moments and float
-        What least squares needs, and the trace error of the map.
-    """
+    """Return the moments of all rows, in one pass."""
     sums = passes.sum(_moments, lift)
     error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
     return Moments(sums["second"], sums["right"], int(sums["count"])), error
@@ -152,24 +107,7 @@ def _left_out_of(grid: _Grid, F: Array, part: Part) -> Sums:
 def by_leave_one_out(
     passes: Passes, lift: Lift, found: Moments, grid: Array | None
 ) -> tuple[Array, Array, NDArray[np.float64]]:
-    """Choose for every target the ridge with the least leave-one-out error, in one more pass.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    lift : Lift
-        The map.
-    found : Moments
-        Moments of all rows.
-    grid : array of shape (g,) or None
-        Ridges to try; 25 of them over ten decades by default.
-
-    Returns
-    -------
-    tuple of array
-        The grid, the weighted mean squared leave-one-out errors of shape (g, k), and the ridge of each target.
-    """
+    """Choose for every target the ridge with the least leave-one-out error, in one more pass: grid (g,)."""
     values, vectors = np.linalg.eigh(found.second)
     values = np.maximum(values, 0.0)
     grid = default_grid(values) if grid is None else grid
@@ -200,30 +138,7 @@ def _product_of(R: Array, u: Array, part: Part) -> Sums:
 def by_pcg(
     passes: Passes, lift: Lift, sample: Part, ridge: Array, *, tol: float, max_iter: int, clock: Clock
 ) -> LeastSquares:
-    """Solve by conjugate gradients, preconditioned by the moments of a sample.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    lift : Lift
-        The map.
-    sample : Part
-        Rows drawn uniformly.
-    ridge : array of shape (k,)
-        μ of each target.
-    tol : float
-        The relative residual to reach.
-    max_iter : int
-        Passes at most, two apart.
-    clock : Clock
-        Stops the iteration once expired.
-
-    Returns
-    -------
-    LeastSquares
-        Weights of the features; the residual is measured in a pass of its own.
-    """
+    """Solve by conjugate gradients, preconditioned by the moments of a sample: ridge (k,)."""
     start = passes.sum(_right, lift)
     B, n = lift.mixed(start["right"]), float(start["count"])
 

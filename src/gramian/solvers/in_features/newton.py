@@ -47,32 +47,7 @@ def minimise(
     clock: Clock,
     most_kinks: int = 0,
 ) -> tuple[list[Array], list[Certificate], float]:
-    """Minimise, each function by itself, in passes that serve all.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    lift : Lift
-        The map.
-    functions : Functions
-        Losses and targets.
-    starts : list of Start
-        Where each begins, and the first widths of envelopes.
-    tol : float
-        Relative duality gap to reach at least.
-    max_iter : int
-        Passes with a gradient at most.
-    clock : Clock
-        Stops it once expired.
-    most_kinks : int, default=0
-        Rows near a kink that may come to the client.
-
-    Returns
-    -------
-    tuple of list of array, list of Certificate and float
-        Weights and constants, certificates, and the trace error of the map.
-    """
+    """Minimise, each function by itself, in passes that serve all."""
     runs = [Run(start.theta, start.width, bends=not start.exact) for start in starts]
     error = 0.0
     for number in range(max_iter + 1):

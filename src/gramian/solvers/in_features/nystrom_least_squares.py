@@ -28,55 +28,16 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Spanned:
-    """A solution, and how much of K the landmarks span.
+    """A solution, and how much of K the landmarks span."""
 
-    Parameters
-    ----------
-    found : LeastSquares
-        Weights of the features.
-    trace : float
-        ``tr F Fᵀ``.
-    """
-
-    found: LeastSquares
-    trace: float
+    found: LeastSquares  # Weights of the features
+    trace: float  # ``tr F Fᵀ``
 
 
 def by_landmarks(
     K: Array, lower: Array, Y: Array, ridge: Array, weights: Array, *, tol: float = 1e-8, clock: Clock | None = None
 ) -> Spanned | None:
-    """Solve ``(FᵀWF + μI) w = FᵀWY`` for ``F = Kᵀ L⁻ᵀ``.
-
-    Parameters
-    ----------
-    K : array of shape (m, n)
-        Kernel values of the landmarks with all rows.
-    lower : array of shape (m, m)
-        L, the Cholesky factor of those with the landmarks.
-    Y : array of shape (n, k)
-        Targets.
-    ridge : array of shape (k,)
-        μ of each target, > 0.
-    weights : array of shape (n,)
-        W, > 0.
-    tol : float, default=1e-8
-        The relative residual to certify.
-    clock : Clock or None, default=None
-        Times the fit.
-
-    Returns
-    -------
-    Spanned or None
-        ``None`` where the landmarks are too nearly dependent for this route to reach the tolerance.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.in_features.nystrom_least_squares import by_landmarks
-    >>> K = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.5]])
-    >>> by_landmarks(K, np.linalg.cholesky(K[:, :2]), np.ones((3, 1)), np.ones(1), np.ones(3)).found.x.round(3).T
-    array([[0.556, 0.577]])
-    """
+    """Solve ``(FᵀWF + μI) w = FᵀWY`` for ``F = Kᵀ L⁻ᵀ``."""
     clock = clock or Clock()
     level, W = bool(np.all(weights == 1.0)), weights[:, None]
     second = _between(lower, square(K.T, weights))

@@ -29,94 +29,36 @@ class Targets(Protocol):
     """How the rows of a part become the targets of each function."""
 
     def of(self, part: Part) -> tuple[list[Array], Array]:
-        """Return the targets of each function, and weights.
-
-        Parameters
-        ----------
-        part : Part
-            Rows.
-
-        Returns
-        -------
-        tuple of list of array and array
-            Targets of shape (r, k), and weights of shape (r,).
-        """
+        """Return the targets of each function, and weights."""
 
 
 @dataclass(frozen=True, eq=False)
 class Functions:
-    """What is fitted: functions, or groups of functions that a loss couples.
+    """What is fitted: functions, or groups of functions that a loss couples."""
 
-    Parameters
-    ----------
-    losses : tuple
-        One for each.
-    targets : Targets
-        Their targets.
-    intercept : bool
-        Whether each has a constant.
-    lam : float
-        Strength, of mean loss + (lam/2) ‖f‖².
-    kinks : bool
-        Whether losses are replaced by envelopes.
-    typical : float, default=1.0
-        A weight as most rows have it.
-    """
-
-    losses: tuple[Any, ...]
-    targets: Targets
-    intercept: bool
-    lam: float
-    kinks: bool
-    typical: float = 1.0
+    losses: tuple[Any, ...]  # One for each
+    targets: Targets  # Their targets
+    intercept: bool  # Whether each has a constant
+    lam: float  # Strength, of mean loss + (lam/2) ‖f‖²
+    kinks: bool  # Whether losses are replaced by envelopes
+    typical: float = 1.0  # A weight as most rows have it
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Where a pass evaluates functions.
+    """Where a pass evaluates functions."""
 
-    Parameters
-    ----------
-    lift : Lift
-        The map.
-    functions : Functions
-        Losses and targets.
-    which : tuple of int
-        Of them, those that are evaluated.
-    theta : tuple of array of shape (m, k) or (m + 1, k)
-        Weights, with constants below.
-    widths : tuple of float
-        Of envelopes.
-    steps : tuple of array, default=()
-        Directions along which values are wanted.
-    bends : tuple of bool, default=()
-        Of which functions the Hessian is wanted too.
-    """
-
-    lift: Lift
-    functions: Functions
-    which: tuple[int, ...]
-    theta: tuple[Array, ...]
-    widths: tuple[float, ...]
-    steps: tuple[Array, ...] = ()
-    bends: tuple[bool, ...] = ()
+    lift: Lift  # The map
+    functions: Functions  # Losses and targets
+    which: tuple[int, ...]  # Of them, those that are evaluated
+    theta: tuple[Array, ...]  # (m, k) or (m + 1, k): Weights, with constants below
+    widths: tuple[float, ...]  # Of envelopes
+    steps: tuple[Array, ...] = ()  # Directions along which values are wanted
+    bends: tuple[bool, ...] = ()  # Of which functions the Hessian is wanted too
 
 
 def fits_of(point: Point, part: Part) -> list[tuple[DataFit, Any]]:
-    """Return the data terms of some rows.
-
-    Parameters
-    ----------
-    point : Point
-        Which functions.
-    part : Part
-        Rows.
-
-    Returns
-    -------
-    list of tuple of DataFit and DataFit or Envelope
-        The loss's own, and what is minimised.
-    """
+    """Return the data terms of some rows."""
     targets, weights = point.functions.targets.of(part)
     out = []
     for which, width in zip(point.which, point.widths, strict=True):
@@ -127,60 +69,17 @@ def fits_of(point: Point, part: Part) -> list[tuple[DataFit, Any]]:
 
 
 def values_of(F: Array, theta: Array) -> Array:
-    """Return the values of functions.
-
-    Parameters
-    ----------
-    F : array of shape (r, m)
-        Features.
-    theta : array of shape (m, k) or (m + 1, k)
-        Weights, with constants below.
-
-    Returns
-    -------
-    array of shape (r, k)
-        Values.
-    """
+    """Return the values of functions: F (r, m), theta (m, k) or (m + 1, k) → (r, k)."""
     return F @ theta[: F.shape[1]] + (theta[F.shape[1] :] if theta.shape[0] > F.shape[1] else 0.0)
 
 
 def reach_of(scale: float, fit: DataFit, typical: float) -> Array:
-    """Return how far around its value a row's kinks are looked for.
-
-    Parameters
-    ----------
-    scale : float
-        For a weight of one.
-    fit : DataFit
-        The rows.
-    typical : float
-        A weight as most rows have it; lighter rows reach as far.
-
-    Returns
-    -------
-    array of shape (r, 1)
-        Distances.
-    """
+    """Return how far around its value a row's kinks are looked for: → (r, 1)."""
     return np.asarray(scale * np.maximum(fit.w, typical))
 
 
 def local(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return value, slope and curvature at a point: a task of ``Passes.sum``.
-
-    Parameters
-    ----------
-    point : Point
-        Where.
-    parts : iterator of Part
-        Rows.
-
-    Returns
-    -------
-    Sums or None
-        For each function: ``objective``, ``value`` of the loss itself, ``weight``, ``conjugate``, ``gradient``, the
-        curvature ``bend`` under constants, where it is wanted the ``hessian`` and, where there are kinks, the rows
-        ``near`` one and how the gradient ``turns`` as the width grows, times the width.
-    """
+    """Return value, slope and curvature at a point: a task of ``Passes.sum``."""
     return total(_local_of(point, F, part) for F, part in point.lift.strips(parts))
 
 
@@ -237,21 +136,7 @@ def _hessian(F: Array, S: Array, intercept: bool) -> Array:
 
 
 def along(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return values along directions: a task of ``Passes.sum``.
-
-    Parameters
-    ----------
-    point : Point
-        Where from, and the directions.
-    parts : iterator of Part
-        Rows.
-
-    Returns
-    -------
-    Sums or None
-        ``objective`` of each function, and ``value`` of its loss, at every one of ``LENGTHS``; where there are kinks,
-        the rows ``near`` one at the full length.
-    """
+    """Return values along directions: a task of ``Passes.sum``."""
     return total(_along_of(point, F, part) for F, part in point.lift.strips(parts))
 
 

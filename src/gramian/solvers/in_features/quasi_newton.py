@@ -16,42 +16,15 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """The Hessian of an objective at some point, corrected by gradients at others (Nocedal, 1980).
+    """The Hessian of an objective at some point, corrected by gradients at others (Nocedal, 1980)."""
 
-    Parameters
-    ----------
-    factor : object
-        A Cholesky factor, or the matrix itself where it has none.
-    constants : int
-        The row at which the constants of functions stand, below their weights.
-    pairs : tuple of tuple of array, default=()
-        Steps since, and by how much the gradient changed.
-    """
-
-    factor: Any
-    constants: int
-    pairs: tuple[tuple[Array, Array], ...] = ()
+    factor: Any  # A Cholesky factor, or the matrix itself where it has none
+    constants: int  # The row at which the constants of functions stand, below their weights
+    pairs: tuple[tuple[Array, Array], ...] = ()  # Steps since, and by how much the gradient changed
 
     @classmethod
     def of(cls, H: Array, mu: float, m: int, shape: tuple[int, ...]) -> Curvature:
-        """Factor the Hessian of data terms, and of the penalty.
-
-        Parameters
-        ----------
-        H : array of shape (k m, k m) or (k (m + 1), k (m + 1))
-            Of the data terms, features within functions.
-        mu : float
-            μ, > 0.
-        m : int
-            Weights of a function.
-        shape : tuple of int
-            Of the weights of all functions, with constants.
-
-        Returns
-        -------
-        Curvature
-            Without corrections.
-        """
+        """Factor the Hessian of data terms, and of the penalty: H (k m, k m) or (k (m + 1), k (m + 1))."""
         rows, k = shape
         ridge = np.full((k, rows), mu)
         # A constant is not penalised; where nothing bends under it, or only its difference to others counts, it stays.
@@ -64,35 +37,13 @@ class Curvature:
             return cls(A, m)
 
     def learned(self, step: Array, change: Array) -> Curvature:
-        """Return what is known after one more step.
-
-        Parameters
-        ----------
-        step, change : array of shape (m, k) or (m + 1, k)
-            The step, and by how much the gradient changed.
-
-        Returns
-        -------
-        Curvature
-            Corrected, unless rounding is all that the change is.
-        """
+        """Return what is known after one more step: step, change (m, k) or (m + 1, k)."""
         if not np.sum(step * change) > 1e-8 * np.linalg.norm(step) * np.linalg.norm(change):
             return self
         return replace(self, pairs=(*self.pairs, (step, change)))
 
     def step(self, slope: Array) -> Array:
-        """Return Newton's step.
-
-        Parameters
-        ----------
-        slope : array of shape (m, k) or (m + 1, k)
-            The gradient.
-
-        Returns
-        -------
-        array of the same shape
-            The step.
-        """
+        """Return Newton's step: slope (m, k) or (m + 1, k)."""
         right, shares = -slope, []
         for step, change in reversed(self.pairs):
             share = float(np.sum(step * right) / np.sum(step * change))

@@ -51,21 +51,11 @@ TINY = 1e-4
 
 @dataclass(eq=False)
 class Run:
-    """One function on its way: the point it stands at, the one it tries, and how it is going.
+    """One function on its way: the point it stands at, the one it tries, and how it is going."""
 
-    Parameters
-    ----------
-    theta : array of shape (m, k) or (m + 1, k)
-        Where it stands.
-    width : float
-        Of its envelope.
-    bends : bool, default=True
-        Whether the next pass is to bring a Hessian.
-    """
-
-    theta: Array
-    width: float
-    bends: bool = True
+    theta: Array  # (m, k) or (m + 1, k): Where it stands
+    width: float  # Of its envelope
+    bends: bool = True  # Whether the next pass is to bring a Hessian
     # Where it looks next, and what is known of the way there.
     trial: Array = field(init=False)
     curvature: Curvature | None = field(init=False, default=None)
@@ -107,50 +97,14 @@ class Run:
 
 
 def penalised(theta: Array, m: int) -> Array:
-    """Return weights without constants, zero in their place.
-
-    Parameters
-    ----------
-    theta : array of shape (m, k) or (m + 1, k)
-        Weights, with constants below.
-    m : int
-        Weights of a function.
-
-    Returns
-    -------
-    array of the same shape
-        A copy.
-    """
+    """Return weights without constants, zero in their place: theta (m, k) or (m + 1, k)."""
     out = theta.copy()
     out[m:] = 0.0
     return out
 
 
 def arrived(run: Run, i: int, sums: Sums, functions: Functions, m: int, tol: float, most_kinks: int) -> bool:
-    """Take over the point that was tried and find the next.
-
-    Parameters
-    ----------
-    run : Run
-        The function.
-    i : int
-        Its place in the pass.
-    sums : Sums
-        What the pass brought back.
-    functions : Functions
-        Losses and targets.
-    m : int
-        Weights of a function.
-    tol : float
-        Relative gap to reach.
-    most_kinks : int
-        Rows near a kink that may come to the client.
-
-    Returns
-    -------
-    bool
-        ``False`` where the step went too far.
-    """
+    """Take over the point that was tried and find the next."""
     theta = run.trial
     run.total = float(sums[f"weight{i}"])
     run.mu = mu = functions.lam * run.total
@@ -265,38 +219,13 @@ def _unsolved(run: Run, gap: float, met: bool, tol: float) -> bool:
 
 
 def reach_of(run: Run, near: Array, most: int) -> float:
-    """Return how far around the values kinks are to be looked for.
-
-    Parameters
-    ----------
-    run : Run
-        The function.
-    near : array of shape (len(REACHES),)
-        Rows with a kink within each.
-    most : int
-        Rows near a kink that may come to the client.
-
-    Returns
-    -------
-    float
-        As far as there are not too many; zero for nowhere.
-    """
+    """Return how far around the values kinks are to be looked for: near (len(REACHES),)."""
     fits = np.flatnonzero(near <= most) if run.refusals < REFUSALS else np.empty(0, dtype=np.intp)
     return float(REACHES[fits[-1]]) * run.width if fits.size and near[fits[-1]] else 0.0
 
 
 def narrow(run: Run, share: float = SHRINK, trial: Array | None = None) -> None:
-    """Go on with a narrower envelope.
-
-    Parameters
-    ----------
-    run : Run
-        The function.
-    share : float, default=SHRINK
-        Of the width, what is left.
-    trial : array or None, default=None
-        Where; by default where the function stands.
-    """
+    """Go on with a narrower envelope."""
     run.width *= share
     run.trial = run.theta if trial is None else trial
     run.sure, run.stuck, run.objective, run.slope, run.tries = True, False, np.inf, 0.0, 0
@@ -305,15 +234,7 @@ def narrow(run: Run, share: float = SHRINK, trial: Array | None = None) -> None:
 
 
 def note(run: Run, flat: bool = False) -> None:
-    """Keep the best point, and see whether it is the optimum.
-
-    Parameters
-    ----------
-    run : Run
-        The function, at a point whose objective is known.
-    flat : bool, default=False
-        Whether the objective shows no difference; the gap then tells whether steps still gain.
-    """
+    """Keep the best point, and see whether it is the optimum."""
     gap = max(run.primal - run.bound, 0.0)
     if flat and np.isfinite(run.gap):
         run.strikes += int(gap > 0.5 * run.best[0])
@@ -334,24 +255,7 @@ def _aim(run: Run, curvature: Curvature, slope: Array) -> None:
 
 
 def certificate_of(run: Run, functions: Functions, tol: float, clock: Clock) -> Certificate:
-    """Return how far from optimal a function ended.
-
-    Parameters
-    ----------
-    run : Run
-        The function.
-    functions : Functions
-        Losses and targets.
-    tol : float
-        Relative gap that was to be reached.
-    clock : Clock
-        Times the fit.
-
-    Returns
-    -------
-    Certificate
-        By its duality gap, where that is known.
-    """
+    """Return how far from optimal a function ended."""
     loss = functions.losses[0]
     known = offers(loss, "conjugate") or not functions.kinks
     least, _, primal = run.best

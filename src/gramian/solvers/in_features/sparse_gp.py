@@ -74,35 +74,7 @@ class _Features:
 
 
 class CollapsedBound:
-    """The collapsed bound on the log evidence, as a function of the kernel, landmarks held still.
-
-    Parameters
-    ----------
-    X : array-like of shape (n, d)
-        Rows.
-    Y : array of shape (n, t)
-        Targets.
-    noise : float or array of shape (n,)
-        D, the variance of the noise, beside what the kernel itself holds.
-    landmarks : array-like of shape (m, d)
-        Z.
-    memory : int, str or None, default=None
-        Bytes that arrays of the shape (n, m) may take.
-    n_jobs : int or None, default=None
-        Threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.in_features.sparse_gp import CollapsedBound
-    >>> from gramian.solvers.gp.evidence import LogEvidence
-    >>> X = np.linspace(0, 1, 30)[:, None]
-    >>> Y = np.sin(6 * X)
-    >>> bound, exact = CollapsedBound(X, Y, 0.1, X[::5])(RBF(0.5)), LogEvidence(X, Y, 0.1)(RBF(0.5))
-    >>> bool(exact.value - 0.01 < bound.value <= exact.value)
-    True
-    """
+    """The collapsed bound on the log evidence, as a function of the kernel, landmarks held still."""
 
     def __init__(
         self,
@@ -123,20 +95,7 @@ class CollapsedBound:
             )
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
-        """Evaluate the bound.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Where.
-        gradient : bool, default=False
-            Whether to return the gradient too.
-
-        Returns
-        -------
-        Evidence
-            The bound in place of the log evidence.
-        """
+        """Evaluate the bound."""
         try:
             L, model, jitter = self.factors(kernel)
         except LinAlgError:
@@ -147,18 +106,7 @@ class CollapsedBound:
         return Evidence(value, self._gradient(kernel, L, model, missed) if gradient else None, jitter)
 
     def factors(self, kernel: Kernel) -> tuple[Array, _Features, float]:
-        """Factorise at a kernel.
-
-        Parameters
-        ----------
-        kernel : Kernel
-            Where.
-
-        Returns
-        -------
-        tuple of array of shape (m, m), features and float
-            L, Φ with what belongs to it, and the jitter.
-        """
+        """Factorise at a kernel: → (m, m)."""
         signal, white = signal_and_noise(kernel)
         D = np.broadcast_to(np.asarray(self.noise, dtype=np.float64) + white, self.Y.shape[:1])
         if not np.all(D > 0):
@@ -213,19 +161,7 @@ def _jittered(K: Array) -> tuple[Array, float]:
 
 
 class LandmarkPosterior(Posterior):
-    """The variational posterior; ``X`` are the landmarks and ``alpha`` the coefficients there.
-
-    Parameters
-    ----------
-    basis : array of shape (m, m)
-        G, with ``‖G k(m, z)‖²`` what the data explain of k(z, z).
-    evidence : float
-        The collapsed bound.
-    jitter : float
-        What was added to the diagonal of K_mm.
-    **common : object
-        Parameters of ``Posterior``.
-    """
+    """The variational posterior; ``X`` are the landmarks and ``alpha`` the coefficients there."""
 
     def __init__(self, basis: Array, evidence: float, jitter: float, **common: Any) -> None:
         super().__init__(**common)
@@ -240,24 +176,6 @@ def landmark_posterior(bound: CollapsedBound, kernel: Kernel, *, workers: int, t
 
     Its variance is ``k(z, z) - k_zm K_mm⁻¹ k_mz + k_zm L⁻ᵀ C⁻¹ L⁻¹ k_mz``: it grows to the prior's away from the
     landmarks.
-
-    Parameters
-    ----------
-    bound : CollapsedBound
-        The data and the landmarks.
-    kernel : Kernel
-        The prior.
-    workers : int
-        Threads.
-    tol : float
-        The residual to certify.
-    clock : Clock
-        Times the work.
-
-    Returns
-    -------
-    LandmarkPosterior
-        Mean and variance.
     """
     value = bound(kernel).value
     L, model, jitter = bound.factors(kernel)
@@ -272,19 +190,7 @@ def landmark_posterior(bound: CollapsedBound, kernel: Kernel, *, workers: int, t
 
 
 class FeaturePosterior(Posterior):
-    """Bayesian linear regression on features: ``f = <w, ψ>``, w normal; ``alpha`` are the means of w.
-
-    Parameters
-    ----------
-    features : map
-        ψ, fitted.
-    core : array of shape (m, m)
-        Lower Cholesky factor of C = I + ΦᵀD⁻¹Φ.
-    evidence : float
-        log N(y | 0, ΦΦᵀ + D).
-    **common : object
-        Parameters of ``Posterior``.
-    """
+    """Bayesian linear regression on features: ``f = <w, ψ>``, w normal; ``alpha`` are the means of w."""
 
     def __init__(self, features: Any, core: Array, evidence: float, **common: Any) -> None:
         super().__init__(**common)
@@ -327,34 +233,7 @@ def feature_posterior(
     tol: float,
     clock: Clock,
 ) -> Posterior:
-    """Condition a linear model in the space of a map.
-
-    Parameters
-    ----------
-    features : map
-        Fitted.
-    kernel : Kernel
-        What the map approximates, and white noise.
-    X : array-like of shape (n, d)
-        Rows.
-    Y : array of shape (n, t)
-        Targets.
-    noise : float or array of shape (n,)
-        Variance of the noise beside the kernel's.
-    memory : int
-        Bytes that the features may take.
-    workers : int
-        Threads.
-    tol : float
-        The residual to certify.
-    clock : Clock
-        Times the work.
-
-    Returns
-    -------
-    FeaturePosterior
-        Mean and variance.
-    """
+    """Condition a linear model in the space of a map: X (n, d), Y (n, t), noise (n,)."""
     D = np.broadcast_to(np.asarray(noise, dtype=np.float64) + signal_and_noise(kernel)[1], Y.shape[:1])
     if not np.all(D > 0):
         raise ValueError("a process in features needs noise > 0 on every row; raise alpha, or learn the noise.")

@@ -29,49 +29,17 @@ STEPS = 200
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where a function begins.
+    """Where a function begins."""
 
-    Parameters
-    ----------
-    theta : array of shape (m, k) or (m + 1, k)
-        Weights, with constants below.
-    width : float
-        Of the envelope, where the loss has kinks.
-    exact : bool, default=False
-        Whether it is the optimum of all rows.
-    """
-
-    theta: Array
-    width: float
-    exact: bool = False
+    theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
+    width: float  # Of the envelope, where the loss has kinks
+    exact: bool = False  # Whether it is the optimum of all rows
 
 
 def started(F: Array, fit: DataFit, intercept: bool, lam: float, solver: str, share: float, clock: Clock) -> Start:
     """Return the optimum of a sample, and a width as far as its values are from those of the optimum of all rows.
 
     Half of the sample is as far from the whole, on average, as the whole is from infinitely many rows.
-
-    Parameters
-    ----------
-    F : array of shape (s, m)
-        Features.
-    fit : DataFit
-        The loss, the targets and weights of the sample.
-    intercept : bool
-        Whether there are constants.
-    lam : float
-        Strength.
-    solver : str
-        In memory.
-    share : float
-        Of all rows, how many are in the sample.
-    clock : Clock
-        Stops it once expired.
-
-    Returns
-    -------
-    Start
-        Where to begin.
     """
     if np.any(np.ptp(fit.y, axis=0) == 0.0):
         # Of a class that is not in the sample, or of events that are not, the best constant may be at infinity.
@@ -99,22 +67,7 @@ def _optimum(F: Array, fit: DataFit, intercept: bool, lam: float, solver: str, t
 
 
 def origin(fit: DataFit, m: int, intercept: bool) -> Start:
-    """Return zero, and a width that reaches as far as targets do.
-
-    Parameters
-    ----------
-    fit : DataFit
-        The loss, the targets and weights of some rows.
-    m : int
-        Features of a row.
-    intercept : bool
-        Whether there are constants.
-
-    Returns
-    -------
-    Start
-        Where to begin if nothing better is known.
-    """
+    """Return zero, and a width that reaches as far as targets do."""
     theta = np.zeros((m + int(intercept), fit.y.shape[1]))
     return Start(theta, _width(fit, np.zeros_like(fit.y), max(float(np.mean(np.abs(fit.y))), 1e-12)))
 

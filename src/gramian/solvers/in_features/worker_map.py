@@ -27,35 +27,14 @@ LEAST_ROWS = 256
 
 @dataclass(frozen=True, eq=False)
 class Lift:
-    """A fitted map as the workers use it, one thread each.
+    """A fitted map as the workers use it, one thread each."""
 
-    Parameters
-    ----------
-    features : ExplicitMap
-        The map, without names of columns.
-    width : int
-        Its features.
-    """
-
-    features: Any
-    width: int
+    features: Any  # The map, without names of columns
+    width: int  # Its features
 
     @classmethod
     def of(cls, features: Any, row: NDArray[Any]) -> Lift:
-        """Prepare a fitted map for the workers.
-
-        Parameters
-        ----------
-        features : ExplicitMap
-            Fitted.
-        row : array of shape (1, d)
-            Any row.
-
-        Returns
-        -------
-        Lift
-            With a copy of the map.
-        """
+        """Prepare a fitted map for the workers: row (1, d)."""
         bare = copy.copy(features)
         for name, value in (("n_jobs", 1), ("memory", None)):
             if hasattr(bare, name):
@@ -69,104 +48,34 @@ class Lift:
         return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)
 
     def raw(self, X: NDArray[Any]) -> Array:
-        """Return what the features are linear combinations of: kernel values of landmarks, else the features.
-
-        Parameters
-        ----------
-        X : array of shape (r, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (r, m)
-            R with ψ(X) = R @ ``mixing``.
-        """
+        """Return what the features are linear combinations of: kernel values of landmarks, else the features."""
         if not hasattr(self.features, "expansion"):
             return self(X)
         K = Gram(self.features.kernel_, X.astype(np.float64, copy=False), self.features.components_, n_jobs=1)
         return np.asarray(K.dense(), dtype=np.float64)
 
     def mixed(self, V: Array) -> Array:
-        """Return sums of features from sums of what they are combinations of.
-
-        Parameters
-        ----------
-        V : array of shape (m, k)
-            ``Rᵀ z``.
-
-        Returns
-        -------
-        array of shape (m, k)
-            ``ψ(X)ᵀ z``.
-        """
+        """Return sums of features from sums of what they are combinations of: V (m, k) → (m, k)."""
         return np.asarray(self.features.normalization_ @ V) if hasattr(self.features, "expansion") else V
 
     def unmixed(self, w: Array) -> Array:
-        """Return the weights of what the features are combinations of.
-
-        Parameters
-        ----------
-        w : array of shape (m, k)
-            Weights of features.
-
-        Returns
-        -------
-        array of shape (m, k)
-            u with ``R u = ψ(X) w``.
-        """
+        """Return the weights of what the features are combinations of: w (m, k) → (m, k)."""
         return np.asarray(self.features.expansion(w)) if hasattr(self.features, "expansion") else w
 
     def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Array, Part]]:
-        """Yield the features of rows, a few megabytes at a time.
-
-        Parameters
-        ----------
-        parts : iterator of Part
-            Rows.
-
-        Yields
-        ------
-        tuple of array of shape (r, m) and Part
-            Features and the rows they belong to.
-        """
+        """Yield the features of rows, a few megabytes at a time: → (r, m)."""
         for part in strips_of(parts, self.width):
             yield self(part.X), part
 
     def error_sums(self, F: Array, part: Part) -> Sums:
-        """Return what the trace error of the map is made of.
-
-        Parameters
-        ----------
-        F : array of shape (r, m)
-            Features.
-        part : Part
-            Their rows.
-
-        Returns
-        -------
-        Sums
-            ``missed``, the sum of k(x, x) - ‖ψ(x)‖², and ``trace``, that of k(x, x).
-        """
+        """Return what the trace error of the map is made of: F (r, m)."""
         diagonal = np.asarray(self.features.kernel_.diag(part.X.astype(np.float64, copy=False)), dtype=np.float64)
         missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F), 0.0)
         return Sums.of(missed=missed.sum(), trace=diagonal.sum())
 
 
 def strips_of(parts: Iterator[Part], width: int) -> Iterator[Part]:
-    """Cut parts into strips of a few megabytes of features.
-
-    Parameters
-    ----------
-    parts : iterator of Part
-        Rows.
-    width : int
-        Features of a row.
-
-    Yields
-    ------
-    Part
-        Fewer rows.
-    """
+    """Cut parts into strips of a few megabytes of features."""
     height = max(LEAST_ROWS, CELLS // max(width, 1))
     for part in parts:
         for rows in spans(part.index.size, height):

@@ -32,15 +32,7 @@ JITTER_LIMIT = 1e-4
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
-    """A pivot was not positive, and jitter was not allowed to help.
-
-    Parameters
-    ----------
-    pivot : int
-        The row at which the factorisation broke down.
-    jitter : float
-        The most that was added to the diagonal.
-    """
+    """A pivot was not positive, and jitter was not allowed to help."""
 
     def __init__(self, pivot: int, jitter: float) -> None:
         self.pivot, self.jitter = pivot, jitter
@@ -53,31 +45,11 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
 
 @dataclass(frozen=True, eq=False)
 class Factor:
-    """The Cholesky factor of A + jitter · I, and A itself.
+    """The Cholesky factor of A + jitter · I, and A itself."""
 
-    Parameters
-    ----------
-    packed : array of shape (n, n)
-        L in the lower triangle, diagonal included; A above it.
-    diagonal : array of shape (n,)
-        The diagonal of A, without jitter.
-    jitter : float
-        What had to be added to it; zero where A was positive definite as it came.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.linear.cholesky import cholesky
-    >>> factor = cholesky(np.array([[4.0, 2.0], [2.0, 3.0]]))
-    >>> factor.solve(np.array([8.0, 7.0])).round(12)
-    array([1.25, 1.5 ])
-    >>> factor.inverse_diagonal().round(3)
-    array([0.375, 0.5  ])
-    """
-
-    packed: NDArray[np.float64]
-    diagonal: NDArray[np.float64]
-    jitter: float
+    packed: NDArray[np.float64]  # (n, n): L in the lower triangle, diagonal included; A above it
+    diagonal: NDArray[np.float64]  # (n,): The diagonal of A, without jitter
+    jitter: float  # What had to be added to it; zero where A was positive definite as it came
 
     @property
     def n(self) -> int:
@@ -85,65 +57,25 @@ class Factor:
         return int(self.packed.shape[0])
 
     def lower(self) -> NDArray[np.float64]:
-        """Return L as an array of its own.
-
-        Returns
-        -------
-        array of shape (n, n)
-            Zero above the diagonal.
-        """
+        """Return L as an array of its own: → (n, n)."""
         return np.tril(self.packed)
 
     def smallest_pivot(self) -> float:
-        """Return the smallest square on the diagonal of L.
-
-        Returns
-        -------
-        float
-            An upper bound of the smallest eigenvalue of A + jitter · I.
-        """
+        """Return the smallest square on the diagonal of L."""
         return float(np.diagonal(self.packed).min(initial=np.inf) ** 2)
 
     def logdet(self) -> float:
-        """Return log det(A + jitter · I).
-
-        Returns
-        -------
-        float
-            The logarithm of the determinant.
-        """
+        """Return log det(A + jitter · I)."""
         return 2.0 * float(np.log(np.diagonal(self.packed)).sum())
 
     def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the solution Z of ``(A + jitter · I) Z = B``.
-
-        Parameters
-        ----------
-        B : array of shape (n,) or (n, k)
-            Right-hand sides.
-
-        Returns
-        -------
-        array
-            Of the shape of B.
-        """
+        """Return the solution Z of ``(A + jitter · I) Z = B``: B (n,) or (n, k)."""
         half = self.half_solve(B)
         Z = blas.dtrsm(1.0, self.packed.T, _columns(half), lower=0, overwrite_b=1)
         return np.asarray(Z.reshape(B.shape))
 
     def half_solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
-        """Return ``L⁻¹ B``.
-
-        Parameters
-        ----------
-        B : array of shape (n,) or (n, k)
-            Right-hand sides; k = 256 columns take a second where n is about 20,000.
-
-        Returns
-        -------
-        array
-            Of the shape of B; the squares of a column sum to ``bᵀ (A + jitter · I)⁻¹ b``.
-        """
+        """Return ``L⁻¹ B``: B (n,) or (n, k)."""
         Z = blas.dtrsm(1.0, self.packed.T, _columns(B), lower=0, trans_a=1)
         return np.asarray(Z.reshape(B.shape))
 
@@ -155,13 +87,7 @@ class Factor:
         return np.asarray(product + (change if V.ndim == 1 else change[:, None]) * V)
 
     def inverse_diagonal(self) -> NDArray[np.float64]:
-        """Return the diagonal of (A + jitter · I)⁻¹, by strips of L⁻¹.
-
-        Returns
-        -------
-        array of shape (n,)
-            All positive.
-        """
+        """Return the diagonal of (A + jitter · I)⁻¹, by strips of L⁻¹: → (n,)."""
         out = np.empty(self.n)
         for columns in spans(self.n, BLOCK // 2):
             out[columns] = self._inverse_strip(columns)
@@ -180,25 +106,13 @@ class Factor:
         return np.asarray(np.einsum("ij,ij->j", strip, strip))
 
     def give_back(self) -> NDArray[np.float64]:
-        """Return A in the memory that the factor took; the factor is void from then on.
-
-        Returns
-        -------
-        array of shape (n, n)
-            A, symmetric, without jitter.
-        """
+        """Return A in the memory that the factor took; the factor is void from then on: → (n, n)."""
         _mirror(self.packed)
         np.fill_diagonal(self.packed, self.diagonal)
         return self.packed
 
     def inverse(self) -> NDArray[np.float64]:
-        """Return (A + jitter · I)⁻¹ as an array of its own.
-
-        Returns
-        -------
-        array of shape (n, n)
-            Symmetric.
-        """
+        """Return (A + jitter · I)⁻¹ as an array of its own: → (n, n)."""
         inverse, info = lapack.dpotri(self.packed.T, lower=0)
         if info:
             raise NotPositiveDefiniteError(int(info) - 1, self.jitter)
@@ -213,26 +127,10 @@ def cholesky(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Factor:
-    """Factorise a symmetric matrix in its own memory, with as little jitter as it takes.
+    """Factorise a symmetric matrix in its own memory, with as little jitter as it takes: A (n, n).
 
     Nothing is added where A is positive definite; else ``n · eps`` times the mean of the diagonal, and ten times as
     much until it works.
-
-    Parameters
-    ----------
-    A : array of shape (n, n)
-        Symmetric, float64, C-ordered; overwritten.
-    jitter_limit : float, default=1e-4
-        The most that may be added, relative to the mean of the diagonal; zero for no jitter at all.
-    clock : Clock or None, default=None
-        Raises ``TimeoutError`` between blocks once it has expired.
-    tick : callable, default=silent
-        Told the share of the work done, from 0 to 1.
-
-    Returns
-    -------
-    Factor
-        L, A and the jitter.
     """
     if A.dtype != np.float64 or not A.flags.c_contiguous or A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise ValueError(f"A must be a square C-ordered float64 array, got {A.dtype} of shape {A.shape}.")
@@ -316,28 +214,7 @@ def solve(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> tuple[Solution, Factor]:
-    """Solve ``A Z = B`` for a positive definite A, with one step of iterative refinement where it helps.
-
-    Parameters
-    ----------
-    A : array of shape (n, n)
-        Symmetric, float64, C-ordered; overwritten.
-    B : array of shape (n, k)
-        Right-hand sides.
-    tol : float, default=1e-8
-        Relative residual above which the certificate says that the system was too ill-conditioned.
-    jitter_limit : float, default=0.0
-        As in ``cholesky``; the residual is that of A without jitter.
-    clock : Clock or None, default=None
-        As in ``cholesky``.
-    tick : callable, default=silent
-        As in ``cholesky``.
-
-    Returns
-    -------
-    tuple of Solution and Factor
-        The solution with its certificate, and the factor for more.
-    """
+    """Solve ``A Z = B`` for a positive definite A, with one step of iterative refinement where it helps."""
     clock = clock or Clock()
     factor = cholesky(A, jitter_limit=jitter_limit, clock=clock, tick=tick)
     Z = factor.solve(B)

@@ -23,13 +23,7 @@ SHOWN = 5
 
 
 def check_symmetric(gram: Gram) -> None:
-    """Raise where K is visibly not symmetric, on some of its rows.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    """
+    """Raise where K is visibly not symmetric, on some of its rows."""
     index = np.unique(np.linspace(0, gram.shape[0] - 1, min(gram.shape[0], PROBE)).astype(np.intp))
     K = gram.rows(index, index)
     gap, size = float(np.abs(K - K.T).max()), float(np.abs(K).max())
@@ -42,18 +36,7 @@ def check_symmetric(gram: Gram) -> None:
 
 
 def smallest_eigenvalue(gram: Gram) -> float:
-    """Return the smallest eigenvalue of K, or for many rows a close upper bound of it.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-
-    Returns
-    -------
-    float
-        In float64.
-    """
+    """Return the smallest eigenvalue of K, or for many rows a close upper bound of it."""
     n = gram.shape[0]
     if n <= DENSE_ROWS:
         return float(scipy.linalg.eigvalsh(gram.rows(slice(None)).astype(np.float64), subset_by_index=[0, 0])[0])
@@ -70,18 +53,7 @@ def smallest_eigenvalue(gram: Gram) -> float:
 
 
 def coinciding_rows(gram: Gram) -> list[tuple[int, int]]:
-    """Find pairs of rows that are one point in the kernel's space.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-
-    Returns
-    -------
-    list of tuple of int
-        Each row with the first that it coincides with, in order.
-    """
+    """Find pairs of rows that are one point in the kernel's space."""
     diagonal = gram.diagonal().astype(np.float64)
     threshold = SAME * float(np.abs(diagonal).max(initial=0.0))
     pairs: list[tuple[int, int]] = []
@@ -95,20 +67,7 @@ def coinciding_rows(gram: Gram) -> list[tuple[int, int]]:
 
 
 def diagnosis(gram: Gram, rows: NDArray[np.intp] | None = None) -> str:
-    """Say why K (nearly) has no inverse, and what to do.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    rows : array of shape (n,) or None, default=None
-        What the user calls the rows of K; by default their positions.
-
-    Returns
-    -------
-    str
-        One sentence or two.
-    """
+    """Say why K (nearly) has no inverse, and what to do: rows (n,)."""
     value = smallest_eigenvalue(gram)
     scale = float(np.abs(gram.diagonal()).max(initial=0.0))
     if value < -1e-10 * gram.shape[0] * scale:

@@ -40,28 +40,14 @@ STRIP = 8192
 
 @dataclass(frozen=True, eq=False)
 class LeastSquares:
-    """A solution of regularised least squares.
+    """A solution of regularised least squares."""
 
-    Parameters
-    ----------
-    x : array of shape (n, k) or (m, k)
-        Dual coefficients, or weights of features.
-    certificate : Certificate
-        The residual of the system that was solved.
-    ridge : array of shape (k,)
-        μ of each target.
-    loo : array of shape (n, k) or None, default=None
-        Leave-one-out residuals, where they were asked for.
-    grid, path : array of shape (g,) and (g, k) or None, default=None
-        The ridges tried and their weighted mean squared leave-one-out errors, where one was chosen so.
-    """
-
-    x: Array
-    certificate: Certificate
-    ridge: Array
-    loo: Array | None = None
-    grid: Array | None = None
-    path: Array | None = None
+    x: Array  # (n, k) or (m, k): Dual coefficients, or weights of features
+    certificate: Certificate  # The residual of the system that was solved
+    ridge: Array  # (k,): μ of each target
+    loo: Array | None = None  # (n, k): Leave-one-out residuals, where they were asked for
+    grid: Array | None = None  # (g
+    path: Array | None = None  # (g
 
 
 def by_cholesky(
@@ -76,34 +62,7 @@ def by_cholesky(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> LeastSquares:
-    """Factorise K once for every distinct ridge.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself, in float64.
-    Y : array of shape (n, k)
-        Targets.
-    ridge : array of shape (k,)
-        μ of each target; zero interpolates.
-    weights : array of shape (n,)
-        W, > 0.
-    loo : bool, default=False
-        Whether to compute leave-one-out residuals.
-    tol : float, default=1e-8
-        The relative residual to certify.
-    names : array of shape (n,) or None, default=None
-        What an error message calls the rows.
-    clock : Clock or None, default=None
-        Raises ``TimeoutError`` once expired.
-    tick : callable, default=silent
-        Told the share of a factorisation done.
-
-    Returns
-    -------
-    LeastSquares
-        Dual coefficients.
-    """
+    """Factorise K once for every distinct ridge: Y (n, k), ridge (k,), weights (n,), names (n,)."""
     clock = clock or Clock()
     scale = np.sqrt(weights)[:, None]
     A = _scaled(gram, scale)
@@ -160,28 +119,7 @@ def by_eigenvectors(
     tol: float = 1e-8,
     clock: Clock | None = None,
 ) -> LeastSquares:
-    """Decompose K once, and choose for every target the ridge with the least leave-one-out error.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself, in float64; it, its eigenvectors and LAPACK's workspace take four times its size.
-    Y : array of shape (n, k)
-        Targets.
-    grid : array of shape (g,) or None
-        Ridges to try, > 0; 25 of them over ten decades by default.
-    weights : array of shape (n,)
-        W, > 0.
-    tol : float, default=1e-8
-        The relative residual to certify.
-    clock : Clock or None, default=None
-        Times the fit.
-
-    Returns
-    -------
-    LeastSquares
-        Dual coefficients, leave-one-out residuals and the path.
-    """
+    """Decompose K once, and choose for every target the ridge with the least leave-one-out error."""
     clock = clock or Clock()
     scale = np.sqrt(weights)[:, None]
     basis = Eigenbasis.of_matrix(_scaled(gram, scale))
@@ -213,32 +151,7 @@ def by_features(
     tol: float = 1e-8,
     clock: Clock | None = None,
 ) -> LeastSquares:
-    """Solve ``(FᵀWF + μI) w = FᵀWy``, which stays well conditioned where ``K_mn K_nm + μ K_mm`` does not.
-
-    Parameters
-    ----------
-    F : array of shape (n, m)
-        Features, with K ≈ F Fᵀ.
-    Y : array of shape (n, k)
-        Targets.
-    ridge : array of shape (k,) or None
-        μ of each target; ``None`` to choose it on a grid by leave-one-out.
-    weights : array of shape (n,)
-        W, > 0.
-    grid : array of shape (g,) or None, default=None
-        Ridges to try.
-    loo : bool, default=False
-        Whether to compute leave-one-out residuals, the features held as they are.
-    tol : float, default=1e-8
-        The relative residual to certify.
-    clock : Clock or None, default=None
-        Times the fit.
-
-    Returns
-    -------
-    LeastSquares
-        Weights of the features.
-    """
+    """Solve ``(FᵀWF + μI) w = FᵀWy``, which stays well conditioned where ``K_mn K_nm + μ K_mm`` does not."""
     clock = clock or Clock()
     scale = np.sqrt(weights)[:, None]
     F, B = (F if np.all(weights == 1.0) else scale * F), scale * Y
@@ -253,20 +166,7 @@ def by_features(
 
 
 def square(F: Array, weights: Array | None = None) -> Array:
-    """Return FᵀWF, strip by strip: Ctrl-C is answered in between.
-
-    Parameters
-    ----------
-    F : array of shape (n, m)
-        Features.
-    weights : array of shape (n,) or None, default=None
-        W, >= 0; ones by default.
-
-    Returns
-    -------
-    array of shape (m, m)
-        The square.
-    """
+    """Return FᵀWF, strip by strip: Ctrl-C is answered in between. F (n, m), weights (n,) → (m, m)."""
     total = np.zeros((F.shape[1], F.shape[1]))
     scale = None if weights is None or np.all(weights == 1.0) else np.sqrt(weights)[:, None]
     for rows in spans(F.shape[0], STRIP):
@@ -277,40 +177,15 @@ def square(F: Array, weights: Array | None = None) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What least squares in features needs of the rows: sums that add up over blocks of them.
+    """What least squares in features needs of the rows: sums that add up over blocks of them."""
 
-    Parameters
-    ----------
-    second : array of shape (m, m)
-        ``FᵀWF``.
-    right : array of shape (m, k)
-        ``FᵀWY``.
-    count : int
-        How many rows.
-    """
-
-    second: Array
-    right: Array
-    count: int
+    second: Array  # (m, m): ``FᵀWF``
+    right: Array  # (m, k): ``FᵀWY``
+    count: int  # How many rows
 
     @classmethod
     def of(cls, F: Any, Y: Array, weights: Array) -> Moments:
-        """Return the moments of some rows.
-
-        Parameters
-        ----------
-        F : array or CSR of shape (n, m)
-            Features.
-        Y : array of shape (n, k)
-            Targets.
-        weights : array of shape (n,)
-            W.
-
-        Returns
-        -------
-        Moments
-            In float64.
-        """
+        """Return the moments of some rows: F (n, m), Y (n, k), weights (n,)."""
         if isinstance(F, np.ndarray):
             F = np.asarray(F, dtype=np.float64) * np.sqrt(weights)[:, None]
             second = F.T @ F
@@ -323,22 +198,7 @@ class Moments:
         return Moments(self.second + other.second, self.right + other.right, self.count + other.count)
 
     def solve(self, ridge: Array, *, tol: float = 1e-8, clock: Clock | None = None) -> LeastSquares:
-        """Solve ``(FᵀWF + μI) w = FᵀWy``.
-
-        Parameters
-        ----------
-        ridge : array of shape (k,)
-            μ of each target.
-        tol : float, default=1e-8
-            The relative residual to certify.
-        clock : Clock or None, default=None
-            Times the fit.
-
-        Returns
-        -------
-        LeastSquares
-            Weights of the features.
-        """
+        """Solve ``(FᵀWF + μI) w = FᵀWy``: ridge (k,)."""
         w = np.empty_like(self.right)
         for value in np.unique(ridge):
             columns = ridge == value
@@ -351,22 +211,7 @@ class Moments:
 
 
 def measured(found: LeastSquares, R: Array, B: Array, tol: float) -> LeastSquares:
-    """Return a solution with the residual of the function that it predicts.
-
-    Parameters
-    ----------
-    found : LeastSquares
-        The solution.
-    R, B : array of shape (m, k)
-        Residuals and right-hand sides.
-    tol : float
-        The relative residual that was asked for.
-
-    Returns
-    -------
-    LeastSquares
-        The same, certified anew.
-    """
+    """Return a solution with the residual of the function that it predicts: R, B (m, k)."""
     worst = float(relative_residuals(R, B).max(initial=0.0))
     done, met = found.certificate, worst <= tol
     message = done.message
@@ -377,24 +222,7 @@ def measured(found: LeastSquares, R: Array, B: Array, tol: float) -> LeastSquare
 
 
 def residual_certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
-    """Return what a residual certifies.
-
-    Parameters
-    ----------
-    R, B : array of shape (m, k)
-        Residuals and right-hand sides.
-    tol : float
-        The relative residual that was asked for.
-    clock : Clock
-        Times the fit.
-    advice : str
-        What to do where it was missed.
-
-    Returns
-    -------
-    Certificate
-        Of kind ``"residual"``, by the worst column.
-    """
+    """Return what a residual certifies: R, B (m, k)."""
     worst = float(relative_residuals(R, B).max(initial=0.0))
     met = worst <= tol
     return Certificate(

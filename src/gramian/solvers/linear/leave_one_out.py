@@ -24,41 +24,14 @@ ROWS = 512
 
 @dataclass(frozen=True, eq=False)
 class Eigenbasis:
-    """K = Q diag(s) Qᵀ: all of it, or the part that a few features span.
+    """K = Q diag(s) Qᵀ: all of it, or the part that a few features span."""
 
-    Parameters
-    ----------
-    vectors : array of shape (n, m)
-        Q, orthonormal columns.
-    values : array of shape (m,)
-        s.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.linear.leave_one_out import Eigenbasis
-    >>> y = np.array([[1.0], [2.0]])
-    >>> Eigenbasis.of_matrix(np.eye(2)).residuals(y, 0.5).ravel()  # each row alone: its own prediction was zero
-    array([1., 2.])
-    """
-
-    vectors: Array
-    values: Array
+    vectors: Array  # (n, m): Q, orthonormal columns
+    values: Array  # (m,): s
 
     @classmethod
     def of_matrix(cls, K: Array) -> Eigenbasis:
-        """Decompose a Gram matrix.
-
-        Parameters
-        ----------
-        K : array of shape (n, n)
-            Symmetric, positive semi-definite but for rounding.
-
-        Returns
-        -------
-        Eigenbasis
-            All n vectors.
-        """
+        """Decompose a Gram matrix: K (n, n)."""
         values, vectors = _eigh(K)
         rounding = K.shape[0] * np.finfo(np.float64).eps * float(np.abs(values).max(initial=0.0))
         if values[0] < -100.0 * rounding:
@@ -69,37 +42,13 @@ class Eigenbasis:
 
     @classmethod
     def of_features(cls, F: Array) -> Eigenbasis:
-        """Decompose F Fᵀ for a thin F.
-
-        Parameters
-        ----------
-        F : array of shape (n, m)
-            Features.
-
-        Returns
-        -------
-        Eigenbasis
-            Vectors for the eigenvalues that are more than rounding.
-        """
+        """Decompose F Fᵀ for a thin F: F (n, m)."""
         values, right = _eigh(F.T @ F)
         keep = values > F.shape[1] * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
         return cls((F @ right[:, keep]) / np.sqrt(values[keep]), values[keep])
 
     def dual(self, B: Array, ridge: float | Array) -> Array:
-        """Return ``(K + ridge_j I)⁻¹ b_j``.
-
-        Parameters
-        ----------
-        B : array of shape (n, k)
-            Targets.
-        ridge : float or array of shape (k,)
-            > 0, or zero where every eigenvalue is positive.
-
-        Returns
-        -------
-        array of shape (n, k)
-            Dual coefficients.
-        """
+        """Return ``(K + ridge_j I)⁻¹ b_j``: B (n, k), ridge (k,) → (n, k)."""
         ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), B.shape[1:])
         inside = self.vectors.T @ B
         dual = self.vectors @ (inside / (self.values[:, None] + ridge))
@@ -112,18 +61,7 @@ class Eigenbasis:
         return self.vectors.shape[0] == self.vectors.shape[1]
 
     def inverse_diagonal(self, ridges: Array) -> Array:
-        """Return the diagonals of ``(K + ridge I)⁻¹`` for several ridges.
-
-        Parameters
-        ----------
-        ridges : array of shape (g,)
-            The ridges.
-
-        Returns
-        -------
-        array of shape (n, g)
-            One column each.
-        """
+        """Return the diagonals of ``(K + ridge I)⁻¹`` for several ridges: ridges (g,) → (n, g)."""
         out = np.empty((self.vectors.shape[0], ridges.size))
         weights = 1.0 / (self.values[:, None] + ridges)
         for rows in spans(out.shape[0], ROWS):
@@ -134,56 +72,19 @@ class Eigenbasis:
         return out
 
     def residuals(self, B: Array, ridge: float | Array) -> Array:
-        """Return the leave-one-out residuals at one ridge per target.
-
-        Parameters
-        ----------
-        B : array of shape (n, k)
-            Targets.
-        ridge : float or array of shape (k,)
-            > 0.
-
-        Returns
-        -------
-        array of shape (n, k)
-            Target less the prediction without its row.
-        """
+        """Return the leave-one-out residuals at one ridge per target: B (n, k), ridge (k,) → (n, k)."""
         ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), B.shape[1:])
         return np.asarray(self.dual(B, ridge) / self.inverse_diagonal(ridge))
 
     def path(self, B: Array, ridges: Array) -> Array:
-        """Return the sums of squares of the leave-one-out residuals over a grid.
-
-        Parameters
-        ----------
-        B : array of shape (n, k)
-            Targets.
-        ridges : array of shape (g,)
-            The grid, > 0.
-
-        Returns
-        -------
-        array of shape (g, k)
-            One row per ridge.
-        """
+        """Return the sums of squares of the leave-one-out residuals over a grid: B (n, k), ridges (g,) → (g, k)."""
         diagonals = self.inverse_diagonal(ridges)
         scores = [((self.dual(B, r) / diagonals[:, [i]]) ** 2).sum(axis=0) for i, r in enumerate(ridges)]
         return np.array(scores)
 
 
 def default_grid(values: Array) -> Array:
-    """Return ridges from the largest eigenvalue down to where rounding begins.
-
-    Parameters
-    ----------
-    values : array of shape (m,)
-        Eigenvalues.
-
-    Returns
-    -------
-    array of shape (25,)
-        Evenly spaced logarithms, ascending.
-    """
+    """Return ridges from the largest eigenvalue down to where rounding begins: values (m,) → (25,)."""
     top = float(values.max(initial=0.0))
     return np.geomspace(1e-10, 1.0, 25) * (top if top > 0 else 1.0)
 

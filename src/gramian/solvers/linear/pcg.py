@@ -39,20 +39,7 @@ Array = NDArray[np.float64]
 
 
 def default_rank(n: int, memory: int) -> int:
-    """Return the number of landmarks of the preconditioner.
-
-    Parameters
-    ----------
-    n : int
-        Number of rows.
-    memory : int
-        Bytes allowed; the factor takes a quarter at most.
-
-    Returns
-    -------
-    int
-        About 10 √n.
-    """
+    """Return the number of landmarks of the preconditioner."""
     return int(max(min(ROOTS * np.sqrt(n), n / 4, memory / (4 * 8 * n)), 1))
 
 
@@ -95,49 +82,7 @@ def solve(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Solution:
-    """Solve ``(K + ridge_j W⁻¹) x_j = b_j`` for every column of B, sharing each product with K.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself, in float64: the residual is measured against it. Its ``memory`` bounds the blocks of K and
-        the preconditioner that are held, its ``workers`` the threads.
-    B : array of shape (n, k)
-        Right-hand sides.
-    ridge : float or array of shape (k,)
-        What is added to the diagonal, > 0.
-    weights : array of shape (n,) or None, default=None
-        W, > 0; ones by default.
-    start : array of shape (n, k) or None, default=None
-        Where to begin; zero by default.
-    tol : float, default=1e-6
-        Relative residual ``‖√W r‖ / ‖√W b‖`` at which a column is done.
-    max_iter : int, default=1000
-        Products with K at most, residual checks apart.
-    rank : int or None, default=None
-        Landmarks of the preconditioner; about 10 √n by default.
-    random_state : int, RandomState or None, default=None
-        Draws the landmarks.
-    clock : Clock or None, default=None
-        Stops the iteration once expired.
-    tick : callable, default=silent
-        Told the iterations done, with ``residual=``.
-
-    Returns
-    -------
-    Solution
-        The solution; not converged where a column missed ``tol``, and then the certificate says why.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.gram import Gram
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.linear.pcg import solve
-    >>> X = np.linspace(0, 1, 700)[:, None]
-    >>> solve(Gram(RBF(0.1), X), np.sin(6 * X), 1e-3, random_state=0).certificate.converged
-    True
-    """
+    """Solve ``(K + ridge_j W⁻¹) x_j = b_j`` for every column of B, sharing each product with K."""
     clock = clock or Clock()
     B, ridge, scale = _checked(gram, B, ridge, weights)
     rank = default_rank(gram.shape[0], gram.memory) if rank is None else rank

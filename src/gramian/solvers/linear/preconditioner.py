@@ -28,22 +28,6 @@ class Preconditioner:
     """Solve with ``F Fᵀ + μI`` for several μ, by Woodbury.
 
     Every application reads F twice, so F is best in single precision where that does not hide μ (``narrow_enough``).
-
-    Parameters
-    ----------
-    factor : array of shape (n, m)
-        F, in float32 or float64.
-    ridges : array of shape (k,)
-        The values of μ, > 0.
-    workers : int, default=1
-        Threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.linear.preconditioner import Preconditioner
-    >>> Preconditioner(np.ones((3, 1)), np.array([2.0])).solve(np.array([[4.0], [4.0], [4.0]]), np.array([2.0])).T
-    array([[0.8, 0.8, 0.8]])
     """
 
     def __init__(self, factor: NDArray[Any], ridges: Array, workers: int = 1) -> None:
@@ -61,20 +45,7 @@ class Preconditioner:
         return int(self.factor.nbytes + sum(core.nbytes for core in self._cores.values()))
 
     def solve(self, R: Array, ridges: Array) -> Array:
-        """Solve for every column with its own μ.
-
-        Parameters
-        ----------
-        R : array of shape (n, k)
-            Right-hand sides.
-        ridges : array of shape (k,)
-            μ of each.
-
-        Returns
-        -------
-        array of shape (n, k)
-            ``(F Fᵀ + μ_j I)⁻¹ r_j``.
-        """
+        """Solve for every column with its own μ: R (n, k), ridges (k,) → (n, k)."""
         if self.rank == 0:
             return R / ridges
         inner = self._inner(R)
@@ -107,22 +78,7 @@ class Preconditioner:
 
 
 def narrow_enough(gram: Gram, scale: Array, ridge: float) -> bool:
-    """Say whether ``S K S + ridge · I`` survives that K is rounded to single precision.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself.
-    scale : array of shape (n, 1) or (1, 1)
-        The diagonal of S.
-    ridge : float
-        The smallest of them.
-
-    Returns
-    -------
-    bool
-        Whether rounding moves no eigenvalue by more than a tenth of the ridge, judged by a sample of the rows.
-    """
+    """Say whether ``S K S + ridge · I`` survives that K is rounded to single precision: scale (n, 1) or (1, 1)."""
     n = gram.shape[0]
     sample = np.unique(np.linspace(0, n - 1, SAMPLE).astype(np.intp))
     K = gram.rows(sample, sample).astype(np.float64)

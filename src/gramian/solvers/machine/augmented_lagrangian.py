@@ -54,22 +54,7 @@ class Hinges(Protocol):
 
 
 def multipliers(problem: Hinges, mu: float, u: Array) -> tuple[Array, Array]:
-    """Return multipliers near those of the optimum, and the point they belong to.
-
-    Parameters
-    ----------
-    problem : Hinges
-        The terms.
-    mu : float
-        μ, > 0.
-    u : array of shape (a,)
-        Where to begin, within [0, J].
-
-    Returns
-    -------
-    tuple of array of shape (a,) and array of shape (m,) or (m + 1,)
-        Multipliers within [0, J], most that are at a bound at the optimum there; and θ.
-    """
+    """Return multipliers near those of the optimum, and the point they belong to: u (a,) → (a,)."""
     constant = problem.slope.size > problem.features.shape[1]
     G = np.hstack([problem.features, np.ones((u.size, 1))]) if constant else problem.features
     ridge = np.full(G.shape[1], mu)

@@ -33,20 +33,7 @@ Array = NDArray[np.float64]
 
 
 def suits(fit: Any, intercept: bool) -> bool:
-    """Tell whether a data term has such a dual.
-
-    Parameters
-    ----------
-    fit : DataFit
-        The data term.
-    intercept : bool
-        Whether a constant is free; the object that stands in for it has no tube.
-
-    Returns
-    -------
-    bool
-        The answer.
-    """
+    """Tell whether a data term has such a dual."""
     if type(fit) is not DataFit or fit.y.shape[1] > 1 or not offers(fit.loss, "tube"):
         return False
     return intercept or fit.loss.tube() == 0.0
@@ -55,30 +42,7 @@ def suits(fit: Any, intercept: bool) -> bool:
 def minimise(
     space: Any, fit: DataFit, mu: float, *, intercept: bool, goal: float, clock: Clock, tick: Tick = silent
 ) -> Newton:
-    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` as far as a budget of pair steps goes.
-
-    Parameters
-    ----------
-    space : ExactSpace or FeatureSpace
-        Where f lives.
-    fit : DataFit
-        D, one that ``suits``.
-    mu : float
-        μ, > 0.
-    intercept : bool
-        Whether b is free.
-    goal : float
-        Gap, relative to the objective, at which to stop.
-    clock : Clock
-        Stops it once expired.
-    tick : callable, default=silent
-        Told the pair steps done, with ``gap=``.
-
-    Returns
-    -------
-    Newton
-        Where it came to, with its gap and the pair steps taken.
-    """
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` as far as a budget of pair steps goes."""
     n = fit.y.shape[0]
     low, high = (fit.w * end for end in fit.loss.domain(fit.y))
     rows = space.rows() if intercept else AnchoredRows(space.rows())

@@ -25,24 +25,7 @@ ROUNDS = 100
 def minimise(
     problem: Problem, penalised: Callable[[Problem, float, Iterate], Fitted], strength: float, start: Iterate
 ) -> Fitted:
-    """Find a stationary point.
-
-    Parameters
-    ----------
-    problem : Problem
-        With a loss that offers ``convex_part`` and ``concave_gradient``.
-    penalised : callable
-        Solves a convex problem under the penalty.
-    strength : float
-        Of the penalty.
-    start : Iterate
-        Where the first convex problem begins.
-
-    Returns
-    -------
-    Fitted
-        With a certificate of kind "stationary" that reports the 0-1 loss on the training rows.
-    """
+    """Find a stationary point."""
     loss, y, w = problem.fit.loss, problem.fit.y, problem.fit.w[:, 0]
     part = loss.convex_part()
     convex = replace(problem, fit=DataFit(part, y, w), solver=choose(part).name)

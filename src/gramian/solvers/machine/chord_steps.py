@@ -27,50 +27,14 @@ Array = NDArray[np.float64]
 
 
 def suits(system: System) -> bool:
-    """Tell whether a system has a factorisation to go on with.
-
-    Parameters
-    ----------
-    system : System
-        That of the last step.
-
-    Returns
-    -------
-    bool
-        Whether it was factorised in the coordinates of a single function.
-    """
+    """Tell whether a system has a factorisation to go on with."""
     return "_woodbury" in vars(system)
 
 
 def settled(
     space: Any, fit: Any, mu: float, alpha: Array, b: Array, system: System, near: float, clock: Clock
 ) -> tuple[Array, Array, Array, int]:
-    """Go on from a point near the optimum.
-
-    Parameters
-    ----------
-    space : FeatureSpace
-        Where f lives.
-    fit : DataFit
-        The data term, smooth.
-    mu : float
-        μ, > 0.
-    alpha : array of shape (n, 1)
-        Coefficients of f.
-    b : array of shape (1,)
-        Its constant.
-    system : System
-        One that ``suits``.
-    near : float
-        Distance from the optimum to reach, relative to ‖f‖.
-    clock : Clock
-        Stops it once expired.
-
-    Returns
-    -------
-    tuple of array, array, array and int
-        Coefficients, values without the constant, constants, and steps taken.
-    """
+    """Go on from a point near the optimum: alpha (n, 1), b (1,)."""
     F, free = space.factor, system.Q is not None
     hessian = _factorised(system, free)
     theta = np.vstack([space.coordinates(alpha), b[None, :]]) if free else space.coordinates(alpha)

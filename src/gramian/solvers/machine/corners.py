@@ -36,96 +36,28 @@ SAME = 1e-12
 
 
 def most_kinks(m: int, memory: float, each: int = KINKS, least: int = 0) -> int:
-    """Return how many rows near a kink a corner may have.
-
-    Parameters
-    ----------
-    m : int
-        Features.
-    memory : float
-        Bytes that may be held.
-    each : int, default=KINKS
-        Rows for each feature.
-    least : int, default=0
-        Rows however few features there are.
-
-    Returns
-    -------
-    int
-        As many as can be held with their features, four times each.
-    """
+    """Return how many rows near a kink a corner may have."""
     return int(min(max(each * m + 100, least), memory / (32.0 * m)))
 
 
 def near(fit: Any, f: Array, reach: Array) -> NDArray[np.bool_]:
-    """Tell which rows have a kink near their value.
-
-    Parameters
-    ----------
-    fit : DataFit
-        The loss and the targets, one column.
-    f : array of shape (r, 1)
-        Values.
-    reach : array of shape (r, 1)
-        What is near, on both sides.
-
-    Returns
-    -------
-    array of shape (r,)
-        True where the loss is not straight.
-    """
+    """Tell which rows have a kink near their value: f (r, 1), reach (r, 1) → (r,)."""
     left, here, right = (fit.loss.gradient(f + side * reach, fit.y) for side in (-1.0, 0.0, 1.0))
     return np.asarray(((right - left > SAME) | (np.abs(here - left) > SAME))[:, 0])
 
 
 @dataclass(frozen=True, eq=False)
 class Kinks:
-    """The kinks of some rows near their values.
+    """The kinks of some rows near their values."""
 
-    Parameters
-    ----------
-    row : array of shape (a,)
-        Whose kink it is.
-    place : array of shape (a,)
-        c.
-    jump : array of shape (a,)
-        By how much the slope grows there.
-    before : array of shape (a,)
-        The slope left of it.
-    """
-
-    row: NDArray[np.intp]
-    place: Array
-    jump: Array
-    before: Array
+    row: NDArray[np.intp]  # (a,): Whose kink it is
+    place: Array  # (a,): c
+    jump: Array  # (a,): By how much the slope grows there
+    before: Array  # (a,): The slope left of it
 
     @classmethod
     def of(cls, loss: Any, y: Array, low: Array, high: Array) -> Kinks | None:
-        """Find all kinks of each row's loss in an interval.
-
-        Parameters
-        ----------
-        loss : object
-            Convex.
-        y : array of shape (r,)
-            Targets.
-        low, high : array of shape (r,)
-            The intervals.
-
-        Returns
-        -------
-        Kinks or None
-            ``None`` where the loss is not made of straight pieces there.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from gramian.losses import EpsilonInsensitive
-        >>> from gramian.solvers.machine.corners import Kinks
-        >>> found = Kinks.of(EpsilonInsensitive(0.5), np.array([2.0]), np.array([0.0]), np.array([4.0]))
-        >>> found.place, found.jump
-        (array([1.5, 2.5]), array([1., 1.]))
-        """
+        """Find all kinks of each row's loss in an interval: y (r,), low, high (r,)."""
         row = np.arange(y.size)
         found: list[tuple[Any, ...]] = []
         for _ in range(DEPTH):
@@ -154,37 +86,14 @@ class Kinks:
 
 @dataclass(frozen=True, eq=False)
 class Memo:
-    """What is known of kinks from the last corner: by how much of its jump each bends.
+    """What is known of kinks from the last corner: by how much of its jump each bends."""
 
-    Parameters
-    ----------
-    index : array of shape (a,)
-        Numbers of rows, in order.
-    place : array of shape (a,)
-        c.
-    u : array of shape (a,)
-        Multipliers.
-    """
-
-    index: Rows
-    place: Array
-    u: Array
+    index: Rows  # (a,): Numbers of rows, in order
+    place: Array  # (a,): c
+    u: Array  # (a,): Multipliers
 
     def recalled(self, index: Rows, place: Array, otherwise: Array) -> Array:
-        """Return the multipliers of kinks, where they are known.
-
-        Parameters
-        ----------
-        index, place : array of shape (a,)
-            The kinks.
-        otherwise : array of shape (a,)
-            Multipliers of the others.
-
-        Returns
-        -------
-        array of shape (a,)
-            Multipliers.
-        """
+        """Return the multipliers of kinks, where they are known: index, place (a,), otherwise (a,) → (a,)."""
         known = {(int(i), round(float(c), 9)): float(u) for i, c, u in zip(self.index, self.place, self.u, strict=True)}
         keys = zip(index, place, otherwise, strict=True)
         return np.array([known.get((int(i), round(float(c), 9)), float(u)) for i, c, u in keys])
@@ -192,43 +101,17 @@ class Memo:
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """An objective with kinks at some rows only, at most that of all rows.
+    """An objective with kinks at some rows only, at most that of all rows."""
 
-    Parameters
-    ----------
-    features : array of shape (a, m)
-        ψ, a row for each kink.
-    place, jump : array of shape (a,)
-        c and J.
-    slope : array of shape (m,) or (m + 1,)
-        G; longer by one where there is a constant b.
-    level : float
-        C.
-    memo : Memo
-        Where to begin: the kinks with multipliers in [0, J].
-    """
-
-    features: Array
-    place: Array
-    jump: Array
-    slope: Array
-    level: float
-    memo: Memo
+    features: Array  # (a, m): ψ, a row for each kink
+    place: Array  # (a,): c and J
+    jump: Array  # (a,): c and J
+    slope: Array  # (m,) or (m + 1,): G; longer by one where there is a constant b
+    level: float  # C
+    memo: Memo  # Where to begin: the kinks with multipliers in [0, J]
 
     def solve(self, mu: float) -> tuple[Array, float, Memo] | None:
-        """Minimise: multipliers of the dual ``max -‖G + Fᵀu‖² / (2μ) - cᵀu + C`` over ``0 <= u <= J``, to rounding.
-
-        Parameters
-        ----------
-        mu : float
-            μ, > 0.
-
-        Returns
-        -------
-        tuple of array of shape (m,) or (m + 1,), float and Memo, or None
-            θ, the bound that the dual gives, and what to remember; ``None`` where there is no kink,
-            or no constant is good enough.
-        """
+        """Minimise: multipliers of the dual ``max -‖G + Fᵀu‖² / (2μ) - cᵀu + C`` over ``0 <= u <= J``, to rounding."""
         m, a = self.features.shape[1], self.place.size
         G, free = self.slope[:m], self.slope.size > m
         wanted = -float(self.slope[m]) if free else 0.0
@@ -312,30 +195,7 @@ def _constant(at: Array, jump: Array, slope: float) -> float:
 def corner_of(
     F: Array, fit: Any, f: Array, reach: Array, u: Array, index: Rows, slope: Array, level: float, memo: Memo | None
 ) -> Corner | None:
-    """Make the objective that has kinks near the values of some rows, and straight lines elsewhere.
-
-    Parameters
-    ----------
-    F : array of shape (r, m)
-        Features of the rows near a kink.
-    fit : DataFit
-        Their loss, targets and weights.
-    f, reach, u : array of shape (r, 1)
-        Values, what is near, and slopes of the envelope there.
-    index : array of shape (r,)
-        Numbers of the rows, in order.
-    slope : array of shape (m,) or (m + 1,)
-        Of all other rows; the last for the constant.
-    level : float
-        What the lines of all other rows are at θ = 0.
-    memo : Memo or None
-        Of the last corner.
-
-    Returns
-    -------
-    Corner or None
-        ``None`` where the loss is not made of straight pieces.
-    """
+    """Make the objective that has kinks near the values of some rows, and straight lines elsewhere."""
     y, weight = fit.y[:, 0], fit.w[:, 0]
     low, high = (f - reach)[:, 0], (f + reach)[:, 0]
     kinks = Kinks.of(fit.loss, y, low, high)

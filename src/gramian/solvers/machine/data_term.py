@@ -21,25 +21,7 @@ Array = NDArray[np.float64]
 
 
 class DataFit:
-    """The data term of an objective.
-
-    Parameters
-    ----------
-    loss : object
-        The loss.
-    y : array of shape (n, k)
-        Targets; k is one unless the loss couples columns.
-    weights : array of shape (n,)
-        w, > 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.losses import Squared
-    >>> from gramian.solvers.machine.data_term import DataFit
-    >>> DataFit(Squared(), np.array([[1.0], [3.0]]), np.ones(2)).value(np.zeros((2, 1)))
-    5.0
-    """
+    """The data term of an objective."""
 
     stiff = False
     """Whether the curvature comes from kinks."""
@@ -52,48 +34,15 @@ class DataFit:
         self.unit = 1.0 if getattr(loss, "positive", False) else float(np.abs(y).max(initial=0.0)) or 1.0
 
     def value(self, f: Array) -> float:
-        """Return Σ w ℓ(f, y).
-
-        Parameters
-        ----------
-        f : array of shape (n, k)
-            Values.
-
-        Returns
-        -------
-        float
-            The sum.
-        """
+        """Return Σ w ℓ(f, y): f (n, k)."""
         return float(np.sum(self.w * np.asarray(self.loss.value(f, self.y)).reshape(self.w.shape)))
 
     def gradient(self, f: Array) -> Array:
-        """Return w ∂ℓ/∂f.
-
-        Parameters
-        ----------
-        f : array of shape (n, k)
-            Values.
-
-        Returns
-        -------
-        array of shape (n, k)
-            The gradient.
-        """
+        """Return w ∂ℓ/∂f: f (n, k) → (n, k)."""
         return np.asarray(self.w * self.loss.gradient(f, self.y))
 
     def half_curvature(self, f: Array) -> Array:
-        """Return S with ``S Sᵀ`` the curvature; where the loss gives none, by differences of its gradient.
-
-        Parameters
-        ----------
-        f : array of shape (n, k)
-            Values.
-
-        Returns
-        -------
-        array of shape (n, k) or (n, k, k)
-            A diagonal, or one matrix per row where columns are coupled.
-        """
+        """Return S with ``S Sᵀ`` the curvature; where the loss gives none, by differences of its gradient."""
         if self.coupled:
             return np.asarray(np.sqrt(self.w)[:, :, None] * self.loss.half_curvature(f, self.y))
         if self.smooth:
@@ -104,44 +53,16 @@ class DataFit:
         return np.sqrt(np.maximum(self.w * curvature, 0.0))
 
     def conjugate(self, u: Array) -> float:
-        """Return Σ w ℓ*(u / w, y).
-
-        Parameters
-        ----------
-        u : array of shape (n, k)
-            Slopes.
-
-        Returns
-        -------
-        float
-            Infinite outside the domain.
-        """
+        """Return Σ w ℓ*(u / w, y): u (n, k)."""
         each = np.asarray(self.loss.conjugate(u / self.w, self.y))
         return float(np.sum(self.w * each.reshape(self.w.shape)))
 
     def conjugate_at(self, u: Array, z: Array) -> float:
-        """Return Σ w ℓ*(u / w, y) where u is a subgradient at z, by Fenchel's equality if ℓ gives no conjugate.
-
-        Parameters
-        ----------
-        u, z : array of shape (n, k)
-            Slopes, and where they are attained.
-
-        Returns
-        -------
-        float
-            ``Σ u z - D(z)``.
-        """
+        """Return Σ w ℓ*(u / w, y) where u is a subgradient at z, by Fenchel's equality if ℓ gives no conjugate."""
         return self.conjugate(u) if offers(self.loss, "conjugate") else float(np.sum(u * z)) - self.value(z)
 
     def box(self) -> tuple[Array, Array]:
-        """Return the slopes that the conjugate allows.
-
-        Returns
-        -------
-        tuple of array of shape (n, k)
-            The least and the largest; infinite where the loss names none.
-        """
+        """Return the slopes that the conjugate allows: → (n, k)."""
         domain = getattr(self.loss, "domain", None)
         if domain is None:
             return np.full(self.y.shape, -np.inf), np.full(self.y.shape, np.inf)
@@ -149,37 +70,12 @@ class DataFit:
         return self.w * low, self.w * high
 
     def prox(self, v: Array, step: float) -> Array:
-        """Return the proximal point of w ℓ.
-
-        Parameters
-        ----------
-        v : array of shape (n, k)
-            Where from.
-        step : float
-            How far.
-
-        Returns
-        -------
-        array of shape (n, k)
-            The point.
-        """
+        """Return the proximal point of w ℓ: v (n, k) → (n, k)."""
         return prox(self.loss, v, self.y, step * self.w)
 
 
 class Tilted(DataFit):
-    """A data term plus a linear one, ``Σ w (ℓ(f, y) + c f)``.
-
-    Parameters
-    ----------
-    loss : object
-        ℓ.
-    y : array of shape (n, k)
-        Targets.
-    weights : array of shape (n,)
-        w.
-    tilt : array of shape (n, k)
-        c.
-    """
+    """A data term plus a linear one, ``Σ w (ℓ(f, y) + c f)``."""
 
     def __init__(self, loss: Any, y: Array, weights: Array, tilt: Array) -> None:
         super().__init__(loss, y, weights)
@@ -206,15 +102,6 @@ class Envelope:
     """The Moreau envelope of a data term, shifted: ``min_z Σ w ℓ(z) + ‖z - f - γ u‖² / (2γ)``.
 
     Smooth whatever ℓ is, and its gradient is a subgradient of ℓ at z, so it lies in the conjugate's domain.
-
-    Parameters
-    ----------
-    fit : DataFit
-        The data term.
-    gamma : float
-        γ, > 0.
-    u : array of shape (n, k)
-        The multipliers so far.
     """
 
     stiff = True
@@ -223,66 +110,22 @@ class Envelope:
         self.fit, self.gamma, self.shift, self.coupled, self.unit = fit, gamma, gamma * u, fit.coupled, fit.unit
 
     def point(self, f: Array) -> Array:
-        """Return z, at which the gradient is a subgradient of the data term.
-
-        Parameters
-        ----------
-        f : array of shape (n, k)
-            Values.
-
-        Returns
-        -------
-        array of shape (n, k)
-            The proximal point.
-        """
+        """Return z, at which the gradient is a subgradient of the data term: f (n, k) → (n, k)."""
         return self.fit.prox(f + self.shift, self.gamma)
 
     def value(self, f: Array) -> float:
-        """Return the envelope.
-
-        Parameters
-        ----------
-        f : array of shape (n, k)
-            Values.
-
-        Returns
-        -------
-        float
-            At most the data term, up to a constant.
-        """
+        """Return the envelope: f (n, k)."""
         v = f + self.shift
         z = self.fit.prox(v, self.gamma)
         return self.fit.value(z) + float(np.sum((z - v) ** 2)) / (2.0 * self.gamma)
 
     def gradient(self, f: Array) -> Array:
-        """Return ``(v - z) / γ``, v = f + γ u.
-
-        Parameters
-        ----------
-        f : array of shape (n, k)
-            Values.
-
-        Returns
-        -------
-        array of shape (n, k)
-            The gradient.
-        """
+        """Return ``(v - z) / γ``, v = f + γ u: f (n, k) → (n, k)."""
         v = f + self.shift
         return np.asarray((v - self.fit.prox(v, self.gamma)) / self.gamma)
 
     def half_curvature(self, f: Array) -> Array:
-        """Return the root of ``(1 - z') / γ``, z' by differences: 0 or 1 where ℓ is piecewise linear.
-
-        Parameters
-        ----------
-        f : array of shape (n, k)
-            Values.
-
-        Returns
-        -------
-        array of shape (n, k)
-            The root of one element of the generalised curvature.
-        """
+        """Return the root of ``(1 - z') / γ``, z' by differences: 0 or 1 where ℓ is piecewise linear."""
         v = f + self.shift
         h = STEP * self.gamma
         slope = (self.fit.prox(v + h, self.gamma) - self.fit.prox(v - h, self.gamma)) / (2.0 * h)
@@ -290,24 +133,7 @@ class Envelope:
 
 
 def best_constant(fit: Any, values: Array, start: Array, *, middle: bool = False) -> Array:
-    """Return the b that minimises a data term at ``values + b``.
-
-    Parameters
-    ----------
-    fit : DataFit or Envelope
-        The data term.
-    values : array of shape (n, k)
-        Values.
-    start : array of shape (k,)
-        Where to look first.
-    middle : bool, default=False
-        Whether to take the middle where an interval is best, so that the answer depends on the problem alone.
-
-    Returns
-    -------
-    array of shape (k,)
-        The constants; of columns that are coupled, those that sum to zero.
-    """
+    """Return the b that minimises a data term at ``values + b``: values (n, k), start (k,) → (k,)."""
     if fit.coupled:
         return _best_constants(fit, values, start)
 

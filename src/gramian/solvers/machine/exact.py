@@ -25,26 +25,7 @@ ROUNDING = 1e-15
 
 
 def finished(space: Any, fit: Any, mu: float, found: Newton, intercept: bool) -> Newton:
-    """Go on from a point near the optimum to the optimum itself, where there is a way.
-
-    Parameters
-    ----------
-    space : FeatureSpace
-        Where f lives.
-    fit : DataFit
-        The data term.
-    mu : float
-        μ, > 0.
-    found : Newton
-        The point, with its gap.
-    intercept : bool
-        Whether the constant is free.
-
-    Returns
-    -------
-    Newton
-        With a smaller gap, or ``found``.
-    """
+    """Go on from a point near the optimum to the optimum itself, where there is a way."""
     if type(fit) is not DataFit or fit.y.shape[1] > 1 or fit.coupled:
         return found
     most = most_kinks(space.factor.shape[1], space.memory)

@@ -26,25 +26,7 @@ Array = NDArray[np.float64]
 
 
 class ExactSpace:
-    """The space of a kernel's functions on the rows of a Gram matrix.
-
-    Parameters
-    ----------
-    gram : Gram
-        K of X with itself, in float64; its ``memory`` bounds what is stored.
-    random_state : int, RandomState or None, default=None
-        Draws the landmarks of the preconditioner.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.gram import Gram
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.machine.function_space import ExactSpace
-    >>> space = ExactSpace(Gram(RBF(1.0), np.arange(3.0)[:, None]))
-    >>> (space @ np.ones(3)).round(3)
-    array([1.742, 2.213, 1.742])
-    """
+    """The space of a kernel's functions on the rows of a Gram matrix."""
 
     low_rank = False
 
@@ -81,66 +63,23 @@ class ExactSpace:
         return exact @ V
 
     def fast(self, V: Array) -> Array:
-        """Return K @ V, to single precision at least.
-
-        Parameters
-        ----------
-        V : array of shape (n, k)
-            Vectors.
-
-        Returns
-        -------
-        array of shape (n, k)
-            The product.
-        """
+        """Return K @ V, to single precision at least: V (n, k) → (n, k)."""
         return self._dense @ V if self._dense is not None else self._stored @ V
 
     def rows(self) -> KernelRows:
-        """Return kernel rows for ``smo``, with a cache of a part of the memory.
-
-        Returns
-        -------
-        KernelRows
-            In float64.
-        """
+        """Return kernel rows for ``smo``, with a cache of a part of the memory."""
         cache = RowCache(self.gram, np.arange(self.shape[0]), int(CACHE_SHARE * self.gram.memory))
         return KernelRows([cache], self.gram.workers)
 
     def block(self, rows: NDArray[np.intp]) -> Array:
-        """Return K of some rows with themselves.
-
-        Parameters
-        ----------
-        rows : array of shape (r,)
-            Which.
-
-        Returns
-        -------
-        array of shape (r, r)
-            A copy.
-        """
+        """Return K of some rows with themselves: rows (r,) → (r, r)."""
         if self._dense is not None:
             return np.asarray(self._dense[np.ix_(rows, rows)])
         return np.asarray(self.gram.rows(rows, rows), dtype=np.float64)
 
 
 class FeatureSpace:
-    """The space that explicit features span: K = F Fᵀ.
-
-    Parameters
-    ----------
-    factor : array of shape (n, m)
-        F.
-    memory : float, default=inf
-        Bytes that small square matrices may take.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.machine.function_space import FeatureSpace
-    >>> FeatureSpace(np.eye(3)[:, :2]) @ np.ones(3)
-    array([1., 1., 0.])
-    """
+    """The space that explicit features span: K = F Fᵀ."""
 
     low_rank = True
 
@@ -151,18 +90,7 @@ class FeatureSpace:
         self._last: tuple[Array, Array] | None = None
 
     def coordinates(self, V: Array) -> Array:
-        """Return FᵀV; of the last array that was asked for, or multiplied by K, it is known.
-
-        Parameters
-        ----------
-        V : array of shape (n, k)
-            Vectors, not changed since.
-
-        Returns
-        -------
-        array of shape (m, k)
-            Their coordinates.
-        """
+        """Return FᵀV; of the last array that was asked for, or multiplied by K, it is known: V (n, k) → (m, k)."""
         if self._last is None or self._last[0] is not V:
             self._last = V, self.factor.T @ V
         return self._last[1]
@@ -171,42 +99,14 @@ class FeatureSpace:
         return np.asarray(self.factor @ self.coordinates(V))
 
     def fast(self, V: Array) -> Array:
-        """Return F Fᵀ V.
-
-        Parameters
-        ----------
-        V : array of shape (n, k)
-            Vectors.
-
-        Returns
-        -------
-        array of shape (n, k)
-            The product.
-        """
+        """Return F Fᵀ V: V (n, k) → (n, k)."""
         return self @ V
 
     def rows(self) -> FeatureRows:
-        """Return rows of F Fᵀ for ``smo``.
-
-        Returns
-        -------
-        FeatureRows
-            They hold nothing of their own.
-        """
+        """Return rows of F Fᵀ for ``smo``."""
         return FeatureRows([self.factor], worker_count(None))
 
     def block(self, rows: NDArray[np.intp]) -> Array:
-        """Return F Fᵀ of some rows with themselves.
-
-        Parameters
-        ----------
-        rows : array of shape (r,)
-            Which.
-
-        Returns
-        -------
-        array of shape (r, r)
-            A copy.
-        """
+        """Return F Fᵀ of some rows with themselves: rows (r,) → (r, r)."""
         part = self.factor[rows]
         return np.asarray(part @ part.T)

@@ -41,21 +41,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Iterate:
-    """A function and a constant.
+    """A function and a constant."""
 
-    Parameters
-    ----------
-    alpha : array of shape (n, k)
-        Coefficients.
-    values : array of shape (n, k)
-        K @ alpha.
-    b : array of shape (k,)
-        Constants.
-    """
-
-    alpha: Array
-    values: Array
-    b: Array
+    alpha: Array  # (n, k): Coefficients
+    values: Array  # (n, k): K @ alpha
+    b: Array  # (k,): Constants
 
     @property
     def f(self) -> Array:
@@ -70,47 +60,18 @@ class Iterate:
 
 @dataclass(frozen=True, eq=False)
 class Newton:
-    """Where Newton's method ended.
+    """Where Newton's method ended."""
 
-    Parameters
-    ----------
-    at : Iterate
-        The function.
-    u : array of shape (n, k)
-        The gradient of the data term there, a dual point.
-    Ku : array of shape (n, k)
-        K @ u.
-    gap : float
-        ``‖u + μα‖²_K / (2μ)``.
-    steps : int
-        Newton steps.
-    why : str
-        Why it stopped short, where it did.
-    """
-
-    at: Iterate
-    u: Array
-    Ku: Array
-    gap: float
-    steps: int
-    why: str = ""
+    at: Iterate  # The function
+    u: Array  # (n, k): The gradient of the data term there, a dual point
+    Ku: Array  # (n, k): K @ u
+    gap: float  # ``‖u + μα‖²_K / (2μ)``
+    steps: int  # Newton steps
+    why: str = ""  # Why it stopped short, where it did
 
 
 def origin(fit: Any, intercept: bool) -> Iterate:
-    """Return the best constant function.
-
-    Parameters
-    ----------
-    fit : DataFit
-        The data term.
-    intercept : bool
-        Whether a constant is allowed; zero otherwise.
-
-    Returns
-    -------
-    Iterate
-        With alpha zero.
-    """
+    """Return the best constant function."""
     zero = np.zeros_like(fit.y)
     b = np.zeros(fit.y.shape[1])
     return Iterate(zero, zero, best_constant(fit, zero, b) if intercept else b)
@@ -130,39 +91,7 @@ def minimise(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Newton:
-    """Minimise ``D(f + b) + (μ/2) ‖f‖²``.
-
-    Parameters
-    ----------
-    space : ExactSpace or FeatureSpace
-        Where f lives.
-    fit : DataFit or Envelope
-        D.
-    mu : float
-        μ, > 0.
-    start : Iterate
-        Where to begin.
-    intercept : bool
-        Whether b is free.
-    goal : float
-        Gap, relative to the objective, at which to stop; zero to go on as far as rounding lets it.
-    floor : float, default=0.0
-        Gap, not relative, at which to stop too.
-    settle : float, default=0.0
-        Distance from the optimum, relative to ‖f‖, to go on to from there, as far as rounding lets it: by steps with
-        the last system, which cost little. Zero to stop at the gap.
-    max_iter : int, default=100
-        Steps at most.
-    clock : Clock or None, default=None
-        Stops it once expired.
-    tick : callable, default=silent
-        Told the steps done, with ``gap=``.
-
-    Returns
-    -------
-    Newton
-        The best point met.
-    """
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²``."""
     clock = clock or Clock()
     at = replace(start, b=best_constant(fit, start.values, start.b)) if intercept else start
     best, objective, why, flat, strikes = None, _objective(fit, mu, at), "", False, 0

@@ -45,25 +45,7 @@ Array = NDArray[np.float64]
 
 
 class Woodbury:
-    """The inverse of ``diag(s) F Fᵀ diag(s) + μI``, without a scaled copy of F.
-
-    Parameters
-    ----------
-    F : array of shape (n, m)
-        A factor.
-    s : array of shape (n,)
-        A diagonal.
-    mu : float
-        μ, > 0.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.machine.newton_step import Woodbury
-    >>> Woodbury(np.ones((2, 1)), np.array([1.0, 2.0]), 1.0).solve(np.array([[1.0], [2.0]])).round(6)
-    array([[0.166667],
-           [0.333333]])
-    """
+    """The inverse of ``diag(s) F Fᵀ diag(s) + μI``, without a scaled copy of F."""
 
     def __init__(self, F: Array, s: Array, mu: float) -> None:
         self.F, self.s, self.mu = F, s[:, None], mu
@@ -86,34 +68,12 @@ class Woodbury:
         return total
 
     def solve(self, B: Array) -> Array:
-        """Return the solution of the system.
-
-        Parameters
-        ----------
-        B : array of shape (n, k)
-            Right-hand sides.
-
-        Returns
-        -------
-        array of shape (n, k)
-            The solutions.
-        """
+        """Return the solution of the system: B (n, k) → (n, k)."""
         inner = scipy.linalg.cho_solve(self.core, self.F.T @ (self.s * B), check_finite=False)
         return np.asarray((B - self.s * (self.F @ inner)) / self.mu)
 
     def lift(self, c: Array) -> Array:
-        """Return the solution for the right-hand side ``diag(s) F c``, by push-through: no digits cancel.
-
-        Parameters
-        ----------
-        c : array of shape (m, 1)
-            Coordinates.
-
-        Returns
-        -------
-        array of shape (n, 1)
-            The solution.
-        """
+        """Return the solution for the right-hand side ``diag(s) F c``, by push-through: no digits cancel."""
         return np.asarray(self.s * (self.F @ scipy.linalg.cho_solve(self.core, c, check_finite=False)))
 
 
@@ -129,21 +89,7 @@ def _largest(A: Array) -> float:
 
 
 class System:
-    """``SᵀK S + μI`` on the rows with curvature and, with an intercept, orthogonal to Q = Sᵀ1.
-
-    Parameters
-    ----------
-    space : ExactSpace or FeatureSpace
-        K.
-    S : array of shape (n, k) or (n, k, k)
-        A diagonal, or one matrix per row.
-    mu : float
-        μ, > 0.
-    intercept : bool
-        Whether a constant is free.
-    stiff : bool, default=False
-        Whether the curvature comes from kinks.
-    """
+    """``SᵀK S + μI`` on the rows with curvature and, with an intercept, orthogonal to Q = Sᵀ1."""
 
     def __init__(self, space: Any, S: Array, mu: float, intercept: bool, stiff: bool = False) -> None:
         self.space, self.mu = space, mu
@@ -153,18 +99,7 @@ class System:
         self.Q = self._constants() if intercept else None
 
     def stands_for(self, S: Array) -> bool:
-        """Tell whether this system, factorised already, may take the place of that of other curvatures.
-
-        Parameters
-        ----------
-        S : array of shape (n, k) or (n, k, k)
-            The other curvatures.
-
-        Returns
-        -------
-        bool
-            Whether it is worth it, every row has curvature, and they have changed little on the whole.
-        """
+        """Tell whether this system, factorised already, may take the place of that of other curvatures."""
         if "_woodbury" not in self.__dict__ or self.space.factor.size < LARGE or self.rows.size < len(S):
             return False
         change = np.abs(S**2 - self.S**2).sum()
@@ -202,20 +137,7 @@ class System:
         return np.einsum("icd,ic->id", S, v) if self.coupled else S * v
 
     def direction(self, r: Array, Kr: Array, clock: Clock) -> Array:
-        """Return Newton's direction δ.
-
-        Parameters
-        ----------
-        r, Kr : array of shape (n, k)
-            Minus the gradient, and K times it.
-        clock : Clock
-            Cuts conjugate gradients short once expired.
-
-        Returns
-        -------
-        array of shape (n, k)
-            A direction of descent.
-        """
+        """Return Newton's direction δ: r, Kr (n, k) → (n, k)."""
         if not self.rows.size:
             return r / self.mu
         h = self._back(Kr)
@@ -319,34 +241,7 @@ class System:
 def system_at(
     S: Array, space: Any, mu: float, intercept: bool, *, last: System | None, rough: bool, stiff: bool = False
 ) -> System:
-    """Return the system of some curvatures, or one that is cheaper and has a direction nearly as good.
-
-    Features of many rows make most of the cost of a step, so the last system stays where the curvatures hardly
-    changed, and far from the optimum a part of the rows speaks for all. Either is the system of curvatures >= 0,
-    which makes its direction one of descent.
-
-    Parameters
-    ----------
-    S : array of shape (n, k) or (n, k, k)
-        Roots of the curvatures.
-    space : ExactSpace or FeatureSpace
-        K.
-    mu : float
-        μ, > 0.
-    intercept : bool
-        Whether a constant is free.
-    last : System or None
-        That of the step before, where that step gained much.
-    rough : bool
-        Whether the optimum is far.
-    stiff : bool, default=False
-        Whether the curvature comes from kinks.
-
-    Returns
-    -------
-    System
-        One to take a direction from.
-    """
+    """Return the system of some curvatures, or one that is cheaper and has a direction nearly as good."""
     if last is not None and last.stands_for(S):
         return last
     if rough and space.low_rank and S.ndim == 2 and space.factor.size >= COARSE * LARGE:

@@ -18,23 +18,7 @@ __all__ = ["AnchoredRows"]
 
 
 class AnchoredRows:
-    """Other rows, and after them an object whose kernel with everything is zero.
-
-    Parameters
-    ----------
-    rows : KernelRows or FeatureRows
-        The others.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.machine.origin_row import AnchoredRows
-    >>> from gramian.solvers.svm.feature_rows import FeatureRows
-    >>> AnchoredRows(FeatureRows([np.ones((2, 1))])).square(np.arange(3))
-    array([[1., 1., 0.],
-           [1., 1., 0.],
-           [0., 0., 0.]])
-    """
+    """Other rows, and after them an object whose kernel with everything is zero."""
 
     shrinkable = None
     """The origin has no column in a cache."""
@@ -60,89 +44,32 @@ class AnchoredRows:
         return self.rows.evicted
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Return k(x, x) of every object.
-
-        Returns
-        -------
-        array of shape (n + 1,)
-            The last is zero.
-        """
+        """Return k(x, x) of every object: → (n + 1,)."""
         return np.append(self.rows.diagonal(), 0.0)
 
     def square(self, objects: Index) -> NDArray[Any]:
-        """Return the kernel of some objects with each other.
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions.
-
-        Returns
-        -------
-        array of shape (q, q)
-            Contiguous.
-        """
+        """Return the kernel of some objects with each other: → (q, q)."""
         own = np.flatnonzero(objects < self.size)
         K = self.rows.square(objects[own])
         return K if own.size == objects.size else _padded(K, own, own, (objects.size, objects.size))
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``.
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions.
-        weights : array of shape (len(objects),)
-            Coefficients.
-        total : array of shape (n + 1,)
-            Changed in place.
-        """
+        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n + 1,)."""
         own = objects < self.size
         self.rows.add(objects[own], weights[own], total[: self.size])
 
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
-        """Return a block of the kernel in full precision.
-
-        Parameters
-        ----------
-        objects, others : array of int
-            Positions of rows and of columns.
-
-        Returns
-        -------
-        array of shape (len(objects), len(others))
-            The block.
-        """
+        """Return a block of the kernel in full precision: → (len(objects), len(others))."""
         up, across = np.flatnonzero(objects < self.size), np.flatnonzero(others < self.size)
         return _padded(self.rows.exact(objects[up], others[across]), up, across, (objects.size, others.size))
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :] in full precision.
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions.
-        weights : array of shape (len(objects),)
-            Coefficients.
-
-        Returns
-        -------
-        array of shape (n + 1,)
-            The sum.
-        """
+        """Return Σ_k weights_k K[objects_k, :] in full precision. weights (len(objects),) → (n + 1,)."""
         own = objects < self.size
         return np.append(self.rows.exact_sum(objects[own], weights[own]), 0.0)
 
     def upgrade(self) -> bool:
-        """Go on in full precision.
-
-        Returns
-        -------
-        bool
-            Whether that changed anything.
-        """
+        """Go on in full precision."""
         return self.rows.upgrade()
 
 

@@ -30,35 +30,14 @@ MOST_COPIES = 100
 
 @dataclass(frozen=True, eq=False)
 class Counts:
-    """The state of the method.
+    """The state of the method."""
 
-    Parameters
-    ----------
-    beta : array of shape (n,)
-        Signed counts of steps within the margin.
-    late : array of shape (n,)
-        Signed sums, over the same steps, of the steps before them.
-    steps : int
-        t.
-    """
-
-    beta: Array
-    late: Array
-    steps: int = 0
+    beta: Array  # (n,): Signed counts of steps within the margin
+    late: Array  # (n,): Signed sums, over the same steps, of the steps before them
+    steps: int = 0  # t
 
     def average(self, lam: float) -> Array:
-        """Return the coefficients of the averaged function.
-
-        Parameters
-        ----------
-        lam : float
-            The strength of the penalty.
-
-        Returns
-        -------
-        array of shape (n,)
-            ``2 Σ_t β⁽ᵗ⁾ / (lam T (T + 1))``.
-        """
+        """Return the coefficients of the averaged function: → (n,)."""
         T = self.steps
         return np.asarray(2.0 * (T * self.beta - self.late) / (lam * T * (T + 1.0)))
 
@@ -99,37 +78,7 @@ def descend(
     block: int = 256,
     clock: Clock | None = None,
 ) -> Counts:
-    """Take one step for every row of an order.
-
-    Parameters
-    ----------
-    rows : callable
-        Returns rows of K, in float64.
-    y : array of shape (n,)
-        Labels -1 and +1.
-    values : array of shape (n,)
-        K @ beta; updated in place.
-    counts : Counts
-        The state so far.
-    order : array of shape (s,)
-        Which rows, in turn.
-    lam : float
-        The strength of the penalty.
-    max_support : int or None, default=None
-        Rows that may have a count at the end of every block; those with the smallest counts are merged into the
-        rows nearest to them in the kernel's space.
-    diagonal : array of shape (n,) or None, default=None
-        k(x, x), which ``max_support`` needs.
-    block : int, default=256
-        Rows of K made at a time; Ctrl-C is answered between blocks.
-    clock : Clock or None, default=None
-        Stops it once expired.
-
-    Returns
-    -------
-    Counts
-        The state after.
-    """
+    """Take one step for every row of an order: y (n,), values (n,), order (s,), diagonal (n,)."""
     clock = clock or Clock()
     beta, late, step = counts.beta.copy(), counts.late.copy(), counts.steps
     walk = _compiled()
@@ -163,29 +112,7 @@ def _merge(rows: Any, values: Array, beta: Array, late: Array, diagonal: Array, 
 
 
 def walk_of(weights: Array, random: np.random.RandomState, size: int) -> NDArray[np.intp]:
-    """Return the rows of the next steps: whole numbers as so many copies of a row, in random order; else drawn.
-
-    Parameters
-    ----------
-    weights : array of shape (n,)
-        How often each row counts, > 0.
-    random : RandomState
-        Draws them.
-    size : int
-        Steps at most.
-
-    Returns
-    -------
-    array of int
-        Every copy once where there are not too many; else n draws by weight.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.machine.pegasos import walk_of
-    >>> np.bincount(walk_of(np.array([1.0, 3.0]), np.random.RandomState(0), 100))
-    array([1, 3])
-    """
+    """Return the rows of the next steps: whole numbers as so many copies of a row, in random order; else drawn."""
     n, total = weights.size, float(weights.sum())
     if np.all(weights == np.rint(weights)) and total <= MOST_COPIES * n:
         copies = np.repeat(np.arange(n), weights.astype(np.intp))
@@ -206,32 +133,7 @@ def certify(
     steps: int,
     clock: Clock,
 ) -> Certificate:
-    """Return the duality gap of a function of the SVM without a constant.
-
-    Parameters
-    ----------
-    alpha : array of shape (n,)
-        Coefficients; those of the dual point are clipped to ``0 <= y alpha <= shares / lam``.
-    times : callable
-        Multiplies by K.
-    y : array of shape (n,)
-        Labels -1 and +1.
-    shares : array of shape (n,)
-        Weights of the rows, which sum to one.
-    lam : float
-        The strength of the penalty.
-    tol : float
-        The relative gap asked for.
-    steps : int
-        Steps taken.
-    clock : Clock
-        Times the fit.
-
-    Returns
-    -------
-    Certificate
-        Of kind "duality gap".
-    """
+    """Return the duality gap of a function of the SVM without a constant: alpha (n,), y (n,), shares (n,)."""
     feasible = y * np.clip(y * alpha, 0.0, shares / lam)
     values = times(np.column_stack([alpha, feasible]))
     fit = DataFit(Hinge(), y[:, None], shares)

@@ -64,22 +64,7 @@ def _squared(p: Problem, lam: float, start: Iterate) -> Newton:
 
 
 def by_squared(p: Problem, lam: float, start: Iterate) -> Fitted:
-    """Minimise ``mean loss + (lam/2) ‖f‖²``.
-
-    Parameters
-    ----------
-    p : Problem
-        The data term and the space.
-    lam : float
-        The strength.
-    start : Iterate
-        Where to begin.
-
-    Returns
-    -------
-    Fitted
-        The function.
-    """
+    """Minimise ``mean loss + (lam/2) ‖f‖²``."""
     found = _squared(p, lam, start)
     mu = lam * p.total
     known = offers(p.fit.loss, "conjugate")
@@ -100,22 +85,7 @@ def _dual_norm(found: Newton) -> float:
 
 
 def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
-    """Minimise ``mean loss + lam ‖f‖``: f is zero where lam is large enough.
-
-    Parameters
-    ----------
-    p : Problem
-        The data term and the space.
-    lam : float
-        The strength.
-    start : Iterate
-        Where to begin.
-
-    Returns
-    -------
-    Fitted
-        The function, and the lam of the squared penalty that gives it too.
-    """
+    """Minimise ``mean loss + lam ‖f‖``: f is zero where lam is large enough."""
     weight = lam * p.total
     zero = newton.origin(p.fit, p.intercept)
 
@@ -141,22 +111,7 @@ def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
 
 
 def by_ball(p: Problem, radius: float, start: Iterate) -> Fitted:
-    """Minimise the mean loss over ``‖f‖ <= radius``.
-
-    Parameters
-    ----------
-    p : Problem
-        The data term and the space.
-    radius : float
-        The radius.
-    start : Iterate
-        Where to begin.
-
-    Returns
-    -------
-    Fitted
-        The function, and the multiplier of the constraint ``‖f‖²/2 <= radius²/2``.
-    """
+    """Minimise the mean loss over ``‖f‖ <= radius``."""
 
     def trial(multiplier: float, start: Iterate) -> tuple[float, Fitted, Iterate]:
         found = _squared(replace(p, tol=SLACK * p.tol), multiplier, start)

@@ -36,41 +36,18 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is to be minimised, and how far.
+    """What is to be minimised, and how far."""
 
-    Parameters
-    ----------
-    space : ExactSpace or FeatureSpace
-        Where f lives.
-    fit : DataFit
-        The data term.
-    intercept : bool
-        Whether a constant is free.
-    solver : str
-        A key of ``NEEDS``.
-    tol : float, default=1e-6
-        Relative gap to reach.
-    max_iter : int, default=1000
-        Newton steps at most, for one multiplier.
-    polish : bool, default=False
-        Whether small problems are solved to rounding.
-    clock : Clock
-        Stops it once expired.
-    tick : callable, default=silent
-        Told the steps done.
-    predict : callable or None, default=None
-        From coefficients to values as the estimator predicts them: what a certificate is made of.
-    """
-
-    space: Any
-    fit: DataFit
-    intercept: bool
-    solver: str
-    tol: float = 1e-6
-    max_iter: int = 1000
-    polish: bool = False
-    clock: Clock = field(default_factory=Clock)
-    tick: Tick = silent
+    space: Any  # Where f lives
+    fit: DataFit  # The data term
+    intercept: bool  # Whether a constant is free
+    solver: str  # A key of ``NEEDS``
+    tol: float = 1e-6  # Relative gap to reach
+    max_iter: int = 1000  # Newton steps at most, for one multiplier
+    polish: bool = False  # Whether small problems are solved to rounding
+    clock: Clock = field(default_factory=Clock)  # Stops it once expired
+    tick: Tick = silent  # Told the steps done
+    # From coefficients to values as the estimator predicts them: what a certificate is made of
     predict: Callable[[Array], Array] | None = None
 
     @property
@@ -92,51 +69,17 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fitted function.
+    """A fitted function."""
 
-    Parameters
-    ----------
-    at : Iterate
-        Coefficients, values and constants.
-    u : array of shape (n, k)
-        The dual point behind the certificate.
-    certificate : Certificate
-        How far from optimal.
-    multiplier : float
-        The lam of the squared penalty that has the same solution; infinite where f is zero.
-    why : str, default=""
-        Why the solver stopped short, where it did.
-    """
-
-    at: Iterate
-    u: Array
-    certificate: Certificate
-    multiplier: float
-    why: str = ""
+    at: Iterate  # Coefficients, values and constants
+    u: Array  # (n, k): The dual point behind the certificate
+    certificate: Certificate  # How far from optimal
+    multiplier: float  # The lam of the squared penalty that has the same solution; infinite where f is zero
+    why: str = ""  # Why the solver stopped short, where it did
 
 
 def choose(loss: Any, asked: str = "auto") -> Choice:
-    """Choose a solver by what a loss offers.
-
-    Parameters
-    ----------
-    loss : object
-        The loss.
-    asked : str, default="auto"
-        A key of ``NEEDS``, or ``"auto"``.
-
-    Returns
-    -------
-    Choice
-        The name and the reason.
-
-    Examples
-    --------
-    >>> from gramian.losses import Hinge, Logistic
-    >>> from gramian.solvers.machine.problem import choose
-    >>> choose(Logistic()).name, choose(Hinge()).name
-    ('newton', 'proximal')
-    """
+    """Choose a solver by what a loss offers."""
     if asked != "auto":
         lacking = missing(loss, NEEDS[asked])
         if lacking or (asked == "proximal" and (not getattr(loss, "convex", True) or getattr(loss, "coupled", False))):

@@ -53,34 +53,7 @@ def minimise(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Newton:
-    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth.
-
-    Parameters
-    ----------
-    space : ExactSpace or FeatureSpace
-        Where f lives.
-    fit : DataFit
-        D.
-    mu : float
-        μ, > 0.
-    start : Iterate
-        Where to begin.
-    intercept : bool
-        Whether b is free.
-    goal : float
-        Gap, relative to the objective, at which to stop; zero to go on as far as rounding lets it.
-    max_iter : int, default=1000
-        Newton steps at most, all together.
-    clock : Clock or None, default=None
-        Stops it once expired.
-    tick : callable, default=silent
-        Told the Newton steps done, with ``gap=``.
-
-    Returns
-    -------
-    Newton
-        The best point met; its coefficients are -u/μ, zero where the conjugate's domain says so.
-    """
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth."""
     clock = clock or Clock()
     u = np.clip(-mu * start.alpha, *fit.box())
     gamma = first = _first_gamma(fit, start)

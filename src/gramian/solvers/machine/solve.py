@@ -12,24 +12,7 @@ __all__ = ["solve"]
 
 
 def solve(problem: Problem, penalty: str, strength: float, start: Iterate | None = None) -> Fitted:
-    """Fit a function by any solver, under any penalty.
-
-    Parameters
-    ----------
-    problem : Problem
-        The data term and the space.
-    penalty : {"squared", "norm", "ball"}
-        ``(strength/2) ‖f‖²``, ``strength ‖f‖``, or ``‖f‖ <= strength``, beside the mean loss.
-    strength : float
-        lam, or the radius.
-    start : Iterate or None, default=None
-        Where to begin.
-
-    Returns
-    -------
-    Fitted
-        The function and its certificate.
-    """
+    """Fit a function by any solver, under any penalty."""
     start = start or newton.origin(problem.fit, problem.intercept)
 
     def penalised(p: Problem, strength: float, start: Iterate) -> Fitted:

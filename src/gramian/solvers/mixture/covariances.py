@@ -224,53 +224,12 @@ COVARIANCE_TYPES: dict[str, Callable[[int, int], Family]] = {
 
 
 def family(covariance_type: str, n_components: int, n_features: int) -> Family:
-    """Return the family of covariances with a scikit-learn name.
-
-    Parameters
-    ----------
-    covariance_type : {"full", "tied", "diag", "spherical"}
-        What components share.
-    n_components : int
-        K.
-    n_features : int
-        The dimension d.
-
-    Returns
-    -------
-    Family
-        A frozen value.
-
-    Examples
-    --------
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> family("diag", n_components=2, n_features=3).shape
-    (2, 3)
-    """
+    """Return the family of covariances with a scikit-learn name."""
     return COVARIANCE_TYPES[covariance_type](n_components, n_features)
 
 
 def quadratics(family: Family, vectors: Floats) -> Floats:
-    """Return the quadratics of a few vectors.
-
-    Parameters
-    ----------
-    family : Family
-        Which quadratics.
-    vectors : ndarray of shape (m, d)
-        One vector to a row.
-
-    Returns
-    -------
-    ndarray of shape (m, Q)
-        Their quadratics.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.covariances import family, quadratics
-    >>> quadratics(family("full", 1, 2), np.array([[2.0, 3.0]]))
-    array([[4., 6., 9.]])
-    """
+    """Return the quadratics of a few vectors: vectors (m, d) → (m, Q)."""
     return family.quadratics(vectors.T, np.empty((family.size, len(vectors)))).T
 
 

@@ -42,38 +42,14 @@ class Statistics:
     """What an E-step learns from rows: the sum of the expected ``φ``.
 
     Statistics of one family about one origin add up, wherever the rows of each lie.
-
-    Parameters
-    ----------
-    family : Family
-        Which quadratics.
-    origin : ndarray of shape (K, d)
-        Where each component sees the rows from.
-    moments : ndarray of shape (K, 1 + d + Q)
-        ``Σ_n w_n q_nk φ(x_n - o_k)``.
-    log_likelihood : float
-        ``Σ_n w_n log p(x_n)``, under the mixture of the E-step.
-    entropy : float
-        ``-Σ_n w_n Σ_k q_nk log q_nk``.
-    divergence : float
-        ``Σ_n w_n KL(q_n ‖ p(· | x_n))``: zero where q is the posterior.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.e_step import Statistics
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> one = Statistics(family("diag", 1, 1), np.zeros((1, 1)), np.array([[1.0, 3.0, 9.0]]))
-    >>> (one + one).moments
-    array([[ 2.,  6., 18.]])
     """
 
-    family: Family
-    origin: Floats
-    moments: Floats
-    log_likelihood: float = 0.0
-    entropy: float = 0.0
-    divergence: float = 0.0
+    family: Family  # Which quadratics
+    origin: Floats  # (K, d): Where each component sees the rows from
+    moments: Floats  # (K, 1 + d + Q): ``Σ_n w_n q_nk φ(x_n - o_k)``
+    log_likelihood: float = 0.0  # ``Σ_n w_n log p(x_n)``, under the mixture of the E-step
+    entropy: float = 0.0  # ``-Σ_n w_n Σ_k q_nk log q_nk``
+    divergence: float = 0.0  # ``Σ_n w_n KL(q_n ‖ p(· | x_n))``: zero where q is the posterior
 
     def __add__(self, other: Statistics) -> Statistics:
         if self.family != other.family or not np.array_equal(self.origin, other.origin):
@@ -128,38 +104,7 @@ def expect(
     hard: bool = False,
     origin: Floats | None = None,
 ) -> Statistics:
-    """Take the E-step: the statistics of rows under the posterior of a mixture.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    mixture : Mixture
-        Parameters, seen from the rows' centre.
-    workers : Workers
-        Threads.
-    hard : bool, default=False
-        Whether q gives each row wholly to its best component, the first of several.
-    origin : ndarray of shape (K, d) or None, default=None
-        Where to take moments about; ``None`` for where they lose no digits under this mixture.
-
-    Returns
-    -------
-    Statistics
-        Their sum over all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
-    >>> from gramian.solvers.mixture.e_step import expect
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.gaussians import Mixture
-    >>> standard = Mixture.of(family("full", 1, 1), np.ones(1), np.zeros((1, 1)), np.ones((1, 1, 1)))
-    >>> with Workers(1) as workers:
-    ...     expect(Rows.of(np.array([[1.0], [3.0]])), standard, workers).moments
-    array([[2., 0., 2.]])
-    """
+    """Take the E-step: the statistics of rows under the posterior of a mixture. origin (K, d)."""
     view = _View.of(rows, mixture)
     if origin is None and not view.expanded:
         origin = natural_origin(rows, mixture)
@@ -178,57 +123,14 @@ def expect(
 
 
 def natural_origin(rows: Rows, mixture: Mixture) -> Floats:
-    """Return where the moments of an E-step lose no digits: the means, or the rows' centre where that is as good.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    mixture : Mixture
-        Parameters, seen from the rows' centre.
-
-    Returns
-    -------
-    ndarray of shape (K, d)
-        The origin of each component.
-    """
+    """Return where the moments of an E-step lose no digits: the means, or the rows' centre where that is as good."""
     return np.zeros_like(mixture.means) if _View.of(rows, mixture).expanded else mixture.means
 
 
 def tally(
     rows: Rows, family: Family, assignment: Assignment, workers: Workers, origin: Floats | None = None
 ) -> Statistics:
-    """Return the statistics of rows whose q is given.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    family : Family
-        Which quadratics.
-    assignment : callable
-        ``assignment(block)`` is q, ``(tiles, K, size)``; blocks are asked for in order where there is one thread.
-    workers : Workers
-        Threads.
-    origin : ndarray of shape (K, d) or None, default=None
-        Where to take moments about; ``None`` for the rows' centre.
-
-    Returns
-    -------
-    Statistics
-        Without likelihood and entropy.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.e_step import tally
-    >>> rows = Rows.of(np.array([[2.0], [4.0]]), centre=np.zeros(1))
-    >>> with Workers(1) as workers:
-    ...     tally(rows, family("diag", 1, 1), lambda block: np.ones((1, 1, 2)), workers).moments
-    array([[ 2.,  6., 20.]])
-    """
+    """Return the statistics of rows whose q is given: origin (K, d)."""
     view = _View(rows, family, expanded=origin is None and _worthwhile(family))
 
     def job(block: Block, scratch: Scratch) -> Statistics:
@@ -241,39 +143,7 @@ def tally(
 
 
 def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> None:
-    """Write a figure of every row.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    mixture : Mixture
-        Parameters, seen from the rows' centre.
-    workers : Workers
-        Threads.
-    figure : {"log_density", "posterior", "labels"}
-        ``log p(x)``; ``p(k | x)`` for every k; or the best component, the first of several.
-    out : ndarray of shape (n,), or (n, K) for the posterior
-        Where to write.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.e_step import evaluate
-    >>> from gramian.solvers.mixture.gaussians import Mixture
-    >>> two = Mixture.of(family("diag", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1)))
-    >>> rows = Rows.of(np.array([[0.0], [9.0]]), centre=np.zeros(1))
-    >>> densities, q, best = np.empty(2), np.empty((2, 2)), np.empty(2, dtype=int)
-    >>> with Workers(1) as workers:
-    ...     evaluate(rows, two, workers, "log_density", densities)
-    ...     evaluate(rows, two, workers, "posterior", q)
-    ...     evaluate(rows, two, workers, "labels", best)
-    >>> densities.round(3), q.round(3), best
-    (array([ -1.419, -33.612]), array([[0.5, 0.5],
-           [0. , 1. ]]), array([0, 1]))
-    """
+    """Write a figure of every row: out (n,)."""
     view, of = _View.of(rows, mixture), FIGURES[figure]
 
     def job(block: Block, scratch: Scratch) -> None:

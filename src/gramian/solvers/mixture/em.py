@@ -39,63 +39,25 @@ __all__ = ["Evidence", "Solution", "em", "gradient_norm", "maximise", "refine"]
 
 @dataclass(frozen=True)
 class Evidence:
-    """The split of the evidence after an M-step, per row, with the q of the E-step before it.
+    """The split of the evidence after an M-step, per row, with the q of the E-step before it."""
 
-    Parameters
-    ----------
-    log_likelihood : float
-        ``log p(X | Θ)``, from the rows.
-    bound : float
-        ``L(q, Θ)``, from the statistics and the entropy of q; no higher than the log-likelihood, where rounding would
-        have it so.
-    kl : float
-        ``KL(q ‖ p(Z | X, Θ))``, their difference: what the next E-step gains.
-
-    Examples
-    --------
-    >>> from gramian.solvers.mixture.em import Evidence
-    >>> Evidence(log_likelihood=-1.0, bound=-1.25, kl=0.25)
-    Evidence(log_likelihood=-1.0, bound=-1.25, kl=0.25)
-    """
-
-    log_likelihood: float
-    bound: float
-    kl: float
+    log_likelihood: float  # ``log p(X | Θ)``, from the rows
+    bound: float  # ``L(q
+    kl: float  # ``KL(q ‖ p(Z | X, Θ))``, their difference: what the next E-step gains
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """Where EM stopped, and how it came there.
+    """Where EM stopped, and how it came there."""
 
-    Parameters
-    ----------
-    mixture : Mixture
-        The parameters, seen from the rows' centre.
-    log_likelihood : float
-        Per row, at ``mixture``.
-    gradient_norm : float
-        At ``mixture``.
-    gain : float
-        What the last iteration added to the objective per row; nan where there was none.
-    evidence : tuple of Evidence
-        One for each iteration.
-    values : tuple of float
-        The objective per row at the E-step of each iteration: the likelihood, or with hard assignment the
-        complete-data likelihood.
-    converged : bool
-        Whether the objective came to change by less than the tolerance.
-    expired : bool
-        Whether time ran out.
-    """
-
-    mixture: Mixture
-    log_likelihood: float
-    gradient_norm: float
-    gain: float
-    evidence: tuple[Evidence, ...]
-    values: tuple[float, ...]
-    converged: bool
-    expired: bool
+    mixture: Mixture  # The parameters, seen from the rows' centre
+    log_likelihood: float  # Per row, at ``mixture``
+    gradient_norm: float  # At ``mixture``
+    gain: float  # What the last iteration added to the objective per row; nan where there was none
+    evidence: tuple[Evidence, ...]  # One for each iteration
+    values: tuple[float, ...]  # The objective per row at the E-step of each iteration: the likelihood
+    converged: bool  # Whether the objective came to change by less than the tolerance
+    expired: bool  # Whether time ran out
 
 
 def em(
@@ -112,52 +74,7 @@ def em(
     tick: Tick = silent,
     expect: Callable[..., Statistics] = expect,
 ) -> Solution:
-    """Alternate E-steps and M-steps until the objective changes by less than ``tol``.
-
-    Parameters
-    ----------
-    rows : Rows
-        The data.
-    start : Mixture
-        Where to start, seen from the rows' centre.
-    workers : Workers
-        Threads.
-    reg_covar : float
-        Variance that each M-step adds in every direction.
-    tol : float
-        Least change of the objective per row.
-    max_iter : int
-        Most iterations.
-    hard : bool, default=False
-        Whether each row belongs wholly to its best component.
-    previous : float, default=-inf
-        The objective before the first iteration, where EM goes on from an earlier call.
-    clock : Clock or None, default=None
-        When to stop short.
-    tick : callable, default=silent
-        Told of every iteration.
-    expect : callable, default=expectation.expect
-        Takes an E-step.
-
-    Returns
-    -------
-    Solution
-        After one E-step more than iterations, so that the evidence at the solution is known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.row_tiles import Rows, Workers
-    >>> from gramian.solvers.mixture.em import em
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.gaussians import Mixture
-    >>> rows = Rows.of(np.array([[0.0], [0.1], [5.0], [5.2]]))
-    >>> start = Mixture.of(family("full", 2, 1), np.array([0.5, 0.5]), np.array([[-1.0], [1.0]]), np.ones((2, 1, 1)))
-    >>> with Workers(1) as workers:
-    ...     solution = em(rows, start, workers, reg_covar=1e-6, tol=1e-6, max_iter=50)
-    >>> (rows.centre + solution.mixture.means).round(2).ravel()
-    array([0.05, 5.1 ])
-    """
+    """Alternate E-steps and M-steps until the objective changes by less than ``tol``."""
     clock = clock or Clock()
     mixture, statistics = start, expect(rows, start, workers, hard=hard)
     value = _objective(statistics)
@@ -191,31 +108,7 @@ def em(
 
 
 def maximise(statistics: Statistics, reg_covar: float) -> Mixture:
-    """Take the M-step: the parameters that fit statistics best.
-
-    Parameters
-    ----------
-    statistics : Statistics
-        Sums over all rows.
-    reg_covar : float
-        Variance added in every direction.
-
-    Returns
-    -------
-    Mixture
-        An empty component has weight zero, and the mean and spread of all rows.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.em import maximise
-    >>> from gramian.solvers.mixture.e_step import Statistics
-    >>> sums = np.array([[2.0, 6.0, 20.0]])  # of 1, x and x² over the rows 2 and 4
-    >>> fitted = maximise(Statistics(family("diag", 1, 1), np.zeros((1, 1)), sums), reg_covar=0.0)
-    >>> fitted.means, fitted.covariances
-    (array([[3.]]), array([[1.]]))
-    """
+    """Take the M-step: the parameters that fit statistics best."""
     covariances = statistics.family.covariances(statistics.second, statistics.weights, reg_covar)
     return Mixture.of(statistics.family, statistics.weights, statistics.means, covariances)
 
@@ -223,35 +116,7 @@ def maximise(statistics: Statistics, reg_covar: float) -> Mixture:
 def refine(
     statistics: Statistics, reg_covar: float, again: Callable[[Floats], Statistics]
 ) -> tuple[Mixture, Statistics]:
-    """Take the M-step; where moments have cancelled, have them taken again about the new means.
-
-    Parameters
-    ----------
-    statistics : Statistics
-        Sums over all rows.
-    reg_covar : float
-        Variance added in every direction.
-    again : callable
-        ``again(origin)`` is the same statistics about another origin.
-
-    Returns
-    -------
-    mixture : Mixture
-        The parameters.
-    statistics : Statistics
-        Those that they were made of.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.em import refine
-    >>> from gramian.solvers.mixture.e_step import Statistics
-    >>> sums = np.array([[2.0, 6.0, 20.0]])
-    >>> statistics = Statistics(family("diag", 1, 1), np.zeros((1, 1)), sums)
-    >>> refine(statistics, 0.0, again=lambda origin: statistics)[1] is statistics
-    True
-    """
+    """Take the M-step; where moments have cancelled, have them taken again about the new means."""
     try:
         mixture = maximise(statistics, reg_covar)
         lost = EPS * mixture.magnitude(mixture.means - statistics.origin)
@@ -264,36 +129,7 @@ def refine(
 
 
 def gradient_norm(statistics: Statistics, mixture: Mixture, reg_covar: float) -> float:
-    """Return the size of the objective's gradient per row, as EM sees it.
-
-    By Fisher's identity the gradient of the log-likelihood is that of ``L(q, Θ)`` at the posterior q. It is taken in
-    the logits of the weights and, in units of each component's own deviations, in its mean and covariance, with the
-    term of ``reg_covar`` included; so it is zero exactly where EM stands still, and does not depend on units.
-
-    Parameters
-    ----------
-    statistics : Statistics
-        Of the E-step at ``mixture``.
-    mixture : Mixture
-        Where the gradient is taken.
-    reg_covar : float
-        Variance added in every direction.
-
-    Returns
-    -------
-    float
-        ``Σ_k |π_k' - π_k| + π_k' (‖Pᵀ(μ_k' - μ_k)‖ + ½ ‖Pᵀ Σ_k' P - I‖)``, with primes for what the statistics say.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.em import gradient_norm, maximise
-    >>> from gramian.solvers.mixture.e_step import Statistics
-    >>> statistics = Statistics(family("diag", 1, 1), np.zeros((1, 1)), np.array([[2.0, 6.0, 20.0]]))
-    >>> gradient_norm(statistics, maximise(statistics, 0.0), 0.0)
-    0.0
-    """
+    """Return the size of the objective's gradient per row, as EM sees it."""
     family, weights = mixture.family, statistics.weights
     shifts = statistics.means - mixture.means
     about = statistics.second + quadratics(family, shifts)

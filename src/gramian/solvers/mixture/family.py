@@ -50,197 +50,40 @@ class Family(Protocol):
         """Free parameters of the covariances."""
 
     def quadratics(self, x: Floats, out: Floats) -> Floats:
-        """Write the quadratics of rows.
-
-        Parameters
-        ----------
-        x : ndarray of shape (..., d, b)
-            Rows.
-        out : ndarray of shape (..., Q, b)
-            Where to write.
-
-        Returns
-        -------
-        ndarray of shape (..., Q, b)
-            ``out``.
-        """
+        """Write the quadratics of rows: x (..., d, b), out (..., Q, b) → (..., Q, b)."""
 
     def scatter(self, x: Floats, r: Floats) -> Floats:
-        """Return the weighted sum of quadratics, without forming them.
-
-        Parameters
-        ----------
-        x : ndarray of shape (t, d, b)
-            Rows.
-        r : ndarray of shape (t, b)
-            Weights.
-
-        Returns
-        -------
-        ndarray of shape (Q,)
-            ``Σ r · quadratics(x)``.
-        """
+        """Return the weighted sum of quadratics, without forming them: x (t, d, b), r (t, b) → (Q,)."""
 
     def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
-        """Return the covariances that fit second moments best.
-
-        Parameters
-        ----------
-        second : ndarray of shape (K, Q)
-            Mean quadratics about the component's mean.
-        weights : ndarray of shape (K,)
-            Mixing proportions, by which components are pooled where they share.
-        ridge : float
-            Variance added in every direction.
-
-        Returns
-        -------
-        ndarray
-            Covariances of highest likelihood, plus ``ridge`` times the identity.
-        """
+        """Return the covariances that fit second moments best: second (K, Q), weights (K,)."""
 
     def factor(self, covariances: Floats) -> Floats:
-        """Return P with ``Σ⁻¹ = P Pᵀ``, upper triangular.
-
-        Parameters
-        ----------
-        covariances : ndarray
-            Σ; a ``ValueError`` names the component where one is singular.
-
-        Returns
-        -------
-        ndarray
-            The factors.
-        """
+        """Return P with ``Σ⁻¹ = P Pᵀ``, upper triangular."""
 
     def factor_precisions(self, precisions: Floats) -> Floats:
-        """Return P with ``Λ = P Pᵀ``, upper triangular.
-
-        Parameters
-        ----------
-        precisions : ndarray
-            Λ; a ``ValueError`` where one is not positive definite.
-
-        Returns
-        -------
-        ndarray
-            The factors.
-        """
+        """Return P with ``Λ = P Pᵀ``, upper triangular."""
 
     def precisions(self, factors: Floats) -> Floats:
-        """Return ``Λ = P Pᵀ``.
-
-        Parameters
-        ----------
-        factors : ndarray
-            P.
-
-        Returns
-        -------
-        ndarray
-            The precisions.
-        """
+        """Return ``Λ = P Pᵀ``."""
 
     def invert(self, factors: Floats) -> Floats:
-        """Return ``Σ = (P Pᵀ)⁻¹``.
-
-        Parameters
-        ----------
-        factors : ndarray
-            P.
-
-        Returns
-        -------
-        ndarray
-            The covariances.
-        """
+        """Return ``Σ = (P Pᵀ)⁻¹``."""
 
     def stack(self, values: Floats) -> Floats:
-        """Return one factor, or covariance, for each component.
-
-        Parameters
-        ----------
-        values : ndarray
-            Of the family's shape.
-
-        Returns
-        -------
-        ndarray of shape (K, d, d) or (K, d)
-            A view.
-        """
+        """Return one factor, or covariance, for each component: → (K, d, d) or (K, d)."""
 
     def coefficients(self, stacked: Floats) -> Floats:
-        """Return c with ``xᵀ Λ_k x = c_k · quadratics(x)``.
-
-        Parameters
-        ----------
-        stacked : ndarray of shape (K, d, d) or (K, d)
-            Factors.
-
-        Returns
-        -------
-        ndarray of shape (K, Q)
-            The coefficients.
-        """
+        """Return c with ``xᵀ Λ_k x = c_k · quadratics(x)``: stacked (K, d, d) or (K, d) → (K, Q)."""
 
     def log_det(self, stacked: Floats) -> Floats:
-        """Return ``log det P_k``.
-
-        Parameters
-        ----------
-        stacked : ndarray of shape (K, d, d) or (K, d)
-            Factors.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            The logarithms.
-        """
+        """Return ``log det P_k``: stacked (K, d, d) or (K, d) → (K,)."""
 
     def whiten(self, factor: Floats, x: Floats) -> Floats:
-        """Return ``Pᵀ x`` for one component.
-
-        Parameters
-        ----------
-        factor : ndarray of shape (d, d) or (d,)
-            P.
-        x : ndarray of shape (..., d, b)
-            Rows less the component's mean.
-
-        Returns
-        -------
-        ndarray of shape (..., d, b)
-            Rows that are standard normal where they come from the component.
-        """
+        """Return ``Pᵀ x`` for one component: factor (d, d) or (d,), x (..., d, b) → (..., d, b)."""
 
     def departure(self, stacked: Floats, covariances: Floats) -> Floats:
-        """Return ``‖Pᵀ Σ P - I‖``, which is zero where ``Σ⁻¹ = P Pᵀ``.
-
-        Parameters
-        ----------
-        stacked : ndarray of shape (K, d, d) or (K, d)
-            Factors.
-        covariances : ndarray
-            Σ, of the family's shape.
-
-        Returns
-        -------
-        ndarray of shape (K,)
-            Frobenius norms.
-        """
+        """Return ``‖Pᵀ Σ P - I‖``, which is zero where ``Σ⁻¹ = P Pᵀ``: stacked (K, d, d) or (K, d) → (K,)."""
 
     def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
-        """Return the variances of each component along its principal axes.
-
-        Parameters
-        ----------
-        covariances : ndarray
-            Σ, of the family's shape.
-        columns : ndarray of shape (d,)
-            Mask of the columns that count.
-
-        Returns
-        -------
-        ndarray of shape (K, m)
-            Eigenvalues.
-        """
+        """Return the variances of each component along its principal axes: columns (d,) → (K, m)."""

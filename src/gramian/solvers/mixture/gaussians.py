@@ -27,55 +27,17 @@ LOG_ZERO = -1e300
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """The density ``p(x) = Σ_k π_k N(x | μ_k, Σ_k)``.
+    """The density ``p(x) = Σ_k π_k N(x | μ_k, Σ_k)``."""
 
-    Parameters
-    ----------
-    family : Family
-        The shape of the covariances.
-    weights : ndarray of shape (K,)
-        Proportions π; a component of weight zero takes no part.
-    means : ndarray of shape (K, d)
-        The μ.
-    covariances, factors : ndarray
-        The Σ, and P with ``Σ⁻¹ = P Pᵀ``, of the family's shape.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.covariances import family
-    >>> from gramian.solvers.mixture.gaussians import Mixture
-    >>> standard = Mixture.of(family("full", 1, 2), np.ones(1), np.zeros((1, 2)), np.eye(2)[None])
-    >>> float(standard.constants[0])  # log N(0) = -log 2π
-    -1.837...
-    """
-
-    family: Family
-    weights: Floats
-    means: Floats
-    covariances: Floats
-    factors: Floats
+    family: Family  # The shape of the covariances
+    weights: Floats  # (K,): Proportions π; a component of weight zero takes no part
+    means: Floats  # (K, d): The μ
+    covariances: Floats  # The Σ, and P with ``Σ⁻¹ = P Pᵀ``, of the family's shape
+    factors: Floats  # The Σ, and P with ``Σ⁻¹ = P Pᵀ``, of the family's shape
 
     @classmethod
     def of(cls, family: Family, weights: Floats, means: Floats, covariances: Floats) -> Mixture:
-        """Return the mixture with these covariances.
-
-        Parameters
-        ----------
-        family : Family
-            The shape of the covariances.
-        weights : ndarray of shape (K,)
-            Proportions.
-        means : ndarray of shape (K, d)
-            Means.
-        covariances : ndarray
-            Covariances, of the family's shape; a ``ValueError`` names the component where one is singular.
-
-        Returns
-        -------
-        Mixture
-            With its factors.
-        """
+        """Return the mixture with these covariances: weights (K,), means (K, d)."""
         return cls(family, weights, means, covariances, family.factor(covariances))
 
     @cached_property
@@ -117,35 +79,14 @@ class Mixture:
         return self.family.departure(self.stacked, self.covariances)
 
     def whiten(self, vectors: Floats) -> Floats:
-        """Return ``P_kᵀ v_k`` for one vector of each component.
-
-        Parameters
-        ----------
-        vectors : ndarray of shape (K, d)
-            The v.
-
-        Returns
-        -------
-        ndarray of shape (K, d)
-            In units of the component's deviations.
-        """
+        """Return ``P_kᵀ v_k`` for one vector of each component: vectors (K, d) → (K, d)."""
         pairs = zip(self.stacked, vectors, strict=True)
         return np.stack([self.family.whiten(P, v[:, None])[:, 0] for P, v in pairs])
 
     def magnitude(self, reach: Floats) -> float:
-        """Return the largest sum of absolute terms in ``xᵀ Λ_k x`` where ``|x| ≤ reach``.
+        """Return the largest sum of absolute terms in ``xᵀ Λ_k x`` where ``|x| ≤ reach``: reach (K, d) or (d,).
 
         Evaluated term by term, a quadratic form is wrong by rounding of this size, however small its value.
-
-        Parameters
-        ----------
-        reach : ndarray of shape (K, d) or (d,)
-            Bounds on the coordinates.
-
-        Returns
-        -------
-        float
-            ``max_k reachᵀ |Λ_k| reach``, over the components that take part.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             terms = np.sum(np.abs(self.coefficients) * quadratics(self.family, np.atleast_2d(reach)), axis=1)

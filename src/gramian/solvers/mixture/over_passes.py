@@ -22,38 +22,15 @@ __all__ = ["Frame", "expectation", "frame"]
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """Where all rows are seen from.
+    """Where all rows are seen from."""
 
-    Parameters
-    ----------
-    centre, reach : array of shape (d,)
-        Their mean, and the largest distance from it along each axis.
-    dtype : dtype
-        Of the rows.
-    count : int
-        Rows of positive weight.
-    """
-
-    centre: Floats
-    reach: Floats
-    dtype: Any
-    count: int
+    centre: Floats  # (d,): Their mean, and the largest distance from it along each axis
+    reach: Floats  # (d,): Their mean, and the largest distance from it along each axis
+    dtype: Any  # Of the rows
+    count: int  # Rows of positive weight
 
     def of(self, X: NDArray[Any], weights: Floats | None) -> Rows:
-        """Return some rows as seen from there.
-
-        Parameters
-        ----------
-        X : array of shape (r, d)
-            Rows.
-        weights : array of shape (r,) or None
-            Weights.
-
-        Returns
-        -------
-        Rows
-            With the reach of all rows.
-        """
+        """Return some rows as seen from there: X (r, d), weights (r,)."""
         return Rows(X, self.centre, self.reach, weights)
 
 
@@ -66,18 +43,7 @@ def _extent(shared: None, parts: Iterator[Part]) -> tuple[Any, ...] | None:
 
 
 def frame(passes: Passes) -> Frame:
-    """Find the centre and the reach of all rows, in one pass.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-
-    Returns
-    -------
-    Frame
-        As ``Rows.of`` would have it.
-    """
+    """Find the centre and the reach of all rows, in one pass."""
     found = [extent for extent in passes.map(_extent, None, need=Need(y=False)) if extent is not None]
     if not found:
         raise ValueError("weights must be positive for at least one row; all weights are zero.")
@@ -109,20 +75,7 @@ def _expected_of(step: _Step, part: Part, alone: Workers) -> Sums:
 
 
 def expectation(passes: Passes, seen: Frame) -> Any:
-    """Return the E-step over blocks, with the arguments of ``expectation.expect``.
-
-    Parameters
-    ----------
-    passes : Passes
-        The rows.
-    seen : Frame
-        Where they are seen from.
-
-    Returns
-    -------
-    callable
-        ``expect(rows, mixture, workers, hard=..., origin=...)``; of these rows only centre and reach count.
-    """
+    """Return the E-step over blocks, with the arguments of ``expectation.expect``."""
 
     def expected(
         rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None

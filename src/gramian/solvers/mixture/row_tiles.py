@@ -34,33 +34,13 @@ BLOCK_ROWS = 8192
 
 
 class Scratch(threading.local):
-    """Buffers that a thread keeps from one block to the next.
-
-    Examples
-    --------
-    >>> from gramian.solvers.mixture.row_tiles import Scratch
-    >>> Scratch().array("x", (2, 3)).shape
-    (2, 3)
-    """
+    """Buffers that a thread keeps from one block to the next."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, Floats] = {}
 
     def array(self, name: str, shape: tuple[int, ...]) -> Floats:
-        """Return an uninitialised array; the next call with the same name may overwrite it.
-
-        Parameters
-        ----------
-        name : str
-            Which buffer.
-        shape : tuple of int
-            Its shape.
-
-        Returns
-        -------
-        ndarray
-            Of float64.
-        """
+        """Return an uninitialised array; the next call with the same name may overwrite it."""
         size = int(np.prod(shape))
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < size:
@@ -70,27 +50,11 @@ class Scratch(threading.local):
 
 @dataclass(frozen=True)
 class Block:
-    """Rows ``start`` to ``stop``, in tiles of equal size.
+    """Rows ``start`` to ``stop``, in tiles of equal size."""
 
-    Parameters
-    ----------
-    start : int
-        The first row.
-    tiles : int
-        How many tiles.
-    size : int
-        Rows of a tile.
-
-    Examples
-    --------
-    >>> from gramian.solvers.mixture.row_tiles import Block
-    >>> Block(start=10, tiles=2, size=5).rows
-    slice(10, 20, None)
-    """
-
-    start: int
-    tiles: int
-    size: int
+    start: int  # The first row
+    tiles: int  # How many tiles
+    size: int  # Rows of a tile
 
     @property
     def rows(self) -> slice:
@@ -100,69 +64,23 @@ class Block:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows seen from a centre, with their weights; X itself is never copied.
+    """Rows seen from a centre, with their weights; X itself is never copied."""
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-        Float32 or float64.
-    centre : ndarray of shape (d,)
-        Subtracted in float64, so that moments do not cancel.
-    reach : ndarray of shape (d,)
-        The largest distance from the centre along each axis.
-    weights : ndarray of shape (n,) or None, default=None
-        Weights of the rows; ``None`` for one each.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.mixture.row_tiles import Rows
-    >>> rows = Rows.of(np.array([[1.0, 2.0], [3.0, 2.0]]))
-    >>> rows.centre, rows.reach
-    (array([2., 2.]), array([1., 0.]))
-    """
-
-    X: NDArray[Any]
-    centre: Floats
-    reach: Floats
-    weights: Floats | None = None
+    X: NDArray[Any]  # (n, d): Float32 or float64
+    centre: Floats  # (d,): Subtracted in float64, so that moments do not cancel
+    reach: Floats  # (d,): The largest distance from the centre along each axis
+    weights: Floats | None = None  # (n,): Weights of the rows; ``None`` for one each
 
     @classmethod
     def of(cls, X: NDArray[Any], weights: Floats | None = None, centre: Floats | None = None) -> Self:
-        """Return rows seen from a centre.
-
-        Parameters
-        ----------
-        X : ndarray of shape (n, d)
-            Float32 or float64.
-        weights : ndarray of shape (n,) or None, default=None
-            Weights of the rows.
-        centre : ndarray of shape (d,) or None, default=None
-            Where from; ``None`` for their mean, which of a constant column is its value exactly.
-
-        Returns
-        -------
-        Rows
-            With their reach.
-        """
+        """Return rows seen from a centre: X (n, d), weights (n,), centre (d,)."""
         low, high = X.min(axis=0), X.max(axis=0)
         if centre is None:
             centre = np.clip(X.mean(axis=0, dtype=np.float64), low, high)
         return cls(X, centre, np.maximum(high - centre, centre - low), weights)
 
     def blocks(self, width: int) -> list[Block]:
-        """Return a partition of the rows.
-
-        Parameters
-        ----------
-        width : int
-            How many numbers a job holds for each row.
-
-        Returns
-        -------
-        list of Block
-            In order; all but the last two of equal size.
-        """
+        """Return a partition of the rows."""
         smallest, largest = TILE_ROWS
         size = min(max(TILE_FLOATS // width, smallest), largest) // smallest * smallest
         tiles = max(1, min(BLOCK_ROWS, BLOCK_FLOATS // width) // size)
@@ -177,55 +95,18 @@ class Rows:
         return blocks
 
     def load(self, block: Block, out: Floats) -> Floats:
-        """Write a block's rows, centred, one to a column.
-
-        Parameters
-        ----------
-        block : Block
-            Which rows.
-        out : ndarray of shape (tiles, d, size)
-            Where to write.
-
-        Returns
-        -------
-        ndarray of shape (tiles, d, size)
-            ``out``.
-        """
+        """Write a block's rows, centred, one to a column: out (tiles, d, size) → (tiles, d, size)."""
         tiles = self.X[block.rows].reshape(block.tiles, block.size, -1)
         np.subtract(tiles.transpose(0, 2, 1), self.centre[:, None], out=out)
         return out
 
     def weights_of(self, block: Block) -> Floats | None:
-        """Return the weights of a block's rows.
-
-        Parameters
-        ----------
-        block : Block
-            Which rows.
-
-        Returns
-        -------
-        ndarray of shape (tiles, size) or None
-            A view.
-        """
+        """Return the weights of a block's rows: → (tiles, size)."""
         return None if self.weights is None else self.weights[block.rows].reshape(block.tiles, block.size)
 
 
 class Workers:
-    """Threads for the length of a ``with`` block, in which BLAS is held to one.
-
-    Parameters
-    ----------
-    n_jobs : int or None, default=None
-        How many threads; ``None`` for one on each core that the process may use.
-
-    Examples
-    --------
-    >>> from gramian.solvers.mixture.row_tiles import Workers
-    >>> with Workers(2) as workers:
-    ...     list(workers.map(lambda item, scratch: item**2, [1, 2, 3]))
-    [1, 4, 9]
-    """
+    """Threads for the length of a ``with`` block, in which BLAS is held to one."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs = worker_count(n_jobs)
@@ -246,20 +127,7 @@ class Workers:
         self._pool = None
 
     def map(self, job: Callable[[Block, Scratch], T], blocks: Sequence[Block]) -> Iterator[T]:
-        """Do a job on every block and give the results in order.
-
-        Parameters
-        ----------
-        job : callable
-            ``job(block, scratch)``.
-        blocks : sequence of Block
-            The blocks.
-
-        Yields
-        ------
-        object
-            What the job returned.
-        """
+        """Do a job on every block and give the results in order."""
 
         def run(block: Block) -> T:
             return job(block, self._scratch)

@@ -24,41 +24,18 @@ DIGITS = 100.0
 
 @dataclass(frozen=True)
 class Rounding:
-    """What rounding does to a spectrum.
+    """What rounding does to a spectrum."""
 
-    Parameters
-    ----------
-    offset : float, default=0.0
-        What centring took from the norm of the matrix.
-    floor : float, default=1e-12
-        Eigenvalues below this share of the largest are reported as zero.
-    unit : float, default=64 eps
-        What products leave of a residual, as a share of the norm before centring.
-    """
-
-    offset: float = 0.0
-    floor: float = 1e-12
-    unit: float = 64.0 * float(np.finfo(np.float64).eps)
+    offset: float = 0.0  # What centring took from the norm of the matrix
+    floor: float = 1e-12  # Eigenvalues below this share of the largest are reported as zero
+    unit: float = 64.0 * float(np.finfo(np.float64).eps)  # What products leave of a residual
 
     def _of(self, values: Array) -> float:
         """Return what rounding may leave of a residual."""
         return self.unit * (float(np.abs(values).max(initial=0.0)) + self.offset)
 
     def zero(self, values: Array, n: int) -> float:
-        """Return the size up to which an eigenvalue is zero, unless all are; more where all n are asked for.
-
-        Parameters
-        ----------
-        values : array of shape (r,)
-            Eigenvalues.
-        n : int
-            How many there are.
-
-        Returns
-        -------
-        float
-            The size.
-        """
+        """Return the size up to which an eigenvalue is zero, unless all are; more where all n are asked for."""
         largest, rounding = float(np.abs(values).max(initial=0.0)), self._of(values)
         lost = largest <= DIGITS * rounding
         return max(self.floor * largest, 0.0 if lost else rounding * (DIGITS if values.size == n else 1.0))
@@ -87,40 +64,20 @@ class Operator(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Eigenpairs:
-    """Eigenvalues from the largest down, and their eigenvectors.
+    """Eigenvalues from the largest down, and their eigenvectors."""
 
-    Parameters
-    ----------
-    values : array of shape (r,)
-        Eigenvalues.
-    vectors : array of shape (n, r)
-        Orthonormal eigenvectors.
-    smallest : float
-        The smallest value seen on the way: an upper bound on the smallest eigenvalue.
-    certificate : Certificate
-        The worst relative residual ``‖A v - λ v‖ / λ``; over λ₁ where it is rounding.
-    exhausted : bool, default=False
-        Whether iterations or time ran out.
-    """
-
-    values: Array
-    vectors: Array
-    smallest: float
-    certificate: Certificate
-    exhausted: bool = False
+    values: Array  # (r,): Eigenvalues
+    vectors: Array  # (n, r): Orthonormal eigenvectors
+    smallest: float  # The smallest value seen on the way: an upper bound on the smallest eigenvalue
+    certificate: Certificate  # The worst relative residual ``‖A v - λ v‖ / λ``; over λ₁ where it is rounding
+    exhausted: bool = False  # Whether iterations or time ran out
 
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """The operator ``(I - 11ᵀ/n) K (I - 11ᵀ/n)``: K after the mean of the features is taken away.
+    """The operator ``(I - 11ᵀ/n) K (I - 11ᵀ/n)``: K after the mean of the features is taken away."""
 
-    Parameters
-    ----------
-    K : operator
-        A square one.
-    """
-
-    K: Operator
+    K: Operator  # A square one
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -169,36 +126,7 @@ def dense(
     rounding: Rounding = DOUBLE,
     clock: Clock | None = None,
 ) -> Eigenpairs:
-    """Decompose the matrix itself by LAPACK.
-
-    Parameters
-    ----------
-    A : operator
-        Measures the residuals.
-    matrix : array of shape (n, n)
-        The same, dense.
-    rank : int
-        How many of the largest eigenvalues.
-    tol : float, default=1e-8
-        The residual to certify.
-    rounding : Rounding, default=DOUBLE
-        What counts as rounding.
-    clock : Clock or None, default=None
-        Times the work.
-
-    Returns
-    -------
-    Eigenpairs
-        From the largest down.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.spectral.eigen import dense
-    >>> A = np.diag([1.0, 3.0, 2.0])
-    >>> dense(A, A, 2).values
-    array([3., 2.])
-    """
+    """Decompose the matrix itself by LAPACK: matrix (n, n)."""
     clock = clock or Clock()
     n = matrix.shape[0]
     # Of a range, LAPACK's fast driver finds none where all eigenvalues coincide; then it is asked for all.
@@ -226,52 +154,7 @@ def lanczos(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Eigenpairs:
-    """Find the largest eigenvalues by block Lanczos with full reorthogonalisation and thick restarts.
-
-    The basis grows by ``A`` times its last block, made orthogonal to all before; the eigenvectors of A within the
-    basis are the Ritz vectors, and their residuals are known without a product. When the basis is full it restarts
-    from the best Ritz vectors. Stopped by the residuals, which are measured again at the end.
-
-    Parameters
-    ----------
-    A : operator
-        Symmetric, of shape (n, n).
-    rank : int
-        How many; the basis takes a few times as many vectors, so it should be well below n.
-    tol : float, default=1e-5
-        Residual relative to its own eigenvalue, ``‖A v - λ v‖ / λ``, to reach.
-    max_iter : int or None, default=None
-        Products with a block at most; 300 by default.
-    block : int or None, default=None
-        Vectors multiplied at once; a third of the rank by default, between 4 and 32.
-    start : array of shape (n, block) or None, default=None
-        Where to start; at random by default.
-    exact : operator or None, default=None
-        The operator whose residuals count, where A is a cheaper copy of it in lower precision.
-    unit : float or None, default=None
-        What products with A leave of a residual, where that is more than with ``exact``.
-    rounding : Rounding, default=DOUBLE
-        What counts as rounding.
-    random_state : numpy.random.RandomState or None, default=None
-        Draws the start.
-    clock : Clock or None, default=None
-        Stops the work once expired.
-    tick : callable, default=silent
-        Told the number of products, and the residual.
-
-    Returns
-    -------
-    Eigenpairs
-        From the largest down.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.spectral.eigen import lanczos
-    >>> A = np.diag(1.0 / np.arange(1.0, 301.0))
-    >>> lanczos(A, 3, random_state=np.random.RandomState(0)).values.round(6)
-    array([1.      , 0.5     , 0.333333])
-    """
+    """Find the largest eigenvalues by block Lanczos with full reorthogonalisation and thick restarts."""
     clock = clock or Clock()
     rng = random_state or np.random.RandomState(0)
     n, limit = A.shape[0], 300 if max_iter is None else max_iter
@@ -386,30 +269,7 @@ def arpack(
     random_state: np.random.RandomState | None = None,
     clock: Clock | None = None,
 ) -> Eigenpairs:
-    """Find the largest eigenvalues by ARPACK, one vector at a time.
-
-    Parameters
-    ----------
-    A : operator
-        Symmetric, of shape (n, n).
-    rank : int
-        How many, less than n.
-    tol : float, default=0.0
-        ARPACK's tolerance; zero for machine precision.
-    max_iter : int or None, default=None
-        ARPACK's restarts at most.
-    rounding : Rounding, default=DOUBLE
-        What counts as rounding.
-    random_state : numpy.random.RandomState or None, default=None
-        Draws the start.
-    clock : Clock or None, default=None
-        Times the work.
-
-    Returns
-    -------
-    Eigenpairs
-        From the largest down.
-    """
+    """Find the largest eigenvalues by ARPACK, one vector at a time."""
     clock = clock or Clock()
     rng = random_state or np.random.RandomState(0)
     products = 0
@@ -460,32 +320,7 @@ def randomized(
     random_state: np.random.RandomState | None = None,
     clock: Clock | None = None,
 ) -> Eigenpairs:
-    """Find the largest eigenvalues by subspace iteration from a random block (Halko, Martinsson and Tropp, 2011).
-
-    Parameters
-    ----------
-    A : operator
-        Symmetric, of shape (n, n).
-    rank : int
-        How many.
-    power : int
-        Products with the whole block.
-    tol : float, default=1e-2
-        The residual to certify; the number of products does not depend on it.
-    oversamples : int, default=10
-        Vectors beyond the rank.
-    rounding : Rounding, default=DOUBLE
-        What counts as rounding.
-    random_state : numpy.random.RandomState or None, default=None
-        Draws the block.
-    clock : Clock or None, default=None
-        Times the work.
-
-    Returns
-    -------
-    Eigenpairs
-        From the largest down.
-    """
+    """Find the largest eigenvalues by subspace iteration from a random block (Halko, Martinsson and Tropp, 2011)."""
     clock = clock or Clock()
     rng = random_state or np.random.RandomState(0)
     n = A.shape[0]

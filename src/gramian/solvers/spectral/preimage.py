@@ -17,21 +17,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Preimages:
-    """Points, and which of them are stationary.
+    """Points, and which of them are stationary."""
 
-    Parameters
-    ----------
-    points : array of shape (m, d)
-        The pre-images.
-    converged : array of shape (m,)
-        Whether each moved less than the tolerance in its last step.
-    iterations : int
-        Steps taken.
-    """
-
-    points: Array
-    converged: NDArray[np.bool_]
-    iterations: int
+    points: Array  # (m, d): The pre-images
+    converged: NDArray[np.bool_]  # (m,): Whether each moved less than the tolerance in its last step
+    iterations: int  # Steps taken
 
 
 def fixed_point(
@@ -48,37 +38,6 @@ def fixed_point(
 
     Where z maximises ``Σ_i γ_i k(z, x_i)``, it is ``Σ_i γ_i k(z, x_i) x_i / Σ_i γ_i k(z, x_i)``, which is iterated. A
     step that does not climb, as it may where some γ are negative, is halved.
-
-    Parameters
-    ----------
-    kernel : Kernel
-        An RBF, or a multiple of one.
-    X : array of shape (n, d)
-        The x_i.
-    weights : array of shape (m, n)
-        The γ_i, one row for each point sought.
-    start : array of shape (m, d)
-        Where to begin.
-    tol : float, default=1e-6
-        Step, relative to the spread of X, at which a point is done.
-    max_iter : int, default=200
-        Steps at most.
-    clock : Clock or None, default=None
-        Stops the work once expired.
-
-    Returns
-    -------
-    Preimages
-        The points.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.spectral.preimage import fixed_point
-    >>> X = np.array([[0.0], [1.0]])
-    >>> fixed_point(RBF(2.0), X, np.array([[0.5, 0.5]]), np.array([[0.9]])).points.round(3)
-    array([[0.5]])
     """
     clock = clock or Clock()
     Z, target = start.copy(), start.copy()

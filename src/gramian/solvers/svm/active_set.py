@@ -49,28 +49,7 @@ def polish(
     kink: float,
     clock: Clock = FOREVER,
 ) -> Vector:
-    """Improve a feasible β until its KKT conditions hold to rounding, as far as the kernel's rank allows.
-
-    Parameters
-    ----------
-    K : array of shape (n, n)
-        Kernel of the objects.
-    objects : array of shape (m,)
-        The object behind each variable.
-    linear, lower, upper, beta : array of shape (m,)
-        The linear term, the bounds, and where to start.
-    split : int
-        Variables before it share one equality constraint, those from it on another.
-    kink : float
-        The ε of ε|β|.
-    clock : Clock, default=FOREVER
-        The time allowed.
-
-    Returns
-    -------
-    array of shape (m,)
-        A β within the bounds, with the sums of the start, and with an objective that is not larger.
-    """
+    """Improve a feasible β until its KKT conditions hold to rounding, as far as the kernel's rank allows."""
     groups = [g for g in (np.arange(split), np.arange(split, beta.size)) if g.size]
     sums = [float(beta[g].sum()) for g in groups]
     start, beta = beta, beta.copy()

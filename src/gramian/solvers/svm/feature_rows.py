@@ -21,27 +21,6 @@ class FeatureRows:
     """What ``KernelRows`` is to a kernel, for the kernel ``<ψ(x), ψ(z)>`` of explicit features.
 
     A sum of q kernel rows is one product Fᵀw and one product with F: O((n + q) m), whatever the kernel costs.
-
-    Parameters
-    ----------
-    parts : sequence of array of shape (n_i, m)
-        Features of the objects, in one array or in several; the objects of the first come first.
-    workers : int, default=1
-        Threads.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.solvers.svm.feature_rows import FeatureRows
-    >>> F = np.array([[1.0, 0.0], [1.0, 1.0], [0.0, 2.0]])
-    >>> rows = FeatureRows([F[:1], F[1:]])
-    >>> rows.square(np.array([1, 2]))
-    array([[2., 2.],
-           [2., 4.]])
-    >>> total = np.zeros(3)
-    >>> rows.add(np.array([0]), np.array([3.0]), total)
-    >>> total
-    array([3., 3., 0.])
     """
 
     direct = True
@@ -62,13 +41,7 @@ class FeatureRows:
         return len(self.ids)
 
     def diagonal(self) -> Array:
-        """Return ‖ψ(x)‖² of every object.
-
-        Returns
-        -------
-        array of shape (n,)
-            The diagonal.
-        """
+        """Return ‖ψ(x)‖² of every object: → (n,)."""
         return np.concatenate([np.einsum("ij,ij->i", part, part) for part in self.parts])
 
     def _features(self, objects: Index) -> Array:
@@ -81,18 +54,7 @@ class FeatureRows:
         return out
 
     def square(self, objects: Index) -> Array:
-        """Return the kernel of some objects with each other.
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions.
-
-        Returns
-        -------
-        array of shape (q, q)
-            Contiguous.
-        """
+        """Return the kernel of some objects with each other: → (q, q)."""
         F, q = self._features(objects), objects.size
         out = np.empty((q, q))
         workers = self.workers if q * F.size > THREAD_WORTH else 1
@@ -100,17 +62,7 @@ class FeatureRows:
         return out
 
     def add(self, objects: Index, weights: Array, total: Array) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``.
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions.
-        weights : array of shape (len(objects),)
-            Coefficients.
-        total : array of shape (n,)
-            Changed in place.
-        """
+        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
         if not objects.size:
             return
         w = self._features(objects).T @ weights
@@ -124,45 +76,15 @@ class FeatureRows:
             run(task, spans(len(part), max(-(-len(part) // workers), 1)), workers)
 
     def exact(self, objects: Index, others: Index) -> Array:
-        """Return a block of the kernel.
-
-        Parameters
-        ----------
-        objects, others : array of int
-            Positions of rows and of columns.
-
-        Returns
-        -------
-        array of shape (len(objects), len(others))
-            The block.
-        """
+        """Return a block of the kernel: → (len(objects), len(others))."""
         return self._features(objects) @ self._features(others).T
 
     def exact_sum(self, objects: Index, weights: Array) -> Array:
-        """Return Σ_k weights_k K[objects_k, :].
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions.
-        weights : array of shape (len(objects),)
-            Coefficients.
-
-        Returns
-        -------
-        array of shape (n,)
-            The sum.
-        """
+        """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""
         total = np.zeros(len(self.ids))
         self.add(objects, weights, total)
         return total
 
     def upgrade(self) -> bool:
-        """Say that there is no fuller precision to go on in.
-
-        Returns
-        -------
-        bool
-            False.
-        """
+        """Say that there is no fuller precision to go on in."""
         return False

@@ -22,17 +22,7 @@ ETA_FLOOR = 1e-12
 
 @compiled(nogil=True, fastmath={"nnan", "nsz", "contract"})
 def slopes(beta: Array, lower: Array, upper: Array, gradient: Array, kink: float, up: Array, down: Array) -> None:
-    """Fill in the slopes of the objective for a step up and for a step down; infinite where there is no room.
-
-    Parameters
-    ----------
-    beta, lower, upper, gradient : array of shape (m,)
-        The variables, their bounds, and the gradient of the smooth part.
-    kink : float
-        The ε of ε|β|.
-    up, down : array of shape (m,)
-        Where to write.
-    """
+    """Fill in the slopes of the objective for a step up and for a step down; infinite where there is no room."""
     for v in range(beta.size):
         b = beta[v]
         up[v] = gradient[v] + (kink if b >= 0.0 else -kink) if b < upper[v] else np.inf
@@ -140,30 +130,7 @@ def pair_steps(
     limit: int,
     noise: float,
 ) -> tuple[int, bool]:
-    """Run SMO inside a working set until its worst violation is at most ``tol``.
-
-    Parameters
-    ----------
-    K : array of shape (q, q)
-        Kernel of the working set.
-    diagonal, beta, lower, upper, gradient : array of shape (q,)
-        Of the working set; ``beta`` and ``gradient`` are changed in place.
-    kink : float
-        The ε of ε|β|.
-    split : int
-        Variables before it share one equality constraint, those from it on another.
-    tol : float
-        Where to stop.
-    limit : int
-        Steps allowed.
-    noise : float
-        Negative curvature up to this share of the diagonal is rounding.
-
-    Returns
-    -------
-    tuple of int and bool
-        Steps taken, and whether a direction of negative curvature was met.
-    """
+    """Run SMO inside a working set until its worst violation is at most ``tol``."""
     q = beta.size
     up, down, gains = np.empty(q), np.empty(q), np.empty(q)
     lanes_up, lanes_down = np.empty(LANES), np.empty(LANES)
@@ -201,21 +168,7 @@ def pair_steps(
 
 @compiled(nogil=True, fastmath={"contract"})
 def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int, stop: int) -> None:
-    """Add ``weights @ store[slots]`` to ``out``, in float64, for the columns from ``start`` to ``stop``.
-
-    Parameters
-    ----------
-    store : array of shape (capacity, width)
-        Kernel rows.
-    slots : array of int
-        Which of them.
-    weights : array of shape (len(slots),)
-        Coefficients.
-    out : array of shape (width,)
-        The sum, changed in place.
-    start, stop : int
-        Columns.
-    """
+    """Add ``weights @ store[slots]`` to ``out``, in float64, for the columns from ``start`` to ``stop``."""
     width = 2048
     for left in range(start, stop, width):
         right = min(left + width, stop)
@@ -238,19 +191,7 @@ def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int,
 
 @compiled(nogil=True)
 def gather(store: Array, slots: Array, columns: Array, out: Array, offset: int) -> None:
-    """Copy ``store[slots][:, columns]`` to the columns of ``out`` from ``offset`` on.
-
-    Parameters
-    ----------
-    store : array of shape (capacity, width)
-        Kernel rows.
-    slots, columns : array of int
-        Which rows and columns.
-    out : array
-        Where to write.
-    offset : int
-        The first column written.
-    """
+    """Copy ``store[slots][:, columns]`` to the columns of ``out`` from ``offset`` on. store (capacity, width)."""
     for k in range(slots.size):
         row = store[slots[k]]
         for t in range(columns.size):
@@ -259,19 +200,7 @@ def gather(store: Array, slots: Array, columns: Array, out: Array, offset: int) 
 
 @compiled(nogil=True)
 def compact(flat: Array, width: int, columns: Array, rows: int) -> None:
-    """Keep only some columns of the first rows of a matrix stored flat, in place.
-
-    Parameters
-    ----------
-    flat : array
-        The matrix, row after row.
-    width : int
-        Its columns.
-    columns : array of int
-        Those to keep, ascending, so that nothing is overwritten before it has moved.
-    rows : int
-        How many rows.
-    """
+    """Keep only some columns of the first rows of a matrix stored flat, in place."""
     for r in range(rows):
         source, target = r * width, r * columns.size
         for t in range(columns.size):

@@ -21,60 +21,18 @@ PANEL_BYTES = 64 * 10**6
 
 @dataclass(frozen=True)
 class Wide:
-    """A matrix in full precision, of which most fits see only a few blocks.
+    """A matrix in full precision, of which most fits see only a few blocks."""
 
-    Parameters
-    ----------
-    block : callable
-        Of rows and columns; returns their block.
-    whole : callable
-        Returns the Gram matrix.
-    """
-
-    block: Callable[[Index, Index], NDArray[Any]]
-    whole: Callable[[], Gram]
+    block: Callable[[Index, Index], NDArray[Any]]  # Of rows and columns; returns their block
+    whole: Callable[[], Gram]  # Returns the Gram matrix
 
     def on(self, workers: int) -> Wide:
-        """Return the same matrix, made by another number of threads.
-
-        Parameters
-        ----------
-        workers : int
-            Threads.
-
-        Returns
-        -------
-        Wide
-            The same otherwise.
-        """
+        """Return the same matrix, made by another number of threads."""
         return Wide(self.block, lambda: self.whole().on(workers))
 
 
 class RowCache:
-    """The least recently used rows make room for new ones.
-
-    Parameters
-    ----------
-    gram : Gram
-        Of all rows with all rows.
-    columns : array of int
-        The columns to keep of each row, ascending.
-    budget : int
-        Bytes for the rows; two rows are kept whatever it says.
-    wide : Wide or None, default=None
-        The same matrix in full precision, where ``gram`` has less.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.gram import Gram
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.svm.row_cache import RowCache
-    >>> cache = RowCache(Gram(RBF(), np.eye(4)), np.arange(4), budget=10**6)
-    >>> cache.store[cache.slots(np.array([2, 0]))].round(2)
-    array([[0.37, 0.37, 1.  , 0.37],
-           [1.  , 0.37, 0.37, 0.37]])
-    """
+    """The least recently used rows make room for new ones."""
 
     def __init__(self, gram: Gram, columns: Index, budget: int, wide: Wide | None = None) -> None:
         self.gram = gram
@@ -104,18 +62,7 @@ class RowCache:
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
 
     def slots(self, rows: Index) -> Index:
-        """Return where the rows are, after computing those that are not there.
-
-        Parameters
-        ----------
-        rows : array of int
-            At most ``capacity`` different rows of the Gram matrix.
-
-        Returns
-        -------
-        array of int
-            Positions in ``store``, good until the next call.
-        """
+        """Return where the rows are, after computing those that are not there."""
         self._clock += 1
         held = self._slot[rows]
         self._stamp[held[held >= 0]] = self._clock
@@ -155,13 +102,7 @@ class RowCache:
         return self.gram.rows(rows, columns, out=out)
 
     def restrict(self, keep: Index) -> None:
-        """Keep only some of the columns; the rows held stay held, and there is room for more.
-
-        Parameters
-        ----------
-        keep : array of int
-            Positions in ``columns``, ascending.
-        """
+        """Keep only some of the columns; the rows held stay held, and there is room for more."""
         from gramian.solvers.svm.inner import compact
 
         compact(self._flat, len(self.columns), keep, self._used)
@@ -172,24 +113,12 @@ class RowCache:
         self._owner[:used], self._stamp[:used] = owner[:used], stamp[:used]
 
     def widen(self, columns: Index) -> None:
-        """Take other columns; the rows held are forgotten.
-
-        Parameters
-        ----------
-        columns : array of int
-            The new columns, ascending.
-        """
+        """Take other columns; the rows held are forgotten."""
         self.columns = columns
         self._forget()
 
     def upgrade(self) -> bool:
-        """Go on in full precision; the rows held are forgotten.
-
-        Returns
-        -------
-        bool
-            Whether that changed anything.
-        """
+        """Go on in full precision; the rows held are forgotten."""
         if self.wide is None:
             return False
         self.gram, self.wide = self.wide.whole(), None
@@ -197,18 +126,7 @@ class RowCache:
         return True
 
     def exact(self, rows: Index, columns: Index) -> NDArray[Any]:
-        """Return a block of the matrix in full precision, past the cache.
-
-        Parameters
-        ----------
-        rows, columns : array of int
-            Which.
-
-        Returns
-        -------
-        array of shape (len(rows), len(columns))
-            The block.
-        """
+        """Return a block of the matrix in full precision, past the cache: → (len(rows), len(columns))."""
         return (self.gram.rows if self.wide is None else self.wide.block)(rows, columns)
 
 
@@ -216,29 +134,6 @@ class KernelRows:
     """The rows that one problem needs, from one cache or from several side by side.
 
     A problem knows its objects by position 0..m-1: first those of the first cache's columns, then those of the next.
-
-    Parameters
-    ----------
-    caches : sequence of RowCache
-        Of one Gram matrix, with different columns.
-    workers : int, default=1
-        Threads for sums of rows.
-    direct : bool, default=False
-        Whether a kernel value is cheaper to compute than to find in a cache, as it is for rows of few numbers.
-    definite : bool, default=True
-        Whether K is positive semi-definite, as far as is known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.gram import Gram
-    >>> from gramian.kernels import RBF
-    >>> from gramian.solvers.svm.row_cache import KernelRows, RowCache
-    >>> gram = Gram(RBF(), np.eye(4))
-    >>> two = KernelRows([RowCache(gram, np.array(c), budget=10**6) for c in ([0, 1], [3])])
-    >>> two.square(np.array([0, 2])).round(2)
-    array([[1.  , 0.37],
-           [0.37, 1.  ]])
     """
 
     def __init__(
@@ -264,13 +159,7 @@ class KernelRows:
         return self if len(self.caches) == 1 else None
 
     def diagonal(self) -> NDArray[np.float64]:
-        """Return k(x, x) of every object.
-
-        Returns
-        -------
-        array of shape (m,)
-            The diagonal.
-        """
+        """Return k(x, x) of every object: → (m,)."""
         return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
 
     @property
@@ -294,18 +183,7 @@ class KernelRows:
         return sum(cache.evicted for cache in self.caches)
 
     def square(self, objects: Index) -> NDArray[Any]:
-        """Return the kernel of some objects with each other.
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions, at most ``largest_square``; ascending where there are several caches.
-
-        Returns
-        -------
-        array of shape (q, q)
-            Contiguous.
-        """
+        """Return the kernel of some objects with each other: → (q, q)."""
         if self.direct:
             return self.gram.rows(self.ids[objects], self.ids[objects])
         from gramian.solvers.svm.inner import gather
@@ -317,17 +195,7 @@ class KernelRows:
         return out
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
-        """Add Σ_k weights_k K[objects_k, :] to ``total``.
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions.
-        weights : array of shape (len(objects),)
-            Coefficients.
-        total : array of shape (m,)
-            Changed in place.
-        """
+        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (m,)."""
         from gramian.solvers.svm.inner import add_rows
 
         for part in spans(objects.size, self.capacity):
@@ -348,71 +216,29 @@ class KernelRows:
                 run(task, spans(width, -(-width // workers)), workers)
 
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
-        """Return a block of the kernel in full precision, past the caches.
-
-        Parameters
-        ----------
-        objects, others : array of int
-            Positions of rows and of columns.
-
-        Returns
-        -------
-        array of shape (len(objects), len(others))
-            The block.
-        """
+        """Return a block of the kernel in full precision, past the caches: → (len(objects), len(others))."""
         return self.caches[0].exact(self.ids[objects], self.ids[others])
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :] in full precision, past the caches.
-
-        Parameters
-        ----------
-        objects : array of int
-            Positions.
-        weights : array of shape (len(objects),)
-            Coefficients.
-
-        Returns
-        -------
-        array of shape (m,)
-            The sum.
-        """
+        """Return Σ_k weights_k K[objects_k, :] in full precision, past the caches. weights (len(objects),) → (m,)."""
         everybody = np.arange(len(self.ids))
         height = max(PANEL_BYTES // (8 * max(objects.size, 1)), 1)
         parts = [self.exact(everybody[rows], objects) @ weights for rows in spans(len(self.ids), height)]
         return np.concatenate(parts, dtype=np.float64)
 
     def upgrade(self) -> bool:
-        """Go on in full precision.
-
-        Returns
-        -------
-        bool
-            Whether that changed anything.
-        """
+        """Go on in full precision."""
         changed = [cache.upgrade() for cache in self.caches]
         return any(changed)
 
     def restrict(self, keep: Index) -> None:
-        """Drop objects from the columns of the one cache.
-
-        Parameters
-        ----------
-        keep : array of int
-            Positions to keep, ascending.
-        """
+        """Drop objects from the columns of the one cache."""
         (cache,) = self.caches
         cache.restrict(keep)
         self._index()
 
     def widen(self, columns: Index) -> None:
-        """Bring other columns into the one cache, which forgets its rows.
-
-        Parameters
-        ----------
-        columns : array of int
-            Rows of the Gram matrix, ascending.
-        """
+        """Bring other columns into the one cache, which forgets its rows."""
         (cache,) = self.caches
         cache.widen(columns)
         self._index()

@@ -71,30 +71,14 @@ AUDIT = 64
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the solver stopped.
+    """Where the solver stopped."""
 
-    Parameters
-    ----------
-    beta : array of shape (m,)
-        The signed dual variables.
-    values : array of shape (objects,)
-        (Kβ)_i of every object.
-    multipliers : tuple of float
-        One per group; minus the bias where there is one group.
-    certificate : Certificate
-        What the solution proves about itself.
-    convex : bool
-        Whether no direction of negative curvature was met: on these data, the kernel looked like one.
-    vanished : bool
-        Whether a task that is to be divided by ρ ended with w = 0: the hulls of the two groups meet.
-    """
-
-    beta: Vector
-    values: Vector
-    multipliers: tuple[float, float]
-    certificate: Certificate
-    convex: bool
-    vanished: bool
+    beta: Vector  # (m,): The signed dual variables
+    values: Vector  # (objects,): (Kβ)_i of every object
+    multipliers: tuple[float, float]  # One per group; minus the bias where there is one group
+    certificate: Certificate  # What the solution proves about itself
+    convex: bool  # Whether no direction of negative curvature was met: on these data, the kernel looked like one
+    vanished: bool  # Whether a task that is to be divided by ρ ended with w = 0: the hulls of the two groups meet
 
     @property
     def unit(self) -> float:
@@ -117,44 +101,7 @@ def solve(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Solution:
-    """Solve a task to a KKT violation and a relative duality gap of at most ``tol``.
-
-    Parameters
-    ----------
-    task : Task
-        The program.
-    rows : KernelRows, FeatureRows or AnchoredRows
-        Where kernel rows come from.
-    tol : float
-        Tolerance on the worst KKT violation and on the relative duality gap.
-    max_iter : int, default=-1
-        Pair steps allowed; -1 for no limit.
-    shrinking : bool, default=True
-        Whether variables that seem settled may be left alone for a while when the rows do not fit the cache.
-    clock : Clock or None, default=None
-        The time allowed.
-    tick : callable, default=silent
-        Told the pair steps taken, the gap and the violation.
-
-    Returns
-    -------
-    Solution
-        Always feasible; its certificate says whether it is optimal.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.gram import Gram
-    >>> from gramian.kernels import Linear
-    >>> from gramian.solvers.svm.row_cache import KernelRows, RowCache
-    >>> from gramian.solvers.svm.smo import Task, solve
-    >>> y = np.array([-1.0, -1.0, 1.0])
-    >>> gram = Gram(Linear(), np.array([[-2.0], [-1.0], [1.0]]))
-    >>> rows = KernelRows([RowCache(gram, np.arange(3), budget=10**6)])
-    >>> task = Task(-y, np.minimum(10 * y, 0), np.maximum(10 * y, 0), np.zeros(3), np.arange(3), 3)
-    >>> solve(task, rows, tol=1e-3).beta
-    array([ 0. , -0.5,  0.5])
-    """
+    """Solve a task to a KKT violation and a relative duality gap of at most ``tol``."""
     with one_blas_thread():
         return _Descent(task, rows, max_iter, shrinking, clock or Clock(), tick).run(tol)
 

@@ -17,83 +17,37 @@ Vector = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Task:
-    """One quadratic program of the family.
+    """One quadratic program of the family."""
 
-    Parameters
-    ----------
-    linear : array of shape (m,)
-        The linear term p.
-    lower, upper : array of shape (m,)
-        Bounds; infinite for a hard margin.
-    start : array of shape (m,)
-        A feasible β; its sums over the groups are the right-hand sides of the constraints.
-    objects : array of shape (m,)
-        The object, by its position in the kernel rows, behind each variable.
-    split : int
-        Variables before it form the first group, those from it on the second.
-    kink : float, default=0.0
-        The ε of regression.
-    scaled : bool, default=False
-        Whether the answer will be divided by half the difference of the groups' multipliers (ν classification, hard
-        margin), so that the tolerance has to be counted in that unit.
-    """
-
-    linear: Vector
-    lower: Vector
-    upper: Vector
-    start: Vector
-    objects: Index
-    split: int
-    kink: float = 0.0
+    linear: Vector  # (m,): The linear term p
+    lower: Vector  # (m,): Bounds; infinite for a hard margin
+    upper: Vector  # (m,): Bounds; infinite for a hard margin
+    start: Vector  # (m,): A feasible β; its sums over the groups are the right-hand sides of the constraints
+    objects: Index  # (m,): The object, by its position in the kernel rows, behind each variable
+    split: int  # Variables before it form the first group, those from it on the second
+    kink: float = 0.0  # The ε of regression
+    # Whether the answer will be divided by half the difference of the groups' multipliers (ν classification, hard
+    # margin), so that the tolerance has to be counted in that unit
     scaled: bool = False
 
 
 @dataclass
 class State:
-    """Variables under way, all of them or those left after shrinking, and Kβ at their objects.
+    """Variables under way, all of them or those left after shrinking, and Kβ at their objects."""
 
-    Parameters
-    ----------
-    beta, lower, upper, linear : array of shape (m,)
-        The variables, their bounds and the linear term.
-    objects : array of shape (m,)
-        The object behind each variable.
-    split : int
-        Where the second group begins.
-    kink : float
-        The ε of ε|β|.
-    values : array of shape (objects,)
-        Kβ.
-    diagonal : array of shape (objects,)
-        k(x, x).
-    """
-
-    beta: Vector
-    lower: Vector
-    upper: Vector
-    linear: Vector
-    objects: Index
-    split: int
-    kink: float
-    values: Vector
-    diagonal: Vector
+    beta: Vector  # (m,): The variables, their bounds and the linear term
+    lower: Vector  # (m,): The variables, their bounds and the linear term
+    upper: Vector  # (m,): The variables, their bounds and the linear term
+    linear: Vector  # (m,): The variables, their bounds and the linear term
+    objects: Index  # (m,): The object behind each variable
+    split: int  # Where the second group begins
+    kink: float  # The ε of ε|β|
+    values: Vector  # (objects,): Kβ
+    diagonal: Vector  # (objects,): k(x, x)
 
     @classmethod
     def start(cls, task: Task, diagonal: Vector) -> State:
-        """Return where a task starts, Kβ not yet computed.
-
-        Parameters
-        ----------
-        task : Task
-            The program.
-        diagonal : array of shape (objects,)
-            k(x, x).
-
-        Returns
-        -------
-        State
-            With values of zero.
-        """
+        """Return where a task starts, Kβ not yet computed: diagonal (objects,)."""
         return cls(
             beta=task.start.astype(np.float64),
             lower=task.lower,
@@ -129,18 +83,7 @@ class State:
         return [slice(0, self.split), slice(self.split, self.beta.size)]
 
     def restrict(self, live: Index, kept: Index) -> State:
-        """Return the same problem with the other variables held where they are.
-
-        Parameters
-        ----------
-        live, kept : array of int
-            Variables that go on, and the objects behind them.
-
-        Returns
-        -------
-        State
-            Copies.
-        """
+        """Return the same problem with the other variables held where they are."""
         position = np.full(self.values.size, -1, dtype=np.intp)
         position[kept] = np.arange(kept.size)
         return State(
@@ -158,13 +101,7 @@ class State:
     # ---- optimality ----------------------------------------------------------------------------------------------
 
     def slopes(self) -> tuple[Vector, Vector]:
-        """Return the slopes of the objective for a step up and for a step down.
-
-        Returns
-        -------
-        tuple of array
-            Infinite where there is no room.
-        """
+        """Return the slopes of the objective for a step up and for a step down."""
         from gramian.solvers.svm.inner import slopes
 
         up, down = np.empty_like(self.beta), np.empty_like(self.beta)
@@ -172,50 +109,21 @@ class State:
         return up, down
 
     def violation(self, up: Vector, down: Vector) -> float:
-        """Return the steepest descent that a pair of one group has left.
-
-        Parameters
-        ----------
-        up, down : array of shape (m,)
-            The slopes.
-
-        Returns
-        -------
-        float
-            At most zero at the optimum; the more below it, the more certain.
-        """
+        """Return the steepest descent that a pair of one group has left: up, down (m,)."""
         return float(max(down[g].max(initial=-np.inf) - up[g].min(initial=np.inf) for g in self.groups))
 
     def multipliers(self) -> tuple[float, float]:
-        """Return each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow.
-
-        Returns
-        -------
-        tuple of float
-            Twice the same where there is one group.
-        """
+        """Return each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow."""
         up, down = self.slopes()
         found = [m for m in (_multiplier(up[g], down[g]) for g in self.groups) if m is not None] or [0.0]
         return found[0], found[-1]
 
     def dual(self) -> float:
-        """Return the dual objective.
-
-        Returns
-        -------
-        float
-            At most the optimum.
-        """
+        """Return the dual objective."""
         return -0.5 * self.norm2 - float(np.sum(self.linear * self.beta)) - self.kink * float(np.abs(self.beta).sum())
 
     def gap(self) -> float:
-        """Return the duality gap as a sum of Fenchel-Young terms, each of them >= 0.
-
-        Returns
-        -------
-        float
-            Primal minus dual.
-        """
+        """Return the duality gap as a sum of Fenchel-Young terms, each of them >= 0."""
         total = 0.0
         for g, m in zip(self.groups, self.multipliers(), strict=True):
             d, beta, lower, upper = self.gradient[g] - m, self.beta[g], self.lower[g], self.upper[g]

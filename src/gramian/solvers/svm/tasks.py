@@ -21,44 +21,14 @@ Vector = NDArray[np.float64]
 
 
 def classification(y: Vector, C: Vector, start: Vector | None = None) -> Task:
-    """``½‖w‖² + Σ C_i max(0, 1 - y_i f(x_i))``; β = αy.
-
-    Parameters
-    ----------
-    y : array of shape (m,)
-        Labels, -1 and 1.
-    C : array of shape (m,)
-        The price of each object's slack.
-    start : array of shape (m,) or None, default=None
-        A feasible β; zero by default.
-
-    Returns
-    -------
-    Task
-        One variable per object.
-    """
+    """``½‖w‖² + Σ C_i max(0, 1 - y_i f(x_i))``; β = αy: y (m,), C (m,), start (m,)."""
     signed = C * y
     start = np.zeros(y.size) if start is None else start
     return Task(-y, np.minimum(signed, 0.0), np.maximum(signed, 0.0), start, np.arange(y.size), y.size)
 
 
 def nu_classification(y: Vector, weight: Vector, nu: float) -> Task:
-    """ν classification; the answer has to be divided by ``Solution.unit``.
-
-    Parameters
-    ----------
-    y : array of shape (m,)
-        Labels, 1 for the first objects and -1 for the rest.
-    weight : array of shape (m,)
-        How often each object counts.
-    nu : float
-        Bound on the share of margin errors; at most ``largest_nu`` is used.
-
-    Returns
-    -------
-    Task
-        One variable per object.
-    """
+    """ν classification; the answer has to be divided by ``Solution.unit``: y (m,), weight (m,)."""
     split = int(np.count_nonzero(y > 0))
     total = 0.5 * min(nu, largest_nu(y, weight)) * weight.sum()
     start = np.concatenate([_filled(weight[:split], total), -_filled(weight[split:], total)])
@@ -67,36 +37,12 @@ def nu_classification(y: Vector, weight: Vector, nu: float) -> Task:
 
 
 def largest_nu(y: Vector, weight: Vector) -> float:
-    """Return the largest ν that both classes have enough rows for.
-
-    Parameters
-    ----------
-    y : array of shape (m,)
-        Labels, -1 and 1.
-    weight : array of shape (m,)
-        How often each object counts.
-
-    Returns
-    -------
-    float
-        2 min(n₊, n₋) / (n₊ + n₋), counted by weight.
-    """
+    """Return the largest ν that both classes have enough rows for: y (m,), weight (m,)."""
     return float(2.0 * min(weight[y > 0].sum(), weight[y < 0].sum()) / weight.sum())
 
 
 def hard_margin(y: Vector) -> Task:
-    """The nearest points of two convex hulls: the hard margin, once divided by ``Solution.unit``.
-
-    Parameters
-    ----------
-    y : array of shape (m,)
-        Labels, 1 for the first objects and -1 for the rest.
-
-    Returns
-    -------
-    Task
-        One variable per object.
-    """
+    """The nearest points of two convex hulls: the hard margin, once divided by ``Solution.unit``. y (m,)."""
     split = int(np.count_nonzero(y > 0))
     start = np.zeros(y.size)
     start[0], start[split] = 1.0, -1.0
@@ -106,42 +52,12 @@ def hard_margin(y: Vector) -> Task:
 
 
 def regression(y: Vector, C: Vector, epsilon: float) -> Task:
-    """``½‖w‖² + Σ C_i max(0, |y_i - f(x_i)| - ε)``; β = α - α*.
-
-    Parameters
-    ----------
-    y : array of shape (m,)
-        Targets.
-    C : array of shape (m,)
-        The price of each object's slack.
-    epsilon : float
-        Half the width of the tube.
-
-    Returns
-    -------
-    Task
-        One variable per object: ε|β| takes the place of a second one.
-    """
+    """``½‖w‖² + Σ C_i max(0, |y_i - f(x_i)| - ε)``; β = α - α*: y (m,), C (m,)."""
     return Task(-y, -C, C, np.zeros(y.size), np.arange(y.size), y.size, kink=epsilon)
 
 
 def nu_regression(y: Vector, C: Vector, nu: float) -> Task:
-    """ν regression, whose tube is ``-Solution.unit`` wide to either side.
-
-    Parameters
-    ----------
-    y : array of shape (m,)
-        Targets.
-    C : array of shape (m,)
-        The price of each object's slack.
-    nu : float
-        Bound on the share of objects outside the tube.
-
-    Returns
-    -------
-    Task
-        Two variables per object, α and -α*, each group with its own sum.
-    """
+    """ν regression, whose tube is ``-Solution.unit`` wide to either side: y (m,), C (m,)."""
     zero, start = np.zeros(y.size), _filled(C, 0.5 * nu * C.sum())
     objects = np.tile(np.arange(y.size), 2)
     return Task(
@@ -155,20 +71,7 @@ def nu_regression(y: Vector, C: Vector, nu: float) -> Task:
 
 
 def novelty(weight: Vector, nu: float) -> Task:
-    """The one-class machine: ``½‖w‖² - ρ ν Σweight + Σ weight_i max(0, ρ - f(x_i))``.
-
-    Parameters
-    ----------
-    weight : array of shape (m,)
-        How often each object counts.
-    nu : float
-        Bound on the share of outliers.
-
-    Returns
-    -------
-    Task
-        One variable per object; ρ is the multiplier.
-    """
+    """The one-class machine: ``½‖w‖² - ρ ν Σweight + Σ weight_i max(0, ρ - f(x_i))``. weight (m,)."""
     zero, start = np.zeros(weight.size), _filled(weight, nu * weight.sum())
     return Task(zero, zero, weight, start, np.arange(weight.size), weight.size)
 
