@@ -35,6 +35,10 @@ class Item:
     first: int  # The number of its first row
     rows: int  # How many rows
 
+    def parts(self, need: Need) -> Iterator[Part]:
+        """Read the rows and check them."""
+        return checked(self.loader, self.first, need)
+
 
 class Executor(Protocol):
     """What a pass over blocks needs of whoever does it."""
@@ -60,7 +64,7 @@ def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event 
     """Do a task on one block, with BLAS held to one thread."""
 
     def parts() -> Iterator[Part]:
-        for part in checked(item.loader, item.first, need):
+        for part in item.parts(need):
             if stop is not None and stop.is_set():
                 raise InterruptedError("the pass was cancelled.")
             yield part

@@ -36,6 +36,11 @@ class Part:
     y: NDArray[Any] | None  # (r,) or (r, k): Targets
     weight: NDArray[np.float64] | None  # (r,): Weights, > 0
     index: NDArray[np.int64]  # (r,): Numbers of the rows in the data
+    store: Any = None  # Keeps what maps make of rows in memory; none where rows are read again for every pass
+
+    def made(self, maker: Any) -> NDArray[Any]:
+        """Return ``maker(X)``, kept between passes where the rows are in memory and it fits."""
+        return np.asarray(maker(self.X) if self.store is None else self.store.get(maker, self))
 
     @property
     def weights(self) -> NDArray[np.float64]:
@@ -46,7 +51,8 @@ class Part:
         """Return some of the rows."""
         y = None if self.y is None else self.y[rows]
         weight = None if self.weight is None else self.weight[rows]
-        return Part(self.X[rows], y, weight, self.index[rows])
+        store = self.store if isinstance(rows, slice) else None
+        return Part(self.X[rows], y, weight, self.index[rows], store)
 
 
 class Readable(Protocol):

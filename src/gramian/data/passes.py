@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import joblib
 import numpy as np
@@ -18,9 +18,6 @@ from gramian.data.sampling import LARGEST, row_keys, threshold
 from gramian.data.sums import Sums, Tree
 from gramian.progress import Tick, silent
 
-if TYPE_CHECKING:
-    from gramian.data.blocks import Blocks
-
 __all__ = ["Passes", "joined"]
 
 LEAST_SEGMENT = 16
@@ -28,10 +25,10 @@ LEAST_SEGMENT = 16
 
 
 class Passes:
-    """Passes over blocks: samples, maps and sums."""
+    """Passes over ``Blocks``, which are read for every pass, or over ``Held`` rows: samples, maps and sums."""
 
     def __init__(
-        self, blocks: Blocks, executor: Executor, checkpoint: Checkpoint | None = None, tick: Tick = silent
+        self, blocks: Any, executor: Executor, checkpoint: Checkpoint | None = None, tick: Tick = silent
     ) -> None:
         self.blocks, self.executor, self.checkpoint, self.tick = blocks, executor, checkpoint, tick
         self.number = 0

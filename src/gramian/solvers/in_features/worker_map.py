@@ -65,7 +65,7 @@ class Lift:
     def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Array, Part]]:
         """Yield the features of rows, a few megabytes at a time: → (r, m)."""
         for part in strips_of(parts, self.width):
-            yield self(part.X), part
+            yield part.made(self), part
 
     def error_sums(self, F: Array, part: Part) -> Sums:
         """Return what the trace error of the map is made of: F (r, m)."""
