@@ -22,14 +22,22 @@ def public_names() -> Iterator[str]:
         module, _, attribute = name.rpartition(".")
         value = getattr(importlib.import_module(module), attribute)
         if inspect.isclass(value):
-            own = {m for c in value.__mro__ if c.__module__.startswith("gramian") for m in vars(c)}
+            own = {
+                m for c in value.__mro__ if c.__module__.startswith("gramian") for m in vars(c)
+            }
             methods = (m for m in sorted(own) if inspect.isfunction(getattr(value, m)))
-            yield from (f"{name}.{m}" for m in methods if not m.startswith("_") and not m.endswith("_request"))
+            yield from (
+                f"{name}.{m}"
+                for m in methods
+                if not m.startswith("_") and not m.endswith("_request")
+            )
 
 
 def main() -> int:
     """Print what is wrong, one line each."""
-    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["numpydoc_validation"]["checks"]
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"][
+        "numpydoc_validation"
+    ]["checks"]
     checks = set(ERROR_MSGS) - set(listed) if "all" in listed else set(listed)
     wrong = set()
     for name in public_names():

@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from gramian.gram import Gram
 from gramian.gram.precision import narrow, wide
-from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import Kernel
 from gramian.kernels.arrays import is_sparse
 from gramian.kernels.points import raw_rows
 from gramian.kernels.resolve import is_precomputed
+from gramian.resources import memory_budget, spans
 from gramian.solvers.linear.cholesky import Factor, cholesky
 
 __all__ = ["Function"]

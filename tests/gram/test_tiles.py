@@ -5,7 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from gramian.gram.tiles import available_memory, memory_budget, readable, run, spans, tile_shape, worker_count
+from gramian.gram.tiles import tile_shape
+from gramian.resources import available_memory, memory_budget, readable, run, spans, worker_count
 
 
 @pytest.mark.parametrize(

@@ -118,9 +118,9 @@ def _over_blocks(
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """What the estimator is made with, checked before anything is read."""
-    from gramian.gram.tiles import memory_budget
     from gramian.kernels.parse import parse
     from gramian.kernels.resolve import names
+    from gramian.resources import memory_budget
 
     if options.cv < 2:
         raise ValueError(f"--cv must be 2 or more, got {options.cv}.")

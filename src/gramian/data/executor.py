@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 from gramian.data.parts import Loader, Need, Part, checked
 from gramian.data.sums import Sums, Tree
-from gramian.gram.tiles import one_blas_thread, worker_count
+from gramian.resources import one_blas_thread, worker_count
 
 __all__ = ["Executor", "Item", "Task", "Threads", "work"]
 

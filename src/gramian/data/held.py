@@ -15,8 +15,8 @@ from gramian.data.executor import Threads
 from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sampling import sample_rows
-from gramian.gram.tiles import memory_budget, spans
 from gramian.progress import progress
+from gramian.resources import memory_budget, spans
 
 __all__ = ["Held"]
 

@@ -16,8 +16,8 @@ from sklearn.utils._param_validation import HasMethods
 
 from gramian.estimators.base import NAMED, changed
 from gramian.features.sample import sampled_rows
-from gramian.gram.tiles import memory_budget, readable
 from gramian.kernels import Kernel
+from gramian.resources import memory_budget, readable
 
 __all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks", "sample_of", "sample_options"]
 

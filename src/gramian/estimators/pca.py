@@ -26,11 +26,11 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.features.parameters import Nested
 from gramian.gram import Gram
 from gramian.gram.precision import narrow
-from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import RBF, Kernel
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.pointwise import Scaled
 from gramian.progress import Clock, progress
+from gramian.resources import memory_budget, spans
 from gramian.solvers.spectral.preimage import fixed_point
 
 __all__ = ["KernelPCA"]

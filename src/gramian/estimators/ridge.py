@@ -24,10 +24,10 @@ from gramian.estimators.over_blocks.ridge import fit_ridge
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.gram.precision import as_predicted
-from gramian.gram.tiles import readable, spans
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, progress
+from gramian.resources import readable, spans
 from gramian.rkhs import Function
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
 from gramian.solvers.in_features.nystrom_least_squares import by_landmarks

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.tiles import spans
 from gramian.kernels import Kernel
+from gramian.resources import spans
 
 __all__ = ["Accuracy", "Components", "components_for", "observed", "spectral_spread"]
 

@@ -13,9 +13,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.features.accuracy import Accuracy, observed
 from gramian.features.parameters import Nested
 from gramian.gram.precision import wide
-from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import holds_objects, is_precomputed
+from gramian.resources import memory_budget, spans
 
 __all__ = ["ExplicitMap"]
 

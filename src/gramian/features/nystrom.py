@@ -25,10 +25,10 @@ from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.landmarks import draw_pivots
 from gramian.gram.precision import wide
 from gramian.gram.rules import RULES
-from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
+from gramian.resources import memory_budget, readable, spans
 
 __all__ = ["Nystroem", "Values"]
 

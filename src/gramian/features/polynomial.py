@@ -21,8 +21,8 @@ from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
 from gramian.features.over_blocks import fit_over_blocks
-from gramian.gram.tiles import memory_budget, readable, run, spans, worker_count
 from gramian.kernels import Kernel, Linear, Polynomial, polynomial
+from gramian.resources import memory_budget, readable, run, spans, worker_count
 
 __all__ = ["PolynomialMap"]
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.data.sampling import sample_rows
-from gramian.gram.tiles import memory_budget
+from gramian.resources import memory_budget
 
 __all__ = ["sample_seed", "sample_size", "sampled_rows"]
 

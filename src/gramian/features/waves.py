@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.tiles import run, spans, worker_count
+from gramian.resources import run, spans, worker_count
 
 __all__ = ["cosines", "pairs_of_waves"]
 

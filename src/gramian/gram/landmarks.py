@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from gramian.gram.operator import Gram
 from gramian.gram.pivots import Pivots, Seed, checked, factorise, rounding_floor
 from gramian.gram.rpcholesky import eliminate, extended, rpcholesky
-from gramian.gram.tiles import spans
+from gramian.resources import spans
 
 __all__ = ["draw_landmarks", "draw_pivots"]
 

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramian.gram.tiles import spans
+from gramian.resources import spans
 
 __all__ = ["LowRank"]
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, tile_shape, worker_count
+from gramian.gram.tiles import PANEL, tile_shape
 from gramian.kernels import Kernel
 from gramian.kernels.arrays import check_out, is_foreign
+from gramian.resources import memory_budget, readable, run, spans, worker_count
 
 __all__ = ["Gram", "narrowed", "units"]
 

@@ -15,7 +15,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramian.gram.operator import Gram
-from gramian.gram.tiles import run, spans
+from gramian.resources import run, spans
 
 __all__ = ["Pivots", "Seed", "checked", "checked_tol", "done", "factorise", "inverse", "rounding_floor"]
 

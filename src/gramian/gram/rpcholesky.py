@@ -10,8 +10,8 @@ from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
 from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, inverse, rounding_floor
-from gramian.gram.tiles import one_blas_thread, run, spans
 from gramian.kernels.parameters import natural
+from gramian.resources import one_blas_thread, run, spans
 
 __all__ = ["eliminate", "extended", "rpcholesky"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram.operator import Gram, narrowed
-from gramian.gram.tiles import readable, run, spans
+from gramian.resources import readable, run, spans
 
 __all__ = ["SymmetricGram"]
 

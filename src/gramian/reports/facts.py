@@ -12,10 +12,10 @@ import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from gramian.estimators.mixture.gaussian import GaussianMixture
-from gramian.gram.tiles import readable
 from gramian.plots.fitted import kernel_of
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
+from gramian.resources import readable
 from gramian.verification import verify
 
 __all__ = [

@@ -15,7 +15,6 @@ import numpy as np
 import sklearn
 
 from gramian import __version__
-from gramian.gram.tiles import readable
 from gramian.plots.fitted import sampled, unnamed
 from gramian.plots.style import pyplot
 from gramian.reports.board import board_of
@@ -33,6 +32,7 @@ from gramian.reports.facts import (
 )
 from gramian.reports.pictures import pictures
 from gramian.reports.subject import Subject, subject_of
+from gramian.resources import readable
 from gramian.verification import agree
 
 __all__ = ["report"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gramian.gram import Gram
-from gramian.gram.tiles import readable
+from gramian.resources import readable
 
 __all__ = ["Choice", "choose", "worthwhile_iterations"]
 

@@ -14,9 +14,9 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_tri
 from scipy.special import expit, xlogy
 
 from gramian.certificates import Certificate
-from gramian.gram.tiles import readable
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
+from gramian.resources import readable
 from gramian.verification.rows import EPS, Array, Data, check_same, dense, product, unlike
 
 __all__ = ["classification", "regression"]

@@ -12,10 +12,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_consistent_length, validate_data
 
-from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import Kernel
 from gramian.kernels.points import objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
+from gramian.resources import memory_budget, spans
 
 __all__ = ["EPS", "Array", "Data", "check_same", "dense", "expanded", "feature_weights", "product", "tiles", "unlike"]
 

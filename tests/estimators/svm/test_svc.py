@@ -24,8 +24,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
 from gramian.estimators.svm import one_vs_one as classifier
 from gramian.estimators.svm.pairs import _Turns, rounds
-from gramian.gram.tiles import run
 from gramian.kernels import RBF, Linear, Spectrum, resolve
+from gramian.resources import run
 from reference_svm import fast_svc_gap, svr_gap
 
 X, y = load_iris(return_X_y=True)

@@ -33,9 +33,9 @@ from gramian.estimators.base import COMMON, warn_unless_converged
 from gramian.estimators.gp.prior import noise_of_repeats
 from gramian.estimators.restore import restored_on_failure
 from gramian.features.parameters import Nested
-from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel, Matern, resolve
 from gramian.progress import Clock, progress
+from gramian.resources import memory_budget
 
 __all__ = ["AutoKernel", "Observer"]
 

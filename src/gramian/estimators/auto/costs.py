@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cholesky
 
 from gramian.gram import Gram
-from gramian.gram.tiles import blas_threads, worker_count
 from gramian.kernels import Kernel
+from gramian.resources import blas_threads, worker_count
 from gramian.solvers.linear import pcg
 
 __all__ = ["EFFORT_ROWS", "PCG_TOL", "Effort", "Rates", "efforts", "measure"]

@@ -22,9 +22,9 @@ from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import SVC, SVR
 from gramian.features.nystrom import Nystroem
-from gramian.gram.tiles import spans
 from gramian.kernels import Kernel
 from gramian.progress import Clock
+from gramian.resources import spans
 from gramian.solvers.gp.evidence import signal_and_noise
 
 __all__ = ["LEARN_ROWS", "Refit", "affordable", "needed", "refit"]

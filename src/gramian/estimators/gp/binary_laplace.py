@@ -14,9 +14,9 @@ from gramian.estimators.base import is_precomputed
 from gramian.estimators.expansion import rows_of, wide
 from gramian.estimators.gp.prior import SCREEN, learn, merged, prior_kernel, warn_at_bounds, widened
 from gramian.gram import Gram
-from gramian.gram.tiles import memory_budget, spans
 from gramian.kernels import RBF, Kernel, Scaled
 from gramian.progress import Clock, progress
+from gramian.resources import memory_budget, spans
 from gramian.solvers.gp.hyperparameters import Optimum, random_starts
 from gramian.solvers.gp.laplace import LaplaceEvidence, logistic_gaussian
 

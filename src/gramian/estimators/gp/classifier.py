@@ -22,7 +22,7 @@ from gramian.estimators.gp.prior import checked_rows
 from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.estimators.restore import restored_on_failure
 from gramian.features.parameters import Nested
-from gramian.gram.tiles import blas_threads
+from gramian.resources import blas_threads
 
 __all__ = ["GaussianProcessClassifier"]
 

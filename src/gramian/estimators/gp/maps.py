@@ -13,10 +13,10 @@ from gramian.data.sampling import sample_rows
 from gramian.estimators.approximation import adapted, has_landmarks, sample_of
 from gramian.estimators.gp.prior import learn
 from gramian.features.sample import sample_seed
-from gramian.gram.tiles import memory_budget, worker_count
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, progress
+from gramian.resources import memory_budget, worker_count
 from gramian.solvers.gp.evidence import signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum
 from gramian.solvers.gp.posterior import Posterior

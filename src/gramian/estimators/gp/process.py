@@ -15,8 +15,8 @@ from gramian.estimators.expansion import wide
 from gramian.estimators.gp.prior import Prior, checked_rows, prior_kernel
 from gramian.features.parameters import Nested
 from gramian.gram.precision import narrow
-from gramian.gram.tiles import blas_threads, memory_budget, worker_count
 from gramian.kernels import RBF, Kernel, Scaled
+from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.solvers.gp.posterior import Posterior
 
 __all__ = ["Process", "default_kernel"]

@@ -35,9 +35,9 @@ from gramian.estimators.gp.prior import (
 from gramian.estimators.gp.process import Process, default_kernel
 from gramian.estimators.over_blocks.gp import fit_gp
 from gramian.estimators.restore import restored_on_failure
-from gramian.gram.tiles import blas_threads, memory_budget, readable, worker_count
 from gramian.kernels import Kernel, White
 from gramian.progress import Clock, Tick, progress
+from gramian.resources import blas_threads, memory_budget, readable, worker_count
 from gramian.rkhs import Function
 from gramian.solvers.gp.evidence import LogEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum, random_starts

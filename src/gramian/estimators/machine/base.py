@@ -20,11 +20,11 @@ from gramian.estimators.base import COMMON
 from gramian.estimators.expansion import KERNEL, Expansion, as_array, as_grid, rows_of, wide
 from gramian.gram import Gram
 from gramian.gram.precision import as_predicted
-from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.losses import check_gradient
 from gramian.progress import Clock, progress
+from gramian.resources import memory_budget
 from gramian.solvers.choice import Choice
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace, FeatureSpace

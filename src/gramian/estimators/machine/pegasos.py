@@ -28,10 +28,10 @@ from gramian.estimators.over_blocks.pegasos import check_map, fit_pegasos
 from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
 from gramian.gram.precision import narrow
-from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress
+from gramian.resources import memory_budget
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import FeatureSpace
 from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of

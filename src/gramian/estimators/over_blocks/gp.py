@@ -17,9 +17,9 @@ from gramian.estimators.over_blocks.opening import opened, sampled
 from gramian.estimators.restore import restored_on_failure
 from gramian.features.over_blocks import fit_map, trace_error
 from gramian.features.sample import sample_seed
-from gramian.gram.tiles import blas_threads, memory_budget, worker_count
 from gramian.kernels import Kernel
 from gramian.progress import Clock
+from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.solvers.gp.evidence import signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum
 from gramian.solvers.gp.posterior import Posterior

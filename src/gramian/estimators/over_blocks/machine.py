@@ -20,9 +20,9 @@ from gramian.estimators.machine.base import together
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.over_blocks.starts import starts
 from gramian.estimators.restore import restored_on_failure
-from gramian.gram.tiles import memory_budget, readable
 from gramian.losses import check_gradient, offers
 from gramian.progress import Clock
+from gramian.resources import memory_budget, readable
 from gramian.solvers.choice import Choice
 from gramian.solvers.in_features.least_squares import targets_of
 from gramian.solvers.in_features.newton import minimise

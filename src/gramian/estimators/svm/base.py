@@ -31,12 +31,12 @@ from gramian.estimators.svm.trained import Mapped, Trained
 from gramian.features.parameters import Nested
 from gramian.gram import Gram
 from gramian.gram.precision import wide
-from gramian.gram.tiles import worker_count
 from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
 from gramian.kernels.arrays import is_sparse
 from gramian.kernels.points import objects
 from gramian.kernels.resolve import scale_gamma
 from gramian.progress import progress
+from gramian.resources import worker_count
 from gramian.rkhs import Function
 from gramian.solvers.linear.diagnose import check_symmetric
 from gramian.solvers.svm.row_cache import Wide

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.estimators.svm.trained import Mapped, Trained
-from gramian.gram.tiles import run
 from gramian.progress import Clock
+from gramian.resources import run
 from gramian.solvers.svm.smo import Rows, Solution, Task, solve
 
 __all__ = ["Pair", "Pairs", "fit_pair", "rounds"]

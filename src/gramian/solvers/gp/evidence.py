@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from gramian.gram import Gram
-from gramian.gram.tiles import PANEL, memory_budget, readable, run, spans, worker_count
+from gramian.gram.tiles import PANEL
 from gramian.kernels import Kernel, Sum, White
+from gramian.resources import memory_budget, readable, run, spans, worker_count
 from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
 
 __all__ = ["Evidence", "LogEvidence", "evidence_value", "inverse_below", "lower_vjp", "signal_and_noise"]

@@ -17,9 +17,9 @@ from scipy.special import expit, ndtr, xlogy
 
 from gramian.certificates import Certificate
 from gramian.gram import Gram
-from gramian.gram.tiles import memory_budget, readable, spans, worker_count
 from gramian.kernels import Kernel
 from gramian.progress import Clock
+from gramian.resources import memory_budget, readable, spans, worker_count
 from gramian.solvers.gp.evidence import Evidence, inverse_below, lower_vjp
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, cholesky
 from gramian.solvers.linear.diagnose import diagnosis

@@ -18,9 +18,9 @@ from scipy.linalg import qr, solve_triangular
 
 from gramian.certificates import Certificate
 from gramian.gram import Gram, rpcholesky
-from gramian.gram.tiles import spans
 from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, silent
+from gramian.resources import spans
 from gramian.solvers.gp.evidence import evidence_value, signal_and_noise
 from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve

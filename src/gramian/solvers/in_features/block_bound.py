@@ -19,9 +19,9 @@ from gramian.data.parts import Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.gram import Gram
-from gramian.gram.tiles import memory_budget
 from gramian.kernels import Kernel
 from gramian.progress import Clock
+from gramian.resources import memory_budget
 from gramian.solvers.gp.evidence import Evidence, signal_and_noise
 from gramian.solvers.in_features.least_squares import targets_of
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, _Features, _jittered

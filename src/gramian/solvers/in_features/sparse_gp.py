@@ -17,9 +17,9 @@ from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangula
 
 from gramian.certificates import Certificate
 from gramian.gram import Gram
-from gramian.gram.tiles import memory_budget, readable, spans
 from gramian.kernels import Kernel
 from gramian.progress import Clock
+from gramian.resources import memory_budget, readable, spans
 from gramian.solvers.gp.evidence import Evidence, signal_and_noise
 from gramian.solvers.gp.posterior import CHUNK, Posterior
 from gramian.solvers.solution import relative_residuals

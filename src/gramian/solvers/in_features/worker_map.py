@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from gramian.data.parts import Part
 from gramian.data.sums import Sums
 from gramian.gram import Gram
-from gramian.gram.tiles import spans
+from gramian.resources import spans
 
 __all__ = ["Lift", "strips_of"]
 

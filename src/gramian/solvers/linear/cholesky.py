@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
 from gramian.certificates import Certificate
-from gramian.gram.tiles import spans
 from gramian.progress import Clock, Tick, silent
+from gramian.resources import spans
 from gramian.solvers.solution import Solution, relative_residuals
 
 __all__ = ["Factor", "NotPositiveDefiniteError", "cholesky", "solve"]

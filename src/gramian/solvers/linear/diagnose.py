@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from gramian.gram import Gram, SymmetricGram
-from gramian.gram.tiles import spans
+from gramian.resources import spans
 
 __all__ = ["check_symmetric", "coinciding_rows", "diagnosis", "smallest_eigenvalue"]
 

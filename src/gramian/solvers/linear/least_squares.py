@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram
 from gramian.gram.operator import units
-from gramian.gram.tiles import spans
 from gramian.progress import Clock, Tick, silent
+from gramian.resources import spans
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, solve
 from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid

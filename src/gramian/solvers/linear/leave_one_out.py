@@ -12,7 +12,7 @@ from threading import Thread
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.tiles import spans
+from gramian.resources import spans
 
 __all__ = ["Eigenbasis", "default_grid"]
 

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.gram.operator import units
-from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
+from gramian.resources import one_blas_thread
 from gramian.solvers.linear.preconditioner import Preconditioner, narrow_enough
 from gramian.solvers.solution import Solution, relative_residuals
 

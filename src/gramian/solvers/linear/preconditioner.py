@@ -9,7 +9,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramian.gram import Gram
-from gramian.gram.tiles import run, spans
+from gramian.resources import run, spans
 
 __all__ = ["Preconditioner", "narrow_enough"]
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram import Gram, SymmetricGram, rpcholesky
-from gramian.gram.tiles import worker_count
+from gramian.resources import worker_count
 from gramian.solvers.linear.pcg import default_rank
 from gramian.solvers.svm.feature_rows import FeatureRows
 from gramian.solvers.svm.row_cache import KernelRows, RowCache

@@ -15,8 +15,8 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramian.gram.tiles import one_blas_thread, spans
 from gramian.progress import Clock
+from gramian.resources import one_blas_thread, spans
 
 __all__ = ["System", "Woodbury", "system_at"]
 

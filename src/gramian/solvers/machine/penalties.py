@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from gramian.losses import missing, offers
-from gramian.solvers.bound import certificate, lower_bound, objective
 from gramian.solvers.machine import box_dual as boxed
 from gramian.solvers.machine import newton, proximal
 from gramian.solvers.machine.data_term import best_constant
+from gramian.solvers.machine.dual_point import certificate, lower_bound, objective
 from gramian.solvers.machine.newton import Iterate, Newton
 from gramian.solvers.machine.problem import Fitted, Problem
 

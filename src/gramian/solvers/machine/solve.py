@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gramian.solvers.bound import certified
 from gramian.solvers.machine import ccp, newton
+from gramian.solvers.machine.dual_point import certified
 from gramian.solvers.machine.newton import Iterate
 from gramian.solvers.machine.penalties import PENALTIES
 from gramian.solvers.machine.problem import Fitted, Problem

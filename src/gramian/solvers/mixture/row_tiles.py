@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from gramian.gram.tiles import worker_count
+from gramian.resources import worker_count
 from gramian.solvers.mixture.family import Floats
 
 __all__ = ["Block", "Rows", "Scratch", "Workers"]

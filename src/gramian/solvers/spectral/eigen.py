@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
 from gramian.certificates import Certificate
-from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
+from gramian.resources import one_blas_thread
 
 __all__ = ["Centred", "Eigenpairs", "Rounding", "arpack", "dense", "lanczos", "randomized"]
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.tiles import run, spans
+from gramian.resources import run, spans
 from gramian.solvers.svm.row_cache import Index
 
 __all__ = ["FeatureRows"]

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram import Gram
-from gramian.gram.tiles import run, spans
+from gramian.resources import run, spans
 
 __all__ = ["KernelRows", "RowCache", "Wide"]
 

@@ -23,8 +23,8 @@ from functools import cached_property
 import numpy as np
 
 from gramian.certificates import Certificate
-from gramian.gram.tiles import one_blas_thread
 from gramian.progress import Clock, Tick, silent
+from gramian.resources import one_blas_thread
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
 from gramian.solvers.svm.feature_rows import FeatureRows

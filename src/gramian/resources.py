@@ -1,0 +1,192 @@
+"""Bytes, threads and BLAS limits: who may use how much of the machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager, contextmanager
+from functools import cache
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import joblib
+from joblib.parallel import get_active_backend
+from threadpoolctl import ThreadpoolController
+
+__all__ = [
+    "available_memory",
+    "blas_threads",
+    "memory_budget",
+    "one_blas_thread",
+    "readable",
+    "run",
+    "spans",
+    "worker_count",
+]
+
+SHARE = 0.5
+"""The part of the available memory that ``memory=None`` may use."""
+_UNITS = {"": 1, "B": 1} | {
+    f"{p}{i}B": (1024 if i else 1000) ** (e + 1) for e, p in enumerate("KMGT") for i in ("", "I")
+}
+
+
+def memory_budget(memory: int | float | str | None) -> int:
+    """Return a memory budget in bytes."""
+    if memory is None:
+        return int(SHARE * available_memory())
+    if isinstance(memory, str):
+        match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]*)\s*", memory)
+        if not match or match[2].upper() not in _UNITS:
+            raise ValueError(f"memory must be a number of bytes or text such as '500MB' or '2GB', got {memory!r}.")
+        memory = float(match[1]) * _UNITS[match[2].upper()]
+    if isinstance(memory, bool) or not isinstance(memory, Real) or not 1 <= float(memory) < float("inf"):
+        raise ValueError(f"memory must be a positive number of bytes or text such as '500MB', got {memory!r}.")
+    return int(float(memory))
+
+
+def available_memory() -> int:
+    """Return the bytes that this process can still have, by the machine and by its control group."""
+    limits = []
+    try:
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        limits += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
+        ceiling = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        if ceiling != "max":
+            used = int(Path("/sys/fs/cgroup/memory.current").read_text())
+            limits.append(max(int(ceiling) - used, 1))
+    except (OSError, ValueError):
+        pass
+    if not limits:
+        try:
+            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+        except (AttributeError, OSError, ValueError):
+            limits.append(4 * 1000**3)
+    return min(limits)
+
+
+def readable(count: float) -> str:
+    """Return a number of bytes as people write it."""
+    for unit in ("B", "KB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.3g} {unit}"
+        count /= 1000
+    return f"{count:.3g} TB"
+
+
+def worker_count(n_jobs: int | None) -> int:
+    """Return the number of threads to use."""
+    cores = int(joblib.cpu_count())
+    if n_jobs is None:
+        # Inside another's worker, as of a grid search on all cores, the cores are taken.
+        return 1 if get_active_backend()[0].nesting_level else cores
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
+        raise ValueError(f"n_jobs must be a whole number other than zero, or None for all cores; got {n_jobs!r}.")
+    count = int(n_jobs)
+    return max(count if count > 0 else cores + 1 + count, 1)
+
+
+def spans(n: int, size: int) -> list[slice]:
+    """Cut n rows into slices."""
+    return [slice(start, min(start + size, n)) for start in range(0, n, size)]
+
+
+class _OneBlasThread(AbstractContextManager[None]):
+    """BLAS held to one thread while anybody is inside; the last one out gives its threads back.
+
+    The setting belongs to the process, so two callers who each saved and restored it would leave it at one.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limit: Any = None
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._limit = _blas().limit(limits=1, user_api="blas")
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limit.restore_original_limits()
+
+
+_ONE_BLAS_THREAD = _OneBlasThread()
+
+
+def one_blas_thread() -> AbstractContextManager[None]:
+    """Hold BLAS to one thread for the length of a block.
+
+    Many small products in a row want this: after each, a BLAS pool spins for a while, and takes the cores from the
+    threads that do the next piece of work.
+    """
+    return _ONE_BLAS_THREAD
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+@contextmanager
+def blas_threads(n_jobs: int | None) -> Iterator[None]:
+    """Hold BLAS and LAPACK to as many threads as the user allows, for the length of the block."""
+    if n_jobs is None:
+        yield
+        return
+    with _blas().limit(limits=worker_count(n_jobs), user_api="blas"):
+        yield
+
+
+def run(
+    task: Callable[[Any], Any], items: Iterable[Any], workers: int, stop: threading.Event | None = None
+) -> list[Any]:
+    """Apply a task to every item, on threads, with BLAS held to one thread each.
+
+    The first error, or Ctrl-C, cancels what has not begun.
+    """
+    items = list(items)
+    if workers == 1 or len(items) <= 1:
+        with one_blas_thread():
+            return [task(item) for item in items]
+    with one_blas_thread(), _threads(workers) as pool:
+        futures = [pool.submit(task, item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            if stop is not None:
+                stop.set()
+            for future in futures:
+                future.cancel()
+            wait(futures)
+            raise
+
+
+_POOLS: dict[int, ThreadPoolExecutor] = {}
+_LOCAL = threading.local()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_POOLS.clear)  # threads do not live on in a child
+
+
+def _mark() -> None:
+    _LOCAL.inside = True
+
+
+@contextmanager
+def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
+    """Threads that stay for the next call: to start two takes as long as many a product that they are for."""
+    if getattr(_LOCAL, "inside", False):  # one of them, which must not wait for the others
+        with ThreadPoolExecutor(workers) as own:
+            yield own
+        return
+    if workers not in _POOLS:
+        _POOLS.setdefault(workers, ThreadPoolExecutor(workers, "gramian", initializer=_mark))
+    yield _POOLS[workers]
