@@ -78,6 +78,7 @@ def _circle() -> Any:
     return model
 
 
+@pytest.mark.filterwarnings("ignore:GaussianProcessRegressor. NOT converged")  # by a search of its own
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_no_data_is_refused_and_nothing_is_written(case: str, tmp_path: Path) -> None:
     make, message = REFUSED[case]
