@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram.operator import Gram
+from gramian.kernels.resolve import is_precomputed
 
 __all__ = ["as_predicted", "narrow", "wide"]
 
@@ -31,6 +32,12 @@ def narrow(values: NDArray[np.float64], X: Any) -> NDArray[Any]:
 
 def as_predicted(gram: Gram, rows: Any, V: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return ``K @ V`` as it is predicted: with rows on one side that are not known to be those on the other."""
-    K = Gram(gram.kernel, rows, rows, memory=gram.memory, n_jobs=gram.workers)
-    own, apart = float(gram.diagonal()[0]), float(K.rows([0], [0])[0, 0])
-    return np.asarray((K if abs(own - apart) <= 1e-6 * abs(own) else gram) @ V)
+    if is_precomputed(gram.kernel):
+        return np.asarray(gram @ V)
+    own, apart = float(gram.diagonal()[0]), float(Gram(gram.kernel, rows[:1], rows[:1]).dense()[0, 0])
+    if abs(own - apart) > 1e-6 * abs(own):  # White noise is not predicted
+        return np.asarray(gram @ V)
+    support = np.flatnonzero(V.any(axis=1))
+    if not support.size:
+        return np.zeros(V.shape)
+    return np.asarray(Gram(gram.kernel, rows, rows[support], gram.memory, gram.workers) @ V[support])

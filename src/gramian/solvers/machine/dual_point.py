@@ -6,6 +6,7 @@ Every u bounds the objective from below by ``-Σ w ℓ*(u/w) + b* Σu``, less ``
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,6 +21,10 @@ __all__ = ["certificate", "certified", "lower_bound", "objective"]
 
 Array = NDArray[np.float64]
 
+CLOSE = 0.1
+"""A gap this small, relative to the tolerance, is good enough where another point costs a product with a large K."""
+SMALL = 1000
+"""Coefficients up to which all points are tried."""
 OUTSIDE = 1e-9
 """How far beyond the ball, relative to its radius, rounding may bring a function."""
 
@@ -80,30 +85,34 @@ def certified(p: Problem, penalty: str, strength: float, fitted: Fitted) -> Fitt
     at = replace(fitted.at, values=p.predict(fitted.at.alpha))
     mu = fitted.multiplier * p.total
     with np.errstate(over="ignore", invalid="ignore"):
-        points = _points(p, at, fitted.u, mu)
-        k = at.alpha.shape[1]
-        products = np.hsplit(p.space @ np.hstack(points), range(k, k * len(points), k))
         norm2 = fitted.at.norm2 if p.space.low_rank else None
         primal, done = objective(p, penalty, strength, at, norm2), fitted.certificate
-        if offers(p.fit.loss, "conjugate"):
-            sizes = [float(np.sum(u * Ku)) for u, Ku in zip(points, products, strict=True)]
-            bounds = [lower_bound(p, penalty, strength, at, *each) for each in zip(points, sizes, strict=True)]
-            best = int(np.argmin(np.abs(primal - np.array(bounds))))
-            found = certificate(p, primal, bounds[best], done.violation, done.iterations, fitted.why)
-        else:
-            rests = [_rest(u, Ku, at, mu) for u, Ku in zip(points, products, strict=True)]
-            best = int(np.argmin([size for size, _ in rests]))
-            size, violation = rests[best]
-            found = certificate(
-                p, primal, primal - size / (2.0 * mu), violation, done.iterations, fitted.why, known=False
-            )
-    return replace(fitted, at=at, u=points[best], certificate=found)
+        best: Certificate | None = None
+        for u, Ku in _points(p, at, fitted.u, mu):
+            if offers(p.fit.loss, "conjugate"):
+                dual = lower_bound(p, penalty, strength, at, u, float(np.sum(u * Ku)))
+                found = certificate(p, primal, dual, done.violation, done.iterations, fitted.why)
+            else:
+                size, violation = _rest(u, Ku, at, mu)
+                dual = primal - size / (2.0 * mu)
+                found = certificate(p, primal, dual, violation, done.iterations, fitted.why, known=False)
+            if best is None or abs(primal - dual) < least:
+                best, point, least = found, u, abs(primal - dual)
+            if u.size > SMALL and least <= CLOSE * p.tol * max(abs(primal), p.least_scale):
+                break
+    assert best is not None
+    return replace(fitted, at=at, u=point, certificate=best)
 
 
-def _points(p: Problem, at: Iterate, u: Array, mu: float) -> list[Array]:
-    """Points of the dual: the solver's, the slopes at f, and what the coefficients say."""
-    found = [u, p.fit.gradient(at.f), *([-mu * at.alpha] if np.isfinite(mu) else [])]
-    return [_feasible(p, u) for u in found]
+def _points(p: Problem, at: Iterate, u: Array, mu: float) -> Iterator[tuple[Array, Array]]:
+    """Points of the dual and K times them: what the coefficients say, the solver's, the slopes at f."""
+    own = _feasible(p, -mu * at.alpha) if np.isfinite(mu) else u
+    points = [_feasible(p, u), _feasible(p, p.fit.gradient(at.f))]
+    if np.abs(own + mu * at.alpha).max() <= 1e-12 * np.abs(own).max():
+        yield own, -mu * at.values
+    else:
+        points.append(own)
+    yield from zip(points, np.hsplit(p.space @ np.hstack(points), len(points)), strict=True)
 
 
 def _feasible(p: Problem, u: Array) -> Array:
