@@ -87,20 +87,24 @@ def certified(p: Problem, penalty: str, strength: float, fitted: Fitted) -> Fitt
     with np.errstate(over="ignore", invalid="ignore"):
         norm2 = fitted.at.norm2 if p.space.low_rank else None
         primal, done = objective(p, penalty, strength, at, norm2), fitted.certificate
-        best: Certificate | None = None
+        known = offers(p.fit.loss, "conjugate")
+        best, point, least = (
+            certificate(p, primal, -np.inf, done.violation, done.iterations, known=known),
+            fitted.u,
+            np.inf,
+        )
         for u, Ku in _points(p, at, fitted.u, mu):
-            if offers(p.fit.loss, "conjugate"):
+            if known:
                 dual = lower_bound(p, penalty, strength, at, u, float(np.sum(u * Ku)))
                 found = certificate(p, primal, dual, done.violation, done.iterations, fitted.why)
             else:
                 size, violation = _rest(u, Ku, at, mu)
                 dual = primal - size / (2.0 * mu)
                 found = certificate(p, primal, dual, violation, done.iterations, fitted.why, known=False)
-            if best is None or abs(primal - dual) < least:
+            if abs(primal - dual) < least:
                 best, point, least = found, u, abs(primal - dual)
             if u.size > SMALL and least <= CLOSE * p.tol * max(abs(primal), p.least_scale):
                 break
-    assert best is not None
     return replace(fitted, at=at, u=point, certificate=best)
 
 
