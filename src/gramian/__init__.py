@@ -82,7 +82,8 @@ _PLACES = {
 def __getattr__(name: str) -> Any:
     for place, names in _PLACES.items():
         if name in names:
-            return getattr(import_module(f"gramian.{place}"), name)
+            globals()[name] = value = getattr(import_module(f"gramian.{place}"), name)
+            return value
     raise AttributeError(f"module 'gramian' has no attribute {name!r}")
 
 

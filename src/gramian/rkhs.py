@@ -11,10 +11,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from gramian.gram import Gram
-from gramian.gram.precision import narrow, wide
+from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
-from gramian.kernels.arrays import is_sparse
-from gramian.kernels.points import raw_rows
+from gramian.kernels.points import is_sparse, raw_rows
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import memory_budget, spans
 from gramian.solvers.linear.cholesky import Factor, cholesky

@@ -1,31 +1,51 @@
-"""What every estimator shares: constraints on common parameters, tags, and the warning behind a certificate."""
+"""What estimators share: parameters, validation, tags, failed fits undone, and the expansion Σ_i α_i k(x_i, ·)."""
 
 from __future__ import annotations
 
 import inspect
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
-from sklearn.base import BaseEstimator
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
+from gramian.data.results import by_blocks
+from gramian.gram import Gram
+from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
+from gramian.kernels.points import objects
 from gramian.kernels.resolve import holds_objects, is_precomputed, resolve
+from gramian.kernels.tunable import Nested
+from gramian.rkhs import Function
+from gramian.solvers.linear.diagnose import check_symmetric
 
 __all__ = [
     "COMMON",
+    "KERNEL",
     "NAMED",
+    "Expansion",
+    "KernelExpansion",
+    "as_array",
+    "as_grid",
     "changed",
     "check_named",
     "holds_objects",
     "is_precomputed",
     "kernel_tags",
     "resolved",
+    "restored_on_failure",
+    "rows_of",
     "warn_unless_converged",
+    "wide",
 ]
 
 COMMON: dict[str, list[Any]] = {
@@ -80,3 +100,150 @@ def warn_unless_converged(certificate: Certificate, who: object) -> None:
     """Warn where a fit stopped short of its tolerance."""
     if not certificate.converged:
         warnings.warn(f"{type(who).__name__}: {certificate}", ConvergenceWarning, stacklevel=3)
+
+
+@contextmanager
+def restored_on_failure(estimator: object) -> Iterator[None]:
+    """Undo what the block did to an estimator's attributes where it raises, by Ctrl-C too."""
+    before = vars(estimator).copy()
+    try:
+        yield
+    except BaseException:
+        vars(estimator).clear()
+        vars(estimator).update(before)
+        raise
+
+
+KERNEL: dict[str, list[Any]] = {
+    "kernel": [str, callable, Kernel],
+    "gamma": [Interval(Real, 0, None, closed="left"), None],
+    "degree": [Interval(Real, 0, None, closed="left")],
+    "coef0": [Interval(Real, None, None, closed="neither")],
+    "kernel_params": [dict, None],
+    **{name: COMMON[name] for name in ("memory", "max_time", "n_jobs", "verbose")},
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+}
+"""Constraints on the parameters of an estimator with a kernel and a linear system."""
+
+DTYPES = [np.float64, np.float32]
+
+
+class Expansion(Nested):
+    """What a regressor and a classifier share whose values are ``Σ_i dual_coef_i k(X_fit_i, x)``.
+
+    With a map that has no landmarks they are ``<coef_, ψ(x)>`` instead.
+    """
+
+    # Parameters, set by the estimator's own constructor, and what a fit leaves behind.
+    kernel: Any
+    gamma: float | None
+    degree: float
+    coef0: float
+    kernel_params: dict[str, Any] | None
+    approximation: Any
+    memory: int | str | None
+    n_jobs: int | None
+    n_features_in_: int
+    kernel_: Kernel
+    X_fit_: Any
+    dual_coef_: NDArray[np.float64]
+    coef_: NDArray[np.float64]
+    approximation_: Any
+    _landmarks: NDArray[np.intp] | None
+
+    def __sklearn_tags__(self) -> Any:
+        return kernel_tags(super().__sklearn_tags__(), self.kernel)  # type: ignore[misc]
+
+    # ---- what came in -------------------------------------------------------------------------------------------
+
+    def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[np.float64]]:
+        """Rows and targets, of shape (n,) or (n, k); ``reset`` where these rows are the first."""
+        if holds_objects(self.kernel, X):
+            X = objects(X, kernel=type(self.kernel).__name__)
+            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+            check_consistent_length(X, y)
+            self.n_features_in_ = 1
+        else:
+            options: Any = {"accept_sparse": "csr", "dtype": DTYPES, "order": "C", "reset": reset}
+            X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
+        return X, np.asarray(y, dtype=np.float64)
+
+    def _validated_rows(self, X: Any) -> Any:
+        if holds_objects(self.kernel, X):
+            return objects(X, kernel=type(self.kernel).__name__)
+        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+
+    def _resolved(self, X: Any) -> Kernel:
+        return resolved(self, X)
+
+    def _gram(self, kernel: Kernel, X: Any, rows: NDArray[np.intp] | None = None) -> Gram:
+        """K of some rows with themselves, in float64 whatever X is."""
+        X = X if rows is None else rows_of(kernel, X, rows)
+        gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
+        check_symmetric(gram)
+        return gram
+
+    # ---- what goes out ------------------------------------------------------------------------------------------
+
+    def _functions(self, kernel: Kernel, X: Any, dual: NDArray[np.float64]) -> list[Function]:
+        """One function per target."""
+        return [Function(kernel, X, alpha, memory=self.memory, n_jobs=self.n_jobs) for alpha in dual.T]
+
+    def _evaluate(self, X: Any) -> NDArray[np.float64]:
+        """Values at validated rows, in float64 whatever they are."""
+        if hasattr(self, "coef_"):
+            return np.asarray(self.approximation_.evaluate(X, self.coef_, self.memory), dtype=np.float64)
+        if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
+            X = X[:, self._landmarks]
+        K = Gram(self.kernel_, wide(X), wide(self.X_fit_), memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(K @ self.dual_coef_)
+
+
+class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator):
+    """A regressor that predicts ``Σ_i dual_coef_i k(X_fit_i, x)``."""
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {}
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict targets, by tiles of at most ``memory`` bytes.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d), Blocks, path or Dask collection
+            Rows; k(new, train) where the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (m,) or (m, k), or Results
+            The predictions, computed in float64; returned in float32 where X is and float32 can hold them. Of blocks,
+            ``Results`` to iterate over or write.
+        """
+        check_is_fitted(self)
+        X = self._validated_rows(X)
+        return narrow(self._evaluate(X), X)
+
+
+def rows_of(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:
+    """Return some rows of X; of a Gram matrix, the same columns too: rows (r,)."""
+    if np.array_equal(rows, np.arange(_num_samples(X))):
+        return X
+    return X[rows][:, rows] if is_precomputed(kernel) else X[rows]
+
+
+def as_array(functions: list[Function], single: bool) -> Any:
+    """Return the function of a single target, or the array of functions of several."""
+    if single:
+        return functions[0]
+    out = np.empty(len(functions), dtype=object)
+    out[:] = functions
+    return out
+
+
+def as_grid(name: str, values: Any) -> NDArray[np.float64]:
+    """Return regularisations to choose from, once they are checked: values (g,) → (g,)."""
+    grid = np.asarray(values, dtype=np.float64)
+    if grid.ndim != 1 or grid.size == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
+        raise ValueError(f"{name} must be a list of finite numbers > 0, got {values!r}.")
+    return grid

@@ -14,12 +14,10 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.certificates import Certificate
-from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array
+from gramian.estimators.base import KERNEL, KernelExpansion, as_array, restored_on_failure, warn_unless_converged
 from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
-from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
-from gramian.gram.precision import as_predicted, wide
+from gramian.gram.operator import as_predicted, wide
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.linear.least_squares import LeastSquares, by_cholesky
 

@@ -17,18 +17,25 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, sample_of
-from gramian.estimators.base import COMMON, holds_objects, is_precomputed, kernel_tags, resolved, warn_unless_converged
+from gramian.estimators.base import (
+    COMMON,
+    holds_objects,
+    is_precomputed,
+    kernel_tags,
+    resolved,
+    restored_on_failure,
+    warn_unless_converged,
+    wide,
+)
 from gramian.estimators.components import NEGLIGIBLE, Request, Spectrum, by_features, by_gram
-from gramian.estimators.expansion import wide
 from gramian.estimators.over_blocks.pca import fit_pca
-from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
-from gramian.features.parameters import Nested
 from gramian.gram import Gram
-from gramian.gram.precision import narrow
+from gramian.gram.operator import narrow
 from gramian.kernels import RBF, Kernel
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.pointwise import Scaled
+from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget, spans
 from gramian.solvers.spectral.preimage import fixed_point

@@ -18,12 +18,20 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
-from gramian.estimators.base import COMMON, warn_unless_converged
-from gramian.estimators.expansion import KERNEL, KernelExpansion, as_array, as_grid, rows_of, wide
+from gramian.estimators.base import (
+    COMMON,
+    KERNEL,
+    KernelExpansion,
+    as_array,
+    as_grid,
+    restored_on_failure,
+    rows_of,
+    warn_unless_converged,
+    wide,
+)
 from gramian.estimators.over_blocks.ridge import fit_ridge
-from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
-from gramian.gram.precision import as_predicted
+from gramian.gram.operator import as_predicted
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, progress

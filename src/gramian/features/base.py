@@ -11,10 +11,10 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.features.accuracy import Accuracy, observed
-from gramian.features.parameters import Nested
-from gramian.gram.precision import wide
+from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import holds_objects, is_precomputed
+from gramian.kernels.tunable import Nested
 from gramian.resources import memory_budget, spans
 
 __all__ = ["ExplicitMap"]

@@ -23,7 +23,7 @@ from gramian.features.over_blocks import fit_over_blocks
 from gramian.features.sample import sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.landmarks import draw_pivots
-from gramian.gram.precision import wide
+from gramian.gram.operator import wide
 from gramian.gram.rules import RULES
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gramian.files.errors import ModelFileError
 from gramian.files.tensors import DTYPES
-from gramian.kernels.arrays import is_sparse
+from gramian.kernels.points import is_sparse
 
 __all__ = ["Packed", "Unpacked"]
 

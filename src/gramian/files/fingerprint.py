@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian.kernels.arrays import is_sparse
+from gramian.kernels.points import is_sparse
 
 __all__ = ["digest", "fingerprint"]
 

@@ -11,12 +11,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
-from gramian.gram.tiles import PANEL, tile_shape
 from gramian.kernels import Kernel
-from gramian.kernels.arrays import check_out, is_foreign
+from gramian.kernels.points import check_out, is_foreign
+from gramian.kernels.resolve import is_precomputed
 from gramian.resources import memory_budget, readable, run, spans, worker_count
 
-__all__ = ["Gram", "narrowed", "units"]
+__all__ = ["PANEL", "TILE_CELLS", "Gram", "as_predicted", "narrow", "narrowed", "tile_shape", "units", "wide"]
+
+PANEL = 128
+"""Rows of a panel: enough for an efficient GEMM, few enough to stay near the cache."""
+TILE_CELLS = 256 * 2048
+"""Cells of a tile that is used and thrown away: small enough for the cache, large enough for BLAS."""
+
+
+def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int, int]:
+    """Choose the shape of tiles that are used and thrown away.
+
+    It does not depend on the number of workers unless memory is scarce, so that sums are taken in the same order.
+    """
+    cells = max(min(TILE_CELLS, budget // (cell_bytes * workers)), 1)
+    rows = max(min(2 * PANEL, cells), 1)
+    return rows, max(min(m, cells // rows), 1)
+
 
 Index = ArrayLike | slice
 SMALL = 100_000
@@ -333,3 +349,29 @@ def units(V: NDArray[Any]) -> NDArray[np.float64]:
     size = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
     exponent = np.frexp(np.where((size > 0) & np.isfinite(size), size, 1.0))[1]
     return np.ldexp(1.0, exponent - 1)
+
+
+def wide(X: Any) -> Any:
+    """Return rows of numbers in float64, and other objects as they are."""
+    return X.astype(np.float64, copy=False) if getattr(X, "dtype", None) == np.float32 else X
+
+
+def narrow(values: NDArray[np.float64], X: Any) -> NDArray[Any]:
+    """Return values at rows X as float32 where the rows are and float32 can hold the largest, else as they are."""
+    single = np.finfo(np.float32)
+    size = float(np.abs(values).max(initial=0.0))
+    held = size == 0.0 or float(single.tiny) <= size <= float(single.max)
+    return values.astype(np.float32, copy=False) if getattr(X, "dtype", None) == np.float32 and held else values
+
+
+def as_predicted(gram: Gram, rows: Any, V: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return ``K @ V`` as it is predicted: with rows on one side that are not known to be those on the other."""
+    if is_precomputed(gram.kernel):
+        return np.asarray(gram @ V)
+    own, apart = float(gram.diagonal()[0]), float(Gram(gram.kernel, rows[:1], rows[:1]).dense()[0, 0])
+    if abs(own - apart) > 1e-6 * abs(own):  # White noise is not predicted
+        return np.asarray(gram @ V)
+    support = np.flatnonzero(V.any(axis=1))
+    if not support.size:
+        return np.zeros(V.shape)
+    return np.asarray(Gram(gram.kernel, rows, rows[support], gram.memory, gram.workers) @ V[support])

@@ -10,7 +10,7 @@ from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
 from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, inverse, rounding_floor
-from gramian.kernels.parameters import natural
+from gramian.kernels.tunable import natural
 from gramian.resources import one_blas_thread, run, spans
 
 __all__ = ["eliminate", "extended", "rpcholesky"]

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels import arrays
-from gramian.kernels.arrays import Array
+from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import Points
+from gramian.kernels.points import Array, Points
 from gramian.kernels.pointwise import Exp, PolynomialOf, Scaled
 from gramian.kernels.stationary import Constant
 
@@ -111,7 +110,7 @@ class Sum(Kernel):
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         (a, c), (b, d) = A.children, B.children
-        return arrays.add(self.left.tile(a, b, out), self.right.tile(c, d))
+        return points.add(self.left.tile(a, b, out), self.right.tile(c, d))
 
     def diagonal(self, A: Points) -> Array:
         return self.left.diagonal(A.children[0]) + self.right.diagonal(A.children[1])
@@ -170,7 +169,7 @@ class Product(Kernel):
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         (a, c), (b, d) = A.children, B.children
-        return arrays.multiply(self.left.tile(a, b, out), self.right.tile(c, d))
+        return points.multiply(self.left.tile(a, b, out), self.right.tile(c, d))
 
     def diagonal(self, A: Points) -> Array:
         return self.left.diagonal(A.children[0]) * self.right.diagonal(A.children[1])

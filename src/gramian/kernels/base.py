@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels.arrays import Array, check_out, namespace, store
-from gramian.kernels.points import Points, put, same_pairs
+from gramian.kernels.points import Array, Points, check_out, namespace, put, same_pairs, store
 from gramian.kernels.serialize import expression, plain
 from gramian.kernels.tunable import Tunable
 

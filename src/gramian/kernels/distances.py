@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from gramian.kernels.arrays import (
+from gramian.kernels.points import (
     Array,
     add,
     asarray,
@@ -27,7 +27,7 @@ from gramian.kernels.arrays import (
     store,
     subtract,
 )
-from gramian.kernels.parameters import Number
+from gramian.kernels.tunable import Number
 
 __all__ = [
     "Differences",

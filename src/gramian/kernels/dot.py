@@ -10,10 +10,23 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels.arrays import Array, add, check_range, copy, is_sparse, matmul, multiply, namespace, power, tanh
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.parameters import FREE, Bounds, natural
-from gramian.kernels.points import Points, identities, pair_of_vectors
+from gramian.kernels.points import (
+    Array,
+    Points,
+    add,
+    check_range,
+    copy,
+    identities,
+    is_sparse,
+    matmul,
+    multiply,
+    namespace,
+    pair_of_vectors,
+    power,
+    tanh,
+)
+from gramian.kernels.tunable import FREE, Bounds, natural
 
 __all__ = ["Dot", "Linear", "Monomials", "Polynomial", "Sigmoid"]
 

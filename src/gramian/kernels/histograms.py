@@ -6,10 +6,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from gramian.kernels.arrays import Array, asarray, exp, multiply, namespace, store
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.parameters import FREE, Bounds
-from gramian.kernels.points import Points, identities, pair_of_vectors
+from gramian.kernels.points import Array, Points, asarray, exp, identities, multiply, namespace, pair_of_vectors, store
+from gramian.kernels.tunable import FREE, Bounds
 
 __all__ = ["AdditiveChi2", "Chi2"]
 

@@ -9,10 +9,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels import arrays
-from gramian.kernels.arrays import Array, asarray, is_sparse, namespace
+from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import Points, identities, raw_rows
+from gramian.kernels.points import Array, Points, asarray, identities, is_sparse, namespace, raw_rows
 from gramian.kernels.pointwise import Exp
 
 __all__ = ["Columns", "Composed", "Function", "Normalized", "NormalizedExp"]
@@ -57,7 +56,7 @@ class Normalized(Kernel):
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         k = self.kernel.tile(A.children[0], B.children[0], out)
-        return arrays.multiply(arrays.multiply(k, A.parts[0][:, None]), B.parts[0][None, :])
+        return points.multiply(points.multiply(k, A.parts[0][:, None]), B.parts[0][None, :])
 
     def diagonal(self, A: Points) -> Array:
         return self.kernel.diagonal(A.children[0]) * A.parts[0] ** 2
@@ -125,7 +124,7 @@ class NormalizedExp(Kernel):
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         k = self.kernel.tile(A.children[0], B.children[0], out)
-        return arrays.exp(arrays.add(arrays.add(k, -A.parts[0][:, None]), -B.parts[0][None, :]))
+        return points.exp(points.add(points.add(k, -A.parts[0][:, None]), -B.parts[0][None, :]))
 
     def diagonal(self, A: Points) -> Array:
         return namespace(A.parts[0]).ones_like(A.parts[0])
@@ -346,7 +345,7 @@ class Function(Kernel):
         return values, rows
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return arrays.store(A.parts[0][:, None] * B.parts[0][None, :], out)
+        return points.store(A.parts[0][:, None] * B.parts[0][None, :], out)
 
     def diagonal(self, A: Points) -> Array:
         return A.parts[0] ** 2

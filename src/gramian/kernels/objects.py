@@ -11,10 +11,23 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramian.kernels.arrays import Array, asarray, copy, is_foreign, is_sparse, matmul, namespace, store
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.parameters import natural
-from gramian.kernels.points import Points, identities, is_table, objects, vectors
+from gramian.kernels.points import (
+    Array,
+    Points,
+    asarray,
+    copy,
+    identities,
+    is_foreign,
+    is_sparse,
+    is_table,
+    matmul,
+    namespace,
+    objects,
+    store,
+    vectors,
+)
+from gramian.kernels.tunable import natural
 
 __all__ = ["Callable", "Precomputed", "Spectrum", "WordCount"]
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels import arrays
-from gramian.kernels.arrays import Array, namespace
+from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.parameters import FREE, Bounds, natural
-from gramian.kernels.points import Points
+from gramian.kernels.points import Array, Points, namespace
+from gramian.kernels.tunable import FREE, Bounds, natural
 
 if TYPE_CHECKING:
     from gramian.kernels.maps import NormalizedExp
@@ -84,7 +83,7 @@ class Pointwise(Kernel):
             inside = self.kernel.diagonal(A.children[0])
         except ValueError:  # k(new, train) of a precomputed kernel has no diagonal
             return
-        arrays.check_range(self, self.apply, inside)
+        points.check_range(self, self.apply, inside)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return self.apply(self.kernel.tile(A.children[0], B.children[0], out))
@@ -153,7 +152,7 @@ class Scaled(Pointwise):
     precedence: ClassVar[int] = 2
 
     def apply(self, k: Array) -> Array:
-        return arrays.multiply(k, self.factor)
+        return points.multiply(k, self.factor)
 
     def slope(self, k: Array) -> Array:
         return namespace(k).full_like(k, self.factor)
@@ -201,10 +200,10 @@ class Power(Pointwise):
         object.__setattr__(self, "exponent", natural("a kernel's power", self.exponent))
 
     def apply(self, k: Array) -> Array:
-        return arrays.power(k, self.exponent)
+        return points.power(k, self.exponent)
 
     def slope(self, k: Array) -> Array:
-        return arrays.multiply(arrays.power(k, self.exponent - 1), float(self.exponent))
+        return points.multiply(points.power(k, self.exponent - 1), float(self.exponent))
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self._sums_of_draws(np.full(size, self.exponent), d, rng)
@@ -236,10 +235,10 @@ class Exp(Pointwise):
     kernel: Kernel
 
     def apply(self, k: Array) -> Array:
-        return arrays.exp(k)
+        return points.exp(k)
 
     def slope(self, k: Array) -> Array:
-        return arrays.exp(k)
+        return points.exp(k)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self._sums_of_draws(rng.poisson(self.kernel.amplitude, size), d, rng)
@@ -322,5 +321,5 @@ class PolynomialOf(Pointwise):
 def _horner(coefficients: Sequence[float], k: Array) -> Array:
     total = namespace(k).full_like(k, coefficients[-1])
     for c in coefficients[-2::-1]:
-        total = arrays.add(arrays.multiply(total, k), c)
+        total = points.add(points.multiply(total, k), c)
     return total

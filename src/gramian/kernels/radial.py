@@ -9,22 +9,26 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from gramian.kernels.arrays import (
+from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.distances import cast, lengthscales, rows_for_distances
+from gramian.kernels.points import (
     Array,
+    Points,
     add,
     asarray,
     exp,
+    identities,
     log1p,
     maximum,
     multiply,
     namespace,
+    pair_of_vectors,
+    put,
+    same_pairs,
     sqrt,
     through_numpy,
 )
-from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.distances import cast, lengthscales, rows_for_distances
-from gramian.kernels.parameters import FREE, Bounds
-from gramian.kernels.points import Points, identities, pair_of_vectors, put, same_pairs
+from gramian.kernels.tunable import FREE, Bounds
 
 __all__ = ["RBF", "Matern", "Periodic", "Radial", "RationalQuadratic"]
 

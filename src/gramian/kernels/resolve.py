@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from gramian.kernels.arrays import is_sparse
 from gramian.kernels.base import Kernel
 from gramian.kernels.dot import Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
 from gramian.kernels.objects import Callable, Precomputed
-from gramian.kernels.parameters import Bounds
+from gramian.kernels.points import is_sparse
 from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.registry import known_kernels, nearest
 from gramian.kernels.stationary import Constant, Laplace, White
+from gramian.kernels.tunable import Bounds
 
 __all__ = ["from_sklearn", "holds_objects", "is_precomputed", "names", "resolve", "resolve_gamma", "scale_gamma"]
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from gramian.kernels.arrays import Array, minimum, namespace, store
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import Points, identities, pair_of_vectors
+from gramian.kernels.points import Array, Points, identities, minimum, namespace, pair_of_vectors, store
 
 __all__ = ["Sobolev"]
 

@@ -8,11 +8,23 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from gramian.kernels.arrays import Array, asarray, exp, multiply, namespace, store
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.distances import Differences, cast, centred, lengthscales
-from gramian.kernels.parameters import FREE, Bounds
-from gramian.kernels.points import Points, anything, full, identities, pair_of_vectors, same_pairs
+from gramian.kernels.points import (
+    Array,
+    Points,
+    anything,
+    asarray,
+    exp,
+    full,
+    identities,
+    multiply,
+    namespace,
+    pair_of_vectors,
+    same_pairs,
+    store,
+)
+from gramian.kernels.tunable import FREE, Bounds
 
 __all__ = ["Constant", "Laplace", "White"]
 

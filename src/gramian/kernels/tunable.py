@@ -1,17 +1,77 @@
-"""``Tunable``: a frozen value in a tree of such values, whose positive numbers can be learned."""
+"""Positive numbers that can be learned, the tree of values that holds them, and their names as nested parameters."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels.parameters import Parameter, check_bounds, check_number
+__all__ = ["FREE", "Bounds", "Nested", "Number", "Parameter", "Tunable", "check_bounds", "check_number", "natural"]
 
-__all__ = ["Tunable"]
+Number = float | tuple[float, ...]
+Bounds = tuple[float, float] | str
+FREE: tuple[float, float] = (1e-5, 1e5)
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """One named parameter of one kernel in a tree."""
+
+    name: str  # Its name, with the path from the root of the tree: ``left.lengthscale``
+    value: Number  # Its value
+    bounds: Bounds  # Where it may be learned
+
+    @property
+    def values(self) -> NDArray[np.float64]:
+        """The value as an array, one entry per number."""
+        return np.atleast_1d(np.asarray(self.value, dtype=np.float64))
+
+    @property
+    def free(self) -> bool:
+        """Whether it has a place in theta: not fixed, and with a logarithm."""
+        return self.bounds != "fixed" and bool(np.all(self.values > 0))
+
+
+def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vector: bool = False) -> Number:
+    """Check a parameter given by a user."""
+    try:
+        if isinstance(value, str | bytes):
+            raise TypeError
+        numbers = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise TypeError(f"{owner}: {name} must be a number, got {value!r}.") from None
+    if numbers.ndim > (1 if vector else 0) or numbers.size == 0:
+        shape = "a number or one number per input" if vector else "one number"
+        raise ValueError(f"{owner}: {name} must be {shape}, got {value!r}.")
+    bad = ~np.isfinite(numbers) | (numbers < 0) | ((numbers == 0) & (not zero))
+    if np.any(bad):
+        sign = ">= 0" if zero else "> 0"
+        raise ValueError(f"{owner}: {name} must be finite and {sign}, got {value!r}; otherwise it is not a kernel.")
+    return float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
+
+
+def check_bounds(owner: str, name: str, bounds: Any) -> Bounds:
+    """Check the range in which a parameter may be learned."""
+    if isinstance(bounds, str):
+        if bounds == "fixed":
+            return bounds
+    elif isinstance(bounds, Sequence | np.ndarray) and len(bounds) == 2:
+        low, high = (float(b) for b in bounds)
+        if 0 < low <= high < np.inf:
+            return (low, high)
+    raise ValueError(f"{owner}: {name}_bounds must be (low, high) with 0 < low <= high, or 'fixed'; got {bounds!r}.")
+
+
+def natural(what: str, value: Any) -> int:
+    """Check a natural number."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not float(value).is_integer() or float(value) < 1:
+        raise ValueError(f"{what} must be a natural number, got {value!r}.")
+    return int(float(value))
+
 
 LOG_RANGE = (-700.0, 700.0)
 """Logarithms whose exponentials are normal numbers."""
@@ -197,3 +257,63 @@ class Tunable:
             if inside:
                 changes[operand] = child._fixed(inside)
         return replace(self, **changes)  # type: ignore[type-var]
+
+
+class Nested:
+    """A mixin for estimators with a kernel: its fields are parameters too, though a kernel is a frozen value."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Whether to return those of a kernel, as ``kernel__left__lengthscale``, and of a map as well.
+
+        Returns
+        -------
+        dict
+            Values by name.
+        """
+        params: dict[str, Any] = super().get_params(deep=deep)  # type: ignore[misc]
+        kernels = [(name, value) for name, value in params.items() if deep and isinstance(value, Tunable)]
+        for owner, kernel in kernels:
+            inside = kernel.all_fields().items()
+            params |= {f"{owner}__{name.replace('.', '__')}": value for name, value in inside}
+        return params
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters.
+
+        Parameters
+        ----------
+        **params : dict
+            As in the constructor; ``approximation__n_components`` is ``n_components`` of the object that was passed as
+            ``approximation``, ``kernel__left__lengthscale`` that of the left term of a sum of kernels, which is then
+            replaced.
+
+        Returns
+        -------
+        estimator
+            The estimator itself.
+        """
+        given = {**self.get_params(deep=False), **params}
+        changes: dict[str, dict[str, Any]] = {}
+        for name in list(params):
+            owner, nested, own = name.partition("__")
+            if nested and isinstance(given.get(owner), Tunable):
+                changes.setdefault(owner, {})[own.replace("__", ".")] = params.pop(name)
+            elif nested and owner in given and not hasattr(given[owner], "set_params"):
+                raise ValueError(_nobody(type(self).__name__, name, owner, own, given[owner]))
+        params |= {owner: given[owner].with_fields(inside) for owner, inside in changes.items()}
+        super().set_params(**params)  # type: ignore[misc]
+        return self
+
+
+def _nobody(who: str, name: str, owner: str, own: str, value: Any) -> str:
+    """Why a nested parameter cannot be set, and what to do."""
+    instead = f"pass an object that has a parameter {own} as {owner}="
+    if owner == "kernel":
+        instead = "pass a kernel that has it, such as kernel=RBF(lengthscale=2.0), and set kernel__lengthscale then"
+    kind = "a name" if isinstance(value, str) else "no estimator"
+    return f"{name} cannot be set on {who}: {owner}={value!r} is {kind} and has no parameters of its own; {instead}."

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from gramian.kernels import RBF
-from gramian.kernels.arrays import is_sparse
+from gramian.kernels.points import is_sparse
 from gramian.plots.fitted import Array, decision_values, input_names, kernel_of, rows_of, sampled, unnamed
 from gramian.plots.plane import plane_of
 from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, paper, plain

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.kernels import Kernel, Precomputed
-from gramian.kernels.arrays import is_sparse
+from gramian.kernels.points import is_sparse
 
 __all__ = ["decision_values", "input_names", "kernel_of", "rows_of", "sampled", "training_rows", "unnamed"]
 

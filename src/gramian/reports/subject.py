@@ -12,7 +12,7 @@ from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.estimators.base import is_precomputed
-from gramian.kernels.arrays import is_sparse
+from gramian.kernels.points import is_sparse
 from gramian.plots.fitted import input_names, training_rows
 
 __all__ = ["Subject", "subject_of"]

@@ -29,11 +29,10 @@ from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.tables import read_table
 from gramian.estimators.auto.task import Classes, Task
-from gramian.estimators.base import COMMON, warn_unless_converged
+from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.estimators.gp.prior import noise_of_repeats
-from gramian.estimators.restore import restored_on_failure
-from gramian.features.parameters import Nested
 from gramian.kernels import Kernel, Matern, resolve
+from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget
 

@@ -10,8 +10,7 @@ from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
-from gramian.estimators.base import is_precomputed
-from gramian.estimators.expansion import rows_of, wide
+from gramian.estimators.base import is_precomputed, rows_of, wide
 from gramian.estimators.gp.prior import SCREEN, learn, merged, prior_kernel, warn_at_bounds, widened
 from gramian.gram import Gram
 from gramian.kernels import RBF, Kernel, Scaled

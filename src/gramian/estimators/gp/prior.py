@@ -15,10 +15,10 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import validate_data
 
 from gramian.certificates import Certificate
-from gramian.estimators.expansion import rows_of
+from gramian.estimators.base import rows_of
 from gramian.gram.operator import units
 from gramian.kernels import Callable, Columns, Composed, Kernel, Spectrum, WordCount, resolve
-from gramian.kernels.parameters import FREE
+from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick
 from gramian.solvers.gp.hyperparameters import VARIANCES, Optimizer, Optimum, data_starts, maximise
 

@@ -10,12 +10,11 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
 from gramian.data.results import by_blocks
-from gramian.estimators.base import is_precomputed
-from gramian.estimators.expansion import wide
+from gramian.estimators.base import is_precomputed, wide
 from gramian.estimators.gp.prior import Prior, checked_rows, prior_kernel
-from gramian.features.parameters import Nested
-from gramian.gram.precision import narrow
+from gramian.gram.operator import narrow
 from gramian.kernels import RBF, Kernel, Scaled
+from gramian.kernels.tunable import Nested
 from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.solvers.gp.posterior import Posterior
 

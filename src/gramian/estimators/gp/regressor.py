@@ -17,8 +17,14 @@ from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import APPROXIMATION
-from gramian.estimators.base import COMMON, is_precomputed, kernel_tags, warn_unless_converged
-from gramian.estimators.expansion import wide
+from gramian.estimators.base import (
+    COMMON,
+    is_precomputed,
+    kernel_tags,
+    restored_on_failure,
+    warn_unless_converged,
+    wide,
+)
 from gramian.estimators.gp.maps import EVIDENCE_ROWS, approximate, kernel_of, samples_of
 from gramian.estimators.gp.prior import (
     SCREEN,
@@ -34,7 +40,6 @@ from gramian.estimators.gp.prior import (
 )
 from gramian.estimators.gp.process import Process, default_kernel
 from gramian.estimators.over_blocks.gp import fit_gp
-from gramian.estimators.restore import restored_on_failure
 from gramian.kernels import Kernel, White
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import blas_threads, memory_budget, readable, worker_count

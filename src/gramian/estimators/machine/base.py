@@ -16,10 +16,9 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.certificates import Certificate
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
-from gramian.estimators.base import COMMON
-from gramian.estimators.expansion import KERNEL, Expansion, as_array, as_grid, rows_of, wide
+from gramian.estimators.base import COMMON, KERNEL, Expansion, as_array, as_grid, rows_of, wide
 from gramian.gram import Gram
-from gramian.gram.precision import as_predicted
+from gramian.gram.operator import as_predicted
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.losses import check_gradient

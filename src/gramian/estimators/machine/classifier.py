@@ -15,12 +15,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
-from gramian.estimators.base import holds_objects, warn_unless_converged
-from gramian.estimators.expansion import DTYPES
+from gramian.estimators.base import DTYPES, holds_objects, restored_on_failure, warn_unless_converged
 from gramian.estimators.machine.base import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.over_blocks.machine import fit_classifier
-from gramian.estimators.restore import restored_on_failure
-from gramian.gram.precision import narrow
+from gramian.gram.operator import narrow
 from gramian.kernels.points import objects
 from gramian.losses import offers, resolve
 

@@ -20,14 +20,23 @@ from gramian.certificates import Certificate
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
-from gramian.estimators.base import COMMON, is_precomputed, warn_unless_converged
-from gramian.estimators.expansion import DTYPES, KERNEL, Expansion, as_array, rows_of, wide
+from gramian.estimators.base import (
+    COMMON,
+    DTYPES,
+    KERNEL,
+    Expansion,
+    as_array,
+    is_precomputed,
+    restored_on_failure,
+    rows_of,
+    warn_unless_converged,
+    wide,
+)
 from gramian.estimators.machine.base import together
 from gramian.estimators.over_blocks.machine import keep_functions
 from gramian.estimators.over_blocks.pegasos import check_map, fit_pegasos
-from gramian.estimators.restore import restored_on_failure
 from gramian.gram import Gram
-from gramian.gram.precision import narrow
+from gramian.gram.operator import narrow
 from gramian.kernels import Kernel
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress

@@ -12,11 +12,10 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
-from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.base import restored_on_failure, warn_unless_converged
 from gramian.estimators.machine.base import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.over_blocks.machine import fit_regressor
-from gramian.estimators.restore import restored_on_failure
-from gramian.gram.precision import narrow
+from gramian.gram.operator import narrow
 from gramian.losses import resolve
 
 __all__ = ["KernelMachineRegressor"]

@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks, as_blocks
 from gramian.data.parts import Part
-from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.base import restored_on_failure, warn_unless_converged
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.machine.regressor import KernelMachineRegressor
-from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 from gramian.features.sample import sample_seed

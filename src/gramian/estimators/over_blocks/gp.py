@@ -11,10 +11,10 @@ from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.estimators.approximation import adapted, has_landmarks
+from gramian.estimators.base import restored_on_failure
 from gramian.estimators.gp.maps import EVIDENCE_ROWS, _from_bound
 from gramian.estimators.gp.prior import widened
 from gramian.estimators.over_blocks.opening import opened, sampled
-from gramian.estimators.restore import restored_on_failure
 from gramian.features.over_blocks import fit_map, trace_error
 from gramian.features.sample import sample_seed
 from gramian.kernels import Kernel

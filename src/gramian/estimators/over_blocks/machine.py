@@ -14,12 +14,10 @@ from gramian.certificates import Certificate
 from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.estimators.approximation import has_landmarks
-from gramian.estimators.base import warn_unless_converged
-from gramian.estimators.expansion import as_array
+from gramian.estimators.base import as_array, restored_on_failure, warn_unless_converged
 from gramian.estimators.machine.base import together
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.estimators.over_blocks.starts import starts
-from gramian.estimators.restore import restored_on_failure
 from gramian.losses import check_gradient, offers
 from gramian.progress import Clock
 from gramian.resources import memory_budget, readable

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from gramian.estimators.base import restored_on_failure
 from gramian.estimators.mixture.starts import start_size
 from gramian.estimators.over_blocks.opening import opened
-from gramian.estimators.restore import restored_on_failure
 from gramian.features.sample import sample_seed
 from gramian.progress import Clock
 from gramian.solvers.mixture.covariances import family

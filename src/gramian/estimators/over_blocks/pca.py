@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from gramian.estimators.base import resolved, warn_unless_converged
+from gramian.estimators.base import resolved, restored_on_failure, warn_unless_converged
 from gramian.estimators.components import NEGLIGIBLE, Request, Spectrum, _leading
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
-from gramian.estimators.restore import restored_on_failure
 from gramian.kernels.points import dtype_of
 from gramian.progress import Clock
 from gramian.solvers.in_features.covariance import covariance

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from gramian.estimators.base import is_precomputed, warn_unless_converged
+from gramian.estimators.base import is_precomputed, restored_on_failure, warn_unless_converged
 from gramian.estimators.over_blocks.machine import Labels, Objective, labels_of, solved, split
 from gramian.estimators.over_blocks.opening import opened, sampled
-from gramian.estimators.restore import restored_on_failure
 from gramian.losses import Hinge
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice

@@ -7,9 +7,8 @@ from typing import Any
 
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
-from gramian.estimators.base import warn_unless_converged
+from gramian.estimators.base import restored_on_failure, warn_unless_converged
 from gramian.estimators.over_blocks.opening import lifted, opened, sampled
-from gramian.estimators.restore import restored_on_failure
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice
 from gramian.solvers.in_features.least_squares import by_leave_one_out, by_pcg, choose, moments, targets_of

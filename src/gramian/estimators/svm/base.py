@@ -28,13 +28,12 @@ from gramian.estimators.base import (
     warn_unless_converged,
 )
 from gramian.estimators.svm.trained import Mapped, Trained
-from gramian.features.parameters import Nested
 from gramian.gram import Gram
-from gramian.gram.precision import wide
+from gramian.gram.operator import wide
 from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
-from gramian.kernels.arrays import is_sparse
-from gramian.kernels.points import objects
+from gramian.kernels.points import is_sparse, objects
 from gramian.kernels.resolve import scale_gamma
+from gramian.kernels.tunable import Nested
 from gramian.progress import progress
 from gramian.resources import worker_count
 from gramian.rkhs import Function

@@ -11,10 +11,10 @@ from sklearn.base import OutlierMixin, _fit_context
 from sklearn.utils._param_validation import Interval
 
 from gramian.data.results import by_blocks
+from gramian.estimators.base import restored_on_failure
 from gramian.estimators.over_blocks.opening import refuse_blocks
-from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, kinds, like
-from gramian.gram.precision import narrow
+from gramian.gram.operator import narrow
 from gramian.progress import Clock
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import solve

@@ -17,14 +17,13 @@ from sklearn.utils.multiclass import _ovr_decision_function, check_classificatio
 from sklearn.utils.validation import check_consistent_length
 
 from gramian.data.results import by_blocks
-from gramian.estimators.base import COMMON
+from gramian.estimators.base import COMMON, restored_on_failure
 from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
-from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, dense, kinds, like
 from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
 from gramian.estimators.svm.probability import calibrate, couple, sigmoid, stratified_folds
-from gramian.gram.precision import narrow
-from gramian.kernels.arrays import is_sparse
+from gramian.gram.operator import narrow
+from gramian.kernels.points import is_sparse
 from gramian.progress import Clock
 from gramian.solvers.svm.smo import Task
 

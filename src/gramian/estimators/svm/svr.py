@@ -13,10 +13,10 @@ from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_consistent_length
 
 from gramian.data.results import by_blocks
+from gramian.estimators.base import restored_on_failure
 from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
-from gramian.estimators.restore import restored_on_failure
 from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds, like
-from gramian.gram.precision import narrow
+from gramian.gram.operator import narrow
 from gramian.progress import Clock
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import Solution, Task, solve

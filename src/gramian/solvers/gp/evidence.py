@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.linalg import lapack
 
 from gramian.gram import Gram
-from gramian.gram.tiles import PANEL
+from gramian.gram.operator import PANEL
 from gramian.kernels import Kernel, Sum, White
 from gramian.resources import memory_budget, readable, run, spans, worker_count
 from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky

@@ -14,7 +14,7 @@ from scipy.spatial.distance import pdist
 
 from gramian.certificates import Certificate
 from gramian.kernels import Kernel
-from gramian.kernels.parameters import Parameter
+from gramian.kernels.tunable import Parameter
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.gp.evidence import signal_and_noise
 
