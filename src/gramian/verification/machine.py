@@ -107,13 +107,30 @@ class _Function:
         return max(float(np.sum(r * self.space.times(r))), 0.0)
 
     def candidates(self, mu: float) -> list[Array]:
-        """Slopes at f, and those near the kinks as the coefficients want them."""
+        """Slopes at f, and those near the kinks as the coefficients want them; each as given and with sum zero."""
+        found = self._slopes(mu)
+        if not self.intercept or getattr(self.loss, "coupled", False):
+            return found
+        return [*found, *(self._with_sum_zero(u) for u in found)]
+
+    def _with_sum_zero(self, u: Array) -> Array:
+        """What Σu is off, spread over the rows that have room for it."""
+        low, high = (self.w[:, None] * end for end in self._domain())
+        u, off = np.clip(u, low, high), float(u.sum())
+        room = u - low if off > 0 else high - u
+        room = np.where(np.isinf(room), 1.0, room if not np.isinf(room).any() else 0.0)
+        return np.clip(u - off * room / max(float(room.sum()), 1e-300), low, high)
+
+    def _domain(self) -> tuple[Any, Any]:
+        return self.loss.domain(self.y) if hasattr(self.loss, "domain") else (-np.inf, np.inf)
+
+    def _slopes(self, mu: float) -> list[Array]:
         f = self.f + self.b
-        found = [self.gradient(f)]
+        found = [self.gradient(f), np.zeros_like(f)]
         if getattr(self.loss, "coupled", False):
             return found
         if self.alpha is not None:
-            low, high = self.loss.domain(self.y) if hasattr(self.loss, "domain") else (-np.inf, np.inf)
+            low, high = self._domain()
             found.append(np.clip(-mu * self.alpha, self.w[:, None] * low, self.w[:, None] * high))
         F: Any = self.space.factor()
         if offers(self.loss, "curvature"):
@@ -343,9 +360,10 @@ def _dual(model: Any, g: _Function, u: Array, mu: float, total: float) -> float:
         own = model.radius * math.sqrt(norm2)
     else:
         own = norm2 / (2.0 * mu)
-    off = float(np.abs(shrink * u.sum(axis=0)).sum()) if g.intercept else 0.0
-    # A constant that u does not balance costs its size; beyond the values it is not looked for.
-    return -g.conjugate(shrink * u) - own - off * float(np.abs(g.f + g.b).max(initial=1.0))
+    # A constant that u does not balance is taken to be no further off than values are.
+    off = shrink * u.sum(axis=0) if g.intercept else np.zeros(1)
+    reach = float(np.abs(g.f).max() + np.abs(g.f + g.b - g.y).max())
+    return -g.conjugate(shrink * u) - own + float(off @ g.b if g.intercept else 0.0) - float(np.abs(off).sum()) * reach
 
 
 def _stationary(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
