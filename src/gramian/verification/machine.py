@@ -20,12 +20,24 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
 from gramian.losses import Hinge, offers
-from gramian.verification.rows import EPS, Array, Data, check_same, expanded, feature_weights, product, unlike
+from gramian.verification.rows import (
+    EPS,
+    Array,
+    Data,
+    check_same,
+    expanded,
+    feature_weights,
+    product,
+    size_of_terms,
+    unlike,
+)
 
 __all__ = ["classification", "hinges", "regression"]
 
 LEAST = 1e-4
 """A gap is relative to this part of what the best constant loses, at least."""
+ROUNDED = 1e-9
+"""The same of what zero loses."""
 FLOOR = 1e-12
 """A tolerance below this is not asked for."""
 NEAR = (0.0, 1e-12, 1e-9, 1e-6, 1e-4)
@@ -180,6 +192,13 @@ class _Function:
     def _slope_at_constant(self, b: Array, zero: Array) -> Array:
         return np.asarray(self.gradient(zero + b).sum(axis=0))
 
+    def least_scale(self) -> float:
+        """What a gap is relative to, at least: a small part of what the best constant loses, or zero, or a count."""
+        least = max(LEAST * abs(self.best_constant()), ROUNDED * abs(self.value(np.zeros_like(self.f))))
+        if getattr(self.loss, "positive", False):
+            least = max(least, ROUNDED * float(np.sum(self.w[:, None] * (1.0 + self.y))))
+        return max(least, 1e-300)
+
     def best_constant(self) -> float:
         """What the best constant loses."""
         zero = np.zeros_like(self.f)
@@ -268,7 +287,7 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
     if space.F is not None:
         theta = feature_weights(model)
         predicted = f = np.concatenate([F @ theta for _, F in data.features(model)])
-        size = np.abs(space.F).max() * np.abs(theta).sum(axis=0)
+        size = size_of_terms(model, space.F, theta)
     else:
         alpha = np.asarray(model.dual_coef_, dtype=np.float64).reshape(model.dual_coef_.shape[0], -1)
         if alpha.shape[0] != data.n:
@@ -309,11 +328,12 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     primal = g.value(f) + _penalty(model, g, total)
     known = offers(g.loss, "conjugate")
     if known:
-        dual = max(_dual(model, g, u, mu, total) for mu in strengths for u in g.candidates(mu))
+        bounds = [_dual(model, g, u, mu, total) for mu in strengths for u in g.candidates(mu)]
+        # A dual value above the primal one is rounding, and proves as little as one below it.
+        dual = min(bounds, key=lambda bound: abs(primal - bound))
     else:
         dual = primal - g.rest(g.gradient(f), strengths[0]) / (2.0 * strengths[0])
-    scale = max(abs(primal), LEAST * abs(g.best_constant()), 1e-12 * total)
-    gap = max(primal - dual, 0.0) / scale
+    gap = abs(primal - dual) / max(abs(primal), g.least_scale())
     faults = list(faults)
     if model.penalty == "ball" and g.norm2 > (model.radius * (1.0 + 1e-9)) ** 2 + 64.0 * EPS * g.size2:
         faults.append(f"infeasible: ‖f‖ = {math.sqrt(g.norm2):.6g} is outside the ball of radius {model.radius:g}")

@@ -158,9 +158,10 @@ def _through_landmarks(model: Any, data: Data, Y: Array, noise: Array) -> Figure
         return _bayes(phi, D, Y)[1] - 0.5 * Y.shape[1] * float(np.sum(missed / D))
 
     _, L, phi, D = _landmark_parts(model.kernel_, data, Z, noise, jitter)
-    w = L.T @ np.asarray(model.alpha_, dtype=np.float64).reshape(-1, Y.shape[1])
-    right = phi.T @ (Y / D[:, None])
-    residual = _relative(right - w - phi.T @ ((phi @ w) / D[:, None]), right)
+    # Times the factor of K_mm, so that it need not be inverted: landmarks may be as good as equal.
+    beta, B = np.asarray(model.alpha_, dtype=np.float64).reshape(-1, Y.shape[1]), phi @ L.T
+    right = B.T @ (Y / D[:, None])
+    residual = _relative(right - L @ (L.T @ beta) - B.T @ ((B @ beta) / D[:, None]), right)
     if not _learned(model, model.kernel_):
         return residual, None, math.nan
     return residual, _by_differences(model.kernel_, bound), bound(model.kernel_)

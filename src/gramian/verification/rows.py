@@ -17,7 +17,19 @@ from gramian.kernels.points import objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.resources import memory_budget, spans
 
-__all__ = ["EPS", "Array", "Data", "check_same", "dense", "expanded", "feature_weights", "product", "tiles", "unlike"]
+__all__ = [
+    "EPS",
+    "Array",
+    "Data",
+    "check_same",
+    "dense",
+    "expanded",
+    "feature_weights",
+    "product",
+    "size_of_terms",
+    "tiles",
+    "unlike",
+]
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -138,6 +150,15 @@ def feature_weights(model: Any) -> Array:
     if not lower.any():
         return np.zeros_like(dual)
     return np.asarray(scipy.linalg.solve_triangular(lower, dual, lower=True, trans=1))
+
+
+def size_of_terms(model: Any, F: Array, w: Array) -> Array:
+    """Return the size of the terms that a function of features sums; at landmarks, where it is evaluated."""
+    size = np.abs(F).max(initial=0.0) * np.abs(w).sum(axis=0)
+    if hasattr(model.approximation_, "expansion"):
+        largest = float(np.sum(F**2, axis=1).max(initial=0.0))
+        size = size + largest * np.abs(model.approximation_.expansion(w)).sum(axis=0)
+    return np.asarray(size)
 
 
 def check_same(kept: Any, rows: Any) -> None:

@@ -13,6 +13,7 @@ __all__ = ["components"]
 
 SOLVED = {"randomized": 1e-2, "dense": 1e-8, "lanczos": 1e-5, "arpack": 1e-5}
 """What ``tol=0`` asks of each solver."""
+ORTHOGONAL = 1e-6
 DENSE = 1000
 """Rows up to which the choice is a dense one."""
 
@@ -30,7 +31,7 @@ def components(model: Any, data: Data) -> Certificate:
     tol = model.tol or SOLVED.get(model.eigen_solver, 1e-8 if data.n <= DENSE else 1e-5)
     faults = [] if worst <= tol else [f"a residual of {worst:.1e} of its eigenvalue is above {tol:.0e}"]
     off = float(np.abs(V[:, live].T @ V[:, live] - np.eye(int(live.sum()))).max(initial=0.0))
-    if off > np.sqrt(EPS):
+    if off > ORTHOGONAL:
         faults.append(f"the components are not orthogonal, by {off:.1e}")
     return Certificate(
         kind="eigen-residual",
@@ -46,7 +47,12 @@ def _rounding(model: Any, data: Data, values: Array) -> float:
     """What float64 may leave of a residual: relative to the norm of K before it was centred."""
     one = np.full((data.n, 1), data.n**-0.5)
     offset = float(np.abs(one.T @ _uncentred(model, data, one)).item()) if model.center else 0.0
-    return 64.0 * EPS * (float(values.max(initial=0.0)) + offset)
+    lost = 1.0
+    if hasattr(model, "approximation_") and hasattr(model.approximation_, "normalization_"):
+        # Features are made with the inverse of a factor, which loses as many digits as it has to spare.
+        largest = float(np.abs(model.kernel_.diag(data.X)).max())
+        lost = max(float(np.linalg.norm(model.approximation_.normalization_)) * largest**0.5, 1.0)
+    return 64.0 * EPS * lost * (float(values.max(initial=0.0)) + offset)
 
 
 def _uncentred(model: Any, data: Data, V: Array) -> Array:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.kernels.resolve import is_precomputed
-from gramian.verification.rows import EPS, Array, Data, check_same, dense, expanded, unlike
+from gramian.verification.rows import EPS, Array, Data, check_same, dense, expanded, size_of_terms, unlike
 
 __all__ = ["classification", "novelty", "nu_classification", "nu_regression", "regression"]
 
@@ -152,10 +152,8 @@ class _Shown:
             F = np.concatenate([part for _, part in data.features(model)])
             predicted = self.f = F @ weights
             self.norm2 = np.sum(weights**2, axis=0)
-            size = np.abs(F).max() * np.abs(weights).sum(axis=0)
             self.scale = float(np.sum(F**2, axis=1).max())
-            if hasattr(model.approximation_, "expansion"):
-                size = size + self.scale * np.abs(model.approximation_.expansion(weights)).sum(axis=0)
+            size = size_of_terms(model, F, weights)
         else:
             predicted, self.f = expanded(model.kernel_, data.X, coefficients, data.memory, support)
             self.norm2 = np.sum(coefficients * self.f[support], axis=0)
