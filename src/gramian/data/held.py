@@ -89,6 +89,10 @@ class _HeldPasses(Passes):
             return rows
         return rows.take(sample_rows(rows.index.size, size, seed))
 
+    def forget(self) -> None:
+        """Let go of what maps made of the rows."""
+        self.blocks.all.store.clear()
+
 
 class _Store:
     """Arrays made of rows, kept while they fit in so many bytes."""

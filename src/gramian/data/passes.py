@@ -53,6 +53,9 @@ class Passes:
             raise ValueError("weights must be positive for at least one row; all weights are zero.")
         return root
 
+    def forget(self) -> None:
+        """Let go of what ``Part.made`` has kept; rows that are read for every pass keep nothing."""
+
     @property
     def _segment(self) -> int:
         """Blocks from one write of the checkpoint to the next: a power of two, which leaves the tree as it is."""

@@ -13,6 +13,7 @@ from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.features.sample import sample_seed, sample_size
+from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.in_features.worker_map import Lift
 
@@ -31,7 +32,7 @@ def fit_map(features: Any, passes: Passes, sample: Part) -> Any:
     kernel = getattr(features, "kernel", None)
     if is_precomputed(kernel):
         raise ValueError("blocks hold rows, not a Gram matrix; give the kernel itself.")
-    rows = sample.X.astype(np.float64, copy=False)
+    rows = wide(sample.X)
     partial = sample.index.size < passes.blocks.n_rows
     if partial and isinstance(getattr(features, "gamma", None), str):
         asked = features.gamma

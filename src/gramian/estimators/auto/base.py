@@ -30,11 +30,11 @@ from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.tables import read_table
 from gramian.estimators.auto.task import Classes, Task
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
-from gramian.estimators.gp.prior import noise_of_repeats
 from gramian.kernels import Kernel, Matern, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget
+from gramian.solvers.gp.starts import noise_of_repeats
 
 __all__ = ["AutoKernel", "Observer"]
 

@@ -11,13 +11,15 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import check_random_state
 
 from gramian.estimators.base import is_precomputed, rows_of, wide
-from gramian.estimators.gp.prior import SCREEN, learn, merged, prior_kernel, warn_at_bounds, widened
+from gramian.estimators.gp.learning import warn_at_bounds
+from gramian.estimators.gp.process import prior_kernel
 from gramian.gram import Gram
 from gramian.kernels import RBF, Kernel, Scaled
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget, spans
-from gramian.solvers.gp.hyperparameters import Optimum, random_starts
+from gramian.solvers.gp.hyperparameters import SCREEN, Optimum, learn
 from gramian.solvers.gp.laplace import LaplaceEvidence, logistic_gaussian
+from gramian.solvers.gp.starts import random_starts, widened
 
 __all__ = ["BinaryLaplaceClassifier"]
 
@@ -88,7 +90,7 @@ class BinaryLaplaceClassifier(ClassifierMixin, BaseEstimator):
         self.pi_, self.W_sr_ = found.pi, found.root
         self.L_ = np.tril(found.factor.packed)
         self.log_marginal_likelihood_value_ = found.evidence
-        self.certificate_ = found.certificate if learned is None else merged(learned.certificate, found.certificate)
+        self.certificate_ = found.certificate if learned is None else learned.certified(found.certificate)
         return self
 
     def _last(self, n: int) -> NDArray[np.float64] | None:
@@ -118,14 +120,12 @@ class BinaryLaplaceClassifier(ClassifierMixin, BaseEstimator):
             return learn(
                 kernel,
                 evidence,
-                screen,
-                (X, size),
-                start=self.start,
+                data=(X, size, rng) if self.start == "data" else None,
+                screen=screen,
                 optimizer=self.optimizer,
                 restarts=restarts,
                 tol=self.tol,
                 max_iter=self.max_iter,
-                rng=rng,
                 clock=clock,
                 tick=tick,
             )

@@ -1,4 +1,4 @@
-"""What a Gaussian process says at new rows: the prior before a fit, the posterior after it."""
+"""Predictions of a Gaussian process: of the prior before a fit, of the posterior after it."""
 
 from __future__ import annotations
 
@@ -8,22 +8,63 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils import check_random_state
+from sklearn.utils.validation import validate_data
 
 from gramian.data.results import by_blocks
 from gramian.estimators.base import is_precomputed, wide
-from gramian.estimators.gp.prior import Prior, checked_rows, prior_kernel
 from gramian.gram.operator import narrow
-from gramian.kernels import RBF, Kernel, Scaled
+from gramian.kernels import RBF, Callable, Columns, Composed, Kernel, Scaled, Spectrum, WordCount, resolve
 from gramian.kernels.tunable import Nested
 from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.solvers.gp.posterior import Posterior
 
-__all__ = ["Process", "default_kernel"]
+__all__ = ["Process", "checked_rows", "default_kernel", "prior_kernel"]
 
 
 def default_kernel() -> Kernel:
     """Return the prior covariance where none is given."""
     return Scaled(RBF(1.0), 1.0)
+
+
+def prior_kernel(kernel: Any, default: Kernel, X: Any = None) -> Kernel:
+    """Return the kernel that a user's ``kernel=`` stands for: X (n, d)."""
+    return default if kernel is None else resolve(kernel, X)
+
+
+def _takes_objects(kernel: Any) -> bool:
+    """Tell whether rows may be something else than numbers."""
+    if isinstance(kernel, Composed) and isinstance(kernel.phi, Columns):
+        return _takes_objects(kernel.kernel)
+    if isinstance(kernel, Kernel):
+        of_objects = (Spectrum, WordCount, Callable, Composed)
+        return isinstance(kernel, of_objects) or any(_takes_objects(k) for k in kernel.children)
+    return callable(kernel) and not hasattr(kernel, "theta")
+
+
+def checked_rows(estimator: Any, *data: Any, **options: Any) -> Any:
+    """Validate X, and y where it is given, as scikit-learn does, for vectors or for objects."""
+    if _takes_objects(estimator.kernel):
+        return validate_data(estimator, *data, ensure_2d=False, dtype=None, accept_sparse="csr", **options)
+    return validate_data(estimator, *data, dtype=[np.float64, np.float32], accept_sparse="csr", **options)
+
+
+class _Prior:
+    """A process that has seen no data, with the methods of a posterior."""
+
+    def __init__(self, kernel: Kernel, targets: int) -> None:
+        self.kernel, self.targets = kernel, targets
+
+    def mean(self, X: Any) -> NDArray[np.float64]:
+        """Return zeros: X (m, d) → (m, t)."""
+        return np.zeros((X.shape[0], self.targets))
+
+    def variance(self, X: Any) -> NDArray[np.float64]:
+        """Return k(x, x): X (m, d) → (m,)."""
+        return np.asarray(self.kernel.diag(X))
+
+    def covariance(self, X: Any) -> NDArray[np.float64]:
+        """Return k(X, X): X (m, d) → (m, m)."""
+        return np.asarray(self.kernel(X))
 
 
 class Process(Nested):
@@ -104,7 +145,7 @@ class Process(Nested):
         memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
         if hasattr(self, "posterior_"):
             return self.posterior_.under(memory, workers)
-        return Prior(prior_kernel(self.kernel, default_kernel(), X), self.n_targets or 1)
+        return _Prior(prior_kernel(self.kernel, default_kernel(), X), self.n_targets or 1)
 
     @property
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -5,61 +5,39 @@ from __future__ import annotations
 import math
 import warnings
 from dataclasses import replace
-from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import APPROXIMATION
-from gramian.estimators.base import (
-    COMMON,
-    is_precomputed,
-    kernel_tags,
-    restored_on_failure,
-    warn_unless_converged,
-    wide,
-)
-from gramian.estimators.gp.maps import EVIDENCE_ROWS, approximate, kernel_of, samples_of
-from gramian.estimators.gp.prior import (
-    SCREEN,
-    Part,
-    checked_rows,
-    learn,
-    location,
-    merged,
-    noise_of_repeats,
-    prior_kernel,
-    warn_at_bounds,
-    widened,
-)
-from gramian.estimators.gp.process import Process, default_kernel
-from gramian.estimators.over_blocks.gp import fit_gp
-from gramian.kernels import Kernel, White
+from gramian.estimators.base import COMMON, kernel_tags, restored_on_failure, warn_unless_converged
+from gramian.estimators.gp.learning import Noise, location, warn_at_bounds
+from gramian.estimators.gp.process import checked_rows
+from gramian.estimators.gp.sparse import SparseProcess, held_rows
+from gramian.gram.operator import wide
+from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import blas_threads, memory_budget, readable, worker_count
 from gramian.rkhs import Function
-from gramian.solvers.gp.evidence import LogEvidence, signal_and_noise
-from gramian.solvers.gp.hyperparameters import Optimum, random_starts
+from gramian.solvers.choice import Choice
+from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
+from gramian.solvers.gp.hyperparameters import Optimum
 from gramian.solvers.gp.posterior import ExactPosterior, Posterior, exact_posterior, projected_posterior
+from gramian.solvers.gp.starts import widened
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, LandmarkPosterior
 
 __all__ = ["GaussianProcessRegressor"]
 
 CHOLESKY_ROWS = 50_000
 """Rows above which ``solver="auto"`` does not factorise, whatever the memory: the time grows with their cube."""
-NOISE_START = 0.1
-"""Where a learned noise begins, relative to the mean square of the targets."""
-NOISE_RANGE = (1e-8, 10.0)
-"""Where it may go."""
 
 
-class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEstimator):
+class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian process regression.
 
     The prior is a kernel; the posterior mean is ``k(x, X) (K + D)⁻¹ y``, kernel ridge with alpha = σ², and the variance
@@ -142,7 +120,7 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
         Variance of the white noise in ``kernel_``, in units of ``y_train_``.
     jitter_ : float
         What had to be added to the diagonal for the factorisation to work.
-    solver_ : str
+    solver_ : Choice
         How the posterior was found, and why so.
     n_iter_ : int
         Steps of the optimiser, at least one.
@@ -250,12 +228,15 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
         GaussianProcessRegressor
             Itself.
         """
-        if is_blocks(X):
-            return fit_gp(self, X, y)
+        clock = Clock(self.max_time)
         with restored_on_failure(self), blas_threads(self.n_jobs):
-            return self._fit(X, y, Clock(self.max_time))
+            for name in ("approximation_", "_over_blocks", "function_", "L_"):
+                self.__dict__.pop(name, None)
+            learned = self._fit_blocks(X, y, clock) if is_blocks(X) else self._fit_rows(X, y, clock)
+            self._publish(learned)
+        return self
 
-    def _fit(self, X: Any, y: Any, clock: Clock) -> Self:
+    def _fit_rows(self, X: Any, y: Any, clock: Clock) -> Optimum | None:
         X, y = checked_rows(self, X, y, multi_output=True, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         self._check_targets(y)
@@ -263,150 +244,54 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
         y = (y - centre) / scale
         X = X.copy() if self.copy_X_train else X
         rows, Y, noise = wide(X), y.reshape(y.shape[0], -1), self._noise(y.shape[0])
-        sample, few = samples_of(self, Y.shape[0])
-        kernel = self._prior(rows[sample], Y[sample])
-        own = noise if isinstance(noise, float) else noise[few]
-        index, learned = self._learn(kernel, rows[few], Y[few], own, clock)
-        index = np.arange(Y.shape[0])[few][index]
-        if learned is not None:
-            kernel = kernel.with_theta(learned.theta)
-        for name in ("approximation_", "_over_blocks"):
-            self.__dict__.pop(name, None)
-        if self.approximation is not None:
-            kernel, posterior, learned = approximate(self, kernel, rows, Y, noise, learned, clock)
-            why = f"{type(self.approximation).__name__}: asked for"
-        else:
-            with progress(self.verbose, "posterior", total=1.0) as tick:
-                posterior, why = self._condition(kernel, rows, Y, noise, clock, tick)
         self.X_train_, self.y_train_ = X, y
         self._y_train_mean, self._y_train_std = centre, scale
-        self.kernel_ = widened(kernel, rows[sample], Y[sample], back=True)
-        self.posterior_, self.solver_, self.evidence_rows_ = posterior, why, index
-        self._publish(learned)
-        return self
-
-    def _check_targets(self, y: NDArray[np.float64]) -> None:
-        seen = 1 if y.ndim == 1 else y.shape[1]
-        if self.n_targets is not None and seen != self.n_targets:
-            raise ValueError(
-                f"n_targets is {self.n_targets} but y has {seen}; pass y with {self.n_targets} columns, or "
-                f"n_targets={seen}."
-            )
-        if self.noise == "learn" and self.optimizer is None:
-            raise ValueError("noise='learn' needs an optimizer; with optimizer=None give the noise by alpha= or White.")
-
-    def _noise(self, n: int) -> float | NDArray[np.float64]:
-        noise = np.asarray(self.alpha, dtype=np.float64)
-        if noise.shape not in ((), (1,), (n,)):
-            raise ValueError(
-                f"alpha must be a scalar or an array with same number of entries as y, {n}; got shape {noise.shape}."
-            )
-        if not np.all(np.isfinite(noise)) or np.any(noise < 0):
-            raise ValueError(f"alpha must be finite and >= 0, a variance; got {noise.min():.3g} among its entries.")
-        return float(noise.item()) if noise.size == 1 else noise
-
-    def _prior(self, X: Any, Y: NDArray[np.float64]) -> Kernel:
-        kernel = prior_kernel(self.kernel, default_kernel(), X)
         if self.approximation is not None:
-            kernel = kernel_of(self, kernel, X)
-        size = float(np.mean(Y**2)) or 1.0
-        kernel = widened(kernel, X, Y)
-        if self.noise is None:
-            return kernel
-        low, high = (bound * size for bound in NOISE_RANGE)
-        # Few of the rows that the evidence looks at repeat each other; of all rows, many may, and contradict it.
-        low = low if is_precomputed(kernel) else min(max(low, noise_of_repeats(X, Y)), high)
-        return kernel + White(min(max(NOISE_START * size, low), high), (low, high))
-
-    def _learn(
-        self, kernel: Kernel, X: Any, Y: NDArray[np.float64], noise: float | NDArray[np.float64], clock: Clock
-    ) -> tuple[NDArray[np.intp], Optimum | None]:
-        if self.optimizer is None or kernel.theta.size == 0:
-            return self._evidence_rows(Y.shape[0], check_random_state(self.random_state)), None
-        rng = check_random_state(self.random_state)
-        restarts = random_starts(widened(kernel, X, Y, back=True).bounds, self.n_restarts_optimizer, rng)
-        index = self._evidence_rows(Y.shape[0], rng)
-        part = Part(X, Y, noise, signal_and_noise(kernel)[0])
-        data = part.take(index)
-        evidence = screen = LogEvidence(*data, self.memory, self.n_jobs)
-        if index.size > SCREEN:
-            few = index[:SCREEN] if index.size < Y.shape[0] else rng.permutation(index)[:SCREEN]
-            screen = LogEvidence(*part.take(np.sort(few)), self.memory, self.n_jobs)
-        with progress(self.verbose, "evidence") as tick:
-            learned = learn(
-                kernel,
-                evidence,
-                screen,
-                data[:2],
-                start=self.start,
-                optimizer=self.optimizer,
-                restarts=restarts,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                rng=rng,
-                clock=clock,
-                tick=tick,
-            )
-        return index, learned
-
-    def _evidence_rows(self, n: int, rng: np.random.RandomState) -> NDArray[np.intp]:
-        if self.evidence == "full":
-            return np.arange(n)
-        affordable = max(math.isqrt(memory_budget(self.memory) // 16), 1)
-        wanted = min(EVIDENCE_ROWS, affordable) if self.evidence == "auto" else int(self.evidence)
-        return np.arange(n) if n <= wanted else rng.permutation(n)[:wanted]
+            return self._fit_held(rows, Y, noise, clock)
+        kernel = self._prior(rows, Y)
+        self.evidence_rows_, learned = self._learn(kernel, rows, Y, noise, clock)
+        if learned is not None:
+            kernel = kernel.with_theta(learned.theta)
+        with progress(self.verbose, "posterior", total=1.0) as tick:
+            self.posterior_ = self._condition(kernel, rows, Y, noise, clock, tick)
+        self.kernel_ = widened(kernel, rows, Y, back=True)
+        return learned
 
     def _condition(
         self,
         kernel: Kernel,
         X: Any,
         Y: NDArray[np.float64],
-        noise: float | NDArray[np.float64],
+        noise: Noise,
         clock: Clock,
         tick: Tick,
-    ) -> tuple[Posterior, str]:
+    ) -> Posterior:
         memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
-        exact, why = self._fits(Y.shape[0], memory)
-        if exact:
-            posterior = exact_posterior(kernel, X, Y, noise, memory=memory, workers=workers, clock=clock, tick=tick)
-            return posterior, why
-        projected = projected_posterior(
-            kernel,
-            X,
-            Y,
-            noise,
-            memory=memory,
-            workers=workers,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            random_state=self.random_state,
-            clock=clock,
-            tick=tick,
-        )
-        return projected, why
+        self.solver_ = self._choice(Y.shape[0], memory)
+        options: Any = {"memory": memory, "workers": workers, "clock": clock, "tick": tick}
+        if self.solver_.name == "cholesky":
+            return exact_posterior(kernel, X, Y, noise, **options)
+        options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
+        return projected_posterior(kernel, X, Y, noise, **options)
 
-    def _fits(self, n: int, memory: int) -> tuple[bool, str]:
+    def _choice(self, n: int, memory: int) -> Choice:
         """Whether to factorise, and why."""
         needed = f"the factor of {n:,} rows takes {readable(8 * n * n)} and memory is {readable(memory)}"
         if self.solver != "auto":
             if self.solver == "cholesky" and 8 * n * n > memory:
                 raise MemoryError(f"{needed}; raise memory=, or take solver='pcg'.")
-            return self.solver == "cholesky", f"{self.solver}: asked for"
+            return Choice(self.solver, "as asked")
         if 8 * n * n <= memory and n <= CHOLESKY_ROWS:
-            return True, f"cholesky: {needed}"
+            return Choice("cholesky", needed)
         limit = needed if n <= CHOLESKY_ROWS else f"{n:,} rows are more than {CHOLESKY_ROWS:,}"
-        return False, f"pcg, with the variance given a projection of the data: {limit}"
+        return Choice("pcg", f"with the variance given a projection of the data: {limit}")
 
     def _publish(self, learned: Optimum | None) -> None:
         """Derive the remaining attributes from the posterior, and say what should be known."""
         posterior = self.posterior_
         self.alpha_ = posterior.alpha.reshape(-1, *self.y_train_.shape[1:])
         self.jitter_ = posterior.jitter
-        signal, self.noise_ = signal_and_noise(self.kernel_)
-        self.__dict__.pop("function_", None)
-        if not isinstance(posterior, FeaturePosterior):
-            self.function_ = self._functions(signal)
-        self.__dict__.pop("L_", None)
+        self.noise_ = signal_and_noise(self.kernel_)[1]
         if isinstance(posterior, ExactPosterior):
             self.L_ = posterior.L
         of_rows = math.nan if learned is None else learned.value
@@ -417,27 +302,28 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
             note = f"{posterior.singular}{added}; raise alpha, or learn the noise."
             warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=3)
             solved = replace(solved, message=f"{note} {solved.message}".strip())
-        self.certificate_ = solved if learned is None else merged(learned.certificate, solved)
+        self.certificate_ = solved if learned is None else learned.certified(solved)
         if learned is not None:
             warn_at_bounds(self.kernel_, learned.slope, "right.noise" if self.noise == "learn" else "")
         self.n_iter_ = max(self.certificate_.iterations, 1)
         warn_unless_converged(self.certificate_, self)
 
-    def _functions(self, signal: Kernel) -> Any:
+    def __getattr__(self, name: str) -> Any:
+        """Make ``function_`` when it is asked for."""
+        posterior = vars(self).get("posterior_")
+        if name != "function_" or posterior is None or isinstance(posterior, FeaturePosterior):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        return self._functions(posterior)
+
+    def _functions(self, posterior: Posterior) -> Any:
         """The mean as an element of the kernel's space, one for each target; less the constant of ``normalize_y``."""
-        scale, dual = np.atleast_1d(self._y_train_std), self.posterior_.alpha
-        sparse = hasattr(self, "approximation_")
+        scale, dual, sparse = np.atleast_1d(self._y_train_std), posterior.alpha, hasattr(self, "approximation_")
         ridge = None if sparse else self.noise_ + self._noise(dual.shape[0]) + self.jitter_
-        X = self.posterior_.X if sparse else self.X_train_
-
-        def function(t: int) -> Function:
-            return Function(signal, X, scale[t] * dual[:, t], ridge, self.noise_, self.memory, self.n_jobs)
-
-        if self.y_train_.ndim == 1:
-            return function(0)
+        signal, X = signal_and_noise(self.kernel_)[0], posterior.X if sparse else self.X_train_
         functions = np.empty(dual.shape[1], dtype=object)
-        functions[:] = [function(t) for t in range(dual.shape[1])]
-        return functions
+        for t in range(dual.shape[1]):
+            functions[t] = Function(signal, X, scale[t] * dual[:, t], ridge, self.noise_, self.memory, self.n_jobs)
+        return functions[0] if self.y_train_.ndim == 1 else functions
 
     # ---- evidence ------------------------------------------------------------------------------------------------
 
@@ -469,14 +355,17 @@ class GaussianProcessRegressor(Process, MultiOutputMixin, RegressorMixin, BaseEs
         if hasattr(self, "_over_blocks"):
             raise ValueError("the training rows came by blocks and were not kept; only theta=None is known.")
         kernel = self.kernel_.with_theta(np.asarray(theta))
-        Y = self.y_train_.reshape(self.y_train_.shape[0], -1)
-        noise = self._noise(Y.shape[0])
-        evidence: Any = LogEvidence
-        if isinstance(self.posterior_, LandmarkPosterior):
-            evidence = partial(CollapsedBound, landmarks=self.posterior_.X)
-        evidence = evidence(wide(self.X_train_), Y, noise, memory=self.memory, n_jobs=self.n_jobs)
         with blas_threads(self.n_jobs):
-            at = evidence(kernel, gradient=eval_gradient)
+            at = self._evidence_at(kernel, eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel
         return (at.value, at.gradient) if eval_gradient else at.value
+
+    def _evidence_at(self, kernel: Kernel, gradient: bool) -> Evidence:
+        X, Y = wide(self.X_train_), self.y_train_.reshape(self.y_train_.shape[0], -1)
+        noise = self._noise(Y.shape[0])
+        if not isinstance(self.posterior_, LandmarkPosterior):
+            return LogEvidence(X, Y, noise, self.memory, self.n_jobs)(kernel, gradient=gradient)
+        held, observations = held_rows(X, Y, noise, self.memory)
+        with held.passes(n_jobs=self.n_jobs) as passes:
+            return CollapsedBound(passes, observations, self.posterior_.X)(kernel, gradient=gradient)

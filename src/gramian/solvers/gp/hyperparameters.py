@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, OptimizeResult, minimize
-from scipy.spatial.distance import pdist
 
 from gramian.certificates import Certificate
 from gramian.kernels import Kernel
-from gramian.kernels.tunable import Parameter
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers.gp.evidence import signal_and_noise
+from gramian.solvers.gp.starts import data_starts
 
-__all__ = ["VARIANCES", "Objective", "Optimizer", "Optimum", "data_starts", "maximise", "random_starts"]
+__all__ = ["SCREEN", "Objective", "Optimizer", "Optimum", "learn", "maximise"]
 
 Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 """From theta to a value to be made large, and its gradient."""
@@ -33,16 +32,8 @@ HAIR = 1e-10
 """A step, in theta, that changes nothing but rounding."""
 DIFFERENCE = 1e-3
 """The step, in theta, of the differences that a Hessian is made of."""
-SAMPLE = 500
-"""Rows that a typical distance is taken from."""
-CELLS = 10_000_000
-"""Numbers that those rows hold at most, where inputs are very many."""
-MULTIPLES = (0.02, 0.1, 0.5, 1.0, 2.0)
-"""Of the typical distance: the lengthscales that compete for the start."""
-VARIANCES = ("factor", "value", "noise")
-"""Parameters that carry the units of y²."""
-NOISE = 0.1
-"""The share of the mean square of y that the noise is tried at."""
+SCREEN = 500
+"""Rows on which the starts compete."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +44,49 @@ class Optimum:
     value: float  # How large; ``-inf`` where no start had a finite value
     slope: NDArray[np.float64]  # (p,): The gradient there; at a bound that binds it points outwards
     certificate: Certificate  # Of kind ``"evidence"``: ``primal`` is the value
+
+    def certified(self, solved: Certificate) -> Certificate:
+        """Return the certificate joined with that of the posterior."""
+        learned = self.certificate
+        posterior = f"the posterior's residual is {solved.violation:.1e}, {solved.message}" if solved.message else ""
+        message = " ".join(m for m in (learned.message, posterior) if m)
+        seconds = max(learned.seconds, solved.seconds)
+        return replace(learned, converged=learned.converged and solved.converged, seconds=seconds, message=message)
+
+
+def learn(
+    kernel: Kernel,
+    evidence: Callable[..., Any],
+    *,
+    data: tuple[Any, NDArray[np.float64], np.random.RandomState] | None = None,
+    screen: Callable[..., Any] | None = None,
+    optimizer: str | Optimizer = "fmin_l_bfgs_b",
+    restarts: Sequence[NDArray[np.float64]] = (),
+    **options: Any,
+) -> Optimum:
+    """Maximise the evidence over the free parameters of a kernel, from its own values and from what ``data`` say."""
+    own = None if isinstance(optimizer, str) else optimizer
+    screen = screen or evidence
+    starts = [kernel.theta]
+    if data is not None:
+        # L-BFGS begins at the kernel's own values too, as scikit-learn's does; a user's optimizer is called once.
+        candidates = data_starts(kernel, *data)
+        starts, others = (starts, candidates[1:]) if own is None else ([], candidates)
+        values = [screen(kernel.with_theta(theta)).value for theta in others]
+        starts += [others[int(np.argmax(values))]] if others else []
+
+    def climb(evidence: Callable[..., Any], theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+        at = evidence(kernel.with_theta(theta), gradient=True)
+        return at.value, at.gradient
+
+    return maximise(
+        partial(climb, evidence),
+        [*starts, *restarts],
+        kernel.bounds,
+        screen=partial(climb, screen),
+        optimizer=own,
+        **options,
+    )
 
 
 def maximise(
@@ -219,69 +253,3 @@ class _Climb:
         if best.limited:
             return f"the optimiser stopped early ({best.message}); raise max_iter, or try other starts."
         return "the slope of the evidence does not vanish, or rounding hides it; raise alpha, or learn the noise."
-
-
-def random_starts(bounds: NDArray[np.float64], count: int, rng: np.random.RandomState) -> list[NDArray[np.float64]]:
-    """Draw starts uniformly within the bounds of theta: bounds (p, 2) → (p,)."""
-    return [rng.uniform(bounds[:, 0], bounds[:, 1]) for _ in range(count)]
-
-
-def data_starts(
-    kernel: Kernel, X: Any, Y: NDArray[np.float64], rng: np.random.RandomState
-) -> list[NDArray[np.float64]]:
-    """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
-
-    A lengthscale common to all inputs starts at 0.02 to 2 median distances; one per input at such multiples of √d
-    deviations of that input. Variances are such that the prior has the size of y, and the noise a tenth of it.
-    """
-    given = kernel.theta
-    starts = [given]
-    typical = _typical_lengthscales(kernel, X, rng)
-    if typical is not None:
-        changed = np.isfinite(typical)
-        starts += [np.where(changed, typical + math.log(multiple), given) for multiple in MULTIPLES]
-    size = float(np.mean(Y**2))
-    if size > 0:
-        scaled = [_in_units(kernel, start, X, size) for start in starts]
-        starts = scaled if np.array_equal(scaled[0], given) else [given, *scaled]
-    return [np.clip(start, *kernel.bounds.T) for start in starts]
-
-
-def _in_units(kernel: Kernel, theta: NDArray[np.float64], X: Any, size: float) -> NDArray[np.float64]:
-    """Theta with variances such that the prior has the size of y, and the noise a tenth of it."""
-    names = [p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values]
-    noise = np.array([name == "noise" for name in names], dtype=bool)
-    scaled = np.array([name in VARIANCES for name in names], dtype=bool) & ~noise
-    signal, _ = signal_and_noise(kernel.with_theta(theta))
-    prior = float(np.mean(signal.diag(X)))
-    theta = np.where(noise, math.log(NOISE * size), theta)
-    return np.where(scaled, theta + math.log(size / prior), theta) if prior > 0 else theta
-
-
-def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) -> NDArray[np.float64] | None:
-    """Logs of lengthscales that suit the rows, nan elsewhere; None where the rows are not vectors."""
-    if not any(p.free and p.name.endswith("lengthscale") for p in kernel.all_parameters()):
-        return None
-    if getattr(X, "ndim", 0) != 2 or X.dtype.kind not in "fiu":
-        return None
-    count = min(SAMPLE, X.shape[0], max(CELLS // X.shape[1], 2))
-    rows = X[rng.choice(X.shape[0], count, replace=False)]
-    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
-    distances = pdist(rows)
-    distances = distances[distances > 0]
-    if distances.size == 0:
-        return None
-    spread = rows.std(axis=0)
-    each = np.log(math.sqrt(spread.size) * np.where(spread > 0, spread, 1.0))
-    common = math.log(float(np.median(distances)))
-    return np.concatenate([_typical(p, each, common) for p in kernel.all_parameters() if p.free])
-
-
-def _typical(p: Parameter, each: NDArray[np.float64], common: float) -> NDArray[np.float64]:
-    """Logs of typical values of one parameter; nan where the rows say nothing about it."""
-    if p.name.endswith("lengthscale"):
-        if not isinstance(p.value, tuple):
-            return np.array([common])
-        if p.values.size == each.size:
-            return each
-    return np.full(p.values.size, np.nan)

@@ -1,14 +1,17 @@
-"""Sparse Gaussian processes: the collapsed variational bound of Titsias (2009), and posteriors through features.
+"""Sparse Gaussian processes over passes: the collapsed bound of Titsias (2009), and linear regression in features.
 
 With landmarks Z, ``Q = K_nm K_mm⁻¹ K_mn`` and noise D, the bound is ``log N(y | 0, Q + D) - ½ tr D⁻¹(K - Q)``, never
-above the log evidence. With ``K_mm = L Lᵀ``, ``Φ = K_nm L⁻ᵀ`` and ``C = I + ΦᵀD⁻¹Φ`` everything costs O(n m²), and its
-gradient is that of K_nm, K_mm and the diagonal of K weighted by matrices of their own shapes.
+above the log evidence. With ``K_mm = L Lᵀ``, ``Φ = K_nm L⁻ᵀ`` and ``C = I + ΦᵀD⁻¹Φ`` everything costs O(n m²). A first
+pass brings back ``ΦᵀD⁻¹Φ``, ``ΦᵀD⁻¹y`` and a few numbers, of which the bound is made; with its factors, a second brings
+back the gradient: that of K_nm, K_mm and the diagonal of K weighted by matrices of their own shapes.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,51 +19,127 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangular
 
 from gramian.certificates import Certificate
+from gramian.data.parts import Need, Part
+from gramian.data.passes import Passes
+from gramian.data.sums import Sums, total
 from gramian.gram import Gram
+from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.progress import Clock
-from gramian.resources import memory_budget, readable, spans
+from gramian.resources import spans
 from gramian.solvers.gp.evidence import Evidence, signal_and_noise
 from gramian.solvers.gp.posterior import CHUNK, Posterior
+from gramian.solvers.in_features.least_squares import targets_of
+from gramian.solvers.in_features.worker_map import Lift, strips_of
 from gramian.solvers.solution import relative_residuals
 
-__all__ = ["CollapsedBound", "FeaturePosterior", "LandmarkPosterior", "feature_posterior", "landmark_posterior"]
+__all__ = [
+    "CollapsedBound",
+    "FeaturePosterior",
+    "LandmarkPosterior",
+    "Observations",
+    "feature_posterior",
+    "landmark_posterior",
+]
 
 Array = NDArray[np.float64]
 
 JITTERS = (1e-10, 1e-8, 1e-6)
 """What is tried on the diagonal of K_mm, relative to its mean; the bound stays one whatever it is."""
-COPIES = 4
-"""Arrays of the shape (n, m) alive at once."""
 
 
 @dataclass(frozen=True, eq=False)
-class _Features:
-    """Bayesian linear regression: features Φ, noise D, and the factor of C = I + ΦᵀD⁻¹Φ."""
+class Observations:
+    """Targets of rows in units of their own, and the variance of their noise."""
 
-    phi: Array
-    D: Array
-    C: Array
-    LC: Array
-    weighted: Array
+    centre: Array  # (t,): What is taken off each target
+    scale: Array  # (t,): What each is divided by
+    noise: float | None  # The variance of every row; None where the last column of y holds that of each
 
-    @classmethod
-    def of(cls, phi: Array, D: Array, Y: Array) -> _Features:
-        C = (phi / D[:, None]).T @ phi
-        C[np.diag_indices_from(C)] += 1.0
-        return cls(phi, D, C, cholesky(C, lower=True, check_finite=False), phi.T @ (Y / D[:, None]))
+    def of(self, part: Part) -> tuple[Array, float | Array]:
+        """Return targets in these units, and their noise: → (r, t), (r,)."""
+        Y = targets_of(part)
+        if self.noise is not None:
+            return (Y - self.centre) / self.scale, self.noise
+        return (Y[:, :-1] - self.centre) / self.scale, Y[:, -1]
 
-    @property
+    def normalised(self, passes: Passes, sample: Part) -> Observations:
+        """Return the same with the mean and the deviation of each target, in a pass."""
+        # Summed about the mean of a sample, so that nothing cancels.
+        middle = self.of(sample)[0].mean(axis=0)
+        sums = passes.sum(_squares, (self, middle), need=Need(X=False))
+        mean = sums["first"] / sums["count"]
+        deviation = np.sqrt(np.maximum(sums["second"] / sums["count"] - mean**2, 0.0))
+        floor = 10.0 * np.finfo(np.float64).eps * np.abs(middle + mean)
+        return Observations(middle + mean, np.where(deviation > floor, deviation, 1.0), self.noise)
+
+
+def _squares(shared: tuple[Observations, Array], parts: Iterator[Part]) -> Sums | None:
+    observations, middle = shared
+    return total(_squares_of(observations.of(part)[0] - middle) for part in parts)
+
+
+def _squares_of(Y: Array) -> Sums:
+    return Sums.of(count=Y.shape[0], first=Y.sum(axis=0), second=np.sum(Y * Y, axis=0))
+
+
+# ---- linear regression in features ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """What makes features Φ, targets and noise D of rows."""
+
+    features: Any  # From rows to (r, m); what it makes is kept between passes where there is room
+    width: int
+    observations: Observations
+    white: float
+
+    def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Array, Array, Array]]:
+        """Rows, Φ (r, m), targets (r, t) and D (r, 1)."""
+        for part in strips_of(parts, self.width):
+            Y, noise = self.observations.of(part)
+            D = np.broadcast_to(noise + self.white, Y.shape[:1])[:, None]
+            if not np.all(D > 0):
+                raise ValueError(
+                    "a process through a map needs noise > 0 on every row; raise alpha, or learn the noise."
+                )
+            yield part, part.made(self.features), Y, D
+
+
+def _regression_sums(rows: _Rows, parts: Iterator[Part]) -> Sums | None:
+    return total(_regression_of(*strip[1:]) for strip in rows.strips(parts))
+
+
+def _regression_of(phi: Array, Y: Array, D: Array, **more: Any) -> Sums:
+    root = np.sqrt(D)
+    F, V = phi / root, Y / root
+    return Sums.of(
+        second=F.T @ F, right=F.T @ V, squares=np.sum(V * V), log_noise=np.log(D).sum(), count=Y.shape[0], **more
+    )
+
+
+class _Regression:
+    """Bayesian linear regression on features Φ with noise D, from its sums."""
+
+    def __init__(self, sums: Sums) -> None:
+        self.sums, self.weighted = sums, sums["right"]
+        self.C = sums["second"].copy()
+        self.C[np.diag_indices_from(self.C)] += 1.0
+        self.LC = cholesky(self.C, lower=True, check_finite=False)
+
+    @cached_property
     def weights(self) -> Array:
         """Posterior means of the weights of the features, C⁻¹ΦᵀD⁻¹y."""
         return np.asarray(cho_solve((self.LC, True), self.weighted, check_finite=False))
 
-    def evidence(self, Y: Array) -> float:
+    @property
+    def evidence(self) -> float:
         """log N(y | 0, ΦΦᵀ + D), summed over targets."""
-        n, t = Y.shape
-        logdet = float(np.log(self.D).sum() + 2.0 * np.log(np.diagonal(self.LC)).sum())
+        n, t = float(self.sums["count"]), self.weighted.shape[1]
+        logdet = float(self.sums["log_noise"]) + 2.0 * float(np.log(np.diagonal(self.LC)).sum())
         explained = solve_triangular(self.LC, self.weighted, lower=True, check_finite=False)
-        fit = float(np.sum(Y * Y / self.D[:, None]) - np.sum(explained**2))
+        fit = float(self.sums["squares"]) - float(np.sum(explained**2))
         return -0.5 * (fit + t * (logdet + n * math.log(2.0 * math.pi)))
 
     def certificate(self, tol: float, clock: Clock) -> Certificate:
@@ -73,79 +152,115 @@ class _Features:
         )
 
 
+# ---- the bound -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Whitened:
+    """Features Φ = K_nm L⁻ᵀ of rows at landmarks."""
+
+    signal: Kernel
+    landmarks: Any
+    L: Array
+
+    def __call__(self, X: Any) -> Array:
+        K = Gram(self.signal, wide(X), self.landmarks, n_jobs=1).dense()
+        return np.asarray(solve_triangular(self.L, K.T, lower=True, overwrite_b=True, check_finite=False).T)
+
+
+def _bound_sums(rows: _Rows, parts: Iterator[Part]) -> Sums | None:
+    return total(_bound_of(rows.features.signal, *strip) for strip in rows.strips(parts))
+
+
+def _bound_of(signal: Kernel, part: Part, phi: Array, Y: Array, D: Array) -> Sums:
+    missed = np.asarray(signal.diag(wide(part.X)), dtype=np.float64) - np.einsum("ij,ij->i", phi, phi)
+    shares = (np.sum(missed[:, None] / D**power) for power in (1, 2))
+    return _regression_of(phi, Y, D, **dict(zip(("missed", "missed_twice"), shares, strict=True)))
+
+
+@dataclass(frozen=True, eq=False)
+class _Slope:
+    """What the gradient of every row needs to know of all rows."""
+
+    rows: _Rows
+    kernel: Kernel
+    weights: Array
+    LC: Array | None  # None where the noise of all rows is the same, and a trace says what it would
+    through_alpha: Array
+    mixing: Array
+
+
+def _slope_sums(slope: _Slope, parts: Iterator[Part]) -> Sums | None:
+    return total(_slope_of(slope, *strip) for strip in slope.rows.strips(parts))
+
+
+def _slope_of(slope: _Slope, part: Part, phi: Array, Y: Array, D: Array) -> Sums:
+    X, kernel, t = wide(part.X), slope.kernel, Y.shape[1]
+    alpha = (Y - phi @ slope.weights) / D
+    share = phi / D
+    W = share @ (t * slope.mixing)
+    W += alpha @ slope.through_alpha
+    explained = 0.0
+    if slope.LC is not None:
+        explained = float(np.sum(solve_triangular(slope.LC, share.T, lower=True, check_finite=False) ** 2))
+    # Other objects than the landmarks themselves, so that no white noise is between them.
+    through = Gram(kernel, X, slope.rows.features.landmarks.copy(), n_jobs=1).vjp(W)
+    points, _ = kernel.prepare(X)
+    diagonal = kernel.diagonal_vjp(points, -0.5 * t / D[:, 0])
+    return Sums.of(
+        through=through, diagonal=diagonal, alpha=np.sum(alpha**2), explained=explained, precision=np.sum(1.0 / D)
+    )
+
+
 class CollapsedBound:
     """The collapsed bound on the log evidence, as a function of the kernel, landmarks held still."""
 
-    def __init__(
-        self,
-        X: Any,
-        Y: Array,
-        noise: float | Array,
-        landmarks: Any,
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.X, self.Y, self.noise, self.landmarks = X, Y, noise, landmarks
-        self.memory, self.n_jobs = memory_budget(memory), n_jobs
-        n, m = Y.shape[0], landmarks.shape[0]
-        if COPIES * 8 * n * m > self.memory:
-            raise MemoryError(
-                f"{n:,} rows by {m:,} landmarks take {readable(COPIES * 8 * n * m)} and memory is "
-                f"{readable(self.memory)}; lower n_components of the approximation, or raise memory=."
-            )
+    def __init__(self, passes: Passes, observations: Observations, landmarks: Any) -> None:
+        self.passes, self.observations, self.landmarks = passes, observations, landmarks
+        self._last: tuple[Kernel, _Rows, _Regression, float] | None = None
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
-        """Evaluate the bound."""
+        """Evaluate the bound, in one pass or two."""
         try:
-            L, model, jitter = self.factors(kernel)
+            rows, model, jitter = self.at(kernel)
         except LinAlgError:
             return Evidence(-math.inf, np.zeros(kernel.theta.size) if gradient else None, math.nan)
-        signal, _ = signal_and_noise(kernel)
-        missed = np.asarray(signal.diag(self.X), dtype=np.float64) - np.einsum("ij,ij->i", model.phi, model.phi)
-        value = model.evidence(self.Y) - 0.5 * self.Y.shape[1] * float(np.sum(missed / model.D))
-        return Evidence(value, self._gradient(kernel, L, model, missed) if gradient else None, jitter)
+        value = model.evidence - 0.5 * model.weighted.shape[1] * float(model.sums["missed"])
+        return Evidence(value, self._gradient(kernel, rows, model) if gradient else None, jitter)
 
-    def factors(self, kernel: Kernel) -> tuple[Array, _Features, float]:
-        """Factorise at a kernel: → (m, m)."""
-        signal, white = signal_and_noise(kernel)
-        D = np.broadcast_to(np.asarray(self.noise, dtype=np.float64) + white, self.Y.shape[:1])
-        if not np.all(D > 0):
-            raise ValueError("a sparse process needs noise > 0 on every row; raise alpha, or learn the noise.")
-        K = np.asarray(signal(self.landmarks), dtype=np.float64)
-        L, jitter = _jittered(K)
-        B = Gram(signal, self.X, self.landmarks, memory=self.memory, n_jobs=self.n_jobs).dense()
-        phi = solve_triangular(L, B.T, lower=True, overwrite_b=True, check_finite=False).T
-        return L, _Features.of(phi, D, self.Y), jitter
+    def at(self, kernel: Kernel) -> tuple[_Rows, _Regression, float]:
+        """Return what one pass tells; the last answer is kept, for it is often asked for twice."""
+        if self._last is None or self._last[0] != kernel:
+            signal, white = signal_and_noise(kernel)
+            L, jitter = _jittered(np.asarray(signal(self.landmarks), dtype=np.float64))
+            features = _Whitened(signal, self.landmarks, L)
+            rows = _Rows(features, L.shape[0], self.observations, white)
+            self.passes.forget()
+            self._last = kernel, rows, _Regression(self.passes.sum(_bound_sums, rows)), jitter
+        return self._last[1:]
 
-    def _gradient(self, kernel: Kernel, L: Array, model: _Features, missed: Array) -> Array:
+    def _gradient(self, kernel: Kernel, rows: _Rows, model: _Regression) -> Array:
         """½ Σ W∘∂Q with W = ααᵀ + t D⁻¹ΦC⁻¹ΦᵀD⁻¹, through K_nm and K_mm; the diagonal; and the noise."""
-        t, phi, D = self.Y.shape[1], model.phi, model.D[:, None]
-        alpha = (self.Y - phi @ model.weights) / D
-        whitened = solve_triangular(model.LC, phi.T, lower=True, check_finite=False)
-        inverse = solve_triangular(L, np.eye(L.shape[0]), lower=True, check_finite=False)
-        # P = K_nm K_mm⁻¹ = Φ L⁻¹ is only ever needed multiplied by W.
-        through_alpha = (alpha.T @ phi) @ inverse
-        core = np.eye(L.shape[0]) - cho_solve((model.LC, True), np.eye(L.shape[0]), check_finite=False)
-        W_nm = alpha @ through_alpha + t * ((phi / D) @ (core @ inverse))
+        L, t, one_noise = rows.features.L, model.weighted.shape[1], rows.observations.noise is not None
+        identity = np.eye(L.shape[0])
+        inverse = solve_triangular(L, identity, lower=True, check_finite=False)
+        # P = K_nm K_mm⁻¹ = Φ L⁻¹ is only ever needed multiplied by W; αᵀΦ = ΦᵀD⁻¹y - (C - I) w.
+        through_alpha = (model.weighted - (model.C - identity) @ model.weights).T @ inverse
+        core = identity - cho_solve((model.LC, True), identity, check_finite=False)
+        LC = None if one_noise else model.LC
+        found = self.passes.sum(_slope_sums, _Slope(rows, kernel, model.weights, LC, through_alpha, core @ inverse))
         rest = inverse.T @ (model.C @ core - core) @ inverse
         W_mm = -0.5 * (through_alpha.T @ through_alpha + t * rest)
-        others = self.landmarks.copy()  # other objects than the landmarks: no white noise between them
-        total = Gram(kernel, self.X, others, memory=self.memory, n_jobs=self.n_jobs).vjp(W_nm)
-        total = total + Gram(kernel, self.landmarks, others, memory=self.memory, n_jobs=self.n_jobs).vjp(W_mm)
-        on_diagonal = -0.5 * t / model.D
-        on_noise = 0.5 * (np.sum(alpha**2, axis=1) - t / model.D + t * np.sum(whitened**2, axis=0) / model.D**2)
-        on_noise += 0.5 * t * missed / model.D**2
-        return total + self._diagonal_vjp(kernel, on_diagonal, on_noise)
-
-    def _diagonal_vjp(self, kernel: Kernel, on_signal: Array, on_noise: Array) -> Array:
-        """Weights of ∂k(x, x), of which white noise has weights of its own."""
-        points, _ = kernel.prepare(self.X)
-        row = self.X[:1]
-        one = np.ones((1, 1))
+        total = found["through"] + Gram(kernel, self.landmarks, self.landmarks.copy()).vjp(W_mm)
+        precision, explained = float(found["precision"]), float(found["explained"])
+        if one_noise:
+            # tr D⁻²ΦC⁻¹Φᵀ = tr D⁻¹(I - C⁻¹), whose D is the same for all rows.
+            explained = float(np.trace(core)) * precision / float(model.sums["count"])
+        on_noise = 0.5 * (float(found["alpha"]) + t * (explained + float(model.sums["missed_twice"]) - precision))
+        row, one = self.landmarks[:1], np.ones((1, 1))
         # What a row has with itself and not with its copy is white noise.
         by_noise = kernel.vjp(row, None, one) - kernel.vjp(row, row.copy(), one)
-        total = kernel.diagonal_vjp(points, on_signal) + by_noise * float(on_noise.sum() - on_signal.sum())
-        return np.asarray(total, dtype=np.float64)
+        return np.asarray(total + found["diagonal"] + by_noise * (on_noise + 0.5 * t * precision), dtype=np.float64)
 
 
 def _jittered(K: Array) -> tuple[Array, float]:
@@ -171,22 +286,31 @@ class LandmarkPosterior(Posterior):
         return self.basis @ K.T
 
 
-def landmark_posterior(bound: CollapsedBound, kernel: Kernel, *, workers: int, tol: float, clock: Clock) -> Posterior:
+def landmark_posterior(
+    bound: CollapsedBound, kernel: Kernel, *, memory: int, workers: int, tol: float, clock: Clock
+) -> Posterior:
     """Return the variational posterior at a kernel.
 
     Its variance is ``k(z, z) - k_zm K_mm⁻¹ k_mz + k_zm L⁻ᵀ C⁻¹ L⁻¹ k_mz``: it grows to the prior's away from the
     landmarks.
     """
     value = bound(kernel).value
-    L, model, jitter = bound.factors(kernel)
+    rows, model, jitter = bound.at(kernel)
+    L = rows.features.L
     beta = solve_triangular(L, model.weights, lower=True, trans="T", check_finite=False)
     c, U = eigh(model.C, check_finite=False)
     basis = (
         np.sqrt(np.maximum(1.0 - 1.0 / c, 0.0))[:, None]
         * solve_triangular(L, U, lower=True, trans="T", check_finite=False).T
     )
-    common: dict[str, Any] = {"kernel": kernel, "X": bound.landmarks, "alpha": beta, "memory": bound.memory}
-    return LandmarkPosterior(basis, value, jitter, workers=workers, certificate=model.certificate(tol, clock), **common)
+    common: dict[str, Any] = {
+        "kernel": kernel,
+        "X": bound.landmarks,
+        "alpha": beta,
+        "memory": memory,
+        "workers": workers,
+    }
+    return LandmarkPosterior(basis, value, jitter, certificate=model.certificate(tol, clock), **common)
 
 
 class FeaturePosterior(Posterior):
@@ -222,27 +346,20 @@ def _dense(F: Any) -> Array:
 
 
 def feature_posterior(
+    passes: Passes,
+    observations: Observations,
     features: Any,
     kernel: Kernel,
-    X: Any,
-    Y: Array,
-    noise: float | Array,
+    row: Any,
     *,
     memory: int,
     workers: int,
     tol: float,
     clock: Clock,
 ) -> Posterior:
-    """Condition a linear model in the space of a map: X (n, d), Y (n, t), noise (n,)."""
-    D = np.broadcast_to(np.asarray(noise, dtype=np.float64) + signal_and_noise(kernel)[1], Y.shape[:1])
-    if not np.all(D > 0):
-        raise ValueError("a process in features needs noise > 0 on every row; raise alpha, or learn the noise.")
-    n, m = Y.shape[0], features.transform(X[:1]).shape[1]
-    if 2 * 8 * n * m > memory:
-        raise MemoryError(
-            f"{n:,} rows of {m:,} features take {readable(2 * 8 * n * m)} and memory is {readable(memory)}; lower "
-            "n_components of the approximation, or raise memory=."
-        )
-    model = _Features.of(_dense(features.transform(X)), D, Y)
-    common: dict[str, Any] = {"kernel": kernel, "X": X, "alpha": model.weights, "memory": memory, "workers": workers}
-    return FeaturePosterior(features, model.LC, model.evidence(Y), certificate=model.certificate(tol, clock), **common)
+    """Condition a linear model in the space of a fitted map, in one pass: row (1, d)."""
+    lift = Lift.of(features, row)
+    rows = _Rows(lift, lift.width, observations, signal_and_noise(kernel)[1])
+    model = _Regression(passes.sum(_regression_sums, rows))
+    common: dict[str, Any] = {"kernel": kernel, "X": row, "alpha": model.weights, "memory": memory, "workers": workers}
+    return FeaturePosterior(features, model.LC, model.evidence, certificate=model.certificate(tol, clock), **common)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from gramian.data.parts import Part
 from gramian.data.sums import Sums
 from gramian.gram import Gram
+from gramian.gram.operator import wide
 from gramian.resources import spans
 
 __all__ = ["Lift", "strips_of"]
@@ -44,14 +45,14 @@ class Lift:
 
     def __call__(self, X: NDArray[Any]) -> Array:
         """Return the features of some rows, dense and in float64."""
-        F = self.features.transform(X.astype(np.float64, copy=False))
+        F = self.features.transform(wide(X))
         return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)
 
     def raw(self, X: NDArray[Any]) -> Array:
         """Return what the features are linear combinations of: kernel values of landmarks, else the features."""
         if not hasattr(self.features, "expansion"):
             return self(X)
-        K = Gram(self.features.kernel_, X.astype(np.float64, copy=False), self.features.components_, n_jobs=1)
+        K = Gram(self.features.kernel_, wide(X), self.features.components_, n_jobs=1)
         return np.asarray(K.dense(), dtype=np.float64)
 
     def mixed(self, V: Array) -> Array:
@@ -69,7 +70,7 @@ class Lift:
 
     def error_sums(self, F: Array, part: Part) -> Sums:
         """Return what the trace error of the map is made of: F (r, m)."""
-        diagonal = np.asarray(self.features.kernel_.diag(part.X.astype(np.float64, copy=False)), dtype=np.float64)
+        diagonal = np.asarray(self.features.kernel_.diag(wide(part.X)), dtype=np.float64)
         missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F), 0.0)
         return Sums.of(missed=missed.sum(), trace=diagonal.sum())
 

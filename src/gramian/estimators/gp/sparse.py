@@ -1,0 +1,140 @@
+"""Gaussian process regression through a map, over passes: sparse by landmarks, linear in features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.held import Held
+from gramian.data.parts import Part
+from gramian.data.passes import Passes
+from gramian.estimators.approximation import adapted, has_landmarks
+from gramian.estimators.gp.learning import EVIDENCE_ROWS, LearnedProcess, Noise
+from gramian.estimators.over_blocks.opening import opened, sampled
+from gramian.features.over_blocks import fit_map, trace_error
+from gramian.features.sample import sample_seed
+from gramian.gram.operator import wide
+from gramian.kernels import Kernel
+from gramian.progress import Clock
+from gramian.resources import memory_budget, worker_count
+from gramian.solvers.choice import Choice
+from gramian.solvers.gp.evidence import signal_and_noise
+from gramian.solvers.gp.hyperparameters import Optimum
+from gramian.solvers.gp.posterior import Posterior
+from gramian.solvers.gp.starts import widened
+from gramian.solvers.in_features.sparse_gp import (
+    CollapsedBound,
+    Observations,
+    feature_posterior,
+    landmark_posterior,
+)
+
+__all__ = ["SparseProcess", "held_rows"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """What a fit over passes found."""
+
+    kernel: Kernel
+    posterior: Posterior
+    learned: Optimum | None
+    index: NDArray[np.intp]  # the evidence rows, among all
+    rows: Part  # which they were taken from
+
+
+class SparseProcess(LearnedProcess):
+    """A regression that can be conditioned through a map, on rows in memory or by blocks."""
+
+    # Parameters, and what is learned.
+    normalize_y: bool
+    approximation_: Any
+    kernel_: Kernel
+    solver_: Choice
+    evidence_rows_: NDArray[np.intp]
+    X_train_: Any
+    y_train_: NDArray[np.float64]
+
+    def _fit_blocks(self, X: Any, y: Any, clock: Clock) -> Optimum | None:
+        """Fit rows that are read for every pass; those that parameters are learned from are kept."""
+        with opened(self, X, y) as passes:
+            observations = self._observations(passes)
+            sample = sampled(self, passes)
+            single = sample.y is not None and sample.y.ndim == 1
+            Y = observations.of(sample)[0]
+            self._check_targets(Y[:, 0] if single else Y)
+            if self.normalize_y:
+                observations = observations.normalised(passes, sample)
+            if self.evidence == "full" and sample.index.size < passes.blocks.n_rows:
+                n = passes.blocks.n_rows
+                raise ValueError(f"evidence='full' is {n:,} rows in memory; over blocks give a number, or 'auto'.")
+            found = self._through_map(passes, observations, sample, clock)
+            count = len(passes.blocks.items)
+        kept = observations.of(found.rows)[0]
+        self.X_train_, self.y_train_ = found.rows.X, kept[:, 0] if single else kept
+        units = (np.broadcast_to(v, Y.shape[1:]).copy() for v in (observations.centre, observations.scale))
+        self._y_train_mean, self._y_train_std = (v[0] if single else v for v in units)
+        self._over_blocks = True
+        return self._keep(found, f"as asked, over {count} blocks")
+
+    def _fit_held(self, X: Any, Y: NDArray[np.float64], noise: Noise, clock: Clock) -> Optimum | None:
+        """Fit rows in memory: X (n, d), Y (n, t)."""
+        held, observations = held_rows(X, Y, noise, self.memory)
+        with held.passes(n_jobs=self.n_jobs) as passes:
+            found = self._through_map(passes, observations, sampled(self, passes), clock)
+        return self._keep(found, "as asked")
+
+    def _keep(self, found: _Fitted, why: str) -> Optimum | None:
+        self.kernel_, self.posterior_ = found.kernel, found.posterior
+        self.solver_, self.evidence_rows_ = Choice(type(self.approximation).__name__, why), found.index
+        return found.learned
+
+    def _observations(self, passes: Passes) -> Observations:
+        if passes.blocks.weight is not None:
+            raise ValueError("GaussianProcessRegressor takes no weights; leave weight= out of Blocks.")
+        if np.ndim(self.alpha) and np.size(self.alpha) > 1:
+            raise ValueError(
+                "over blocks alpha is one number for all rows; an array of variances is for rows in memory."
+            )
+        return Observations(np.zeros(1), np.ones(1), float(self._noise(1)))
+
+    def _through_map(self, passes: Passes, observations: Observations, sample: Part, clock: Clock) -> _Fitted:
+        """Learn the parameters from some rows, fit the map, and condition on all rows."""
+        X, Y = wide(sample.X), observations.of(sample)[0]
+        kernel = self._prior(X, Y)
+        rows = self._rows_to_learn_from(passes, sample)
+        chosen, learned = self._learn(kernel, wide(rows.X), *observations.of(rows), clock)
+        kernel = kernel if learned is None else kernel.with_theta(learned.theta)
+        features = fit_map(adapted(self, signal_and_noise(kernel)[0]), passes, sample)
+        self.approximation_ = features
+        options: Any = {"memory": memory_budget(self.memory), "workers": worker_count(self.n_jobs)}
+        options |= {"tol": self.tol, "clock": clock}
+        if has_landmarks(features):
+            if sample.index.size < passes.blocks.n_rows:
+                features.trace_error_ = trace_error(features, passes, sample)
+            bound = CollapsedBound(passes, observations, features.components_)
+            if learned is not None:
+                # From the bound on all rows, starting where the evidence of some led.
+                learned = self._maximised(kernel, bound, clock)
+                kernel = kernel.with_theta(learned.theta)
+            posterior = landmark_posterior(bound, kernel, **options)
+        else:
+            posterior = feature_posterior(passes, observations, features, kernel, X[:1], **options)
+        return _Fitted(widened(kernel, X, Y, back=True), posterior, learned, rows.index[chosen], rows)
+
+    def _rows_to_learn_from(self, passes: Passes, sample: Part) -> Part:
+        """The sample that the map is fitted to, or a larger one where more rows are wanted."""
+        wanted = {"full": passes.blocks.n_rows, "auto": EVIDENCE_ROWS}.get(str(self.evidence)) or int(self.evidence)
+        if sample.index.size >= min(wanted, passes.blocks.n_rows):
+            return sample
+        return passes.sample(wanted, sample_seed(self.random_state))
+
+
+def held_rows(X: Any, Y: NDArray[np.float64], noise: Noise, memory: int | str | None) -> tuple[Held, Observations]:
+    """Return rows in memory as a source of passes, and how their targets and noise are read: X (n, d), Y (n, t)."""
+    t, alike = Y.shape[1], isinstance(noise, float)
+    held = Held(X, Y if alike else np.column_stack([Y, noise]), memory=memory)
+    return held, Observations(np.zeros(t), np.ones(t), noise if isinstance(noise, float) else None)
