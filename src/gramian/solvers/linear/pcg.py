@@ -19,6 +19,7 @@ from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
+from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.linear.preconditioner import Preconditioner, narrow_enough
 from gramian.solvers.solution import Solution, relative_residuals
 
@@ -176,31 +177,23 @@ class _Refinement:
 
     def _cycle(self, system: _System, columns: NDArray[np.intp]) -> Array:
         """Preconditioned conjugate gradients for A d = r, each column by itself."""
-        step = np.zeros_like(self.X)
-        R = self.R[:, columns].copy()
-        goal = np.maximum(MARGIN * self.tol * np.linalg.norm(self.B[:, columns], axis=0), DROP * _norms(R))
-        Z = system.precondition(R, columns)
-        P, rho = Z, _dots(R, Z)
-        best, since = np.inf, 0
-        while columns.size and since < PATIENCE and not self.at_an_end():
-            Q = system.times(P, columns)
+        step, R = np.zeros_like(self.X), self.R[:, columns]
+        goal = np.maximum(MARGIN * self.tol * _norms(self.B[:, columns]), DROP * _norms(R))
+
+        def times(P: Array, some: NDArray[np.intp]) -> Array:
             self.iterations += 1
-            curvature = _dots(P, Q)
-            if system.in_double and np.any(curvature < 0):
-                raise np.linalg.LinAlgError(_indefinite(curvature / _dots(P, P)))
-            sound = (curvature > 0) & (rho > 0)
-            length = np.where(sound, rho, 0.0) / np.where(sound, curvature, 1.0)
-            step[:, columns] += length * P
-            R = R - length * Q
-            keep = sound & (_norms(R) > goal)
-            columns, R, P, rho, goal = columns[keep], R[:, keep], P[:, keep], rho[keep], goal[keep]
-            Z = system.precondition(R, columns)
-            rho, old = _dots(R, Z), rho
-            P = Z + (rho / old) * P
-            left = float((_norms(R) / goal).max(initial=0.0))
-            since = 0 if left < best or system.in_double else since + 1
-            best = min(left, best)
             self.tick(self.iterations)
+            return system.times(P, columns[some])
+
+        step[:, columns] = conjugate_gradients(
+            R,
+            times,
+            lambda V, some: system.precondition(V, columns[some]),
+            goal,
+            proceed=lambda: not self.at_an_end(),
+            patience=np.inf if system.in_double else PATIENCE,
+            definite=system.in_double,
+        )
         return step
 
     def certificate(self) -> Certificate:
@@ -214,17 +207,6 @@ class _Refinement:
             seconds=self.clock.seconds,
             message=measured if self.met else f"{measured}; tol={self.tol:.0e} not met: {self.why}",
         )
-
-
-def _dots(A: Array, B: Array) -> Array:
-    return np.asarray(np.einsum("ij,ij->j", A, B))
-
-
-def _indefinite(quotients: Array) -> str:
-    return (
-        "the kernel is not positive semi-definite on these rows: with the ridge added, the smallest eigenvalue of the "
-        f"matrix is still {quotients.min():.3g} or less; use a kernel (is_kernel tells), or add more."
-    )
 
 
 def _norms(A: Array) -> Array:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from gramian.progress import Clock
 from gramian.resources import one_blas_thread, spans
+from gramian.solvers.conjugate_gradients import conjugate_gradients
 
 __all__ = ["System", "Woodbury", "system_at"]
 
@@ -217,25 +218,20 @@ class System:
         """Stop where the next r, which is S times this residual over μ, is ``FORCING`` of r or less."""
         precondition, largest = self._preconditioner
         goal = FORCING * self.mu * size / np.sqrt(2.0 * largest)
-        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
-            return self._conjugate_gradients(h, precondition, goal, clock)
+        shape, steps = h.shape, iter(range(CG_STEPS))
 
-    def _conjugate_gradients(
-        self, h: Array, precondition: Callable[[Array], Array], goal: float, clock: Clock
-    ) -> Array:
-        a, R = np.zeros_like(h), self._project(h)
-        Z = self._project(precondition(R))
-        P, rho = Z, float(np.sum(R * Z))
-        for _ in range(CG_STEPS):
-            if np.linalg.norm(R) <= goal or rho <= 0.0 or clock.expired:
-                break
-            T = self._times(P)
-            length = rho / float(np.sum(P * T))
-            a, R = a + length * P, R - length * T
-            Z = self._project(precondition(R))
-            rho, old = float(np.sum(R * Z)), rho
-            P = Z + (rho / old) * P
-        return a
+        def times(v: Array, _: Any) -> Array:
+            return self._times(v.reshape(shape)).reshape(-1, 1)
+
+        def approximate(v: Array, _: Any) -> Array:
+            return self._project(precondition(v.reshape(shape))).reshape(-1, 1) if v.size else v
+
+        def proceed() -> bool:
+            return not clock.expired and next(steps, None) is not None
+
+        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
+            r = self._project(h).reshape(-1, 1)
+            return conjugate_gradients(r, times, approximate, goal, proceed=proceed).reshape(shape)
 
 
 def system_at(
