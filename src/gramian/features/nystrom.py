@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -30,19 +29,10 @@ from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.resources import memory_budget, readable, spans
 
-__all__ = ["Nystroem", "Values"]
+__all__ = ["Nystroem"]
 
 FIRST = 16
 """Landmarks that ``tol`` begins with where a rule cannot add to those it has."""
-
-
-@dataclass(frozen=True, eq=False)
-class Values:
-    """What a fit in the span of landmarks needs of the kernel."""
-
-    K: NDArray[np.float64]  # (m, n): Kernel values of the landmarks with all rows
-    lower: NDArray[np.float64]  # (m, m): The Cholesky factor of those with the landmarks
-    trace: float  # ``tr K`` over all rows
 
 
 class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
@@ -207,16 +197,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     def _fit_among(self, gram: Gram, X: Any, rank: int, among: NDArray[np.intp]) -> NDArray[Any]:
         """Choose landmarks among some rows, and return the features of all."""
-        few = Gram(gram.kernel, X[among], memory=self.memory, n_jobs=self.n_jobs)
-        try:
-            index, lower = self._drawn(few, rank)
-        except np.linalg.LinAlgError:
-            pivots = self._landmarks(few, X[among], rank)
-            index, lower = pivots.indices, np.tril(pivots.factor[pivots.indices])
-        if index.size == 0:
-            self.trace_error_ = 0.0
-            return self._keep_nothing(gram.kernel, X)
-        self._keep(gram.kernel, X, among[index], lower)
+        self._choose(gram, X, rank, among)
         F = self.transform(X)
         trace = float(gram.diagonal().sum(dtype=np.float64))
         missed = trace - float(np.einsum("ij,ij->", F, F, dtype=np.float64))
@@ -232,7 +213,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return index, np.asarray(np.linalg.cholesky(block), dtype=np.float64)
 
     def _keep_nothing(self, kernel: Kernel, X: Any) -> NDArray[Any]:
-        """The kernel is zero on all rows, and so is the map: one feature, for whoever cannot do with none."""
+        """Keep one zero feature, as K = 0."""
         self._keep(kernel, X, np.zeros(1, dtype=np.intp), np.ones((1, 1)))
         self.normalization_ = np.zeros((1, 1))
         return np.zeros((X.shape[0], 1), dtype_of(X))
@@ -259,33 +240,28 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return self.selection != "rpcholesky" or self.tol is not None
 
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_values(self, X: Any) -> Values:
-        """Choose the landmarks and return their kernel values with all rows, at a fraction of the cost of features.
-
-        Whoever calls it sets ``trace_error_``, which follows from what is then computed.
-
-        Parameters
-        ----------
-        X : array or CSR of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        Values
-            In float64. ``LinAlgError`` where the landmarks depend on one another to rounding.
-        """
+    def _fit_landmarks(self, X: Any) -> Self:
+        """Choose the landmarks among all of X and make no features; the caller sets ``trace_error_``."""
         X = self._validated(X, reset=True)
         kernel = self._resolved(X)
         gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
-        rank, among = self._rank(X, gram.memory), self._among(kernel, X)
-        some = gram if among is None else Gram(kernel, X[among], memory=self.memory, n_jobs=self.n_jobs)
-        index, lower = self._drawn(some, rank)
+        self._choose(gram, X, self._rank(X, gram.memory))
+        self.trace_error_ = 0.0
+        return self
+
+    def _choose(self, gram: Gram, X: Any, rank: int, among: NDArray[np.intp] | None = None) -> None:
+        """Choose landmarks among some rows of X, or among all."""
+        some = X if among is None else X[among]
+        few = gram if among is None else Gram(gram.kernel, some, memory=self.memory, n_jobs=self.n_jobs)
+        try:
+            index, lower = self._drawn(few, rank)
+        except np.linalg.LinAlgError:
+            pivots = self._landmarks(few, some, rank)
+            index, lower = pivots.indices, np.tril(pivots.factor[pivots.indices])
         if index.size == 0:
-            raise np.linalg.LinAlgError("the kernel is zero on all rows, so that no landmark spans anything.")
-        index = index if among is None else among[index]
-        K = gram.rows(index, out=np.empty((index.size, gram.shape[1])))
-        self._keep(kernel, X, index, lower)
-        return Values(K, lower, float(gram.diagonal().sum(dtype=np.float64)))
+            self._keep_nothing(gram.kernel, X)
+        else:
+            self._keep(gram.kernel, X, index if among is None else among[index], lower)
 
     def _keep(self, kernel: Kernel, X: Any, index: NDArray[np.intp], lower: NDArray[np.float64]) -> None:
         self.kernel_ = kernel
@@ -305,7 +281,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         """As many landmarks as ``n_components`` allows or ``tol`` needs."""
         rng = check_random_state(self.random_state)
         if not self.needs_features:
-            # The landmarks of ``fit_values``, whoever asks.
+            # The landmarks of ``draw_landmarks``, with their factor.
             return draw_pivots(gram, rank, rng)
         if self.tol is None:
             return select(self.selection, gram, rank, rng, X=X)
@@ -376,6 +352,21 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             landmarks = self.components_
         memory = self.memory if memory is None else memory
         return Gram(self.kernel_, X, landmarks, memory=memory, n_jobs=self.n_jobs)
+
+    def values(self, X: Any) -> NDArray[np.float64]:
+        """Return the kernel values of rows with the landmarks, of which the features are ``values @ normalization_.T``.
+
+        Parameters
+        ----------
+        X : array or CSR of shape (m, d)
+            Rows; k(new, train) where the kernel is precomputed.
+
+        Returns
+        -------
+        array of shape (m, n_components_)
+            The kernel values.
+        """
+        return np.asarray(self._gram(self._validated(X, reset=False)).dense())
 
     def expansion(self, w: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the coefficients at the landmarks of the function ``<w, ψ(·)>``.

@@ -13,7 +13,7 @@ from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.features.sample import sample_seed, sample_size
-from gramian.gram.operator import wide
+from gramian.gram.precision import wide
 from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.in_features.worker_map import Lift
 
@@ -27,31 +27,39 @@ def draw(passes: Passes, n_components: int, memory: int | str | None, random_sta
     return passes.sample(size, seed)
 
 
-def fit_map(features: Any, passes: Passes, sample: Part) -> Any:
-    """Fit a map to all rows: what it chooses comes from the sample, what it averages from everywhere."""
-    kernel = getattr(features, "kernel", None)
-    if is_precomputed(kernel):
-        raise ValueError("blocks hold rows, not a Gram matrix; give the kernel itself.")
-    rows = wide(sample.X)
+def fit_map(features: Any, passes: Passes, sample: Part, *, error: bool = True) -> Any:
+    """Fit a map to all rows: what it chooses comes from the sample, what it averages from everywhere.
+
+    Without ``error`` the caller sets the trace error, which then costs nothing here.
+    """
+    rows, square = wide(sample.X), is_precomputed(getattr(features, "kernel", None))
     partial = sample.index.size < passes.blocks.n_rows
+    fit = features.fit if error else getattr(features, "_fit_landmarks", features.fit)
     if partial and isinstance(getattr(features, "gamma", None), str):
         asked = features.gamma
-        features.set_params(gamma=_scale(passes, rows)).fit(rows).set_params(gamma=asked)
+        features.set_params(gamma=_scale(passes, _dense(rows))).fit(rows).set_params(gamma=asked)
     else:
-        features.fit(rows)
-    if partial and hasattr(features, "center_"):
+        fit(rows[:, sample.index] if square else rows)
+    if partial and hasattr(features, "center_") and isinstance(rows, np.ndarray):
         features.center_ = _mean(passes, rows)
     if hasattr(features, "component_indices_"):
-        features.component_indices_ = sample.index[features.component_indices_]
+        chosen = features.component_indices_
+        features.component_indices_ = sample.index[chosen]
+        if square:  # columns of rows without weight are there too
+            features.components_, features.n_features_in_ = rows[chosen], rows.shape[1]
     return features
 
 
 def _columns(middle: NDArray[np.float64], parts: Iterator[Part]) -> Sums | None:
-    return total(_columns_of(part.X.astype(np.float64) - middle) for part in parts)
+    return total(_columns_of(_dense(part.X) - middle) for part in parts)
 
 
 def _columns_of(X: NDArray[np.float64]) -> Sums:
     return Sums.of(count=X.shape[0], first=X.sum(axis=0), second=np.sum(X**2))
+
+
+def _dense(X: Any) -> NDArray[np.float64]:
+    return np.asarray(X if isinstance(X, np.ndarray) else X.toarray(), dtype=np.float64)
 
 
 def _mean(passes: Passes, rows: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -83,6 +91,8 @@ def _errors(lift: Lift, parts: Iterator[Part]) -> Sums | None:
 def fit_over_blocks(features: Any, X: Any) -> Any:
     """Fit a map by itself."""
     features._validate_params()
+    if is_precomputed(getattr(features, "kernel", None)):
+        raise ValueError("blocks hold rows, not a Gram matrix; give the kernel itself.")
     blocks = as_blocks(X)
     memory = getattr(features, "memory", None)
     with blocks.passes(n_jobs=getattr(features, "n_jobs", None), label=type(features).__name__) as passes:

@@ -1,17 +1,21 @@
-"""Least squares in features over blocks: by sums of outer products, or by conjugate gradients that only multiply.
+"""Least squares in the space of a map, over passes: by sums of outer products, or by conjugate gradients.
 
-With features F, weights W and ridge μ both solve ``(FᵀWF + μI) w = FᵀWy``. The sums take one pass and n m² operations;
-conjugate gradients take a pass for each iteration, in which kernel values are made anew, and of them only n m
-(Falkon: Rudi, Carratino and Rosasco, 2017). Which is cheaper is a matter of counting.
+With features F, weights W and ridge μ all solve ``(FᵀWF + μI) w = FᵀWy``. The sums take one pass and n m² operations;
+conjugate gradients take a pass for each iteration, of n m operations (Falkon: Rudi, Carratino and Rosasco, 2017).
+
+The features of landmarks, F = K_nm L⁻ᵀ with L Lᵀ = K_mm, would take n m² operations as well. They need not be made:
+``FᵀWF = L⁻¹ (K_mn W K_nm) L⁻ᵀ``. What the squared condition of K_mm loses is won back by refinement, with residuals
+from products with K_nm in one more pass; where refinement does not reach the tolerance, the features are made.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
@@ -19,14 +23,16 @@ from gramian.certificates import Certificate
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
+from gramian.gram.operator import units
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice
-from gramian.solvers.in_features.worker_map import Lift, strips_of
-from gramian.solvers.linear.least_squares import LeastSquares, Moments
-from gramian.solvers.linear.leave_one_out import default_grid
+from gramian.solvers.conjugate_gradients import conjugate_gradients
+from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
+from gramian.solvers.linear.least_squares import LeastSquares, Moments, measured, residual_certificate
+from gramian.solvers.linear.leave_one_out import default_grid, eigh
 from gramian.solvers.solution import relative_residuals
 
-__all__ = ["by_leave_one_out", "by_pcg", "choose", "moments", "targets_of"]
+__all__ = ["InFeatures", "choose", "moments", "solve", "targets_of"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +40,58 @@ VALUE = 150
 """Operations that making one kernel value, or one feature, counts as beside those of products of matrices."""
 ITERATIONS = 30
 """Iterations that conjugate gradients are expected to take."""
+REFINEMENTS = 3
+"""Corrections at most: each gains digits, or the matrix is too far off for any number of them."""
+
+
+@dataclass(frozen=True, eq=False)
+class InFeatures:
+    """A solution in the space of a map, and how it was found."""
+
+    found: LeastSquares  # Weights of the features
+    choice: Choice  # The solver
+    error: float  # The trace error of the map
+    moments: Moments | None = None  # The sums, to which further rows may be added
+
+
+def solve(
+    passes: Passes,
+    lift: WorkerMap,
+    sample: Part,
+    ridge: Array | None,
+    *,
+    grid: Array | None = None,
+    loo: bool = False,
+    solver: str = "auto",
+    tol: float = 1e-6,
+    max_iter: int = 1000,
+    clock: Clock | None = None,
+) -> InFeatures:
+    """Solve for ridge (k,), or where it is None for the ridges of a grid (g,) with the least leave-one-out errors.
+
+    ``loo`` returns the leave-one-out residuals too, a number for every row.
+    """
+    clock = clock or Clock()
+    choice = Choice("moments", "leave-one-out takes one decomposition for all ridges")
+    if ridge is not None and not loo:
+        choice = choose(passes.blocks.n_rows, lift.width, ridge.size, sample.index.size, solver)
+        if choice.name == "pcg":
+            found, error = by_pcg(passes, lift, sample, ridge, tol=tol, max_iter=max_iter, clock=clock)
+            return InFeatures(found, choice, error)
+        if lift.independent and (fit := by_kernel_values(passes, lift, ridge, choice, tol=tol, clock=clock)):
+            return fit
+    sums, error = moments(passes, lift)
+    path = errors = None
+    if ridge is None or loo:
+        system = _LeaveOneOut.of(lift, sums, units(targets_of(sample)))
+        if ridge is None:
+            grid, path, ridge = _chosen(passes, system, grid)
+        errors = np.vstack(list(passes.map(_left_out_rows, (system, ridge)))) if loo else None
+    found = replace(sums.solve(ridge, tol=tol, clock=clock), loo=errors, grid=grid, path=path)
+    if lift.basis is not None:
+        # Predictions are expansions at the landmarks, and it is they that are certified.
+        found = measured(found, _residual(passes, lift, found.x, found.ridge), sums.right, tol)
+    return InFeatures(found, choice, error, sums)
 
 
 def choose(n: int, m: int, k: int, sample: int, asked: str = "auto") -> Choice:
@@ -54,81 +112,179 @@ def targets_of(part: Part) -> Array:
     return np.asarray(part.y, dtype=np.float64).reshape(part.index.size, -1)
 
 
+class _Factors:
+    """Cholesky factors of ``A + μI``, one for each distinct ridge: A (m, m), ridge (k,)."""
+
+    def __init__(self, A: Array, ridge: Array) -> None:
+        self.ridge, self.factors = ridge, {}
+        for value in np.unique(ridge):
+            shifted = A.copy(order="F")
+            shifted[np.diag_indices_from(shifted)] += value
+            self.factors[float(value)] = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
+
+    def solve(self, B: Array, columns: Any = slice(None)) -> Array:
+        """Solve for the right-hand sides of some targets."""
+        X, ridge = np.empty_like(B), self.ridge[columns]
+        for value in np.unique(ridge):
+            X[:, ridge == value] = cho_solve(self.factors[float(value)], B[:, ridge == value], check_finite=False)
+        return X
+
+
 # ---- sums of outer products ---------------------------------------------------------------------------------------
 
 
-def _moments(lift: Lift, parts: Iterator[Part]) -> Sums | None:
-    return total(_moments_of(lift, F, part) for F, part in lift.strips(parts))
+def _moments(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
+    return total(_moments_of(lift, part) for part in strips_of(parts, lift.width))
 
 
-def _moments_of(lift: Lift, F: Array, part: Part) -> Sums:
-    errors = lift.error_sums(F, part)
-    Y = targets_of(part)
-    if part.weight is not None:
-        root = np.sqrt(part.weight)[:, None]
-        F, Y = root * F, root * Y
-    return Sums({"second": F.T @ F, "right": F.T @ Y, "count": np.array(float(F.shape[0])), **errors.arrays})
+def _moments_of(lift: WorkerMap, part: Part) -> Sums:
+    F = lift.sparse(part.X) if sp.issparse(part.X) and lift.basis is None else part.made(lift)
+    errors = Sums.of(missed=0.0, trace=0.0) if lift.basis is None else lift.error_sums(F, part)
+    second, right = _products(F, targets_of(part), part.weight)
+    return Sums({"second": second, "right": right, "count": np.array(float(part.index.size)), **errors.arrays})
 
 
-def moments(passes: Passes, lift: Lift) -> tuple[Moments, float]:
-    """Return the moments of all rows, in one pass."""
+def _products(F: Any, Y: Array, weight: Array | None) -> tuple[Array, Array]:
+    """FᵀWF and FᵀWY; F dense or sparse."""
+    if weight is not None:
+        root = np.sqrt(weight)[:, None]
+        F, Y = F.multiply(root).tocsr() if sp.issparse(F) else root * F, root * Y
+    second = F.T @ F
+    return np.asarray(second.toarray() if sp.issparse(second) else second, dtype=np.float64), np.asarray(F.T @ Y)
+
+
+def moments(passes: Passes, lift: WorkerMap) -> tuple[Moments, float]:
+    """Return the moments of all rows, in one pass, and the trace error of the map."""
     sums = passes.sum(_moments, lift)
     error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
     return Moments(sums["second"], sums["right"], int(sums["count"])), error
 
 
-@dataclass(frozen=True, eq=False)
-class _Grid:
-    """What the leave-one-out errors of a grid of ridges need: ``FᵀWF = V diag(s) Vᵀ`` and ``VᵀFᵀWY``."""
+# ---- kernel values of landmarks in place of features --------------------------------------------------------------
 
-    lift: Lift
+
+def _values(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
+    return total(_values_of(lift, part) for part in strips_of(parts, lift.width))
+
+
+def _values_of(lift: WorkerMap, part: Part) -> Sums:
+    K = lift.raw(part)
+    second, right = _products(K, targets_of(part), part.weight)
+    sums = {"second": second, "right": right, "count": part.index.size, "trace": lift.diagonal(part).sum()}
+    return Sums.of(**sums) if part.weight is None else Sums.of(**sums, unweighted=K.T @ K)
+
+
+def _remainder(shared: tuple[WorkerMap, Array], parts: Iterator[Part]) -> Sums | None:
+    lift, u = shared
+    return total(_remainder_of(lift.raw(part), u, part) for part in strips_of(parts, lift.width))
+
+
+def _remainder_of(R: Array, u: Array, part: Part) -> Sums:
+    return Sums.of(product=R.T @ (part.weights[:, None] * (targets_of(part) - R @ u)))
+
+
+def _residual(passes: Passes, lift: WorkerMap, w: Array, ridge: Array) -> Array:
+    """``FᵀW(y - f) - μw``, where f is what is predicted, in one pass."""
+    return lift.mixed(passes.sum(_remainder, (lift, lift.unmixed(w)))["product"]) - ridge * w
+
+
+def by_kernel_values(
+    passes: Passes, lift: WorkerMap, ridge: Array, choice: Choice, *, tol: float, clock: Clock
+) -> InFeatures | None:
+    """Solve without features of the rows; None where refinement does not converge."""
+    sums = passes.sum(_values, lift)
+    second, right = lift.mixed(lift.mixed(sums["second"]).T), lift.mixed(sums["right"])
+    try:
+        factors = _Factors(second, ridge)
+    except np.linalg.LinAlgError:
+        return None
+    w, R, before = np.zeros_like(right), right, np.inf
+    for _ in range(REFINEMENTS + 1):
+        w = w + factors.solve(R)
+        R = _residual(passes, lift, w, ridge)
+        worst = float(relative_residuals(R, right).max(initial=0.0))
+        if worst <= tol or not worst < before:
+            break
+        before = worst
+    certificate = residual_certificate(R, right, tol, clock, "regularise more, or take fewer landmarks")
+    if not certificate.converged:
+        return None
+    plain = lift.mixed(lift.mixed(sums["unweighted"]).T) if "unweighted" in sums.arrays else second
+    error = max(1.0 - float(np.trace(plain) / sums["trace"]), 0.0) if sums["trace"] > 0 else 0.0
+    found = LeastSquares(w, certificate, ridge)
+    return InFeatures(found, choice, error, Moments(second, right, int(sums["count"])))
+
+
+# ---- leave-one-out ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _LeaveOneOut:
+    """What leave-one-out errors need: ``FᵀWF = V diag(s) Vᵀ``, ``VᵀFᵀWY``, and a unit for each target."""
+
+    lift: WorkerMap
     vectors: Array
     values: Array
     right: Array
-    ridges: Array
+    unit: Array
+
+    @classmethod
+    def of(cls, lift: WorkerMap, sums: Moments, unit: Array) -> _LeaveOneOut:
+        """Decompose the moments; what is rounding is left out."""
+        values, vectors = eigh(sums.second)
+        keep = values > values.size * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
+        vectors = vectors[:, keep]
+        return cls(lift, vectors, values[keep], vectors.T @ (sums.right / unit), unit)
+
+    def errors(self, F: Array, part: Part, ridges: Array) -> Iterator[Array]:
+        """Yield the errors at each of some ridges, in units of the targets: ridges (g, 1) or (g, k) → (r, k)."""
+        Y, w, G = targets_of(part) / self.unit, part.weights[:, None], F @ self.vectors
+        squares = G * G
+        for ridge in ridges:
+            shrink = 1.0 / (self.values[:, None] + ridge)
+            left = np.maximum(1.0 - w * (squares @ shrink), np.finfo(float).eps)
+            yield (Y - G @ (shrink * self.right)) / left
 
 
-def _left_out(grid: _Grid, parts: Iterator[Part]) -> Sums | None:
-    return total(_left_out_of(grid, F, part) for F, part in grid.lift.strips(parts))
+def _left_out(shared: tuple[_LeaveOneOut, Array], parts: Iterator[Part]) -> Sums | None:
+    system, grid = shared
+    return total(_left_out_of(system, F, part, grid) for F, part in system.lift.strips(parts))
 
 
-def _left_out_of(grid: _Grid, F: Array, part: Part) -> Sums:
-    Y, w = targets_of(part), part.weights[:, None]
-    G = F @ grid.vectors
-    shrink = 1.0 / (grid.values[:, None] + grid.ridges)
-    leverage = w * ((G * G) @ shrink)
-    path = np.empty((grid.ridges.size, Y.shape[1]))
-    for i in range(grid.ridges.size):
-        errors = (Y - G @ (shrink[:, [i]] * grid.right)) / np.maximum(1.0 - leverage[:, [i]], np.finfo(float).eps)
-        path[i] = np.sum(w * errors**2, axis=0)
-    return Sums.of(path=path, weight=w.sum())
+def _left_out_of(system: _LeaveOneOut, F: Array, part: Part, grid: Array) -> Sums:
+    w = part.weights[:, None]
+    path = [np.sum(w * errors**2, axis=0) for errors in system.errors(F, part, grid[:, None])]
+    return Sums.of(path=np.array(path), weight=w.sum())
 
 
-def by_leave_one_out(
-    passes: Passes, lift: Lift, found: Moments, grid: Array | None
-) -> tuple[Array, Array, NDArray[np.float64]]:
-    """Choose for every target the ridge with the least leave-one-out error, in one more pass: grid (g,)."""
-    values, vectors = np.linalg.eigh(found.second)
-    values = np.maximum(values, 0.0)
-    grid = default_grid(values) if grid is None else grid
-    sums = passes.sum(_left_out, _Grid(lift, vectors, values, vectors.T @ found.right, grid))
+def _left_out_rows(shared: tuple[_LeaveOneOut, Array], parts: Iterator[Part]) -> Array:
+    system, ridge = shared
+    strips = [next(system.errors(F, part, ridge[None])) for F, part in system.lift.strips(parts)]
+    return system.unit * np.vstack(strips)
+
+
+def _chosen(passes: Passes, system: _LeaveOneOut, grid: Array | None) -> tuple[Array, Array, Array]:
+    """The grid, the mean squared errors of every target there, and for each target the best ridge."""
+    grid = default_grid(system.values) if grid is None else grid
+    sums = passes.sum(_left_out, (system, grid))
     path = sums["path"] / sums["weight"]
-    return grid, path, grid[np.argmin(path, axis=0)]
+    with np.errstate(over="ignore", under="ignore"):
+        return grid, system.unit * (system.unit * path), grid[np.argmin(path, axis=0)]
 
 
 # ---- conjugate gradients --------------------------------------------------------------------------------------------
 
 
-def _right(lift: Lift, parts: Iterator[Part]) -> Sums | None:
+def _right(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
     return total(
-        Sums.of(right=lift.raw(part.X).T @ (part.weights[:, None] * targets_of(part)), count=part.index.size)
+        Sums.of(right=lift.raw(part).T @ (part.weights[:, None] * targets_of(part)), count=part.index.size)
         for part in strips_of(parts, lift.width)
     )
 
 
-def _product(shared: tuple[Lift, Array], parts: Iterator[Part]) -> Sums | None:
+def _product(shared: tuple[WorkerMap, Array], parts: Iterator[Part]) -> Sums | None:
     lift, u = shared
-    return total(_product_of(lift.raw(part.X), u, part) for part in strips_of(parts, lift.width))
+    return total(_product_of(lift.raw(part), u, part) for part in strips_of(parts, lift.width))
 
 
 def _product_of(R: Array, u: Array, part: Part) -> Sums:
@@ -136,72 +292,39 @@ def _product_of(R: Array, u: Array, part: Part) -> Sums:
 
 
 def by_pcg(
-    passes: Passes, lift: Lift, sample: Part, ridge: Array, *, tol: float, max_iter: int, clock: Clock
-) -> LeastSquares:
+    passes: Passes, lift: WorkerMap, sample: Part, ridge: Array, *, tol: float, max_iter: int, clock: Clock
+) -> tuple[LeastSquares, float]:
     """Solve by conjugate gradients, preconditioned by the moments of a sample: ridge (k,)."""
     start = passes.sum(_right, lift)
-    B, n = lift.mixed(start["right"]), float(start["count"])
+    B, n, done = lift.mixed(start["right"]), float(start["count"]), 0
 
-    def times(V: Array) -> Array:
-        return lift.mixed(passes.sum(_product, (lift, lift.unmixed(V)))["product"]) + ridge * V
+    def times(V: Array, columns: Any) -> Array:
+        nonlocal done
+        done += 1
+        return lift.mixed(passes.sum(_product, (lift, lift.unmixed(V)))["product"]) + ridge[columns] * V
 
-    precondition = _preconditioner(lift, sample, n, ridge)
-    w, steps, why = _iterate(B, times, precondition, tol, max_iter, clock)
-    worst = float(relative_residuals(B - times(w), B).max(initial=0.0))
-    met = worst <= tol
-    return LeastSquares(
-        w,
-        Certificate(
-            kind="residual",
-            violation=worst,
-            converged=met,
-            iterations=steps,
-            seconds=clock.seconds,
-            message="" if met else f"above tol={tol:.0e}: {why}",
-        ),
-        ridge,
-    )
+    def proceed() -> bool:
+        return done < max_iter and not clock.expired
 
-
-def _preconditioner(lift: Lift, sample: Part, n: float, ridge: Array) -> Any:
-    """The inverse of the system with the moments of a sample, scaled up, in place of those of all rows."""
-    height = sample.index.size
-    sums = total(Sums.of(second=(part.weights[:, None] * F).T @ F) for F, part in lift.strips(iter([sample])))
-    assert sums is not None
-    factors = {}
-    for value in np.unique(ridge):
-        A = (n / height) * sums["second"]
-        A[np.diag_indices_from(A)] += value
-        factors[float(value)] = cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-
-    def precondition(R: Array) -> Array:
-        Z = np.empty_like(R)
-        for value, factor in factors.items():
-            Z[:, ridge == value] = cho_solve(factor, R[:, ridge == value], check_finite=False)
-        return Z
-
-    return precondition
-
-
-def _iterate(
-    B: Array, times: Any, precondition: Any, tol: float, max_iter: int, clock: Clock
-) -> tuple[Array, int, str]:
-    """Each target by itself, one product for all."""
-    w, R = np.zeros_like(B), B.copy()
-    Z = precondition(R)
-    P, rho = Z, np.einsum("ij,ij->j", R, Z)
+    rough = total(_moments_of(lift, part) for part in strips_of(iter([sample]), lift.width))
+    assert rough is not None
+    factors = _Factors((n / sample.index.size) * rough["second"], ridge)
     goal = 0.5 * tol * np.linalg.norm(B, axis=0)
-    for step in range(max_iter):
-        if np.all(np.linalg.norm(R, axis=0) <= goal):
-            return w, step, "rounding in float64 stops it; regularise more, or take fewer features."
-        if clock.expired:
-            return w, step, f"max_time={clock.max_time:g} s passed; allow more."
-        Q = times(P)
-        curvature = np.einsum("ij,ij->j", P, Q)
-        sound = (curvature > 0) & (rho > 0)
-        length = np.where(sound, rho, 0.0) / np.where(sound, curvature, 1.0)
-        w, R = w + length * P, R - length * Q
-        Z = precondition(R)
-        rho, old = np.einsum("ij,ij->j", R, Z), rho
-        P = Z + (rho / np.where(old > 0, old, 1.0)) * P
-    return w, max_iter, f"max_iter={max_iter} was reached; allow more, or regularise more."
+    w = conjugate_gradients(B, times, factors.solve, goal, proceed=proceed)
+    steps, why = done, "rounding in float64 stops it; regularise more, or take fewer features."
+    if clock.expired:
+        why = f"max_time={clock.max_time:g} s passed; allow more."
+    elif steps >= max_iter:
+        why = f"max_iter={max_iter} was reached; allow more, or regularise more."
+    worst = float(relative_residuals(B - times(w, slice(None)), B).max(initial=0.0))
+    message = "" if worst <= tol else f"above tol={tol:.0e}: {why}"
+    certificate = Certificate(
+        kind="residual",
+        violation=worst,
+        converged=worst <= tol,
+        iterations=steps,
+        seconds=clock.seconds,
+        message=message,
+    )
+    error = float(rough["missed"] / rough["trace"]) if rough["trace"] > 0 else 0.0
+    return LeastSquares(w, certificate, ridge), error

@@ -1,4 +1,4 @@
-"""Features of rows that come by blocks: the map that travels to the workers, and strips of features there."""
+"""A fitted map as the workers of a pass use it: features of strips of rows, or the kernel values they are made of."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from gramian.data.parts import Part
 from gramian.data.sums import Sums
-from gramian.gram import Gram
-from gramian.gram.operator import wide
+from gramian.gram.precision import wide
+from gramian.kernels.resolve import is_precomputed
 from gramian.resources import spans
 
-__all__ = ["Lift", "strips_of"]
+__all__ = ["Lift", "WorkerMap", "strips_of"]
 
 Array = NDArray[np.float64]
 
@@ -27,41 +27,44 @@ LEAST_ROWS = 256
 
 
 @dataclass(frozen=True, eq=False)
-class Lift:
-    """A fitted map as the workers use it, one thread each."""
+class WorkerMap:
+    """A fitted map as the workers use it, one thread each: ``map(X)`` are the features of rows."""
 
     features: Any  # The map, without names of columns
     width: int  # Its features
+    basis: Any = None  # basis(X): kernel values of the landmarks, whose combinations the features are; None without
 
     @classmethod
-    def of(cls, features: Any, row: NDArray[Any]) -> Lift:
+    def of(cls, features: Any, row: Any) -> WorkerMap:
         """Prepare a fitted map for the workers: row (1, d)."""
         bare = copy.copy(features)
         for name, value in (("n_jobs", 1), ("memory", None)):
             if hasattr(bare, name):
                 setattr(bare, name, value)
         vars(bare).pop("feature_names_in_", None)
-        return cls(bare, int(bare.transform(row).shape[1]))
+        basis = _KernelValues(bare) if hasattr(bare, "expansion") else None
+        return cls(bare, int(bare.transform(wide(row)).shape[1]), basis)
 
-    def __call__(self, X: NDArray[Any]) -> Array:
+    def __call__(self, X: Any) -> Array:
         """Return the features of some rows, dense and in float64."""
-        F = self.features.transform(wide(X))
+        F = self.sparse(X)
         return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)
 
-    def raw(self, X: NDArray[Any]) -> Array:
+    def sparse(self, X: Any) -> Any:
+        """Return the features of some rows, sparse where the map makes them so."""
+        return self.features.transform(wide(X))
+
+    def raw(self, part: Part) -> Array:
         """Return what the features are linear combinations of: kernel values of landmarks, else the features."""
-        if not hasattr(self.features, "expansion"):
-            return self(X)
-        K = Gram(self.features.kernel_, wide(X), self.features.components_, n_jobs=1)
-        return np.asarray(K.dense(), dtype=np.float64)
+        return part.made(self if self.basis is None else self.basis)
 
     def mixed(self, V: Array) -> Array:
         """Return sums of features from sums of what they are combinations of: V (m, k) → (m, k)."""
-        return np.asarray(self.features.normalization_ @ V) if hasattr(self.features, "expansion") else V
+        return V if self.basis is None else np.asarray(self.features.normalization_ @ V)
 
     def unmixed(self, w: Array) -> Array:
         """Return the weights of what the features are combinations of: w (m, k) → (m, k)."""
-        return np.asarray(self.features.expansion(w)) if hasattr(self.features, "expansion") else w
+        return w if self.basis is None else np.asarray(self.features.expansion(w))
 
     def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Array, Part]]:
         """Yield the features of rows, a few megabytes at a time: → (r, m)."""
@@ -70,9 +73,36 @@ class Lift:
 
     def error_sums(self, F: Array, part: Part) -> Sums:
         """Return what the trace error of the map is made of: F (r, m)."""
-        diagonal = np.asarray(self.features.kernel_.diag(wide(part.X)), dtype=np.float64)
+        diagonal = self.diagonal(part)
         missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F), 0.0)
         return Sums.of(missed=missed.sum(), trace=diagonal.sum())
+
+    def diagonal(self, part: Part) -> Array:
+        """Return k(x, x) of some rows; rows of a Gram matrix have it in the column of their number."""
+        if is_precomputed(self.features.kernel_):
+            return np.asarray(self.features.kernel_.diag(wide(part.X[:, part.index])), dtype=np.float64)
+        return np.asarray(self.features.kernel_.diag(wide(part.X)), dtype=np.float64)
+
+    @property
+    def independent(self) -> bool:
+        """Whether there are landmarks, none of which the others determine to rounding."""
+        if self.basis is None:
+            return False
+        pivots = np.abs(np.diagonal(self.features.normalization_))
+        return bool(pivots.min() > np.sqrt(pivots.size * np.finfo(np.float64).eps) * pivots.max())
+
+
+Lift = WorkerMap
+
+
+@dataclass(frozen=True, eq=False)
+class _KernelValues:
+    """Kernel values of rows with the landmarks of a map: (n, d) → (n, m)."""
+
+    features: Any
+
+    def __call__(self, X: Any) -> Array:
+        return np.asarray(self.features.values(wide(X)), dtype=np.float64)
 
 
 def strips_of(parts: Iterator[Part], width: int) -> Iterator[Part]:

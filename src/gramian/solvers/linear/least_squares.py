@@ -7,7 +7,6 @@ well conditioned as it can be, and whose leave-one-out residuals are those of th
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram
 from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, silent
-from gramian.resources import spans
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, solve
 from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid
@@ -27,15 +25,11 @@ __all__ = [
     "Moments",
     "by_cholesky",
     "by_eigenvectors",
-    "by_features",
     "measured",
     "residual_certificate",
-    "square",
 ]
 
 Array = NDArray[np.float64]
-STRIP = 8192
-"""Rows of features that are squared at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +40,8 @@ class LeastSquares:
     certificate: Certificate  # The residual of the system that was solved
     ridge: Array  # (k,): μ of each target
     loo: Array | None = None  # (n, k): Leave-one-out residuals, where they were asked for
-    grid: Array | None = None  # (g
-    path: Array | None = None  # (g
+    grid: Array | None = None  # (g,): Ridges that were chosen among
+    path: Array | None = None  # (g, k): Their leave-one-out errors
 
 
 def by_cholesky(
@@ -140,41 +134,6 @@ def _chosen(basis: Eigenbasis, B: Array, grid: Array | None, weights: Array) -> 
         return grid, unit * (unit * path), grid[np.argmin(path, axis=0)]
 
 
-def by_features(
-    F: Array,
-    Y: Array,
-    ridge: Array | None,
-    weights: Array,
-    *,
-    grid: Array | None = None,
-    loo: bool = False,
-    tol: float = 1e-8,
-    clock: Clock | None = None,
-) -> LeastSquares:
-    """Solve ``(FᵀWF + μI) w = FᵀWy``, which stays well conditioned where ``K_mn K_nm + μ K_mm`` does not."""
-    clock = clock or Clock()
-    scale = np.sqrt(weights)[:, None]
-    F, B = (F if np.all(weights == 1.0) else scale * F), scale * Y
-    path = errors = None
-    if ridge is None or loo:
-        basis = Eigenbasis.of_features(F)
-        if ridge is None:
-            grid, path, ridge = _chosen(basis, B, grid, weights)
-        errors = basis.residuals(B, ridge) / scale
-    found = Moments(square(F), F.T @ B, F.shape[0]).solve(ridge, tol=tol, clock=clock)
-    return replace(found, loo=errors, grid=grid, path=path)
-
-
-def square(F: Array, weights: Array | None = None) -> Array:
-    """Return FᵀWF, strip by strip: Ctrl-C is answered in between. F (n, m), weights (n,) → (m, m)."""
-    total = np.zeros((F.shape[1], F.shape[1]))
-    scale = None if weights is None or np.all(weights == 1.0) else np.sqrt(weights)[:, None]
-    for rows in spans(F.shape[0], STRIP):
-        part = F[rows] if scale is None else F[rows] * scale[rows]
-        total += part.T @ part
-    return total
-
-
 @dataclass(frozen=True, eq=False)
 class Moments:
     """What least squares in features needs of the rows: sums that add up over blocks of them."""
@@ -182,17 +141,6 @@ class Moments:
     second: Array  # (m, m): ``FᵀWF``
     right: Array  # (m, k): ``FᵀWY``
     count: int  # How many rows
-
-    @classmethod
-    def of(cls, F: Any, Y: Array, weights: Array) -> Moments:
-        """Return the moments of some rows: F (n, m), Y (n, k), weights (n,)."""
-        if isinstance(F, np.ndarray):
-            F = np.asarray(F, dtype=np.float64) * np.sqrt(weights)[:, None]
-            second = F.T @ F
-        else:
-            F = F.multiply(np.sqrt(weights)[:, None]).tocsr()
-            second = (F.T @ F).toarray()
-        return cls(second, np.asarray(F.T @ (np.sqrt(weights)[:, None] * Y)), F.shape[0])
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.second + other.second, self.right + other.right, self.count + other.count)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gramian.resources import spans
 
-__all__ = ["Eigenbasis", "default_grid"]
+__all__ = ["Eigenbasis", "default_grid", "eigh"]
 
 Array = NDArray[np.float64]
 
@@ -24,15 +24,15 @@ ROWS = 512
 
 @dataclass(frozen=True, eq=False)
 class Eigenbasis:
-    """K = Q diag(s) Qᵀ: all of it, or the part that a few features span."""
+    """K = Q diag(s) Qᵀ."""
 
-    vectors: Array  # (n, m): Q, orthonormal columns
-    values: Array  # (m,): s
+    vectors: Array  # (n, n): Q, orthonormal columns
+    values: Array  # (n,): s
 
     @classmethod
     def of_matrix(cls, K: Array) -> Eigenbasis:
         """Decompose a Gram matrix: K (n, n)."""
-        values, vectors = _eigh(K)
+        values, vectors = eigh(K)
         rounding = K.shape[0] * np.finfo(np.float64).eps * float(np.abs(values).max(initial=0.0))
         if values[0] < -100.0 * rounding:
             raise np.linalg.LinAlgError(
@@ -40,35 +40,18 @@ class Eigenbasis:
             )
         return cls(vectors, np.maximum(values, 0.0))
 
-    @classmethod
-    def of_features(cls, F: Array) -> Eigenbasis:
-        """Decompose F Fᵀ for a thin F: F (n, m)."""
-        values, right = _eigh(F.T @ F)
-        keep = values > F.shape[1] * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
-        return cls((F @ right[:, keep]) / np.sqrt(values[keep]), values[keep])
-
     def dual(self, B: Array, ridge: float | Array) -> Array:
         """Return ``(K + ridge_j I)⁻¹ b_j``: B (n, k), ridge (k,) → (n, k)."""
         ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), B.shape[1:])
         inside = self.vectors.T @ B
-        dual = self.vectors @ (inside / (self.values[:, None] + ridge))
-        if not self._complete:
-            dual += (B - self.vectors @ inside) / ridge
-        return np.asarray(dual)
-
-    @property
-    def _complete(self) -> bool:
-        return self.vectors.shape[0] == self.vectors.shape[1]
+        return np.asarray(self.vectors @ (inside / (self.values[:, None] + ridge)))
 
     def inverse_diagonal(self, ridges: Array) -> Array:
         """Return the diagonals of ``(K + ridge I)⁻¹`` for several ridges: ridges (g,) → (n, g)."""
         out = np.empty((self.vectors.shape[0], ridges.size))
         weights = 1.0 / (self.values[:, None] + ridges)
         for rows in spans(out.shape[0], ROWS):
-            squares = self.vectors[rows] ** 2
-            out[rows] = squares @ weights
-            if not self._complete:
-                out[rows] += np.maximum(1.0 - squares.sum(axis=1), 0.0)[:, None] / ridges
+            out[rows] = self.vectors[rows] ** 2 @ weights
         return out
 
     def residuals(self, B: Array, ridge: float | Array) -> Array:
@@ -89,7 +72,7 @@ def default_grid(values: Array) -> Array:
     return np.geomspace(1e-10, 1.0, 25) * (top if top > 0 else 1.0)
 
 
-def _eigh(A: Array) -> tuple[Array, Array]:
+def eigh(A: Array) -> tuple[Array, Array]:
     """``eigh`` on a thread of its own, so that Ctrl-C is answered while LAPACK works."""
     found: list[tuple[Array, Array]] = []
     worker = Thread(target=lambda: found.append(np.linalg.eigh(A)), daemon=True)
