@@ -30,9 +30,7 @@ def problem(rng):
     return X, np.column_stack([np.sin(X).sum(axis=1), X[:, 0] ** 2]), rng.integers(0, 3, 120).astype(float)
 
 
-@pytest.mark.parametrize("block", [7, 4096])
-def test_it_is_ridge_in_features(problem, block, monkeypatch):
-    monkeypatch.setattr("gramian.estimators.ridge.BLOCK_ROWS", block)
+def test_it_is_ridge_in_features(problem):
     X, Y, weights = problem
     model = KernelRidge([0.3, 2.0], kernel=RBF(2.0), approximation=FourierFeatures(n_components=40), random_state=0)
     model.fit(X, Y, weights)

@@ -33,7 +33,7 @@ class Held:
     names = None
 
     def __init__(self, X: Any, y: Any = None, weight: Any = None, *, memory: int | str | None = None) -> None:
-        n = X.shape[0]
+        n = self.total = X.shape[0]  # with those of weight zero
         index = np.arange(n) if weight is None else np.flatnonzero(weight)
         if index.size == 0:
             raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")

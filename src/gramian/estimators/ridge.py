@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.data.blocks import is_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
+from gramian.data.held import Held
+from gramian.data.parts import Part
+from gramian.data.passes import Passes
+from gramian.estimators.approximation import APPROXIMATION, adapted
 from gramian.estimators.base import (
     COMMON,
     KERNEL,
@@ -29,35 +31,26 @@ from gramian.estimators.base import (
     warn_unless_converged,
     wide,
 )
-from gramian.estimators.over_blocks.ridge import fit_ridge
+from gramian.estimators.over_blocks.opening import opened, refuse, sampled
+from gramian.features.over_blocks import fit_map
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, progress
-from gramian.resources import readable, spans
-from gramian.rkhs import Function
+from gramian.resources import readable
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
-from gramian.solvers.in_features.nystrom_least_squares import by_landmarks
+from gramian.solvers.in_features.least_squares import moments, solve, targets_of
+from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.linear import pcg
-from gramian.solvers.linear.least_squares import (
-    LeastSquares,
-    Moments,
-    by_cholesky,
-    by_eigenvectors,
-    by_features,
-    measured,
-)
+from gramian.solvers.linear.least_squares import LeastSquares, Moments, by_cholesky, by_eigenvectors, measured
 
 __all__ = ["KernelRidge"]
 
-EXPANSION = ("dual_coef_", "X_fit_", "function_")
 EIGEN_MATRICES = 4
 """K, its eigenvectors, and twice as much workspace in LAPACK's divide and conquer."""
-OPTIONAL = (*EXPANSION, "coef_", "loo_residuals_", "alphas_", "loo_path_", "approximation_", "_landmarks", "_moments")
+OPTIONAL = ("dual_coef_", "X_fit_", "function_", "coef_", "loo_residuals_", "alphas_", "loo_path_", "approximation_")
 """What one fit has and the next may not."""
-BLOCK_ROWS = 4096
-"""Rows whose features are held at once where only their moments are wanted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,22 +64,6 @@ class _Problem:
     weights: NDArray[np.float64]
     ridge: NDArray[np.float64] | None
     grid: NDArray[np.float64] | None
-
-
-@dataclass(frozen=True, eq=False)
-class _Fit:
-    """What a fit leaves behind.
-
-    Without ``dual`` the function is no expansion at rows ``X``, but has the weights ``found.x`` of the features.
-    """
-
-    found: LeastSquares
-    choice: Choice
-    X: Any = None
-    dual: NDArray[np.float64] | None = None
-    functions: list[Function] | None = None
-    features: Any = None
-    landmarks: NDArray[np.intp] | None = None
 
 
 class KernelRidge(KernelExpansion):
@@ -259,27 +236,15 @@ class KernelRidge(KernelExpansion):
         KernelRidge
             The fitted estimator.
         """
-        if is_blocks(X):
-            return fit_ridge(self, X, y, sample_weight)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
-            X, y = self._validated(X, y)
-            problem = self._problem(X, y, sample_weight)
-            solve = self._solve if self.approximation is None else self._solve_in_features
-            self._keep(y.ndim == 1, problem, solve(problem, clock))
+            if self.approximation is None:
+                self._fit_exactly(X, y, sample_weight, clock)
+            else:
+                with self._passes(X, y, sample_weight) as passes:
+                    self._fit_in_features(passes, clock)
         warn_unless_converged(self.certificate_, self)
         return self
-
-    def _problem(self, X: Any, y: NDArray[np.float64], sample_weight: Any) -> _Problem:
-        Y = y.reshape(y.shape[0], -1)
-        weights = np.ones(Y.shape[0])
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-        rows = np.flatnonzero(weights)
-        if rows.size == 0:
-            raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")
-        ridge, grid = self._regularisation(Y.shape[1])
-        return _Problem(self._resolved(X), X, rows, Y[rows], weights[rows], ridge, grid)
 
     def _regularisation(self, targets: int) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """One alpha per target, or None and the grid to choose it from."""
@@ -301,19 +266,52 @@ class KernelRidge(KernelExpansion):
             raise ValueError(f"alpha must be finite and >= 0, got {self.alpha!r}.")
         return np.broadcast_to(alpha, (targets,)).copy(), None
 
-    def _solve(self, p: _Problem, clock: Clock) -> _Fit:
+    def _keep(self, found: LeastSquares, choice: Choice, kernel: Kernel, ravel: bool) -> None:
+        """Keep what every fit leaves behind, and forget what this one does not."""
+        for name in (*OPTIONAL, "_landmarks", "_moments"):
+            self.__dict__.pop(name, None)
+        self.kernel_, self.solver_, self.certificate_ = kernel, choice, found.certificate
+        self.n_iter_ = max(found.certificate.iterations, 1)
+        self.alpha_ = float(found.ridge[0]) if ravel else found.ridge
+        if found.path is not None:
+            self.alphas_, self.loo_path_ = found.grid, found.path.ravel() if ravel else found.path
+
+    def _keep_expansion(self, X: Any, dual: NDArray[np.float64], functions: list[Any], ravel: bool) -> None:
+        self.X_fit_, self.dual_coef_ = X, dual.ravel() if ravel else dual
+        self.function_ = as_array(functions, ravel)
+
+    def _keep_left_out(self, loo: NDArray[np.float64] | None, rows: NDArray[Any], n: int, ravel: bool) -> None:
+        if loo is not None:
+            loo = _spread(loo, rows, n, np.nan)
+            self.loo_residuals_ = loo.ravel() if ravel else loo
+
+    # ---- with all of K ------------------------------------------------------------------------------------------
+
+    def _fit_exactly(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
+        if is_blocks(X):
+            refuse(self)
+        X, y = self._validated(X, y)
+        p, ravel, n = self._problem(X, y, sample_weight), y.ndim == 1, _num_samples(X)
         gram = self._gram(p.kernel, p.X, p.rows)
         found, choice = self._solve_exactly(gram, p, clock)
-        found = self._as_predicted(found, gram, p)
-        functions = self._functions(p.kernel, rows_of(p.kernel, p.X, p.rows), found.x)
-        functions = [replace(f, ridge=r / p.weights, noise=r) for f, r in zip(functions, found.ridge, strict=True)]
-        return _Fit(found, choice, p.X, _spread(found.x, p, 0.0), functions)
-
-    def _as_predicted(self, found: LeastSquares, gram: Gram, p: _Problem) -> LeastSquares:
-        """The solution with the residual of what it predicts."""
         root = np.sqrt(p.weights)[:, None]
         values = as_predicted(gram, wide(rows_of(p.kernel, p.X, p.rows)), found.x)
-        return measured(found, root * (p.Y - values) - found.ridge * (found.x / root), root * p.Y, self.tol)
+        found = measured(found, root * (p.Y - values) - found.ridge * (found.x / root), root * p.Y, self.tol)
+        functions = self._functions(p.kernel, rows_of(p.kernel, p.X, p.rows), found.x)
+        functions = [replace(f, ridge=r / p.weights, noise=r) for f, r in zip(functions, found.ridge, strict=True)]
+        self._keep(found, choice, p.kernel, ravel)
+        self._keep_expansion(X, _spread(found.x, p.rows, n, 0.0), functions, ravel)
+        self._keep_left_out(found.loo, p.rows, n, ravel)
+
+    def _problem(self, X: Any, y: NDArray[np.float64], sample_weight: Any) -> _Problem:
+        Y, weights = y.reshape(y.shape[0], -1), np.ones(y.shape[0])
+        if sample_weight is not None:
+            weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        rows = np.flatnonzero(weights)
+        if rows.size == 0:
+            raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")
+        ridge, grid = self._regularisation(Y.shape[1])
+        return _Problem(self._resolved(X), X, rows, Y[rows], weights[rows], ridge, grid)
 
     def _solve_exactly(self, gram: Gram, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
         if p.ridge is None:
@@ -366,73 +364,61 @@ class KernelRidge(KernelExpansion):
 
     # ---- in the space of a map ----------------------------------------------------------------------------------
 
-    def _solve_in_features(self, p: _Problem, clock: Clock) -> _Fit:
-        self._check_features(p)
-        features, rows = adapted(self, p.kernel), wide(rows_of(p.kernel, p.X, p.rows))
-        plain = p.ridge is not None and not self.store_loo
-        if plain and has_landmarks(features) and not features.needs_features:
-            found = self._by_landmarks(features, rows, p, clock)
-            if found is not None:
-                return self._in_features(found, features, p)
-        if has_landmarks(features) or not plain:
-            F = features_of(features, rows, self.memory)
-            options: Any = {"grid": p.grid, "loo": self.store_loo, "tol": self.tol, "clock": clock}
-            found = by_features(F, p.Y, p.ridge, p.weights, **options)
-            return self._in_features(self._as_evaluated(found, features, rows, p, F.T.__matmul__), features, p)
-        moments = self._moments_of(features.fit(rows), rows, p)
-        return self._in_features(moments.solve(np.asarray(p.ridge), tol=self.tol, clock=clock), features, p)
-
-    def _by_landmarks(self, features: Any, rows: Any, p: _Problem, clock: Clock) -> LeastSquares | None:
-        """The fit from kernel values, where the landmarks are independent enough for it."""
-        try:
-            values = features.fit_values(rows)
-        except np.linalg.LinAlgError:
-            return None
-        fit = by_landmarks(values.K, values.lower, p.Y, np.asarray(p.ridge), p.weights, tol=self.tol, clock=clock)
-        if fit is None:
-            return None
-        features.trace_error_ = max(1.0 - fit.trace / values.trace, 0.0) if values.trace > 0 else 0.0
-        into = partial(solve_triangular, values.lower, lower=True)
-        return self._as_evaluated(fit.found, features, rows, p, lambda V: into(values.K @ V))
-
-    def _as_evaluated(
-        self, found: LeastSquares, features: Any, rows: Any, p: _Problem, pulled: Callable[..., NDArray[np.float64]]
-    ) -> LeastSquares:
-        """The solution with the residual of what it predicts; ``pulled`` is Fᵀ times something."""
-        W, f = p.weights[:, None], features.evaluate(rows, found.x, self.memory)
-        return measured(found, pulled(W * (p.Y - f)) - found.ridge * found.x, pulled(W * p.Y), self.tol)
-
-    def _check_features(self, p: _Problem) -> None:
+    @contextmanager
+    def _passes(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Iterator[Passes]:
+        """Passes over rows, wherever they are."""
+        if is_blocks(X):
+            with opened(self, X, y, sample_weight) as passes:
+                yield passes
+            return
         if self.solver != "auto":
-            raise ValueError(f"solver={self.solver!r} has no part where approximation= is given; leave solver='auto'.")
-        if p.ridge is not None and p.ridge.min() == 0:
+            raise ValueError(f"solver={self.solver!r} cannot be combined with approximation=; leave solver='auto'.")
+        X, y = self._validated(X, y, reset=reset)
+        if sample_weight is not None:
+            sample_weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        held = Held(X, y, sample_weight, memory=self.memory)
+        with held.passes(n_jobs=self.n_jobs, verbose=self.verbose, label="KernelRidge") as passes:
+            yield passes
+
+    def _penalties(self, sample: Part) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
+        ridge, grid = self._regularisation(targets_of(sample).shape[1])
+        if ridge is not None and ridge.min() == 0:
             raise ValueError("alpha=0 interpolates, which an approximation of the kernel cannot; use alpha > 0.")
+        return ridge, grid
 
-    def _moments_of(self, features: Any, rows: Any, p: _Problem) -> Moments:
-        """Moments of the features of some rows, a block of rows at a time."""
-        parts = spans(rows.shape[0], BLOCK_ROWS)
-        first, *rest = (Moments.of(features.transform(rows[part]), p.Y[part], p.weights[part]) for part in parts)
-        return sum(rest, first)
+    def _fitted_map(self, passes: Passes, sample: Part) -> Any:
+        return fit_map(adapted(self, self._resolved(wide(sample.X))), passes, sample, error=False)
 
-    def _in_features(self, found: LeastSquares, features: Any, p: _Problem, past: bool = False) -> _Fit:
-        """The fit by its features; at the landmarks, which are rows of p unless they come from a past part."""
-        choice = Choice("features", f"least squares in the space of {found.x.shape[0]} features")
-        if not has_landmarks(features):
-            return _Fit(found, choice, features=features)
-        landmarks: Any = self._landmarks if past else p.rows[features.component_indices_]
-        X = self.X_fit_ if past else rows_of(p.kernel, p.X, landmarks)
-        return self._at_landmarks(found, choice, features, X, landmarks)
+    def _fit_in_features(self, passes: Passes, clock: Clock) -> None:
+        held = passes.blocks if isinstance(passes.blocks, Held) else None
+        if self.store_loo and held is None:
+            raise ValueError("store_loo=True keeps a number for every row, which blocks are there to avoid.")
+        sample = sampled(self, passes)
+        ridge, grid = self._penalties(sample)
+        features = self._fitted_map(passes, sample)
+        options: Any = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter, "clock": clock}
+        loo = held is not None and (self.store_loo or ridge is None)
+        fit = solve(passes, WorkerMap.of(features, sample.X[:1]), sample, ridge, grid=grid, loo=loo, **options)
+        if hasattr(features, "trace_error_"):
+            features.trace_error_ = fit.error
+        self._keep_in_features(fit.found, fit.choice, features, sample)
+        if held is None:
+            self._moments = fit.moments
+        else:
+            self._keep_left_out(fit.found.loo, held.all.index, held.total, _single(sample))
 
-    def _at_landmarks(self, found: LeastSquares, choice: Choice, features: Any, X: Any, landmarks: Any) -> _Fit:
+    def _keep_in_features(self, found: LeastSquares, choice: Choice, features: Any, sample: Part) -> None:
+        """Keep an expansion at the landmarks where there are any, else weights of features."""
+        ravel = _single(sample)
+        self._keep(found, choice, features.kernel_, ravel)
+        self.approximation_, self._landmarks = features, getattr(features, "component_indices_", None)
+        if self._landmarks is None:
+            self.coef_ = found.x.ravel() if ravel else found.x
+            return
+        X = features.components_.astype(sample.X.dtype, copy=False)
+        X = X[:, self._landmarks] if is_precomputed(features.kernel_) else X
         dual = features.expansion(found.x)
-        return _Fit(found, choice, X, dual, self._functions(features.kernel_, X, dual), features, landmarks)
-
-    def _keep_over_blocks(self, ravel: bool, found: LeastSquares, choice: Choice, features: Any) -> None:
-        fit = _Fit(found, choice, features=features)
-        if has_landmarks(features):
-            X, landmarks = features.components_, features.component_indices_
-            fit = self._at_landmarks(found, choice, features, X, landmarks)
-        self._keep(ravel, None, fit)
+        self._keep_expansion(X, dual, self._functions(features.kernel_, X, dual), ravel)
 
     @available_if(lambda self: self.approximation is not None)
     @_fit_context(prefer_skip_nested_validation=True)
@@ -458,56 +444,38 @@ class KernelRidge(KernelExpansion):
         """
         clock = Clock(self.max_time)
         with restored_on_failure(self):
-            past = getattr(self, "_moments", None)
-            X, y = self._validated(X, y, reset=past is None)
-            p = self._problem(X, y, sample_weight)
-            self._check_partial(p, past)
-            rows = wide(rows_of(p.kernel, p.X, p.rows))
-            features = adapted(self, p.kernel).fit(rows) if past is None else self.approximation_
-            moments = self._moments_of(features, rows, p)
-            moments = moments if past is None else past + moments
-            found = moments.solve(np.asarray(p.ridge), tol=self.tol, clock=clock)
-            self._keep(y.ndim == 1, p, self._in_features(found, features, p, past is not None))
-            self._moments = moments
+            past: Moments | None = getattr(self, "_moments", None)
+            if is_precomputed(self.kernel):
+                raise ValueError("partial_fit needs rows, not a precomputed Gram matrix.")
+            with self._passes(X, y, sample_weight, reset=past is None) as passes:
+                sample = sampled(self, passes)
+                ridge = self._penalties(sample)[0]
+                if ridge is None or self.store_loo:
+                    raise ValueError("leave-one-out needs all rows at once: use fit, or give alpha as a number.")
+                if past is not None and past.right.shape[1] != ridge.size:
+                    raise ValueError(f"y has {ridge.size} targets, and had {past.right.shape[1]} in earlier parts.")
+                features = self.approximation_ if past is not None else self._fitted_map(passes, sample)
+                sums, error = moments(passes, WorkerMap.of(features, sample.X[:1]))
+            if past is not None:
+                sums = past + sums
+            elif hasattr(features, "trace_error_"):
+                features.trace_error_ = error
+            choice = Choice("moments", "sums to which further rows can be added")
+            self._keep_in_features(sums.solve(ridge, tol=self.tol, clock=clock), choice, features, sample)
+            self._moments = sums
         warn_unless_converged(self.certificate_, self)
         return self
 
-    def _check_partial(self, p: _Problem, past: Moments | None) -> None:
-        self._check_features(p)
-        if p.ridge is None or self.store_loo:
-            raise ValueError("leave-one-out needs all rows at once: use fit, or give alpha as a number.")
-        if is_precomputed(p.kernel):
-            raise ValueError("partial_fit needs rows, not a precomputed Gram matrix.")
-        if past is not None and past.right.shape[1] != p.Y.shape[1]:
-            raise ValueError(f"y has {p.Y.shape[1]} targets, and had {past.right.shape[1]} in earlier parts.")
 
-    def _keep(self, ravel: bool, p: _Problem | None, fit: _Fit) -> None:
-        for name in OPTIONAL:
-            self.__dict__.pop(name, None)
-        found = fit.found
-        self.kernel_ = p.kernel if p is not None and fit.features is None else fit.features.kernel_
-        self.solver_, self.certificate_ = fit.choice, found.certificate
-        self.n_iter_ = max(found.certificate.iterations, 1)
-        self.alpha_ = float(found.ridge[0]) if ravel else found.ridge
-        if fit.dual is None or fit.functions is None:
-            self.coef_ = found.x.ravel() if ravel else found.x
-        else:
-            self.X_fit_, self.dual_coef_ = fit.X, fit.dual.ravel() if ravel else fit.dual
-            self.function_ = as_array(fit.functions, ravel)
-        if p is not None and found.loo is not None:
-            loo = _spread(found.loo, p, np.nan)
-            self.loo_residuals_ = loo.ravel() if ravel else loo
-        if found.path is not None:
-            self.alphas_, self.loo_path_ = found.grid, found.path.ravel() if ravel else found.path
-        if fit.features is not None:
-            self.approximation_, self._landmarks = fit.features, fit.landmarks
+def _single(part: Part) -> bool:
+    """Tell whether there is one target, given as a vector."""
+    return part.y is not None and part.y.ndim == 1
 
 
-def _spread(values: NDArray[np.float64], p: _Problem, fill: float) -> NDArray[np.float64]:
-    """Put what was computed for the rows that count in its place among all rows."""
-    n = _num_samples(p.X)
-    if p.rows.size == n:
+def _spread(values: NDArray[np.float64], rows: NDArray[Any], n: int, fill: float) -> NDArray[np.float64]:
+    """Put what was computed for some of n rows in its place among all of them."""
+    if rows.size == n:
         return values
     out = np.full((n, values.shape[1]), fill)
-    out[p.rows] = values
+    out[rows] = values
     return out

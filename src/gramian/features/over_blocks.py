@@ -13,7 +13,7 @@ from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.features.sample import sample_seed, sample_size
-from gramian.gram.precision import wide
+from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.in_features.worker_map import Lift
 

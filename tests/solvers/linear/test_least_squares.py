@@ -11,9 +11,8 @@ from gramian.gram import Gram
 from gramian.kernels import RBF, Precomputed, Sigmoid
 from gramian.solvers.choice import choose
 from gramian.solvers.linear.diagnose import check_symmetric, coinciding_rows, diagnosis, smallest_eigenvalue
-from gramian.solvers.linear.least_squares import by_cholesky, by_eigenvectors, by_features
-from gramian.solvers.linear.leave_one_out import Eigenbasis
-from reference_least_squares import feature_leave_one_out, leave_one_out, ridge_dual
+from gramian.solvers.linear.least_squares import by_cholesky, by_eigenvectors
+from reference_least_squares import leave_one_out, ridge_dual
 
 
 def problem(n=25, targets=2, seed=0):
@@ -55,32 +54,6 @@ def test_ridges_of_their_own_share_one_matrix():
         alone = by_cholesky(Gram(RBF(1.0), X), Y[:, [j]], ridge[[j]], weights, loo=True)
         np.testing.assert_allclose(found.x[:, [j]], alone.x, rtol=1e-10)
         np.testing.assert_allclose(found.loo[:, [j]], alone.loo, rtol=1e-10)
-
-
-def test_features():
-    _, Y, weights = problem()
-    F = np.random.default_rng(2).standard_normal((25, 4))
-    ridge = np.array([0.3, 2.0])
-    found = by_features(F, Y, ridge, weights, loo=True)
-    W = np.diag(weights)
-    for j in range(2):
-        w = np.linalg.solve(F.T @ W @ F + ridge[j] * np.eye(4), F.T @ W @ Y[:, j])
-        np.testing.assert_allclose(found.x[:, j], w, rtol=1e-9)
-    scale = np.sqrt(weights)
-    expected = feature_leave_one_out(scale[:, None] * F, scale * Y[:, 0], 0.3) / scale
-    np.testing.assert_allclose(found.loo[:, 0], expected, rtol=1e-8)
-    assert found.certificate.converged
-    chosen = by_features(F, Y, None, weights, grid=np.array([0.1, 1.0]))
-    assert set(chosen.ridge) <= {0.1, 1.0}
-    assert chosen.path.shape == (2, 2)
-
-
-def test_basis_of_features_is_that_of_their_gram_matrix():
-    F = np.random.default_rng(0).standard_normal((10, 3))
-    B = np.random.default_rng(1).standard_normal((10, 1))
-    few, all_of_them = Eigenbasis.of_features(F), Eigenbasis.of_matrix(F @ F.T)
-    np.testing.assert_allclose(few.dual(B, 0.5), all_of_them.dual(B, 0.5), atol=1e-10)
-    np.testing.assert_allclose(few.residuals(B, 0.5), all_of_them.residuals(B, 0.5), atol=1e-10)
 
 
 def test_singular_matrices_are_named():

@@ -90,7 +90,7 @@ def solve(
     found = replace(sums.solve(ridge, tol=tol, clock=clock), loo=errors, grid=grid, path=path)
     if lift.basis is not None:
         # Predictions are expansions at the landmarks, and it is they that are certified.
-        found = measured(found, _residual(passes, lift, found.x, found.ridge), sums.right, tol)
+        found = measured(found, _residual(passes, lift, found.x, found.ridge, by_features=True), sums.right, tol)
     return InFeatures(found, choice, error, sums)
 
 
@@ -148,9 +148,9 @@ def _products(F: Any, Y: Array, weight: Array | None) -> tuple[Array, Array]:
     """FᵀWF and FᵀWY; F dense or sparse."""
     if weight is not None:
         root = np.sqrt(weight)[:, None]
-        F, Y = F.multiply(root).tocsr() if sp.issparse(F) else root * F, root * Y
+        F, Y = root * F if isinstance(F, np.ndarray) else F.multiply(root).tocsr(), root * Y
     second = F.T @ F
-    return np.asarray(second.toarray() if sp.issparse(second) else second, dtype=np.float64), np.asarray(F.T @ Y)
+    return np.asarray(second if isinstance(second, np.ndarray) else second.toarray()), np.asarray(F.T @ Y)
 
 
 def moments(passes: Passes, lift: WorkerMap) -> tuple[Moments, float]:
@@ -174,18 +174,21 @@ def _values_of(lift: WorkerMap, part: Part) -> Sums:
     return Sums.of(**sums) if part.weight is None else Sums.of(**sums, unweighted=K.T @ K)
 
 
-def _remainder(shared: tuple[WorkerMap, Array], parts: Iterator[Part]) -> Sums | None:
-    lift, u = shared
-    return total(_remainder_of(lift.raw(part), u, part) for part in strips_of(parts, lift.width))
+def _remainder(shared: tuple[WorkerMap, Array, bool], parts: Iterator[Part]) -> Sums | None:
+    lift, u, by_features = shared
+    return total(_remainder_of(lift, u, by_features, part) for part in strips_of(parts, lift.width))
 
 
-def _remainder_of(R: Array, u: Array, part: Part) -> Sums:
-    return Sums.of(product=R.T @ (part.weights[:, None] * (targets_of(part) - R @ u)))
+def _remainder_of(lift: WorkerMap, u: Array, by_features: bool, part: Part) -> Sums:
+    R = lift.raw(part)
+    missed = part.weights[:, None] * (targets_of(part) - R @ u)
+    return Sums.of(product=(part.made(lift) if by_features else R).T @ missed)
 
 
-def _residual(passes: Passes, lift: WorkerMap, w: Array, ridge: Array) -> Array:
-    """``FᵀW(y - f) - μw``, where f is what is predicted, in one pass."""
-    return lift.mixed(passes.sum(_remainder, (lift, lift.unmixed(w)))["product"]) - ridge * w
+def _residual(passes: Passes, lift: WorkerMap, w: Array, ridge: Array, *, by_features: bool = False) -> Array:
+    """``FᵀW(y - f) - μw``, where f is what is predicted, in one pass; features where they are worth their digits."""
+    product = passes.sum(_remainder, (lift, lift.unmixed(w), by_features))["product"]
+    return (product if by_features else lift.mixed(product)) - ridge * w
 
 
 def by_kernel_values(

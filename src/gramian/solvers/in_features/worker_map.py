@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gramian.data.parts import Part
 from gramian.data.sums import Sums
-from gramian.gram.precision import wide
+from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import spans
 
