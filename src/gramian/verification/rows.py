@@ -93,7 +93,9 @@ class Data:
 
     def features(self, model: Any) -> Iterator[tuple[slice, Array]]:
         """Yield the features of the rows by the model's map, some rows at a time."""
-        X = self.X[:, self.kept] if is_precomputed(model.kernel_) else self.X
+        # A map of a Gram matrix knows the columns of all rows, or of those that count.
+        few = is_precomputed(model.kernel_) and model.approximation_.n_features_in_ < self.X.shape[1]
+        X = self.X[:, self.kept] if few else self.X
         width = feature_weights(model).shape[0]
         for rows in spans(self.n, max(self.memory // (32 * max(width, 1)), 1)):
             yield rows, dense(model.approximation_.transform(X[rows]))
