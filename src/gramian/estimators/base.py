@@ -15,9 +15,16 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import _num_samples, check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import (
+    _check_sample_weight,
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    validate_data,
+)
 
 from gramian.certificates import Certificate
+from gramian.data import blocks
 from gramian.data.results import by_blocks
 from gramian.gram import Gram
 from gramian.gram.operator import narrow, wide
@@ -26,24 +33,30 @@ from gramian.kernels.points import objects
 from gramian.kernels.resolve import holds_objects, is_precomputed, resolve
 from gramian.kernels.tunable import Nested
 from gramian.rkhs import Function
-from gramian.solvers.linear.diagnose import check_symmetric
 
 __all__ = [
     "COMMON",
     "KERNEL",
     "NAMED",
+    "NO_TARGET",
+    "NYSTROEM",
     "Expansion",
     "KernelExpansion",
     "as_array",
     "as_grid",
     "changed",
     "check_named",
+    "forget",
     "holds_objects",
+    "is_blocks",
     "is_precomputed",
     "kernel_tags",
+    "refuse_blocks",
     "resolved",
     "restored_on_failure",
+    "row_weights",
     "rows_of",
+    "validated",
     "warn_unless_converged",
     "wide",
 ]
@@ -61,6 +74,16 @@ COMMON: dict[str, list[Any]] = {
 
 NAMED = ("gamma", "degree", "coef0", "kernel_params")
 """Parameters of kernels given by name, or of callables."""
+SOMETIMES = (
+    *("approximation_", "coef_", "dual_coef_", "function_", "X_fit_", "X_transformed_fit_"),
+    *("alphas_", "loo_path_", "loo_residuals_", "lams_", "cv_path_"),
+    *("_counts", "_feature_weights", "_inverse", "_landmarks", "_last", "_mapped_rows", "_moments"),
+)
+"""Attributes that only some fits set."""
+NYSTROEM = "approximation=Nystroem(n_components=1000)"
+"""What to add where nothing better is known."""
+NO_TARGET = "no_validation"
+DTYPES = [np.float64, np.float32]
 DENSE_NAMES = ("laplacian", "chi2", "additive_chi2")
 """scikit-learn's names of kernels that have no sparse form here."""
 
@@ -96,6 +119,46 @@ def kernel_tags(tags: Any, kernel: Any) -> Any:
     return tags
 
 
+def validated(estimator: Any, X: Any, y: Any = NO_TARGET, *, reset: bool = True, **options: Any) -> Any:
+    """Return rows as the estimator's kernel takes them, and y where it is given; ``reset`` for the rows of a fit."""
+    if not holds_objects(estimator.kernel, X):
+        options = {"accept_sparse": "csr", "dtype": DTYPES, "order": "C", **options}
+        return validate_data(estimator, X, y, reset=reset, **options)
+    X = objects(X, kernel=type(estimator.kernel).__name__)
+    if reset:
+        estimator.n_features_in_ = 1
+    if isinstance(y, str):
+        return X
+    kind: Any = np.float64 if options.get("y_numeric") else None
+    y = check_array(y, ensure_2d=False, dtype=kind, input_name="y")
+    check_consistent_length(X, y)
+    return X, y
+
+
+def row_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
+    """Return the weights >= 0 of some rows; ones where none are given: → (n,)."""
+    rows = np.empty((_num_samples(X), 1))
+    return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
+
+
+def is_blocks(X: Any) -> bool:
+    """Tell whether rows are to be read by blocks: of ``Blocks``, a path, or a Dask collection."""
+    return not isinstance(X, np.ndarray | list) and blocks.is_blocks(X)
+
+
+def refuse_blocks(estimator: object, X: Any, instead: str) -> None:
+    """Raise where rows come by blocks to an estimator that needs them all at once."""
+    if is_blocks(X):
+        name = type(estimator).__name__
+        raise ValueError(f"{name} needs all rows in memory at once; over blocks use {instead}.")
+
+
+def forget(estimator: object) -> None:
+    """Drop what only some fits leave behind."""
+    for name in SOMETIMES:
+        vars(estimator).pop(name, None)
+
+
 def warn_unless_converged(certificate: Certificate, who: object) -> None:
     """Warn where a fit stopped short of its tolerance."""
     if not certificate.converged:
@@ -125,8 +188,6 @@ KERNEL: dict[str, list[Any]] = {
     "max_iter": [Interval(Integral, 1, None, closed="left")],
 }
 """Constraints on the parameters of an estimator with a kernel and a linear system."""
-
-DTYPES = [np.float64, np.float32]
 
 
 class Expansion(Nested):
@@ -159,20 +220,11 @@ class Expansion(Nested):
 
     def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[np.float64]]:
         """Rows and targets, of shape (n,) or (n, k); ``reset`` where these rows are the first."""
-        if holds_objects(self.kernel, X):
-            X = objects(X, kernel=type(self.kernel).__name__)
-            y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
-            check_consistent_length(X, y)
-            self.n_features_in_ = 1
-        else:
-            options: Any = {"accept_sparse": "csr", "dtype": DTYPES, "order": "C", "reset": reset}
-            X, y = validate_data(self, X, y, multi_output=True, y_numeric=True, **options)
+        X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
     def _validated_rows(self, X: Any) -> Any:
-        if holds_objects(self.kernel, X):
-            return objects(X, kernel=type(self.kernel).__name__)
-        return validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+        return validated(self, X, reset=False)
 
     def _resolved(self, X: Any) -> Kernel:
         return resolved(self, X)
@@ -181,7 +233,7 @@ class Expansion(Nested):
         """K of some rows with themselves, in float64 whatever X is."""
         X = X if rows is None else rows_of(kernel, X, rows)
         gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
-        check_symmetric(gram)
+        gram.check_symmetric()
         return gram
 
     # ---- what goes out ------------------------------------------------------------------------------------------

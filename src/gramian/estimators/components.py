@@ -12,7 +12,6 @@ from gramian.certificates import Certificate
 from gramian.gram import Gram, SymmetricGram
 from gramian.kernels import Precomputed
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers.linear.diagnose import check_symmetric
 from gramian.solvers.spectral import eigen
 
 __all__ = ["NEGLIGIBLE", "Request", "Spectrum", "by_features", "by_gram"]
@@ -64,7 +63,7 @@ def by_gram(
     gram: Gram, X: Any, ask: Request, rng: np.random.RandomState, clock: Clock, tick: Tick = silent
 ) -> Spectrum:
     """Decompose the Gram matrix, dense or by products within its memory budget: X (n, d)."""
-    check_symmetric(gram)
+    gram.check_symmetric()
     n = gram.shape[0]
     solver = _solver(ask, n)
     if solver == "dense":

@@ -14,8 +14,15 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.certificates import Certificate
-from gramian.estimators.base import KERNEL, KernelExpansion, as_array, restored_on_failure, warn_unless_converged
-from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
+from gramian.estimators.base import (
+    KERNEL,
+    NYSTROEM,
+    KernelExpansion,
+    as_array,
+    refuse_blocks,
+    restored_on_failure,
+    warn_unless_converged,
+)
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
 from gramian.progress import Clock, Tick, progress

@@ -41,6 +41,8 @@ SPARE_TILES = 3
 """Tiles beside the kernel's own: what NumPy makes in passing, and a float64 tile behind a float32 one."""
 DERIVATIVE_TILES = 2
 """Derivatives keep as many tiles again."""
+PROBE, ASYMMETRY = 256, 1e-5
+"""Rows on which symmetry is tested, and the difference, relative to the largest entry, that is too much."""
 LEAST_SCRATCH = 16
 """A matrix that takes all of the memory is still made with a sixteenth of it beside."""
 
@@ -192,6 +194,19 @@ class Gram(LinearOperator):
         if self._A.ids != self._B.ids:
             raise ValueError("only the Gram matrix of X with itself has a diagonal; this one has another Y.")
         return np.asarray(self.kernel.diagonal(self._A))
+
+    def check_symmetric(self) -> None:
+        """Raise where K is visibly not symmetric, on some of its rows."""
+        n = self.shape[0]
+        index = np.unique(np.linspace(0, n - 1, min(n, PROBE)).astype(np.intp))
+        K = self.rows(index, index)
+        gap = np.abs(K - K.T)
+        if float(gap.max()) > ASYMMETRY * float(np.abs(K).max()):
+            i, j = np.unravel_index(np.argmax(gap), K.shape)
+            raise ValueError(
+                f"the Gram matrix is not symmetric: entries ({index[i]}, {index[j]}) and ({index[j]}, {index[i]}) are "
+                f"{K[i, j]:.3g} and {K[j, i]:.3g}; a kernel is symmetric."
+            )
 
     def _fill(self, A: Any, B: Any, out: NDArray[Any] | None) -> NDArray[Any]:
         shape = (len(A), len(B))

@@ -22,8 +22,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
-from gramian.estimators.svm import one_vs_one as classifier
-from gramian.estimators.svm.pairs import _Turns, rounds
+from gramian.estimators.svm.svc import Pairs, _Turns, rounds
 from gramian.kernels import RBF, Linear, Spectrum, resolve
 from gramian.resources import run
 from reference_svm import fast_svc_gap, svr_gap
@@ -391,7 +390,7 @@ def test_pairs_with_a_class_in_common_wait_for_one_another():
 
 def test_an_error_in_one_pair_ends_them_all(monkeypatch):
     X, y = load_digits(return_X_y=True)
-    monkeypatch.setattr(classifier, "fit_pair", lambda *a, **k: 1 / 0)
+    monkeypatch.setattr(Pairs, "solve", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         SVC(n_jobs=2).fit(X[:300], y[:300])
 
@@ -412,18 +411,18 @@ def test_ctrl_c_stops_all_pairs(monkeypatch):
     X, y = load_digits(return_X_y=True)
     busy, seen = threading.Event(), []
 
-    def endless(self, pairs, first, second, *, clock, **options):
-        if first == 0:
+    def endless(self, pairs, pair, *, clock, **options):
+        if pair[0] == 0:
             assert busy.wait(timeout=10)
             raise KeyboardInterrupt
         busy.set()
         while not clock.expired:
             time.sleep(0.001)
-        seen.append((first, second))
+        seen.append(pair)
 
     model = SVC(n_jobs=2).fit(X[:200], y[:200])
     before = model.dual_coef_.copy()
-    monkeypatch.setattr(SVC, "_fit_pair", endless)
+    monkeypatch.setattr(SVC, "_machine", endless)
     with pytest.raises(KeyboardInterrupt):
         model.fit(X, y)
     assert seen

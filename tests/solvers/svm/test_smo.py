@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from gramian.gram import Gram
 from gramian.kernels import RBF, Callable, Linear
 from gramian.progress import Clock
-from gramian.solvers.svm import smo as module
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.row_cache import KernelRows, RowCache, Wide
 from gramian.solvers.svm.smo import solve
@@ -74,16 +73,14 @@ def test_every_task_agrees_with_plain_smo(name):
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("direct", [False, True])
-def test_small_working_sets_and_caches_change_nothing(name, dtype, direct, monkeypatch):
+def test_small_working_sets_and_caches_change_nothing(name, dtype, direct):
     X, y = draw(200, seed=1)
     task = tasks(X, y)[name]
     kernel = RBF(0.2)  # narrow enough for a hard margin that SMO alone can reach
     want = solve(task, kernel_rows(X, kernel=kernel), tol=1e-6)
-    monkeypatch.setattr(module, "WORKING_SET", 24)
-    monkeypatch.setattr(module, "POLISHED", 0)
     for budget in (10**8, 40 * 200 * 4, 1):
         rows = kernel_rows(X, budget, kernel, dtype, direct)
-        got = solve(task, rows, tol=1e-4)
+        got = solve(task, rows, tol=1e-4, working_set=24, polished=0)
         assert got.certificate.converged, str(got.certificate)
         np.testing.assert_allclose(got.certificate.dual, want.certificate.dual, rtol=1e-4)
         np.testing.assert_allclose(got.values, want.values, atol=3e-3 * max(1.0, np.abs(want.values).max()))
@@ -93,15 +90,13 @@ def test_small_working_sets_and_caches_change_nothing(name, dtype, direct, monke
 def test_shrinking_is_exercised_and_ends_at_the_same_optimum(monkeypatch):
     X, y = draw(600, seed=2)
     task = svm_tasks.classification(y, np.full(600, 0.5))
-    monkeypatch.setattr(module, "WORKING_SET", 32)
-    monkeypatch.setattr(module, "SHRINK_EVERY", 1)
-    monkeypatch.setattr(module, "POLISHED", 0)
+    means = {"tol": 1e-4, "working_set": 32, "polished": 0, "shrink_every": 1}
     shrunk = []
     original = KernelRows.restrict
     monkeypatch.setattr(KernelRows, "restrict", lambda self, keep: (shrunk.append(len(keep)), original(self, keep)))
-    with_shrinking = solve(task, kernel_rows(X, 64 * 600 * 8), tol=1e-4)
+    with_shrinking = solve(task, kernel_rows(X, 64 * 600 * 8), **means)
     assert shrunk
-    without = solve(task, kernel_rows(X, 64 * 600 * 8), tol=1e-4, shrinking=False)
+    without = solve(task, kernel_rows(X, 64 * 600 * 8), shrinking=False, **means)
     np.testing.assert_allclose(with_shrinking.certificate.dual, without.certificate.dual, rtol=1e-5)
     np.testing.assert_allclose(with_shrinking.values, RBF(1.0)(X) @ with_shrinking.beta, atol=1e-10)
 

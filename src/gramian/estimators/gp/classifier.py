@@ -16,10 +16,16 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
 from gramian.data.results import by_blocks
-from gramian.estimators.base import COMMON, kernel_tags, restored_on_failure, warn_unless_converged
+from gramian.estimators.base import (
+    COMMON,
+    NYSTROEM,
+    kernel_tags,
+    refuse_blocks,
+    restored_on_failure,
+    warn_unless_converged,
+)
 from gramian.estimators.gp.binary_laplace import BinaryLaplaceClassifier
 from gramian.estimators.gp.process import checked_rows
-from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
 from gramian.kernels.tunable import Nested
 from gramian.resources import blas_threads
 

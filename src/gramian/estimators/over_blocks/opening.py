@@ -8,19 +8,16 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from gramian.data.blocks import as_blocks, is_blocks
+from gramian.data.blocks import as_blocks
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
 from gramian.estimators.approximation import adapted, sample_options
-from gramian.estimators.base import is_precomputed
+from gramian.estimators.base import NYSTROEM, is_precomputed
 from gramian.features.over_blocks import draw, fit_map
 from gramian.kernels import Kernel
 from gramian.solvers.in_features.worker_map import Lift
 
-__all__ = ["NYSTROEM", "lifted", "opened", "refuse", "refuse_blocks", "sampled"]
-
-NYSTROEM = "approximation=Nystroem(n_components=1000)"
-"""What to add where nothing better is known."""
+__all__ = ["NYSTROEM", "lifted", "opened", "refuse", "sampled"]
 
 
 @contextmanager
@@ -69,9 +66,3 @@ def refuse(model: Any) -> NoReturn:
         f"{type(model).__name__} without a map needs all rows in memory at once; over blocks give "
         f"{NYSTROEM}, or FourierFeatures(n_components=1000)."
     )
-
-
-def refuse_blocks(model: Any, X: Any, instead: str) -> None:
-    """Raise where rows come by blocks to a model that is exact by nature."""
-    if is_blocks(X):
-        raise ValueError(f"{type(model).__name__} needs all rows in memory at once; over blocks use {instead}.")

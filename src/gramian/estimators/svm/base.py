@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import Any
 
@@ -15,33 +15,38 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, _num_samples, check_is_fitted, validate_data
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.certificates import Certificate
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import (
     COMMON,
+    NO_TARGET,
+    as_array,
     check_named,
-    holds_objects,
+    forget,
     is_precomputed,
     kernel_tags,
+    refuse_blocks,
+    row_weights,
+    validated,
     warn_unless_converged,
 )
-from gramian.estimators.svm.trained import Mapped, Trained
 from gramian.gram import Gram
 from gramian.gram.operator import wide
-from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
-from gramian.kernels.points import is_sparse, objects
+from gramian.kernels import AdditiveChi2, Callable, Dot, Kernel, Precomputed, Radial, Sigmoid, resolve
+from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import scale_gamma
 from gramian.kernels.tunable import Nested
-from gramian.progress import progress
+from gramian.progress import Clock, progress
 from gramian.resources import worker_count
 from gramian.rkhs import Function
-from gramian.solvers.linear.diagnose import check_symmetric
-from gramian.solvers.svm.row_cache import Wide
-from gramian.solvers.svm.smo import Solution
+from gramian.solvers.svm.feature_rows import FeatureRows
+from gramian.solvers.svm.row_cache import KernelRows, RowCache, Wide
+from gramian.solvers.svm.smo import Solution, solve
+from gramian.solvers.svm.tasks import Task
 
-__all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "dense", "kinds", "like"]
+__all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "Training", "dense", "kinds"]
 
 Vector = NDArray[np.float64]
 KINDS = np.array(["peripheral", "margin", "violator"])
@@ -55,6 +60,86 @@ DIRECT_INPUTS = 64
 PROBES, PROBED = 8, 1000
 """Kernel values of so many rows with so many others tell what float32 changes."""
 MEGABYTE = 2**20
+TESTED_ROWS = 1024
+"""Rows up to which a similarity that may not be a kernel is tested."""
+INDEFINITE = 1e-5
+"""A negative eigenvalue, relative to the diagonal, that rounding to float32 does not explain."""
+DIRECT_CACHE = 256e6
+"""Bytes of cache for a kernel that is cheap to compute: to touch fresh memory costs more than a row made again."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """The rows to learn from, those of weight zero left out, and what the solver reads of them."""
+
+    kept: NDArray[np.intp]  # Which of the user's rows they are, in the order of the solver
+    weight: Vector  # (n,): Sample weights
+    kernel: Kernel  # The kernel, or that which a map approximates
+    rows: GramRows | FeatureMatrix  # Kernel values between them
+
+
+@dataclass(frozen=True)
+class GramRows:
+    """The kernel matrix of some rows."""
+
+    kernel: Kernel
+    gram: Gram  # The kernel matrix, as the row cache keeps it
+    wide: Wide | None  # The same in full precision, where ``gram`` has less
+    direct: bool  # Whether a kernel value is cheaper to compute than to look up
+
+    @property
+    def workers(self) -> int:
+        """Threads that make kernel rows."""
+        return self.gram.workers
+
+    def on(self, workers: int) -> GramRows:
+        """Return the same matrix, made by another number of threads."""
+        return replace(self, gram=self.gram.on(workers), wide=self.wide and self.wide.on(workers))
+
+    def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
+        """Return one row cache for each block of columns, sharing the budget by width."""
+        share = (min(budget, DIRECT_CACHE) if self.direct else budget) / sum(b.stop - b.start for b in blocks)
+        columns = [np.arange(b.start, b.stop) for b in blocks]
+        return [RowCache(self.gram, c, int(share * c.size), self.wide) for c in columns]
+
+    def among(self, caches: list[RowCache]) -> KernelRows:
+        """Return what the solver reads kernel rows from."""
+        return KernelRows(caches, self.gram.workers, self.direct, self.definite)
+
+    @cached_property
+    def definite(self) -> bool:
+        """Whether K is positive semi-definite: tested where the kernel may not be, and rows are few."""
+        n = self.gram.shape[0]
+        if n > TESTED_ROWS or not isinstance(self.kernel, Precomputed | Callable | Sigmoid | AdditiveChi2):
+            return True
+        K = self.gram.rows(slice(None)).astype(np.float64)
+        try:
+            np.linalg.cholesky(K + INDEFINITE * float(np.abs(K.diagonal()).max(initial=0.0)) * np.eye(n))
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class FeatureMatrix:
+    """The features of some rows: the kernel matrix is F Fᵀ."""
+
+    F: Vector  # (n, m)
+    features: Any  # The map, fitted
+    fitted: NDArray[np.intp]  # The user's rows that it was fitted to, in its order
+    workers: int  # Threads
+
+    def on(self, workers: int) -> FeatureMatrix:
+        """Return the same features, for another number of threads."""
+        return replace(self, workers=workers)
+
+    def caches(self, blocks: list[slice], budget: float) -> list[Vector]:
+        """Return the features of each block: there are no kernel rows to keep."""
+        return [self.F[block] for block in blocks]
+
+    def among(self, caches: list[Vector]) -> FeatureRows:
+        """Return what the solver reads kernel values from."""
+        return FeatureRows(caches, self.workers)
 
 
 class SupportVectorMachine(Nested, BaseEstimator):
@@ -63,6 +148,9 @@ class SupportVectorMachine(Nested, BaseEstimator):
     Not for direct use.
     """
 
+    n_iter_: Any
+    _over_blocks: str
+    """What to use instead where rows come by blocks."""
     _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
         "kernel": [str, callable],
         "degree": [Interval(Integral, 0, None, closed="left")],
@@ -81,28 +169,22 @@ class SupportVectorMachine(Nested, BaseEstimator):
 
     # ---- fit ------------------------------------------------------------------------------------------------------
 
-    def _validated(self, X: Any, y: Any = "no_validation", **options: Any) -> Any:
-        """Check X, and y where there is one; objects that are no rows of numbers go to the kernel as they are."""
-        alone = isinstance(y, str)
-        if holds_objects(self.kernel, X):
-            X = objects(X, kernel=type(self.kernel).__name__)
-            if options.get("reset", True):
-                self.n_features_in_ = 1
-            return X if alone else (X, y)
-        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32], "order": "C", **options}
-        checked = validate_data(self, X, y, **options)
-        rows = checked if alone else checked[0]
-        if options.get("reset", True) and is_precomputed(self.kernel) and rows.shape[0] != rows.shape[1]:
+    def _validated(self, X: Any, y: Any = NO_TARGET, **options: Any) -> Any:
+        """Check the rows of a fit, and y where there is one."""
+        refuse_blocks(self, X, self._over_blocks)
+        checked = validated(self, X, y, **options)
+        rows = checked if isinstance(y, str) else checked[0]
+        if is_precomputed(self.kernel) and rows.shape[0] != rows.shape[1]:
             raise ValueError(
                 f"Precomputed matrix must be a square matrix. Input is a {rows.shape[0]}x{rows.shape[1]} matrix; "
                 "pass k(train, train) to fit."
             )
         return checked
 
-    def _prepare(self, X: Any, sample_weight: Any, order: NDArray[np.intp] | None = None) -> Trained | Mapped:
+    def _training(self, X: Any, sample_weight: Any, order: NDArray[np.intp] | None = None) -> Training:
         """Drop rows of weight zero and set up the kernel between the others, in the order given."""
         n, X = _num_samples(X), X if is_precomputed(self.kernel) else wide(X)
-        weight = np.ones(n) if sample_weight is None else _weights(sample_weight, X, n)
+        weight = row_weights(sample_weight, X)
         kept = np.arange(n) if order is None else order
         kept = kept[weight[kept] > 0]
         if not kept.size:
@@ -110,32 +192,31 @@ class SupportVectorMachine(Nested, BaseEstimator):
         whole = kept.size == n
         kernel = self._resolved(X if whole else X[kept], weight if whole else weight[kept])
         if self.approximation is not None:
-            return self._mapped(X, kernel, kept, weight[kept])
+            rows: Any = self._feature_matrix(X, kernel, kept)
+            return Training(kept, weight[kept], rows.features.kernel_, rows)
+        return Training(kept, weight[kept], kernel, self._gram_rows(X, kernel, kept))
+
+    def _gram_rows(self, X: Any, kernel: Kernel, kept: NDArray[np.intp]) -> GramRows:
+        precomputed = is_precomputed(self.kernel)
+        vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not precomputed
+        direct = vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
         single = self._narrow(kernel, X, kept)
-        direct = isinstance(X, np.ndarray) and X.ndim == 2 and X.shape[1] <= DIRECT_INPUTS
-        direct = direct and not is_precomputed(self.kernel) and isinstance(kernel, Dot | Radial)
         if single is None:
-            rows = X[np.ix_(kept, kept)] if is_precomputed(self.kernel) else X[kept]
-            return Trained(kept, kernel, self._gram(kernel, rows), None, direct, weight[kept])
+            rows = X[np.ix_(kept, kept)] if precomputed else X[kept]
+            return GramRows(kernel, self._gram(kernel, rows), None, direct)
         full = Wide(lambda i, j: kernel(X[kept[i]], X[kept[j]]), cache(lambda: self._gram(kernel, X[kept])))
-        return Trained(kept, kernel, single, full, direct, weight[kept])
+        return GramRows(kernel, single, full, direct)
 
     def _gram(self, kernel: Kernel, rows: Any) -> Gram:
         return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
 
-    def _check_symmetric(self, kernel: Kernel, X: Any) -> None:
-        """Refuse a similarity that comes from the user and is not symmetric."""
-        if isinstance(kernel, Callable | Precomputed):
-            check_symmetric(self._gram(kernel, X))
-
-    def _mapped(self, X: Any, kernel: Kernel, kept: NDArray[np.intp], weight: Vector) -> Mapped:
+    def _feature_matrix(self, X: Any, kernel: Kernel, kept: NDArray[np.intp]) -> FeatureMatrix:
         """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
         rows = np.sort(kept)
         features = adapted(self, kernel)
-        points = X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else X[rows]
-        F = features_of(features, points, self.memory)
+        F = features_of(features, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else X[rows], self.memory)
         F = F if np.array_equal(rows, kept) else F[np.searchsorted(rows, kept)]
-        return Mapped(kept, features.kernel_, F, features, rows, worker_count(self.n_jobs), weight)
+        return FeatureMatrix(F, features, rows, worker_count(self.n_jobs))
 
     def _resolved(self, X: Any, weight: Vector) -> Kernel:
         check_named(self)
@@ -164,13 +245,60 @@ class SupportVectorMachine(Nested, BaseEstimator):
     def _solver_options(self) -> dict[str, Any]:
         return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking}
 
-    def _progress(self) -> Any:
-        return progress(self.verbose, type(self).__name__)
+    def _check_symmetric(self, kernel: Kernel, X: Any) -> None:
+        """Refuse a similarity that comes from the user and is not symmetric."""
+        if isinstance(kernel, Callable | Precomputed):
+            self._gram(kernel, X).check_symmetric()
+
+    def _solve(self, X: Any, training: Training, task: Task) -> Solution:
+        """Solve a task of all rows, and keep the one function that it finds."""
+        self._check_symmetric(training.kernel, X)
+        rows = training.rows
+        caches: Any = rows.caches([slice(0, training.kept.size)], self.cache_size * MEGABYTE)
+        with progress(self.verbose, type(self).__name__) as tick:
+            clock = Clock(self.max_time)
+            solution = solve(task, rows.among(caches), tick=tick, clock=clock, **self._solver_options())
+        beta: Vector = np.bincount(task.objects, solution.beta, training.kept.size).astype(np.float64)
+        (used,) = np.nonzero(beta)
+        found = np.zeros(training.kept.size, dtype=np.intp)
+        np.maximum.at(found, task.objects, kinds(solution.beta, task.lower, task.upper))
+        self._keep(X, training, used, [used.size], beta[None, used], found)
+        self.intercept_ = np.array([solution.bias])
+        self.n_iter_ = solution.certificate.iterations
+        self._report([solution])
+        return solution
+
+    def _keep(
+        self,
+        X: Any,
+        training: Training,
+        used: NDArray[np.intp],
+        counts: list[int],
+        dual: Vector,
+        kind: NDArray[np.intp],
+    ) -> None:
+        """Keep the coefficients of the support vectors, and the vectors themselves where no map does without them."""
+        forget(self)
+        self._n_support = np.array(counts, dtype=np.int32)
+        rows, vectors = training.rows, training.kept[used]
+        self._kernel = training.kernel
+        self.support_ = vectors.astype(np.int32)
+        self.shape_fit_ = tuple(np.shape(X))
+        self.dual_coef_ = sp.csr_array(dual) if is_sparse(X) else dual
+        self.kinds_ = np.full(self.shape_fit_[0], KINDS[0])
+        self.kinds_[training.kept] = KINDS[kind]
+        if isinstance(rows, FeatureMatrix):
+            self.approximation_, self._mapped_rows = rows.features, rows.fitted
+            self._feature_weights = rows.F[used].T @ self._expansions().T
+        if is_precomputed(self.kernel):
+            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
+        else:
+            self.support_vectors_ = X[vectors[:0] if isinstance(rows, FeatureMatrix) else vectors]
 
     def _report(self, solutions: list[Solution]) -> None:
         """Keep the certificates, and warn where one of them says that the fit stopped short."""
         self.certificates_ = [_certificate(s) for s in solutions]
-        self.certificate_ = max(self.certificates_, key=_shortfall)
+        self.certificate_ = max(self.certificates_, key=lambda c: (not c.converged, c.figure))
         self.fit_status_ = int(not self.certificate_.converged)
         if not all(s.convex for s in solutions):
             warnings.warn(
@@ -181,29 +309,11 @@ class SupportVectorMachine(Nested, BaseEstimator):
             )
         warn_unless_converged(self.certificate_, self)
 
-    def _keep(self, X: Any, trained: Trained | Mapped, used: NDArray[np.intp]) -> None:
-        """Keep which rows are support vectors and, where there is no map to do without them, the rows."""
-        self._kernel = trained.kernel
-        self.support_ = trained.kept[used].astype(np.int32)
-        self.shape_fit_ = tuple(np.shape(X))
-        if is_precomputed(self.kernel):
-            self.support_vectors_ = np.empty((0, 0), dtype=X.dtype)
-        else:
-            self.support_vectors_ = X[trained.kept[used[:0] if isinstance(trained, Mapped) else used]]
-
-    def _keep_map(self, trained: Trained | Mapped, used: NDArray[np.intp]) -> None:
-        """Keep a map and the weights of its features, one column per decision value, once dual_coef_ is there."""
-        for name in ("approximation_", "_mapped_rows", "_feature_weights"):
-            self.__dict__.pop(name, None)
-        if isinstance(trained, Mapped):
-            self.approximation_, self._mapped_rows = trained.features, trained.rows
-            self._feature_weights = trained.F[used].T @ self._expansions().T
-
     # ---- predict ----------------------------------------------------------------------------------------------------
 
     def _validated_for_predict(self, X: Any) -> Any:
         check_is_fitted(self)
-        return self._validated(X, reset=False)
+        return validated(self, X, reset=False)
 
     def _mapped_values(self, X: Any) -> Vector:
         """The decision values before the bias, one column each, in the space of the map."""
@@ -259,15 +369,11 @@ class SupportVectorMachine(Nested, BaseEstimator):
         if hasattr(self, "approximation_"):
             if not has_landmarks(self.approximation_):
                 raise AttributeError(
-                    "function_ needs landmarks, which this approximation has not; coef_ has its weights"
+                    "function_ needs landmarks, and this approximation has none; coef_ has its weights"
                 )
             points, rows = self.approximation_.components_, self.approximation_.expansion(self._feature_weights).T
         found = [Function(self._kernel, points, row, memory=self.memory, n_jobs=self.n_jobs) for row in rows]
-        if len(found) == 1:
-            return found[0]
-        functions = np.empty(len(found), dtype=object)
-        functions[:] = found
-        return functions
+        return as_array(found, len(found) == 1)
 
     def _expansions(self) -> NDArray[Any]:
         """Coefficients of the support vectors, one row per decision value."""
@@ -292,20 +398,6 @@ def _certificate(solution: Solution) -> Certificate:
     return replace(solution.certificate, kind="stationary", gap=math.nan)
 
 
-def _shortfall(certificate: Certificate) -> tuple[bool, float]:
-    return not certificate.converged, certificate.violation if math.isnan(certificate.gap) else certificate.gap
-
-
-def _weights(sample_weight: Any, X: Any, n: int) -> Vector:
-    rows = X if hasattr(X, "shape") else np.empty((n, 1))
-    return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
-
-
 def dense(a: Any) -> NDArray[Any]:
     """Return a matrix that may be sparse as an array."""
     return np.asarray(a.toarray() if is_sparse(a) else a)
-
-
-def like(coefficients: NDArray[Any], X: Any) -> Any:
-    """Return coefficients as scikit-learn keeps them: sparse where the rows are. coefficients (k, s)."""
-    return sp.csr_array(coefficients) if is_sparse(X) else coefficients

@@ -12,12 +12,9 @@ from sklearn.utils._param_validation import Interval
 
 from gramian.data.results import by_blocks
 from gramian.estimators.base import restored_on_failure
-from gramian.estimators.over_blocks.opening import refuse_blocks
-from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, kinds, like
+from gramian.estimators.svm.base import SupportVectorMachine
 from gramian.gram.operator import narrow
-from gramian.progress import Clock
 from gramian.solvers.svm import tasks as svm_tasks
-from gramian.solvers.svm.smo import solve
 
 __all__ = ["OneClassSVM"]
 
@@ -93,6 +90,7 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
     array([ 1, -1])
     """
 
+    _over_blocks = "GaussianMixture and its score_samples, or fit to blocks.sample(size).X"
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -149,27 +147,11 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
         self
             The fitted estimator.
         """
-        refuse_blocks(self, X, "GaussianMixture and its score_samples, or fit to blocks.sample(size).X")
         with restored_on_failure(self):
             X = self._validated(X)
-            trained = self._prepare(X, sample_weight)
-            self._check_symmetric(trained.kernel, X)
-            task = svm_tasks.novelty(trained.weight, self.nu)
-            rows = trained.all_rows(self.cache_size * MEGABYTE)
-            with self._progress() as tick:
-                solution = solve(task, rows, tick=tick, clock=Clock(self.max_time), **self._solver_options())
-            (used,) = np.nonzero(solution.beta)
-            self._keep(X, trained, used)
-            self.dual_coef_ = like(solution.beta[used][None, :], X)
-            self.intercept_ = np.array([solution.bias])
+            training = self._training(X, sample_weight)
+            solution = self._solve(X, training, svm_tasks.novelty(training.weight, self.nu))
             self.offset_ = -solution.bias
-            self._keep_map(trained, used)
-            self._n_support = np.array([used.size], dtype=np.int32)
-            self.n_iter_ = solution.certificate.iterations
-            found = np.zeros(self.shape_fit_[0], dtype=np.intp)
-            found[trained.kept] = kinds(solution.beta, task.lower, task.upper)
-            self.kinds_ = KINDS[found]
-            self._report([solution])
         return self
 
     @by_blocks

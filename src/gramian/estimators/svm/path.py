@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.estimators.svm.pairs import Pair
-from gramian.estimators.svm.svc import SVC
+from gramian.estimators.svm.svc import SVC, Pair
 
 __all__ = ["svm_path"]
 
@@ -55,12 +54,12 @@ def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, 
     strictest = machines[ascending[-1]]
     rows, pairs = strictest._set_up(X, y, sample_weight)
     learned = {name: value for name, value in vars(strictest).items() if name.endswith("_")}
-    last: list[Pair] | None = None
+    last: list[Pair] = []
     C = 1.0
     for position in ascending:
         machine = machines[position]
         vars(machine).update(learned)
-        starts = None if last is None else [_start(pair, machine.C / C) for pair in last]
+        starts = {pair.classes: _start(pair, machine.C / C) for pair in last}
         last, C = machine._learn(rows, pairs, starts), machine.C
     return machines
 

@@ -8,46 +8,16 @@ Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise 
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from gramian.estimators.svm.pairs import Pair, Pairs
-
-__all__ = ["calibrate", "couple", "fit_sigmoid", "sigmoid", "stratified_folds"]
+__all__ = ["FOLDS", "couple", "fit_sigmoid", "sigmoid", "stratified_folds"]
 
 Vector = NDArray[np.float64]
 FOLDS = 5
 CLIP = 1e-7
 """Pairwise probabilities are kept this far from 0 and 1, as in LIBSVM."""
-
-
-def calibrate(
-    fit: Callable[..., Pair],
-    pairs: Pairs,
-    first: int,
-    second: int,
-    folds: NDArray[np.intp],
-    options: dict[str, Any],
-) -> tuple[float, float]:
-    """Fit the sigmoid of one pair to decision values of rows that the machine has not seen.
-
-    All folds use the pair's kernel rows, and the decision values of the rows left out fall out of the solver, which
-    keeps Kβ for every row.
-    """
-    y, weight = pairs.labels(first, second)
-    values = np.zeros(y.size)
-    for k in range(FOLDS):
-        (train,), (left_out,) = np.nonzero(folds != k), np.nonzero(folds == k)
-        if np.unique(y[train]).size < 2:
-            values[left_out] = y[train][0] if train.size else 0.0
-        elif left_out.size:
-            machine = fit(pairs, first, second, members=train, **options)
-            values[left_out] = machine.values[left_out] if machine.separates else 0.0
-    return fit_sigmoid(values, y, weight)
 
 
 def stratified_folds(y: Vector, rng: np.random.RandomState) -> NDArray[np.intp]:

@@ -1,25 +1,319 @@
-"""Support vector classification: SVC and NuSVC."""
+"""Support vector classification: SVC, and the pairs of classes that it is made of."""
 
 from __future__ import annotations
 
 import math
-import warnings
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
 from numbers import Real
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
-from sklearn.utils._param_validation import Interval
+from numpy.typing import NDArray
+from sklearn.base import _fit_context
+from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils._param_validation import Hidden, Interval, StrOptions
+from sklearn.utils.multiclass import check_classification_targets
 
-from gramian.estimators.svm.base import Vector
-from gramian.estimators.svm.one_vs_one import Classifier
-from gramian.estimators.svm.pairs import Pair, Pairs, fit_pair
+from gramian.estimators.base import COMMON, NYSTROEM, restored_on_failure
+from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, kinds
+from gramian.estimators.svm.one_vs_one import OneVsOne
+from gramian.estimators.svm.probability import FOLDS, fit_sigmoid, stratified_folds
+from gramian.progress import Clock, progress
+from gramian.resources import run
 from gramian.solvers.svm import tasks as svm_tasks
-from gramian.solvers.svm.smo import Task
+from gramian.solvers.svm.smo import Solution, solve
+from gramian.solvers.svm.tasks import Task
 
-__all__ = ["SVC", "NuSVC"]
+__all__ = ["SVC", "Classifier", "Pair", "Pairs", "rounds"]
 
+Classes = tuple[int, int]
+Members = NDArray[np.intp] | slice
+EVERYBODY = slice(None)
+POLL = 0.1
+"""Seconds after which a thread that waits for a class looks whether it is all over."""
 SHOWN = 10
 """Rows in conflict that an error names."""
+
+
+@dataclass(frozen=True)
+class Pair:
+    """The machine that tells one class (positive) from another."""
+
+    classes: Classes  # Positions in ``classes_``
+    beta: Vector  # (m,): The dual variables
+    scale: float  # What they have to be divided by
+    bias: float  # The bias, already divided
+    task: Task  # What was solved
+    solution: Solution  # How it ended
+
+    @property
+    def coefficients(self) -> Vector:
+        """The dual variables of the expansion."""
+        return self.beta / self.scale
+
+    @property
+    def separates(self) -> bool:
+        """Whether the machine has a direction: its w is not zero."""
+        return self.scale > 0 and not self.solution.vanished
+
+    @property
+    def values(self) -> Vector:
+        """The decision values of all rows of the pair, learned from or not."""
+        return self.solution.values / self.scale + self.bias
+
+    @property
+    def margin(self) -> float:
+        """1/‖w‖: the distance from the boundary to the margin, in feature space."""
+        square = float(np.dot(self.beta, self.solution.values[self.task.objects])) / self.scale**2
+        return float(1.0 / np.sqrt(square)) if square > 0 else np.inf
+
+
+class Pairs:
+    """The pairs of classes of one training set, and the kernel rows that they share.
+
+    Row caches are kept by class: a row's kernel with its own class serves every pair of that class, and the rest of it
+    is wanted by one pair only. Pairs without a class in common share nothing, and are solved side by side.
+    """
+
+    def __init__(self, training: Training, sizes: Any, budget: float, weight: Vector) -> None:
+        # With fewer than four classes any two pairs share one: threads make kernel rows instead.
+        self.workers = training.rows.workers if len(sizes) > 3 else 1
+        self.kernel_rows = training.rows.on(1) if self.workers > 1 else training.rows
+        self.training, self.weight = training, weight
+        edges = np.cumsum([0, *sizes])
+        self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
+        # Two classes need no sharing, and one cache of all columns can shrink.
+        parts = [slice(0, int(edges[-1]))] if len(sizes) == 2 else self.blocks
+        self.caches: list[Any] = self.kernel_rows.caches(parts, budget)
+        self.classes = list(combinations(range(len(sizes)), 2))
+
+    def of(self, pair: Classes, values: NDArray[Any]) -> NDArray[Any]:
+        """Return what belongs to the rows of a pair: values (n,)."""
+        return np.concatenate([values[self.blocks[c]] for c in pair])
+
+    def signs(self, pair: Classes) -> Vector:
+        """Return 1 for the rows of the first class of a pair, -1 for those of the second."""
+        first, second = (self.blocks[c] for c in pair)
+        return np.repeat([1.0, -1.0], [first.stop - first.start, second.stop - second.start])
+
+    def solve(self, pair: Classes, task: Task, members: Members = EVERYBODY, **options: Any) -> Pair:
+        """Solve a task of some rows of a pair."""
+        objects = np.arange(sum(self.blocks[c].stop - self.blocks[c].start for c in pair))[members]
+        task = replace(task, objects=objects[task.objects])
+        caches = self.caches if len(self.caches) == 1 else [self.caches[c] for c in pair]
+        solution = solve(task, self.kernel_rows.among(caches), **options)
+        scale = solution.unit if task.scaled else 1.0
+        bias = solution.bias / scale if scale > 0 else np.nan
+        return Pair(pair, solution.beta, scale, bias, task, solution)
+
+    def map(self, work: Callable[[Classes, Clock], Any], clock: Clock) -> list[Any]:
+        """Return what some work makes of every pair; those without a class in common are worked on side by side."""
+        stop = threading.Event()
+        clock = replace(clock, stop=stop)
+        found: dict[Classes, Any] = {}
+        turns = _Turns([pair for part in rounds(len(self.blocks)) for pair in part], stop)
+
+        def worker(_: int) -> None:
+            while (pair := turns.take()) is not None:
+                try:
+                    found[pair] = work(pair, clock)
+                except BaseException:
+                    stop.set()
+                    raise
+                finally:
+                    turns.give_back(pair)
+
+        run(worker, range(self.workers), self.workers, stop)
+        return [found[pair] for pair in self.classes]
+
+
+def rounds(k: int) -> list[list[Classes]]:
+    """Return all pairs of k classes by rounds in which no class comes twice: the circle method of tournaments."""
+    seats = [*range(k), *[-1] * (k % 2)]  # of an odd number, one rests
+    found = []
+    for _ in range(len(seats) - 1):
+        facing = zip(seats[: len(seats) // 2], reversed(seats[len(seats) // 2 :]), strict=True)
+        found.append(sorted((min(p), max(p)) for p in facing if -1 not in p))
+        seats = [seats[0], seats[-1], *seats[1:-1]]
+    return found
+
+
+class _Turns:
+    """Hands out pairs such that every class goes through its own in the order given, one after the other.
+
+    What a cache holds then depends on that order alone, whoever is faster.
+    """
+
+    def __init__(self, pairs: list[Classes], stop: threading.Event) -> None:
+        self.left, self.stop = pairs, stop
+        self.busy: set[int] = set()
+        self.changed = threading.Condition()
+
+    def take(self) -> Classes | None:
+        """The next pair whose classes are free, as soon as there is one; None at the end."""
+        with self.changed:
+            while self.left and not self.stop.is_set():
+                waiting = set(self.busy)
+                for pair in self.left:
+                    if waiting.isdisjoint(pair):
+                        self.left.remove(pair)
+                        self.busy.update(pair)
+                        return pair
+                    waiting.update(pair)
+                self.changed.wait(POLL)
+        return None
+
+    def give_back(self, pair: Classes) -> None:
+        with self.changed:
+            self.busy.difference_update(pair)
+            self.changed.notify_all()
+
+
+class Classifier(OneVsOne):
+    """What SVC and NuSVC share: a machine for every pair of classes. Not for direct use."""
+
+    _over_blocks = f"KernelMachineClassifier('hinge', lam=1/(n C), {NYSTROEM})"
+    _parameter_constraints = {  # noqa: RUF012
+        **SupportVectorMachine._parameter_constraints,
+        "probability": ["boolean", StrOptions({"consistent"}), Hidden(StrOptions({"deprecated"}))],
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+        "decision_function_shape": [StrOptions({"ovr", "ovo"})],
+        "break_ties": ["boolean"],
+        "random_state": COMMON["random_state"],
+    }
+
+    def _machine(
+        self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Vector | None = None, **options: Any
+    ) -> Pair:
+        """Solve for one pair, from some of its rows."""
+        raise NotImplementedError
+
+    def _check_feasible(self, pairs: Pairs) -> None:
+        """Refuse a parameter that no feasible point meets."""
+
+    def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
+        """Refuse an answer of norm zero."""
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the machine.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
+            Training rows.
+        y : array-like of shape (n,)
+            Class labels of any type.
+        sample_weight : array-like of shape (n,) or None, default=None
+            Multiplies C row by row; zero removes a row, a whole number repeats it.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with restored_on_failure(self):
+            X, pairs = self._set_up(X, y, sample_weight)
+            self._learn(X, pairs)
+        return self
+
+    def _set_up(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Pairs]:
+        """Validate, order the rows by class, and make the row caches."""
+        X, y = self._validated(X, y)
+        check_classification_targets(y)
+        y = column_or_1d(y, warn=True)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"The number of classes has to be greater than one; got {len(self.classes_)} class "
+                f"({self.classes_.tolist()[0]!r}); pass rows of at least two."
+            )
+        training = self._training(X, sample_weight, np.argsort(codes, kind="stable"))
+        codes = codes[training.kept]
+        sizes = np.bincount(codes, minlength=len(self.classes_))
+        if not sizes.all():
+            lost = self.classes_[np.flatnonzero(sizes == 0)].tolist()
+            raise ValueError(
+                f"all samples of class {lost} have zero weight; give some a positive one or drop the class."
+            )
+        self._check_symmetric(training.kernel, X)
+        self.class_weight_ = self._class_weights(y, codes, training.weight)
+        weight = training.weight * self.class_weight_[codes]
+        return X, Pairs(training, sizes, self.cache_size * MEGABYTE, weight)
+
+    def _class_weights(self, y: Any, codes: NDArray[np.intp], weight: Vector) -> Vector:
+        if self.class_weight == "balanced":
+            # By weight and not by count, so that a weight of two is the same as a row twice.
+            totals = np.bincount(codes, weights=weight)
+            return np.asarray(totals.sum() / (len(totals) * totals))
+        return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
+
+    def _learn(self, X: Any, pairs: Pairs, starts: dict[Classes, Vector | None] | None = None) -> list[Pair]:
+        """Solve every pair, then keep what there is to keep."""
+        self._check_feasible(pairs)
+        options, limit, starts = self._solver_options(), Clock(self.max_time), starts or {}
+
+        def learned(pair: Classes, clock: Clock) -> Pair:
+            machine = self._machine(pairs, pair, start=starts.get(pair), tick=tick, clock=clock, **options)
+            self._check_margin(machine, pairs)
+            return machine
+
+        with progress(self.verbose, type(self).__name__) as tick:
+            machines: list[Pair] = pairs.map(learned, limit)
+            sigmoids = self._sigmoids(pairs, limit, options) if self.probability not in (False, "deprecated") else []
+        self._keep_machines(X, pairs, machines)
+        self.probA_, self.probB_ = np.array(sigmoids, dtype=np.float64).reshape(-1, 2).T
+        self._report([machine.solution for machine in machines])
+        return machines
+
+    def _sigmoids(self, pairs: Pairs, limit: Clock, options: dict[str, Any]) -> list[tuple[float, float]]:
+        """The sigmoid of each pair, fitted to decision values of rows that the machine has not seen.
+
+        All folds use the pair's kernel rows, and the decision values of the rows left out fall out of the solver, which
+        keeps Kβ for every row.
+        """
+        rng = check_random_state(self.random_state)
+        # Drawn beforehand, so that it does not matter which pair comes first.
+        folds = {pair: stratified_folds(pairs.signs(pair), rng) for pair in pairs.classes}
+
+        def calibrated(pair: Classes, clock: Clock) -> tuple[float, float]:
+            y, fold = pairs.signs(pair), folds[pair]
+            values = np.zeros(y.size)
+            for k in range(FOLDS):
+                (train,), (left_out,) = np.nonzero(fold != k), np.nonzero(fold == k)
+                if np.unique(y[train]).size < 2:
+                    values[left_out] = y[train][0] if train.size else 0.0
+                elif left_out.size:
+                    machine = self._machine(pairs, pair, train, clock=clock, **options)
+                    values[left_out] = machine.values[left_out] if machine.separates else 0.0
+            return fit_sigmoid(values, y, pairs.of(pair, pairs.weight))
+
+        found: list[tuple[float, float]] = pairs.map(calibrated, limit)
+        return found
+
+    def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
+        training, blocks, k = pairs.training, pairs.blocks, len(self.classes_)
+        dual = np.zeros((k - 1, training.kept.size))
+        kind = np.zeros(training.kept.size, dtype=np.intp)
+        for machine in machines:
+            i, j = machine.classes
+            split = blocks[i].stop - blocks[i].start
+            dual[j - 1, blocks[i]] = machine.coefficients[:split]
+            dual[i, blocks[j]] = machine.coefficients[split:]
+            found = kinds(machine.beta, machine.task.lower, machine.task.upper)
+            kind[blocks[i]] = np.maximum(kind[blocks[i]], found[:split])
+            kind[blocks[j]] = np.maximum(kind[blocks[j]], found[split:])
+        used = np.flatnonzero(dual.any(axis=0))
+        counts = [int(np.sum((used >= b.start) & (used < b.stop))) for b in blocks]
+        sign = -1.0 if k == 2 else 1.0
+        self._keep(X, training, used, counts, sign * dual[:, used], kind)
+        self.intercept_ = np.array([sign * machine.bias for machine in machines])
+        self.n_iter_ = np.array([m.solution.certificate.iterations for m in machines], dtype=np.int32)
+        margins = np.array([machine.margin for machine in machines])
+        self.margin_ = float(margins[0]) if k == 2 else margins
 
 
 class SVC(Classifier):
@@ -167,223 +461,23 @@ class SVC(Classifier):
         self.n_jobs = n_jobs
         self.memory = memory
 
-    def _task(self, y: Vector, weight: Vector, start: Vector | None) -> Task:
-        if math.isinf(self.C):
-            return svm_tasks.hard_margin(y)
-        return svm_tasks.classification(y, self.C * weight, start)
+    def _machine(
+        self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Vector | None = None, **options: Any
+    ) -> Pair:
+        y, weight = pairs.signs(pair)[members], pairs.of(pair, pairs.weight)[members]
+        hard = math.isinf(self.C)
+        task = svm_tasks.hard_margin(y) if hard else svm_tasks.classification(y, self.C * weight, start)
+        return pairs.solve(pair, task, members, **options)
 
     def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
         if not math.isinf(self.C) or machine.separates:
             return
-        a, b = (self.classes_.tolist()[c] for c in (machine.first, machine.second))
+        a, b = (self.classes_.tolist()[c] for c in machine.classes)
+        # The rows that carry the common point of the two hulls, heaviest first.
+        heavy = np.argsort(-np.abs(machine.beta), kind="stable")
+        heavy = pairs.of(machine.classes, pairs.training.kept)[heavy[np.abs(machine.beta[heavy]) > 1e-6]]
+        more = f" and {heavy.size - SHOWN} more" if heavy.size > SHOWN else ""
         raise ValueError(
             f"classes {a!r} and {b!r} cannot be separated by this kernel, so C=inf has no solution; the rows in "
-            f"conflict are {_conflict(machine, pairs)}. Use a finite C, or a kernel that tells them apart."
+            f"conflict are {heavy[:SHOWN].tolist()}{more}. Use a finite C, or a kernel that tells them apart."
         )
-
-
-class NuSVC(Classifier):
-    """Support vector classification with ν in the place of C: at most a share ν of the rows are margin errors.
-
-    Parameters
-    ----------
-    nu : float, default=0.5
-        Upper bound on the share of margin errors, lower bound on the share of support vectors.
-    kernel : Kernel, str or callable, default="rbf"
-        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
-    degree : int, default=3
-        Of the polynomial kernel.
-    gamma : {"scale", "auto"} or float, default="scale"
-        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
-    coef0 : float, default=0.0
-        Of the polynomial and sigmoid kernels.
-    shrinking : bool, default=True
-        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
-    probability : bool or "consistent", default=False
-        Whether to learn probabilities, by Platt's sigmoid on stratified folds. With ``"consistent"``, ``predict`` is
-        always the class of the largest probability; with ``True`` the two may differ, as in scikit-learn.
-    tol : float, default=1e-3
-        Bound on the worst KKT violation and on the relative duality gap.
-    cache_size : float, default=200
-        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
-    class_weight : dict, "balanced" or None, default=None
-        Factors, by class, on the C that ν stands for; ``"balanced"`` gives every class the same total.
-    verbose : bool, default=False
-        Whether to show progress: steps, duality gap and violation.
-    max_iter : int, default=-1
-        Pair steps allowed for each pair of classes; -1 for no limit.
-    decision_function_shape : {"ovr", "ovo"}, default="ovr"
-        One decision value per class, or per pair of classes.
-    break_ties : bool, default=False
-        Whether votes that tie are decided by the "ovr" decision values.
-    random_state : int, RandomState or None, default=None
-        Source of the folds for probabilities.
-    approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
-        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
-    max_time : float or None, default=None
-        Seconds allowed.
-    n_jobs : int or None, default=None
-        Threads; by default all cores.
-    memory : int, str or None, default=None
-        Bytes for tiles of the kernel at predict.
-
-    Attributes
-    ----------
-    classes_ : array of shape (k,)
-        The labels.
-    class_weight_ : array of shape (k,)
-        Factors on the C that ν stands for.
-    support_ : array of shape (s,)
-        Which training rows are support vectors, class by class.
-    support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
-    dual_coef_ : array or CSR of shape (k - 1, s)
-        Their coefficients, as scikit-learn lays them out.
-    intercept_ : array of shape (k (k - 1) / 2,)
-        The biases.
-    certificate_ : Certificate
-        Primal and dual value, relative gap, worst KKT violation; of the worst pair of classes.
-    certificates_ : list of Certificate
-        Of every pair.
-    kinds_ : array of shape (n,)
-        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; the gravest over the pairs.
-    margin_ : float or array of shape (k (k - 1) / 2,)
-        1/‖w‖, the distance from boundary to margin in feature space.
-    n_iter_ : array of shape (k (k - 1) / 2,)
-        Pair steps taken.
-    fit_status_ : int
-        0 where the certificate says converged, else 1.
-    shape_fit_ : tuple of int
-        Shape of the training rows.
-    approximation_ : estimator
-        The fitted map, where there is one.
-    coef_ : array of shape (k (k - 1) / 2, m)
-        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
-    probA_, probB_ : array of shape (k (k - 1) / 2,)
-        The sigmoids; empty without probabilities.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from gramian.estimators.svm import NuSVC
-    >>> X = np.array([[-1.0, -1], [-2, -1], [1, 1], [2, 1]])
-    >>> NuSVC().fit(X, [1, 1, 2, 2]).predict([[-0.8, -1]])
-    array([1])
-    """
-
-    _parameter_constraints = {  # noqa: RUF012
-        **Classifier._parameter_constraints,
-        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
-    }
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        probability: bool | str = False,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        class_weight: Any = None,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: Any = None,
-        approximation: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        memory: int | str | None = None,
-    ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.approximation = approximation
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.memory = memory
-
-    def _check_feasible(self, pairs: Pairs) -> None:
-        limits = {pair: svm_tasks.largest_nu(*pairs.labels(*pair, by_class=False)) for pair in pairs.indices}
-        tight = {pair: limit for pair, limit in limits.items() if self.nu > limit * (1 + 1e-12)}
-        if not tight:
-            return
-        (a, b), limit = min(tight.items(), key=lambda item: item[1])
-        labels = self.classes_.tolist()
-        what = f"with the sizes of classes {labels[a]!r} and {labels[b]!r} nu must be at most {_below(limit)}"
-        if len(tight) == len(limits):
-            raise ValueError(f"specified nu is infeasible: {what}, got {self.nu:.4g}; lower it.")
-        warnings.warn(
-            f"nu={self.nu:.4g} is infeasible for some pairs of classes ({what}), and lowered there.", stacklevel=4
-        )
-
-    def _fit_pair(self, pairs: Pairs, first: int, second: int, **options: Any) -> Pair:
-        """Find the C that ν stands for; class weights, where there are any, then multiply that C."""
-        plain = fit_pair(pairs, first, second, self._task, by_class=False, **options)
-        if not plain.separates or np.array_equal(pairs.weight, pairs.trained.weight):
-            return plain
-
-        def weighted(y: Vector, weight: Vector, start: Vector | None) -> Task:
-            return svm_tasks.classification(y, weight / plain.scale, start)
-
-        return fit_pair(pairs, first, second, weighted, **options)
-
-    def _task(self, y: Vector, weight: Vector, start: Vector | None) -> Task:
-        return svm_tasks.nu_classification(y, weight, self.nu)
-
-    def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
-        if machine.separates:
-            return
-        a, b = (self.classes_.tolist()[c] for c in (machine.first, machine.second))
-        enough = self._enough(pairs, machine.first, machine.second)
-        raise ValueError(
-            f"nu={self.nu:.4g} leaves classes {a!r} and {b!r} no margin with this kernel: their reduced hulls meet; "
-            + (f"raise nu, which makes them smaller ({enough} is enough), or " if enough else "no larger nu helps; ")
-            + "use a kernel that tells the classes apart."
-        )
-
-    def _enough(self, pairs: Pairs, first: int, second: int) -> str | None:
-        """A larger nu that leaves a margin, where one is found."""
-        limit = svm_tasks.largest_nu(*pairs.labels(first, second, by_class=False))
-        for share in (0.25, 0.5, 0.75, 1.0):
-            nu = _below(share * limit)
-            if float(nu) > self.nu:
-
-                def task(y: Vector, weight: Vector, start: Vector | None, nu: float = float(nu)) -> Task:
-                    return svm_tasks.nu_classification(y, weight, nu)
-
-                if fit_pair(pairs, first, second, task, by_class=False, **self._solver_options()).separates:
-                    return nu
-        return None
-
-
-def _below(limit: float) -> str:
-    """Four digits of a number that is not above the limit."""
-    return f"{limit if float(f'{limit:.4g}') <= limit else 0.999 * limit:.4g}"
-
-
-def _conflict(machine: Pair, pairs: Pairs) -> str:
-    """The rows that carry the common point of the two hulls, heaviest first."""
-    blocks = pairs.blocks[machine.first], pairs.blocks[machine.second]
-    rows = np.concatenate([pairs.trained.kept[b] for b in blocks])
-    heavy = np.argsort(-np.abs(machine.beta), kind="stable")
-    heavy = heavy[np.abs(machine.beta[heavy]) > 1e-6]
-    more = f" and {heavy.size - SHOWN} more" if heavy.size > SHOWN else ""
-    return f"{rows[heavy[:SHOWN]].tolist()}{more}"

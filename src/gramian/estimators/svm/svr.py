@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_consistent_length
 
 from gramian.data.results import by_blocks
-from gramian.estimators.base import restored_on_failure
-from gramian.estimators.over_blocks.opening import NYSTROEM, refuse_blocks
-from gramian.estimators.svm.base import KINDS, MEGABYTE, SupportVectorMachine, Vector, kinds, like
+from gramian.estimators.base import NYSTROEM, restored_on_failure
+from gramian.estimators.svm.base import SupportVectorMachine, Vector
 from gramian.gram.operator import narrow
-from gramian.progress import Clock
 from gramian.solvers.svm import tasks as svm_tasks
-from gramian.solvers.svm.smo import Solution, Task, solve
+from gramian.solvers.svm.smo import Solution
+from gramian.solvers.svm.tasks import Task
 
 __all__ = ["SVR", "NuSVR"]
 
 
 class _Regressor(RegressorMixin, SupportVectorMachine):
+    _over_blocks = f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})"
+
     def _task(self, y: Vector, weight: Vector) -> Task:
         raise NotImplementedError
 
@@ -46,34 +46,15 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         self
             The fitted estimator.
         """
-        refuse_blocks(self, X, f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})")
         with restored_on_failure(self):
             X, y = self._validated(X, y, y_numeric=True)
             y = column_or_1d(y, warn=True).astype(np.float64)
-            check_consistent_length(X, y)
-            trained = self._prepare(X, sample_weight)
-            self._check_symmetric(trained.kernel, X)
-            task = self._task(y[trained.kept], trained.weight)
-            rows = trained.all_rows(self.cache_size * MEGABYTE)
-            with self._progress() as tick:
-                solution = solve(task, rows, tick=tick, clock=Clock(self.max_time), **self._solver_options())
-            self._learned(X, trained, task, solution)
+            training = self._training(X, sample_weight)
+            self._learned(self._solve(X, training, self._task(y[training.kept], training.weight)))
         return self
 
-    def _learned(self, X: Any, trained: Any, task: Task, solution: Solution) -> None:
-        n = len(trained.kept)
-        beta = np.bincount(task.objects, weights=solution.beta, minlength=n)
-        (used,) = np.nonzero(beta)
-        self._keep(X, trained, used)
-        self.dual_coef_ = like(beta[used][None, :], X)
-        self.intercept_ = np.array([solution.bias])
-        self._keep_map(trained, used)
-        self._n_support = np.array([used.size], dtype=np.int32)
-        self.n_iter_ = solution.certificate.iterations
-        found = np.zeros(self.shape_fit_[0], dtype=np.intp)
-        np.maximum.at(found, trained.kept[task.objects], kinds(solution.beta, task.lower, task.upper))
-        self.kinds_ = KINDS[found]
-        self._report([solution])
+    def _learned(self, solution: Solution) -> None:
+        """Keep what only this task has."""
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
@@ -331,6 +312,5 @@ class NuSVR(_Regressor):
     def _task(self, y: Vector, weight: Vector) -> Task:
         return svm_tasks.nu_regression(y, self.C * weight, self.nu)
 
-    def _learned(self, X: Any, trained: Any, task: Task, solution: Solution) -> None:
-        super()._learned(X, trained, task, solution)
+    def _learned(self, solution: Solution) -> None:
         self.epsilon_ = -solution.unit

@@ -24,7 +24,7 @@ from gramian.resources import spans
 from gramian.solvers.gp.evidence import evidence_value, signal_and_noise
 from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve
-from gramian.solvers.linear.diagnose import check_symmetric, diagnosis
+from gramian.solvers.linear.diagnose import diagnosis
 
 __all__ = ["ExactPosterior", "Posterior", "ProjectedPosterior", "exact_posterior", "projected_posterior"]
 
@@ -129,7 +129,7 @@ def exact_posterior(
     """Condition on all rows, in one n x n array: X (n, d), Y (n, t), noise (n,)."""
     signal, white = signal_and_noise(kernel)
     gram = Gram(signal, X, memory=memory, n_jobs=workers)
-    check_symmetric(gram)
+    gram.check_symmetric()
     A = gram.dense(out=np.empty(gram.shape))
     A[np.diag_indices_from(A)] += white + noise
     started = Clock() if clock is None else Clock(start=clock.start)
@@ -196,7 +196,7 @@ def projected_posterior(
     if not np.all(D > 0):
         raise ValueError("solver='pcg' needs noise on every row: alpha > 0, a White kernel, or noise='learn'.")
     gram = Gram(signal, X, memory=memory, n_jobs=workers)
-    check_symmetric(gram)
+    gram.check_symmetric()
     ridge = float(D.mean())
     solution = pcg.solve(
         gram,

@@ -1,4 +1,4 @@
-"""Why a Gram matrix cannot be inverted: rows that coincide, or a kernel that is none."""
+"""Diagnosis of a Gram matrix that cannot be inverted: rows that coincide, or eigenvalues below zero."""
 
 from __future__ import annotations
 
@@ -10,29 +10,16 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from gramian.gram import Gram, SymmetricGram
 from gramian.resources import spans
 
-__all__ = ["check_symmetric", "coinciding_rows", "diagnosis", "smallest_eigenvalue"]
+__all__ = ["coinciding_rows", "diagnosis", "smallest_eigenvalue"]
 
 SAME = 1e-12
 """Squared distance in the kernel's space, relative to k(x, x), at which two rows coincide."""
 DENSE_ROWS = 2000
 """Rows up to which all eigenvalues are computed."""
 PROBE = 256
-"""Rows on which symmetry is tested."""
+"""Rows that are compared with all others at once."""
 SHOWN = 5
 """Pairs of rows that a message names."""
-
-
-def check_symmetric(gram: Gram) -> None:
-    """Raise where K is visibly not symmetric, on some of its rows."""
-    index = np.unique(np.linspace(0, gram.shape[0] - 1, min(gram.shape[0], PROBE)).astype(np.intp))
-    K = gram.rows(index, index)
-    gap, size = float(np.abs(K - K.T).max()), float(np.abs(K).max())
-    if gap > 1e-5 * size:
-        i, j = np.unravel_index(np.argmax(np.abs(K - K.T)), K.shape)
-        raise ValueError(
-            f"the Gram matrix is not symmetric: entries ({index[i]}, {index[j]}) and ({index[j]}, {index[i]}) are "
-            f"{K[i, j]:.3g} and {K[j, i]:.3g}; a kernel is symmetric."
-        )
 
 
 def smallest_eigenvalue(gram: Gram) -> float:

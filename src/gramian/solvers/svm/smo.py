@@ -29,7 +29,7 @@ from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
 from gramian.solvers.svm.feature_rows import FeatureRows
 from gramian.solvers.svm.row_cache import Index, KernelRows
-from gramian.solvers.svm.state import State, Task, Vector
+from gramian.solvers.svm.tasks import State, Task, Vector
 
 __all__ = ["Rows", "Solution", "Task", "solve"]
 
@@ -100,10 +100,14 @@ def solve(
     shrinking: bool = True,
     clock: Clock | None = None,
     tick: Tick = silent,
+    working_set: int = WORKING_SET,
+    polished: int = POLISHED,
+    shrink_every: int = SHRINK_EVERY,
 ) -> Solution:
     """Solve a task to a KKT violation and a relative duality gap of at most ``tol``."""
     with one_blas_thread():
-        return _Descent(task, rows, max_iter, shrinking, clock or Clock(), tick).run(tol)
+        descent = _Descent(task, rows, max_iter, shrink_every if shrinking else 0, working_set, clock or Clock(), tick)
+        return descent.run(tol, polished)
 
 
 class _StoppedError(Exception):
@@ -115,9 +119,12 @@ class _StalledError(_StoppedError):
 
 
 class _Descent:
-    def __init__(self, task: Task, rows: Rows, max_iter: int, shrinking: bool, clock: Clock, tick: Tick) -> None:
+    def __init__(
+        self, task: Task, rows: Rows, max_iter: int, shrink_every: int, working_set: int, clock: Clock, tick: Tick
+    ) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
-        self.shrinkable = rows.shrinkable if shrinking else None
+        self.most, self.shrink_every = working_set if rows.direct else min(COSTLY_SET, working_set), shrink_every
+        self.shrinkable = rows.shrinkable if shrink_every else None
         self.budget = math.inf if max_iter < 0 else max_iter
         self.steps = 0
         self.effort = 0
@@ -132,7 +139,7 @@ class _Descent:
 
     # ---- the whole way -------------------------------------------------------------------------------------------
 
-    def run(self, tol: float) -> Solution:
+    def run(self, tol: float, polished: int) -> Solution:
         """Descend, check, and go on with a finer tolerance until violation and gap are both small enough."""
         # Targets much smaller than one want a finer tolerance from the start, for the sake of the gap.
         fine, message = tol * min(float(np.ptp(self.task.linear)) or 1.0, 1.0), ""
@@ -144,12 +151,14 @@ class _Descent:
                 arrived = self.descend_widening(fine, self.effort + patience)
                 if not self.check_rows(fine):
                     continue
-                exact = self.convex and (m <= POLISHED or not arrived) and self.polish()
+                exact = self.convex and (m <= polished or not arrived) and self.polish()
                 certificate = self.certify(tol)
                 if certificate.converged or self.vanished(self.state) or (arrived and not self.convex):
                     break
                 if not self.convex and self.effort > 10 * STEPS_PER_VARIABLE * m:
-                    raise _StoppedError("pair steps do not end with this similarity, which is no kernel; use another")
+                    raise _StoppedError(
+                        "pair steps do not end: the kernel is not positive semi-definite; use another kernel"
+                    )
                 nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
                 if exact and (not nearer or patience > MOST_PATIENCE * m):
                     raise _StoppedError(LOST)
@@ -235,7 +244,7 @@ class _Descent:
             rounds += 1
             if state is self.state and self.drift > max(ROUNDING * tol * self.unit(state), 8.0 * self.rounding):
                 self.rebuild()
-            if self.shrinkable and state is self.state and rounds % SHRINK_EVERY == 0:
+            if self.shrinkable and state is self.state and rounds % self.shrink_every == 0:
                 pressed, evicted = self.rows.evicted > evicted, self.rows.evicted
                 if pressed and self.shrunk_descent(self.shrinkable, tol):
                     recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
@@ -269,8 +278,7 @@ class _Descent:
 
     def working_set(self, state: State, up: Vector, down: Vector, recent: Index) -> Index:
         """The younger half of the last working set, then the worst violators of each group and direction."""
-        most = WORKING_SET if self.rows.direct else min(COSTLY_SET, WORKING_SET)
-        q = min(most, self.rows.largest_square, state.beta.size)
+        q = min(self.most, self.rows.largest_square, state.beta.size)
         if q == state.beta.size:
             return np.arange(q)
         kept = recent[recent.size - min(recent.size, q // 2) :]
