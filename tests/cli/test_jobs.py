@@ -122,12 +122,12 @@ def test_predictions_go_to_the_output_by_default(folder: Path) -> None:
 
 
 def test_blocks_do_not_change_predictions(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from gramian.data import tables
+    from gramian.data import formats
 
     whole, parts = tmp_path / "whole.csv", tmp_path / "parts.csv"
     call = ["predict", str(folder / "numbers"), str(folder / "new.csv"), "-o"]
     assert main([*call, str(whole)]) == 0
-    monkeypatch.setattr(tables, "CSV_BYTES", 1000)  # now whole numbers, gaps and texts come first in some blocks
+    monkeypatch.setattr(formats, "CSV_BYTES", 1000)  # now whole numbers, gaps and texts come first in some blocks
     assert main([*call, str(parts)]) == 0
     np.testing.assert_allclose(pd.read_csv(parts)["prediction"], pd.read_csv(whole)["prediction"], rtol=1e-9)
 

@@ -15,6 +15,7 @@ from gramian.data.executor import Threads
 from gramian.data.parts import BlockError
 from gramian.data.sampling import row_keys, threshold
 from gramian.data.sums import Sums, Tree, plus, total
+from gramian.data.tables import TableError
 
 pa = pytest.importorskip("pyarrow")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -226,7 +227,7 @@ def test_an_arrow_file_is_read_by_its_record_batches(data, tmp_path, compression
     with pytest.raises(BlockError, match=r"all\.feather, record batch 2"):
         added(Blocks(path, target="y", weight="w"))
     path.write_bytes(path.read_bytes()[:-40])
-    with pytest.raises(BlockError, match=r"all\.feather: cannot be read as ipc.*cut short"):
+    with pytest.raises(TableError, match=r"all\.feather: cannot be read as feather"):
         added(Blocks(path, target="y", weight="w"))
 
 
@@ -235,7 +236,7 @@ def test_a_truncated_file_is_named(data, tmp_path):
     write(tmp_path, X, y)
     file = tmp_path / "part-1.parquet"
     file.write_bytes(file.read_bytes()[:-200])
-    with pytest.raises(BlockError, match=r"part-1\.parquet.*cut short"):
+    with pytest.raises(TableError, match=r"part-1\.parquet: cannot be read as parquet"):
         added(Blocks(tmp_path, target="y"))
 
 
@@ -282,7 +283,7 @@ def test_other_misuse(tmp_path, data):
     with pytest.raises(FileNotFoundError, match=r"no data at .*\.parquet"):
         len(Blocks(str(tmp_path / "*.parquet")).items)
     (tmp_path / "a.txt").write_text("1")
-    with pytest.raises(ValueError, match="must end in one of"):
+    with pytest.raises(ValueError, match="the name should end in"):
         len(Blocks(tmp_path / "a.txt").items)
     write(tmp_path, X, y)
     with pytest.raises(TypeError, match="name of a column"):

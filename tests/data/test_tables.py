@@ -14,7 +14,7 @@ import pyarrow
 import pyarrow.feather
 import pytest
 
-from gramian.data import delimited, tables
+from gramian.data import formats
 from gramian.data.checkpoint import Checkpoint
 from gramian.data.output import writing
 from gramian.data.sums import Sums
@@ -58,7 +58,7 @@ def test_every_format_holds_the_same(folder: Path, ending: str) -> None:
 
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_blocks_together_are_the_table(folder: Path, ending: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tables, "CSV_BYTES", 300)
+    monkeypatch.setattr(formats, "CSV_BYTES", 300)
     blocks = list(open_table(folder / f"t.{ending}").iterate(["text", "gaps", "whole"], rows=7))
     assert len(blocks) > 7
     assert max(b.num_rows for b in blocks) <= 7
@@ -70,8 +70,7 @@ def test_types_of_a_csv_hold_for_all_blocks(tmp_path: Path, monkeypatch: pytest.
     """Whole numbers may be followed by fractions, gaps by anything; what was text stays text."""
     rows = ["1,,7"] * 100 + ["2.5,late,x"]
     (tmp_path / "t.csv").write_text("a,b,c\n" + "\n".join(rows) + "\n")
-    monkeypatch.setattr(delimited, "BYTES", 100)
-    monkeypatch.setattr(tables, "CSV_BYTES", 100)
+    monkeypatch.setattr(formats, "CSV_BYTES", 100)
     with pytest.raises(TableError, match="invalid value 'x'"):
         list(open_table(tmp_path / "t.csv").iterate())
     blocks = list(open_table(tmp_path / "t.csv").iterate(types={"c": "string"}))
@@ -133,7 +132,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "bad.arrow": (lambda f: f.write_text("hello"), "cannot be read as arrow"),
     "bad.jsonl": (lambda f: f.write_text("{a"), "cannot be read as jsonl"),
     "bad.csv.gz": (lambda f: f.write_text("hello"), "cannot be read"),
-    "nested.jsonl": (lambda f: f.write_text('{"a": [1, 2]}\n'), "values with parts"),
+    "nested.jsonl": (lambda f: f.write_text('{"a": [1, 2]}\n'), "nested values"),
     "pickled.npy": (lambda f: np.save(f, np.array([{}], dtype=object)), "cannot be read as npy"),
     "cube.npy": (lambda f: np.save(f, np.zeros((2, 2, 2))), "a vector or a matrix"),
     "uneven.npz": (lambda f: np.savez(f, a=np.zeros(2), b=np.zeros(3)), "equally many rows"),

@@ -155,7 +155,7 @@ def test_the_command_predicts_the_same_of_every_format(
     name: str, fitted: tuple[Path, dict[str, Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, made, model = fitted
-    monkeypatch.setattr(tables, "CSV_BYTES", 4000)  # several pieces
+    monkeypatch.setattr("gramian.data.formats.CSV_BYTES", 4000)  # several pieces
     assert main(["predict", str(folder / "model"), str(folder / name), "-o", str(tmp_path / "p.parquet")]) == 0
     found = read_table(tmp_path / "p.parquet")["prediction"].to_numpy()
     np.testing.assert_array_equal(found, model.predict(made["pandas"]))

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file
 from sklearn.datasets import make_regression
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import Ridge
@@ -305,11 +306,10 @@ def test_notes_are_plain_values(tmp_path: Path) -> None:
 
 
 def test_the_arrays_are_safetensors_that_others_can_read(tmp_path: Path) -> None:
-    safetensors = pytest.importorskip("safetensors.numpy")
     model = KernelRidge(kernel="rbf").fit(X, y)
     gramian.save(model, tmp_path / "model")
     (file,) = (tmp_path / "model").glob("*.safetensors")
-    tensors = safetensors.load_file(file)
+    tensors = load_file(file)
     assert np.array_equal(tensors["dual_coef_"], model.dual_coef_)
     assert np.array_equal(tensors["X_fit_"], X)
 

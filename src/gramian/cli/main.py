@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from gramian import __version__
-from gramian.cli import check, demo, explain, fit, predict
-from gramian.cli import inspect as contents
-from gramian.cli import report as page
+from gramian.cli import demo, explain_kernel, fit, inspect, predict, report, verify
 from gramian.cli.screen import Screen
 
 __all__ = ["main"]
 
-COMMANDS = (fit, predict, check, contents, explain, page, demo)
+COMMANDS = (fit, predict, verify, inspect, explain_kernel, report, demo)
 EPILOG = """exit codes: 0 done; 1 an error that gramian did not expect, or a certificate that verify does not confirm;
 2 a wrong call, or data or a model that cannot be used, told in one line; 130 stopped by Ctrl-C"""
 

@@ -33,9 +33,9 @@ class Blocks:
     Parameters
     ----------
     source : array, memory map, path, list of path, Dask array or data frame, or list of callable
-        The data: arrays; Parquet, Arrow (``.arrow``, ``.feather``) or CSV files, folders of them or patterns such as
-        ``"data/*.parquet"``; Dask collections; functions without arguments that return X, (X, y), (X, y, weight) or a
-        table. CSV files are cut at ends of records, which takes one look through the file.
+        The data: arrays; files that ``gramian.data.tables`` reads (Parquet, Arrow, CSV, ...), folders of them or
+        patterns such as ``"data/*.parquet"``; Dask collections; functions without arguments that return X, (X, y),
+        (X, y, weight) or a table. A CSV file is one block, read as a stream.
     target : str, list of str, array or None, default=None
         y: names of columns, or an array for arrays.
     weight : str, array or None, default=None

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from gramian.data.parts import BlockError, Need
 from gramian.kernels.registry import nearest
 
-__all__ = ["Columns"]
+__all__ = ["ColumnRoles"]
 
 SHOWN = 30
 """Names of columns that an error lists."""
 
 
 @dataclass(frozen=True)
-class Columns:
+class ColumnRoles:
     """Which columns of a table are what."""
 
     inputs: tuple[str, ...]  # X
@@ -33,7 +33,7 @@ class Columns:
         return (self.target,) if isinstance(self.target, str) else self.target or ()
 
     @classmethod
-    def among(cls, names: Sequence[str], inputs: Any, target: Any, weight: str | None) -> Columns:
+    def among(cls, names: Sequence[str], inputs: Any, target: Any, weight: str | None) -> ColumnRoles:
         """Return the columns by name; inputs are by default all that are nothing else."""
         target = target if target is None or isinstance(target, str) else tuple(target)
         chosen = cls((), target, weight)

@@ -1,4 +1,4 @@
-"""Blocks that can be read again: rows of arrays, results of functions, partitions of Dask collections."""
+"""Blocks of a source: rows of arrays and files, results of functions, partitions of Dask collections."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.columns import Columns
+from gramian.data.columns import ColumnRoles
+from gramian.data.formats import Source
 from gramian.data.parts import CHUNK, BlockError, Need, Readable
 
-__all__ = ["ArrayBlock", "Call", "DaskBlock", "Mapped", "Window"]
+__all__ = ["ArrayBlock", "Call", "DaskBlock", "FileBlock", "Mapped", "Window"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,13 +79,46 @@ class ArrayBlock(Readable):
             yield inputs, None if y is None else y[rows], None if w is None else w[rows]
 
 
+@dataclass(frozen=True)
+class FileBlock(Readable):
+    """Row groups of a Parquet file, record batches of an Arrow file, or all rows of a text."""
+
+    source: Source  # The file
+    groups: tuple[int, ...] | None  # Which of its pieces; none where it is read from its beginning to its end
+    rows: int | None  # How many rows, where the file says
+    columns: ColumnRoles  # Which are what
+    stamp: str = ""  # Size and time of the file, by which a checkpoint knows that it is the same
+
+    @property
+    def name(self) -> str:
+        """The file, and the row groups."""
+        if self.groups is None or self.groups[0] == self.groups[-1]:
+            return self._named(self.groups[0] if self.groups else 0)
+        return f"{self.source.path}, {self.source.piece[1]} {self.groups[0]}-{self.groups[-1]}"
+
+    def _named(self, group: int) -> str:
+        return str(self.source.path) if self.groups is None else f"{self.source.path}, {self.source.piece[0]} {group}"
+
+    def identity(self) -> str:
+        return f"{self.source.path} {self.groups} {self.stamp} {self.columns}"
+
+    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
+        numbers = {*self.columns.inputs, self.columns.weight}
+        types = {
+            name: "double" if name in numbers and kind.startswith(("null", "int", "uint")) else kind
+            for name, kind in self.source.types
+        }
+        for group, batch in self.source.batches(self.columns.wanted(need), types, self.groups):
+            yield self.columns.split(batch, self._named(group), need)
+
+
 @dataclass(frozen=True, eq=False)
 class Call(Readable):
     """A user's function that returns X, (X, y), (X, y, weight) or a table."""
 
     function: Callable[[], Any]  # Without arguments
     number: int  # Its place in the list
-    columns: Columns | None = None  # Which columns of a table are what
+    columns: ColumnRoles | None = None  # Which columns of a table are what
     rows: None = None  # How many rows: only calling it tells
 
     @property
@@ -100,7 +134,7 @@ class Call(Readable):
         yield _triple(self.function(), self.columns, self.name, need)
 
 
-def _triple(value: Any, columns: Columns | None, name: str, need: Need) -> tuple[Any, Any, Any]:
+def _triple(value: Any, columns: ColumnRoles | None, name: str, need: Need) -> tuple[Any, Any, Any]:
     if columns is not None:
         table = _as_table(value, name, columns.wanted(need))
         return columns.split(table, name, need)
@@ -134,7 +168,7 @@ class DaskBlock(Readable):
     pieces: tuple[Any, ...]  # Delayed X, and y and weight or ``None``
     number: int  # The partition
     rows: int | None  # How many rows, where Dask knows
-    columns: Columns | None  # Which columns of a data frame are what
+    columns: ColumnRoles | None  # Which columns of a data frame are what
     token: str  # Dask's name of the collection
     persisted: bool = False  # Whether the cluster holds it already, so that only its own workers can get at it
 

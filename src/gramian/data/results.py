@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.data.parts import Need, Part
-from gramian.data.tabular import require_pyarrow
+from gramian.data.sniff import need_pyarrow
 
 __all__ = ["Results", "by_blocks"]
 
@@ -100,7 +100,7 @@ class Results:
         Path
             The folder.
         """
-        require_pyarrow()
+        need_pyarrow()
         final = Path(folder).absolute()
         if final.exists():
             raise FileExistsError(f"{final} exists; name a new folder, or remove it first.")

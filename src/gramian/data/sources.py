@@ -1,18 +1,21 @@
-"""From what a user has to a list of blocks that can be read: arrays, files, Dask collections, functions."""
+"""Sources of rows (arrays, files, Dask collections, functions), opened as lists of blocks."""
 
 from __future__ import annotations
 
+import glob
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from gramian.data.columns import Columns
-from gramian.data.loaders import ArrayBlock, Call, DaskBlock, Window
-from gramian.data.parts import Loader, Need
-from gramian.data.tabular import file_blocks, paths_of
+from gramian.data.columns import ColumnRoles
+from gramian.data.formats import FORMATS, ending_of
+from gramian.data.loaders import ArrayBlock, Call, DaskBlock, FileBlock, Window
+from gramian.data.parts import BlockError, Loader, Need
+from gramian.data.tables import open_table
 
 __all__ = ["Opened", "is_dask", "opened"]
 
@@ -35,14 +38,14 @@ def is_dask(value: Any) -> bool:
 def opened(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> Opened:
     """Cut a source into blocks."""
     if isinstance(source, str | os.PathLike):
-        return _files(paths_of(source), target, weight, columns, rows)
+        return _files(_paths_of(source), target, weight, columns, rows)
     if is_dask(source):
         return _dask(source, target, weight, columns)
     if isinstance(source, list | tuple) and source:
         if all(callable(each) for each in source):
             return _calls(source, target, weight, columns)
         if all(isinstance(each, str | os.PathLike) for each in source):
-            return _files([p for each in source for p in paths_of(each)], target, weight, columns, rows)
+            return _files([p for each in source for p in _paths_of(each)], target, weight, columns, rows)
     return _arrays(source, target, weight, columns, rows)
 
 
@@ -50,8 +53,57 @@ def _files(paths: list[str], target: Any, weight: Any, columns: Any, rows: int) 
     for what, value in (("target", target), ("weight", weight)):
         if value is not None and not isinstance(value, str | list | tuple):
             raise TypeError(f"{what} of files is the name of a column, got {type(value).__name__}.")
-    loaders, chosen = file_blocks(paths, columns, target, weight, rows)
-    return Opened(list(loaders), chosen.inputs, len(chosen.inputs), target is not None)
+    chosen: ColumnRoles | None = None
+    loaders: list[Loader] = []
+    for path in paths:
+        table = open_table(path)
+        chosen = chosen or ColumnRoles.among(table.names, columns, target, weight)
+        if missing := [c for c in chosen.wanted(Need()) if c not in table.names]:
+            raise BlockError(f"{path}: has no column {missing[0]!r}, which {paths[0]} has; it has {list(table.names)}.")
+        stat = os.stat(path)
+        stamp = f"{stat.st_size}-{stat.st_mtime_ns}"
+        if table.groups is None:
+            loaders.append(FileBlock(table, None, None, chosen, stamp))
+        else:
+            loaders += [FileBlock(table, g, n, chosen, stamp) for g, n in _joined(table.groups, rows) if n]
+    assert chosen is not None
+    return Opened(loaders, chosen.inputs, len(chosen.inputs), target is not None)
+
+
+def _paths_of(source: str | os.PathLike[str]) -> list[str]:
+    """The files of a folder, of a pattern such as ``"data/*.parquet"``, or the file itself."""
+    text = os.fspath(source)
+    path = Path(text)
+    if path.is_dir():
+        found = [str(p) for p in sorted(path.rglob("*")) if ending_of(p) and not _hidden(p.relative_to(path))]
+    elif path.exists():
+        found = [text]
+    else:
+        found = sorted(p for p in glob.glob(text, recursive=True) if os.path.isfile(p))
+    if not found:
+        raise FileNotFoundError(
+            f"no data at {text!r}: expected a file, a folder or a pattern of {', '.join(FORMATS)} files."
+        )
+    return found
+
+
+def _hidden(path: Path) -> bool:
+    """Whether it is one of the files that writers leave beside the data, such as ``_SUCCESS``."""
+    return any(part.startswith(("_", ".")) for part in path.parts)
+
+
+def _joined(groups: Sequence[int], rows: int) -> Iterator[tuple[tuple[int, ...], int]]:
+    """Neighbouring row groups, joined as long as they stay within so many rows."""
+    held: list[int] = []
+    count = 0
+    for i, size in enumerate(groups):
+        if held and count + size > rows:
+            yield tuple(held), count
+            held, count = [], 0
+        held.append(i)
+        count += size
+    if held:
+        yield tuple(held), count
 
 
 def _arrays(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> Opened:
@@ -59,7 +111,7 @@ def _arrays(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> O
     if hasattr(source, "columns"):  # a data frame in memory
         frame, own = source, {str(c): c for c in source.columns}
         given = [value if _are_names(value, frame, own) else None for value in (target, weight)]
-        chosen = Columns.among([str(c) for c in frame.columns], columns, *given)
+        chosen = ColumnRoles.among([str(c) for c in frame.columns], columns, *given)
         names, columns = chosen.inputs, None
 
         def values(wanted: Sequence[str]) -> Any:
@@ -104,7 +156,7 @@ def _calls(functions: Sequence[Any], target: Any, weight: Any, columns: Any) -> 
             "target=, weight= and columns= are names of columns, and these loaders return arrays; have them return "
             "(X, y) or (X, y, weight)."
         )
-    chosen = Columns.among(names, columns, target, weight)
+    chosen = ColumnRoles.among(names, columns, target, weight)
     return Opened(
         [Call(f, i, chosen) for i, f in enumerate(functions)], chosen.inputs, len(chosen.inputs), target is not None
     )
@@ -112,7 +164,7 @@ def _calls(functions: Sequence[Any], target: Any, weight: Any, columns: Any) -> 
 
 def _dask(source: Any, target: Any, weight: Any, columns: Any) -> Opened:
     if hasattr(source, "npartitions") and hasattr(source, "columns"):
-        chosen = Columns.among([str(c) for c in source.columns], columns, target, weight)
+        chosen = ColumnRoles.among([str(c) for c in source.columns], columns, target, weight)
         wanted = source[chosen.wanted(Need())]
         pieces = [(piece, None, None) for piece in wanted.to_delayed()]
         sizes: list[int | None] = [None] * len(pieces)

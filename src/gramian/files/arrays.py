@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from gramian.files.errors import ModelFileError
-from gramian.files.tensors import DTYPES
+from gramian.files.folder import DTYPES
 from gramian.kernels.points import is_sparse
 
 __all__ = ["Packed", "Unpacked"]

@@ -78,7 +78,7 @@ def _contents(folder: Folder) -> Contents:
         seed=None if document.get("seed") is None else shown(document["seed"]),
         certificate=certificate if isinstance(certificate, Certificate) else None,
         data=document["data"],
-        arrays={n: {"dtype": t.dtype, "shape": list(t.shape), "bytes": t.nbytes} for n, t in folder.tensors.items()},
+        arrays=folder.described(),
         nbytes=folder.nbytes,
         format=document["version"],
         library=document["library"],

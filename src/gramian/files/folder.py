@@ -1,22 +1,25 @@
-"""A model folder, opened with distrust: its manifest says what every other byte should be."""
+"""Model folders: a manifest, and the file of arrays whose size and checksum it holds."""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import os
 import re
 import stat
+from collections import Counter
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors import SafetensorError, safe_open
 
 from gramian import __version__
-from gramian.files import tensors
 from gramian.files.errors import ModelFileError
 
-__all__ = ["ARRAYS", "FORMAT", "MANIFEST", "VERSION", "Folder", "holds_model", "open_folder", "read_manifest"]
+__all__ = ["ARRAYS", "DTYPES", "FORMAT", "MANIFEST", "VERSION", "Folder", "holds_model", "open_folder", "read_manifest"]
 
 FORMAT = "gramian model"
 VERSION = 1
@@ -24,7 +27,14 @@ VERSION = 1
 MANIFEST = "manifest.json"
 MAX_MANIFEST = 1 << 28
 """Bytes of a manifest, beyond which it is not read."""
-CHUNK = 1 << 20
+DTYPES = {
+    "BOOL": "bool",
+    **{
+        f"{letter}{bits}": f"{name}{bits}" for letter, name in (("I", "int"), ("U", "uint")) for bits in (8, 16, 32, 64)
+    },
+    **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
+}
+"""Names of safetensors, and NumPy's."""
 ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
 _FIRST_LINE = re.compile(rb'\{"sha256": "([0-9a-f]{64})",\n')
 
@@ -46,18 +56,13 @@ class Folder:
                 before, self.document = self.document, read_manifest(self.path)
                 if self.document == before:  # else a save has replaced the model in between
                     raise
-        try:
-            self.tensors = tensors.read_header(self._file, self.nbytes)
-        except BaseException:
-            self._file.close()
-            raise
-        self._fetched: set[str] = set()
+        self._names, self._fetched = set(self._file.keys()), set[str]()
 
     def __enter__(self) -> Folder:
         return self
 
     def __exit__(self, *exception: object) -> None:
-        self._file.close()
+        self._file.__exit__(*exception)
 
     @property
     def entries(self) -> dict[str, Any]:
@@ -66,14 +71,26 @@ class Folder:
 
     def fetch(self, name: str) -> np.ndarray[Any, Any]:
         """Read one tensor."""
-        if name not in self.tensors:
+        if name not in self._names:
             raise ModelFileError(f"the tensor {name!r:.80} is missing.")
         self._fetched.add(name)
-        return tensors.read(self._file, self.tensors[name])
+        found: np.ndarray[Any, Any] = self._file.get_tensor(name).copy()  # into memory of its own
+        if found.dtype == bool and found.view(np.uint8).max(initial=0) > 1:
+            raise ModelFileError(f"the tensor {name!r:.80} of booleans holds other bytes than 0 and 1.")
+        return found
+
+    def described(self) -> dict[str, dict[str, Any]]:
+        """Return the dtype, shape and bytes of each tensor, without reading any."""
+        found = {}
+        for name in self._names:
+            part = self._file.get_slice(name)
+            dtype, shape = DTYPES[part.get_dtype()], part.get_shape()
+            found[name] = {"dtype": dtype, "shape": shape, "bytes": math.prod(shape) * np.dtype(dtype).itemsize}
+        return found
 
     def unused(self) -> set[str]:
         """Return the names of tensors that nobody read."""
-        return set(self.tensors) - self._fetched
+        return self._names - self._fetched
 
 
 def holds_model(folder: Path) -> bool:
@@ -126,7 +143,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ModelFileError(f"{MANIFEST} does not begin as one of gramian's does.")
     if hashlib.sha256(rest).hexdigest().encode() != found[1]:
         raise ModelFileError(f"{MANIFEST} has been cut or changed: its checksum is wrong.")
-    document = tensors.parse_json(b"{" + rest, MANIFEST)
+    document = _parse_json(b"{" + rest)
     _check_version(document)
     expected = {"files": dict, "library": str, "written with": dict, "data": dict, "model": dict, "arrays": dict}
     for key, kind in expected.items():
@@ -150,26 +167,53 @@ def _check_version(document: Any) -> None:
         )
 
 
-def _open_arrays(folder: Path, files: dict[str, Any]) -> tuple[BufferedReader, int]:
+def _open_arrays(folder: Path, files: dict[str, Any]) -> tuple[Any, int]:
     """Open the file of arrays, once its size and checksum are found right."""
     if len(files) != 1:
-        raise ModelFileError(f"{MANIFEST} should name one file of arrays, and names {len(files)}.")
+        raise ModelFileError(f"{MANIFEST} should name one file of arrays, but names {len(files)}.")
     ((name, entry),) = files.items()
     if not ARRAYS.fullmatch(name):
-        raise ModelFileError(f"{MANIFEST} names the file {name!r:.80}, which is no name of a file of arrays.")
+        raise ModelFileError(f"{MANIFEST} names the file {name!r:.80}, which cannot be a file of arrays.")
     if not isinstance(entry, dict) or type(entry.get("bytes")) is not int or not isinstance(entry.get("sha256"), str):
         raise ModelFileError(f"{MANIFEST} does not say how large {name} is, or what its checksum is.")
     file, size = _open(folder / name)
-    try:
+    with file:
         if size != entry["bytes"]:
-            raise ModelFileError(f"{name} should have {entry['bytes']} bytes, and has {size}.")
-        digest = hashlib.sha256()
-        while chunk := file.read(CHUNK):
-            digest.update(chunk)
-        if digest.hexdigest() != entry["sha256"]:
+            raise ModelFileError(f"{name} should have {entry['bytes']} bytes, but has {size}.")
+        if hashlib.file_digest(file, "sha256").hexdigest() != entry["sha256"]:
             raise ModelFileError(f"{name} has been changed: its checksum is wrong.")
-        file.seek(0)
-    except BaseException:
-        file.close()
-        raise
-    return file, size
+    try:
+        return safe_open(folder / name, framework="numpy"), size
+    except (SafetensorError, FileNotFoundError) as error:
+        raise ModelFileError(f"{name} cannot be read: {error}.") from None
+
+
+def _parse_json(data: bytes) -> Any:
+    """Parse the manifest strictly: no duplicate keys, no NaN or infinity, no absurd nesting."""
+    try:
+        return json.loads(
+            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
+        )
+    except RecursionError:
+        raise ModelFileError(f"{MANIFEST} is nested too deeply.") from None
+    except ValueError as error:  # also a wrong encoding, and integers with thousands of digits
+        raise ModelFileError(f"{MANIFEST} is not valid JSON: {error}") from None
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        (often, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {often!r:.80} occurs twice")
+    return made
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"the constant {name} is not allowed")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(f"the number {text:.40} is too large")
+    return value

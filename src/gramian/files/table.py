@@ -1,4 +1,4 @@
-"""The closed table of what a model file may hold: a name in a file stands for a class only where it stands here.
+"""The closed table of classes that a model file may name.
 
 A class that moves keeps its name in this table, so that older files load.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from gramian import losses
 from gramian.files.errors import ModelFileError
 from gramian.kernels.registry import nearest
 
@@ -36,8 +37,6 @@ _HERE = {
     "features.nystrom": ["Nystroem"],
     "features.polynomial": ["Monomials", "PolynomialMap"],
     "gram.lowrank": ["LowRank"],
-    "losses.classification": ["Hinge", "Logistic", "Multinomial", "Ramp", "SquaredHinge"],
-    "losses.regression": ["Absolute", "EpsilonInsensitive", "Huber", "Poisson", "Quantile", "Squared"],
     "rkhs": ["Function"],
     "solvers.choice": ["Choice"],
     "solvers.in_features.sparse_gp": ["FeaturePosterior", "LandmarkPosterior"],
@@ -79,6 +78,10 @@ _PLACES = {
     )
     for place, names in places.items()
     for name in names
+} | {
+    name: (cls.__module__, name)
+    for name, cls in vars(losses).items()
+    if isinstance(cls, type) and issubclass(cls, losses.Loss) and cls is not losses.Loss
 }
 _NAMES = {place: name for name, place in _PLACES.items()}
 

@@ -9,20 +9,19 @@ import platform
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import sklearn
 from numpy.typing import NDArray
+from safetensors.numpy import save_file
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gramian import __version__
 from gramian.data.unfinished import remove_unfinished, unfinished
-from gramian.files import tensors
 from gramian.files.arrays import Unpacked
 from gramian.files.decode import Decoder
 from gramian.files.encode import Encoder
@@ -131,7 +130,7 @@ def _rehearse(encoder: Encoder, state: dict[str, Any]) -> None:
         raise TypeError(f"the model cannot be saved, since it could not be loaded again: {error}") from error
 
 
-def _write_new(folder: Path, document: dict[str, Any], arrays: Mapping[str, Any]) -> bool:
+def _write_new(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -> bool:
     """Write a folder under a temporary name and rename it; False where another save made the folder in the meantime."""
     draft = unfinished(folder)
     draft.mkdir()
@@ -148,17 +147,21 @@ def _write_new(folder: Path, document: dict[str, Any], arrays: Mapping[str, Any]
     return True
 
 
-def _write(folder: Path, document: dict[str, Any], arrays: Mapping[str, Any]) -> str:
+def _write(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -> str:
     """Write both files under temporary names, then put them in their places, the manifest last."""
     drafts = [unfinished(folder / name) for name in ("arrays", "manifest")]
     try:
-        size, digest = _write_synced(drafts[0], lambda sink: tensors.write(sink, arrays))
+        save_file(arrays, drafts[0])
+        _sync(drafts[0])
+        with drafts[0].open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
         name = f"arrays-{digest[:16]}.safetensors"
-        files = {name: {"bytes": size, "sha256": digest}}
+        files = {name: {"bytes": drafts[0].stat().st_size, "sha256": digest}}
         text = json.dumps({"files": files, **document}, indent=1, allow_nan=False).encode()
         rest = text.removeprefix(b"{\n")
         first = f'{{"sha256": "{hashlib.sha256(rest).hexdigest()}",\n'.encode()
-        _write_synced(drafts[1], lambda sink: sink.write(first + rest))
+        drafts[1].write_bytes(first + rest)
+        _sync(drafts[1])
         os.replace(drafts[0], folder / name)
         _sync_folder(folder)
         os.replace(drafts[1], folder / MANIFEST)  # from here on, the folder holds the new model
@@ -169,27 +172,9 @@ def _write(folder: Path, document: dict[str, Any], arrays: Mapping[str, Any]) ->
     return name
 
 
-@dataclass
-class _Hashed:
-    """A sink that counts and hashes what passes."""
-
-    file: BinaryIO
-    digest: Any
-    size: int = 0
-
-    def write(self, data: Any) -> None:
-        self.file.write(data)
-        self.digest.update(data)
-        self.size += len(data)
-
-
-def _write_synced(path: Path, fill: Any) -> tuple[int, str]:
-    with path.open("xb") as file:
-        sink = _Hashed(file, hashlib.sha256())
-        fill(sink)
-        file.flush()
+def _sync(path: Path) -> None:
+    with path.open("r+b") as file:
         os.fsync(file.fileno())
-    return sink.size, sink.digest.hexdigest()
 
 
 def _sync_folder(folder: Path) -> None:

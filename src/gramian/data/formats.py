@@ -1,0 +1,366 @@
+"""Formats of tables in files: CSV, Parquet, Arrow and JSON lines, read by pyarrow, and NumPy's arrays."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.data.cells import MISSING, has_decimal_commas
+from gramian.data.parts import CHUNK
+from gramian.data.sniff import TableError, as_table_error, check_text, delimiter_of
+from gramian.kernels.registry import nearest
+
+__all__ = ["BLOCK_ROWS", "FORMATS", "Source", "ending_of"]
+
+BLOCK_ROWS = 65_536
+"""Rows of a block."""
+CSV_BYTES = 1 << 20
+"""Bytes of a CSV file that are parsed at a time, the first of which settle the types; pyarrow reads 32 times as much
+ahead. No record may be longer."""
+
+
+@dataclass(frozen=True)
+class Source(ABC):
+    """A file that holds a table: its columns, and its rows, whole or in blocks."""
+
+    path: Path  # The file
+    names: tuple[str, ...]  # Its columns
+    groups: tuple[int, ...] | None = None  # Rows of the pieces that can be read alone; none where only reading tells
+    types: tuple[
+        tuple[str, str], ...
+    ] = ()  # Columns and the types of their first rows, where none are declared
+
+    piece: ClassVar[tuple[str, str]] = ("", "")  # What a piece is called, and several
+
+    @classmethod
+    @abstractmethod
+    def open(cls, path: Path) -> Source:
+        """Look at the beginning of a file."""
+
+    @abstractmethod
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield record batches, each with the number of the piece that it is from."""
+
+    def whole(self, columns: Sequence[str]) -> Any:
+        """Return all rows as a table."""
+        import pyarrow
+
+        tables = [pyarrow.Table.from_batches([batch]) for _, batch in self.batches(columns, {})]
+        if not tables:
+            raise TableError(f"{self.path} holds no rows.")
+        return pyarrow.concat_tables(tables)
+
+    def require(self, columns: Sequence[str]) -> None:
+        """Raise where a column is missing, naming the nearest."""
+        for name in columns:
+            if name not in self.names:
+                raise TableError(f"{self.path} has no column {name!r}; {nearest(name, self.names)}")
+
+    def read(self, columns: Sequence[str] | None = None) -> Any:
+        """Read the whole table."""
+        self.require(columns or ())
+        with as_table_error(self.path):
+            table = self.whole(columns or self.names)
+        if table.num_rows == 0:
+            raise TableError(f"{self.path} holds no rows.")
+        for name, kind in zip(table.column_names, table.schema.types, strict=True):
+            if str(kind).startswith(("binary", "list", "struct", "map", "large_binary", "large_list")):
+                what = "text that is not UTF-8" if "binary" in str(kind) else "nested values"
+                raise TableError(f"{self.path}: column {name!r} holds {what} ({kind}); convert it, or leave it out.")
+        return table
+
+    def iterate(
+        self, columns: Sequence[str] | None = None, *, types: Mapping[str, str] | None = None, rows: int = BLOCK_ROWS
+    ) -> Iterator[Any]:
+        """Yield the table in blocks of equally many rows, so that it need not fit in memory."""
+        import pyarrow
+
+        self.require(columns or ())
+        held: list[Any] = []
+        with as_table_error(self.path):
+            for _, batch in self.batches(columns or self.names, self._wide(types or {})):
+                held.append(pyarrow.Table.from_batches([batch]))
+                if sum(part.num_rows for part in held) >= rows:
+                    merged = pyarrow.concat_tables(held)
+                    full = merged.num_rows - merged.num_rows % rows
+                    yield from (merged.slice(start, rows) for start in range(0, full, rows))
+                    held = [merged.slice(full)]
+            if any(part.num_rows for part in held):
+                yield pyarrow.concat_tables(held)
+
+    def _wide(self, types: Mapping[str, str]) -> dict[str, str]:
+        """Types that hold whatever may follow the first rows: those given, then those of the first rows."""
+        own = dict(self.types)
+        commas = {name: kind for name, kind in own.items() if kind == "comma" and types.get(name) != "string"}
+        return {name: _wider(kind) for name, kind in {**own, **types}.items() if name in own} | commas
+
+
+def _wider(kind: str) -> str:
+    """A type that holds whatever may follow in a column of that type; text does for dates, which are read from it."""
+    kind = kind.removeprefix("dictionary<values=").partition(",")[0]
+    if kind in ("null", "comma") or kind.startswith(("date", "time")):
+        return "string"
+    return "double" if kind.startswith(("int", "uint", "float", "halffloat", "decimal")) else kind
+
+
+@dataclass(frozen=True)
+class Csv(Source):
+    """Text, a record in a line; the type "comma" stands for numbers with decimal commas."""
+
+    delimiter: str = ","
+
+    @classmethod
+    def open(cls, path: Path) -> Csv:
+        import pyarrow.csv
+
+        if path.suffix.lower() != ".gz":
+            check_text(path)
+        delimiter = delimiter_of(path)
+        with pyarrow.csv.open_csv(path, **_csv_options(delimiter, (), {}, CSV_BYTES)) as reader:
+            schema, first = reader.schema, next(iter(reader), None)
+        commas = set() if first is None else _comma_columns(first)
+        kinds = tuple((f.name, "comma" if f.name in commas else _without_times(str(f.type))) for f in schema)
+        return cls(path, tuple(schema.names), None, kinds, delimiter)
+
+    def whole(self, columns: Sequence[str]) -> Any:
+        """Return all rows, all of which are looked at before a type is settled."""
+        import pyarrow.csv
+
+        def read(types: Mapping[str, str]) -> Any:
+            return pyarrow.csv.read_csv(self.path, **_csv_options(self.delimiter, columns, types, 8 * CSV_BYTES))
+
+        table = read({})
+        times = {f.name: "string" for f in table.schema if _without_times(str(f.type)) != str(f.type)}
+        table = read(times) if times else table
+        return _as_decimals(table, _comma_columns(table))
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        import pyarrow.csv
+
+        commas = [name for name, kind in types.items() if kind == "comma"]
+        known = {name: "string" if kind == "comma" else kind for name, kind in types.items() if name in columns}
+        with pyarrow.csv.open_csv(self.path, **_csv_options(self.delimiter, columns, known, CSV_BYTES)) as reader:
+            for batch in reader:
+                yield 0, _as_decimals(batch, commas)
+
+
+def _csv_options(delimiter: str, columns: Sequence[str], types: Mapping[str, str], size: int) -> dict[str, Any]:
+    import pyarrow
+    import pyarrow.csv
+
+    known = {}
+    for name, kind in types.items():
+        with suppress(ValueError):  # a type that has no short name is inferred
+            known[name] = pyarrow.type_for_alias(kind)
+    return {
+        "read_options": pyarrow.csv.ReadOptions(block_size=size),
+        "parse_options": pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        "convert_options": pyarrow.csv.ConvertOptions(
+            include_columns=list(columns),
+            column_types=known,
+            null_values=sorted(MISSING),
+            strings_can_be_null=True,
+        ),
+    }
+
+
+def _without_times(kind: str) -> str:
+    return "string" if kind.startswith("time32") else kind  # 12:30 is a text in every other format
+
+
+def _comma_columns(table: Any) -> set[str]:
+    """The columns of text that are numbers with decimal commas."""
+    pairs = zip(table.schema.names, table.columns, strict=True)
+    return {n for n, c in pairs if str(c.type) == "string" and has_decimal_commas(v.as_py() for v in c if v.is_valid)}
+
+
+def _as_decimals(table: Any, names: Iterable[str]) -> Any:
+    """The table with some columns of text as numbers."""
+    import pyarrow
+    import pyarrow.compute
+
+    for name in names:
+        if name in table.schema.names:
+            text = pyarrow.compute.utf8_trim_whitespace(table.column(name))
+            values = pyarrow.compute.replace_substring(text, ",", ".").cast(pyarrow.float64())
+            table = table.set_column(table.schema.names.index(name), name, values)
+    return table
+
+
+@dataclass(frozen=True)
+class Parquet(Source):
+    """Row groups."""
+
+    piece = ("row group", "row groups")
+
+    @classmethod
+    def open(cls, path: Path) -> Parquet:
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(path) as file:
+            meta = file.metadata
+            groups = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
+            return cls(path, tuple(file.schema_arrow.names), groups)
+
+    def whole(self, columns: Sequence[str]) -> Any:
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(self.path) as file:
+            return file.read(list(columns)).select(list(columns))
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        import pyarrow.parquet
+
+        with pyarrow.parquet.ParquetFile(self.path) as file:
+            for group in range(file.num_row_groups) if groups is None else groups:
+                for batch in file.iter_batches(CHUNK, [group], list(columns), use_threads=False):
+                    yield group, batch.select(list(columns))
+
+
+@dataclass(frozen=True)
+class Arrow(Source):
+    """Record batches, of a file or a stream, through a memory map, so that only what is wanted is read."""
+
+    piece = ("record batch", "record batches")
+
+    @classmethod
+    def open(cls, path: Path) -> Arrow:
+        import pyarrow
+
+        with pyarrow.memory_map(str(path)) as mapped:
+            try:
+                names = pyarrow.ipc.open_file(mapped).schema.names
+            except pyarrow.ArrowInvalid:
+                mapped.seek(0)
+                return cls(path, tuple(pyarrow.ipc.open_stream(mapped).schema.names))
+            first = pyarrow.ipc.open_file(mapped, options=pyarrow.ipc.IpcReadOptions(included_fields=[0]))
+            sizes = tuple(first.get_batch(i).num_rows for i in range(first.num_record_batches))
+            return cls(path, tuple(names), sizes)
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        import pyarrow
+
+        options = pyarrow.ipc.IpcReadOptions(included_fields=sorted(map(self.names.index, columns)))
+        with pyarrow.memory_map(str(self.path)) as mapped:
+            if self.groups is None:
+                found: Iterator[tuple[int, Any]] = enumerate(pyarrow.ipc.open_stream(mapped, options=options))
+            else:
+                file = pyarrow.ipc.open_file(mapped, options=options)
+                wanted = range(len(self.groups)) if groups is None else groups
+                found = ((group, file.get_batch(group)) for group in wanted)
+            for group, batch in found:
+                for start in range(0, batch.num_rows, CHUNK):
+                    yield group, batch.select(list(columns)).slice(start, CHUNK)
+
+
+@dataclass(frozen=True)
+class JsonLines(Source):
+    """Text, an object in a line."""
+
+    @classmethod
+    def open(cls, path: Path) -> JsonLines:
+        check_text(path)
+        schema = _json(path).schema
+        return cls(path, tuple(schema.names), None, tuple((f.name, str(f.type)) for f in schema))
+
+    def whole(self, columns: Sequence[str]) -> Any:
+        """Return all rows, all of which are looked at before a type is settled."""
+        import pyarrow.json
+
+        return pyarrow.json.read_json(self.path).select(list(columns))
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        import pyarrow
+
+        schema = _json(self.path).schema
+        for i, field in enumerate(schema):
+            with suppress(ValueError):  # a type that has no short name stays as the first block has it
+                kind = pyarrow.type_for_alias(types.get(field.name, str(field.type)))
+                schema = schema.set(i, field.with_type(kind))
+        for batch in _json(self.path, schema).to_batches(columns=list(columns), batch_size=BLOCK_ROWS):
+            yield 0, batch
+
+
+def _json(path: Path, schema: Any = None) -> Any:
+    import pyarrow.dataset
+
+    return pyarrow.dataset.dataset(path, format="json", schema=schema)
+
+
+@dataclass(frozen=True)
+class Numpy(Source):
+    """An array, or several side by side."""
+
+    piece = ("run of rows", "runs of rows")
+
+    @classmethod
+    def open(cls, path: Path) -> Numpy:
+        columns = _array_columns(path)
+        lengths = {len(a) for a in columns.values()}
+        if len(lengths) != 1:
+            raise TableError(f"{path}: its arrays should have equally many rows, but have {sorted(lengths)}.")
+        (n,) = lengths
+        return cls(path, tuple(columns), tuple(min(BLOCK_ROWS, n - start) for start in range(0, n, BLOCK_ROWS)))
+
+    def batches(
+        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
+    ) -> Iterator[tuple[int, Any]]:
+        import pyarrow
+
+        held = _array_columns(self.path)
+        for group in range(len(self.groups or ())) if groups is None else groups:
+            rows = slice(group * BLOCK_ROWS, (group + 1) * BLOCK_ROWS)
+            yield group, pyarrow.record_batch({name: np.ascontiguousarray(held[name][rows]) for name in columns})
+
+
+def _array_columns(path: Path) -> dict[str, NDArray[Any]]:
+    """The columns of a file of arrays; those of a matrix are numbered."""
+    stored = np.load(path, mmap_mode="r", allow_pickle=False)
+    columns: dict[str, NDArray[Any]] = {}
+    for name, a in ({"x": stored} if isinstance(stored, np.ndarray) else dict(stored)).items():
+        if a.ndim not in (1, 2) or a.dtype.kind not in "biufMU":
+            raise TableError(
+                f"{path}: {name} should be a vector or a matrix of numbers or text, not {a.dtype} {a.shape}."
+            )
+        prefix = name if len(name) == 1 else f"{name}."
+        columns.update({name: a} if a.ndim == 1 else {f"{prefix}{j}": a[:, j] for j in range(a.shape[1])})
+    return columns
+
+
+FORMATS: dict[str, type[Source]] = {
+    ".csv": Csv,
+    ".csv.gz": Csv,
+    ".tsv": Csv,
+    ".parquet": Parquet,
+    ".pq": Parquet,
+    ".arrow": Arrow,
+    ".feather": Arrow,
+    ".ipc": Arrow,
+    ".jsonl": JsonLines,
+    ".ndjson": JsonLines,
+    ".npy": Numpy,
+    ".npz": Numpy,
+}
+"""How a file is read, by the end of its name."""
+
+
+def ending_of(path: Path) -> str | None:
+    """Return the ending of ``FORMATS`` that a file has."""
+    return next((ending for ending in FORMATS if path.name.lower().endswith(ending)), None)
