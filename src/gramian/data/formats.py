@@ -33,9 +33,7 @@ class Source(ABC):
     path: Path  # The file
     names: tuple[str, ...]  # Its columns
     groups: tuple[int, ...] | None = None  # Rows of the pieces that can be read alone; none where only reading tells
-    types: tuple[
-        tuple[str, str], ...
-    ] = ()  # Columns and the types of their first rows, where none are declared
+    types: tuple[tuple[str, str], ...] = ()  # Columns and the types of their first rows, where none are declared
 
     piece: ClassVar[tuple[str, str]] = ("", "")  # What a piece is called, and several
 
