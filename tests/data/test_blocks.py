@@ -274,7 +274,7 @@ def test_missing_labels_and_columns_of_text_are_named(tmp_path):
     pq.write_table(pa.table({"a": [1.0, 2.0], "city": ["x", "y"], "y": ["u", None]}), tmp_path / "a.parquet")
     with pytest.raises(BlockError, match="column 'city' holds string"):
         next(iter(Blocks(tmp_path, target="y")))
-    with pytest.raises(BlockError, match="target 'y' lacks 1 values"):
+    with pytest.raises(BlockError, match="target 'y' is missing in 1 rows"):
         next(iter(Blocks(tmp_path, target="y", columns=["a"])))
 
 
@@ -301,7 +301,7 @@ def test_a_file_that_shrinks_is_noticed(data, tmp_path):
     blocks = Blocks(tmp_path, target="y")
     assert blocks.n_rows == 1000
     pq.write_table(table(X[:10], y[:10]), tmp_path / "part-0.parquet")
-    with pytest.raises(BlockError, match="held 1,000 when"):
+    with pytest.raises(BlockError, match="had 1,000 when"):
         added(blocks)
 
 

@@ -60,7 +60,7 @@ def test_other_delimiters_and_labels(tmp_path):
     [
         ("1,2,3\n", r"t\.csv: .*Expected 2 columns, got 3"),
         ("word,2\n", r"t\.csv: .*'word'"),
-        (",2\n", r"t\.csv: column 'x' holds NaN or nothing"),
+        (",2\n", r"t\.csv: column 'x' holds NaN or missing values"),
     ],
 )
 def test_the_error_for_a_bad_record_names_the_file(tmp_path, line, words):

@@ -124,7 +124,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "empty.csv": (lambda f: f.write_bytes(b" \n"), "the file is empty"),
     "header.csv": (lambda f: f.write_text("a,b\n"), "holds no rows"),
     "zeros.csv": (binary, "binary file, not text"),
-    "zip.jsonl": (lambda f: f.write_bytes(b"PK\x03\x04rest"), "begins as zip does"),
+    "zip.jsonl": (lambda f: f.write_bytes(b"PK\x03\x04rest"), "starts like a zip file"),
     "ragged.csv": (lambda f: f.write_text("a,b\n1\n"), "Expected 2 columns, got 1"),
     "twice.csv": (lambda f: f.write_text("a,a\n1,2\n"), "two columns are called 'a'"),
     "latin.csv": (lambda f: f.write_bytes("a\né\n".encode("latin-1")), "not UTF-8"),

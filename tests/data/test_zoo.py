@@ -112,7 +112,7 @@ def formats(columns: dict[str, list[Any]], folder: Path) -> dict[str, Any]:
 
 
 def columns_of(X: Any) -> list[Any]:
-    return auto_tables.read_table(BaseEstimator(), X, reset=True)
+    return auto_tables.columns_of(BaseEstimator(), X, reset=True)
 
 
 @pytest.mark.parametrize("name", ZOO)

@@ -136,7 +136,7 @@ def test_landmarks_among_sets():
 
 
 def test_what_objects_need():
-    with pytest.raises(ValueError, match="selection='kmeans' takes means of rows, and objects have none"):
+    with pytest.raises(ValueError, match="selection='kmeans' needs means of rows"):
         Nystroem(Spectrum(2), n_components=1, selection="kmeans").fit(["ab", "ba"])
     with pytest.raises(ValueError, match="Nystroem needs rows of numbers, got objects such as 'ab'"):
         Nystroem(n_components=1).fit(["ab", "ba"])

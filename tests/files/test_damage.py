@@ -220,14 +220,17 @@ def text(edit: Any) -> Any:
 DEEP = b"[" * 200_000
 SAID = {
     "newer": (change("version", 2), "in format 2.*Upgrade gramian"),
-    "no version": (change("version", "1"), "which is no version"),
+    "no version": (change("version", "1"), "which is not a version"),
     "not ours": (change("format", "other"), "is not that of a gramian model"),
     "up the tree": (change("files", {"../x": {"bytes": 1, "sha256": "0"}}), "cannot be a file of arrays"),
     "absolute": (change("files", {"/etc/passwd": {"bytes": 1, "sha256": "0"}}), "cannot be a file of arrays"),
     "no files": (change("files", {}), "should name one file of arrays"),
     "unknown name": (change("model", {"object": "KernelRigde", "parameters": {}, "fitted": {}}), "did you mean"),
     "python name": (change("model", {"object": "os.system", "fields": {}}), "unknown name 'os.system'"),
-    "unfitted": (change("model", {"object": "KernelRidge", "parameters": {}, "fitted": {}}), "belongs to nothing"),
+    "unfitted": (
+        change("model", {"object": "KernelRidge", "parameters": {}, "fitted": {}}),
+        "is not used by the model",
+    ),
     "no arrays": (change("arrays", {}), "is not described"),
     "too large": (reshape([10**6, 10**6]), "arrays-.* cannot be read"),
     "overflowing": (reshape([2**62, 2**62]), "arrays-.* cannot be read"),
@@ -237,7 +240,7 @@ SAID = {
     "infinite": (text(lambda rest: rest.replace(b'"seed": null', b'"seed": 1e999')), "too large"),
     "deep": (text(lambda rest: rest.replace(b'"seed": null', b'"seed": ' + DEEP)), "nested too deeply"),
     "not UTF-8": (text(lambda rest: rest + b"\xff"), "not valid JSON"),
-    "empty manifest": (lambda files: {**files, "manifest.json": b""}, "does not begin"),
+    "empty manifest": (lambda files: {**files, "manifest.json": b""}, "does not start"),
     "no manifest": (lambda files: dict([arrays_of(files)]), "manifest.json is missing"),
     "no file of arrays": (lambda files: {"manifest.json": files["manifest.json"]}, "arrays-.* is missing"),
 }
@@ -283,7 +286,7 @@ def test_a_huge_manifest_is_not_read(saved: Any, tmp_path: Path) -> None:
     folder = write(tmp_path / "m", saved["names"])
     with (folder / "manifest.json").open("r+b") as file:
         file.truncate(1 << 30)  # a hole: no disk is used
-    with pytest.raises(ModelFileError, match="more than any model's would"):
+    with pytest.raises(ModelFileError, match="too large for a manifest"):
         gramian.load(folder)
     assert tracemalloc.get_traced_memory()[1] < 50_000_000
 

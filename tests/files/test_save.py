@@ -111,7 +111,7 @@ def test_what_is_no_model_is_not_replaced(kind: str, tmp_path: Path) -> None:
 
 
 def test_a_missing_parent_is_named(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match="make it first"):
+    with pytest.raises(FileNotFoundError, match="create it first"):
         gramian.save(KernelRidge().fit(X, y), tmp_path / "a" / "b")
 
 

@@ -124,7 +124,7 @@ def test_errors(X):
         select("best", gram, 3)
     with pytest.raises(ValueError, match="pass X="):
         kmeans(gram, 3)
-    with pytest.raises(ValueError, match="so it is no kernel"):
+    with pytest.raises(ValueError, match="so it is not positive semi-definite"):
         leverage(Gram(gk.AdditiveChi2() * gk.Constant(1.0) + gk.Sigmoid(1.0, offset=-5.0), X), 3)
     with pytest.raises(ValueError, match="has a diagonal"):
         uniform(Gram(gk.RBF(), X, X[:5]), 3)

@@ -74,7 +74,7 @@ def test_other_rows(rng):
     with pytest.raises(TypeError, match="has no kernel"):
         SpectrumDisplay.from_estimator(GaussianMixture().fit(X), X)
     fourier = KernelRidge(kernel=RBF(1.0), approximation=FourierFeatures(n_components=10, random_state=0))
-    with pytest.raises(ValueError, match="keeps none of its own; pass X"):
+    with pytest.raises(ValueError, match="keeps none; pass X"):
         SpectrumDisplay.from_estimator(fourier.fit(X, X[:, 0]))
 
 

@@ -1,4 +1,4 @@
-"""``gramian demo``: the main job end to end, on data that scikit-learn brings along."""
+"""``gramian demo``: fit, predict and report on handwritten digits."""
 
 from __future__ import annotations
 

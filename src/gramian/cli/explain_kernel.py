@@ -1,4 +1,4 @@
-"""``gramian explain-kernel``: what an expression means, term by term."""
+"""``gramian explain-kernel``: the meaning of a kernel expression, term by term."""
 
 from __future__ import annotations
 

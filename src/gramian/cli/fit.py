@@ -1,4 +1,4 @@
-"""``gramian fit``: from a table in a file to a tuned model in a folder, with an honest account."""
+"""``gramian fit``: a tuned model from a table."""
 
 from __future__ import annotations
 
@@ -149,16 +149,16 @@ def _task(options: argparse.Namespace, y: Any) -> str:
 
     different = np.unique(y)
     if different.size < 2:
-        raise ValueError(
-            f"--target {options.target} holds one value only, {different[0]!s}; there is nothing to learn."
-        )
+        raise ValueError(f"--target {options.target} has only one value, {different[0]!s}; there is nothing to learn.")
     text = y.dtype.kind not in "biuf"
     if options.task == "regression" and (text or y.dtype.kind == "b"):
-        raise ValueError(f"--target {options.target} holds no numbers, so --task regression cannot be; leave it out.")
+        raise ValueError(
+            f"--target {options.target} holds no numbers, so --task regression is not possible; leave it out."
+        )
     whole = y.dtype.kind in "biu" or (y.dtype.kind == "f" and bool(np.all(different == np.round(different))))
     if options.task == "classification" and not (text or whole):
         raise ValueError(
-            f"--target {options.target} holds fractions, so --task classification cannot be; leave it out."
+            f"--target {options.target} holds fractions, so --task classification is not possible; leave it out."
         )
     if options.task != "auto":
         return str(options.task)

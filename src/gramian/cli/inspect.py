@@ -1,4 +1,4 @@
-"""``gramian inspect``: what is in a model folder, with nothing of it executed."""
+"""``gramian inspect``: the contents of a saved model."""
 
 from __future__ import annotations
 

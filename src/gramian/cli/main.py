@@ -1,4 +1,4 @@
-"""The command line: what can be asked for, and what happens when something goes wrong."""
+"""The ``gramian`` command: its parser, its errors and its exit codes."""
 
 from __future__ import annotations
 

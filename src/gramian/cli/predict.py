@@ -1,4 +1,4 @@
-"""``gramian predict``: what a saved model says of every row of a table, in blocks."""
+"""``gramian predict``: predictions of a saved model for a table, block by block."""
 
 from __future__ import annotations
 
@@ -80,10 +80,10 @@ def _check_options(model: Any, options: argparse.Namespace) -> None:
     if not hasattr(model, "predict"):
         raise ValueError(f"{name} does not predict; load it in Python with gramian.load and use transform.")
     if options.proba and not hasattr(model, "predict_proba"):
-        raise ValueError(f"--proba needs a classifier with probabilities, and this model is {name}.")
+        raise ValueError(f"--proba needs a classifier with probabilities, but this model is {name}.")
     if options.interval is not None:
         if "return_interval" not in signatures.signature(model.predict).parameters:
-            raise ValueError(f"--interval needs a regressor that knows its errors, and this model is {name}.")
+            raise ValueError(f"--interval needs a regressor that gives intervals, but this model is {name}.")
         if not 0.0 < options.interval < 1.0:
             raise ValueError(f"--interval must be a probability between 0 and 1, got {options.interval:g}.")
 
@@ -96,7 +96,7 @@ def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
         return [str(name) for name in names]
     others = [name for name in source.names if name != notes.get("target")]
     if len(others) != model.n_features_in_:
-        raise ValueError(f"the model takes {model.n_features_in_} columns, and {source.path} has {len(others)}.")
+        raise ValueError(f"the model takes {model.n_features_in_} columns, but {source.path} has {len(others)}.")
     return others
 
 
@@ -129,5 +129,5 @@ def _matrix(block: Any) -> Any:
 
     for name, kind in zip(block.column_names, block.schema.types, strict=True):
         if not str(kind).startswith(("int", "uint", "float", "double", "halffloat", "bool")):
-            raise ValueError(f"column {name!r} holds {kind}, and this model takes numbers only.")
+            raise ValueError(f"column {name!r} holds {kind}, but this model takes only numbers.")
     return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in block.itercolumns()])

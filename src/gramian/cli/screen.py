@@ -1,4 +1,4 @@
-"""What a person or a program sees: text or JSON on the standard output, progress on a terminal only."""
+"""Output of a command: text or JSON, and progress on a terminal."""
 
 from __future__ import annotations
 

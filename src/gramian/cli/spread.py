@@ -1,4 +1,4 @@
-"""Data of many files, or of a cluster: what ``fit`` and ``predict`` do when a table is a folder or a pattern."""
+"""Data in many files or on a cluster, for ``fit`` and ``predict``."""
 
 from __future__ import annotations
 

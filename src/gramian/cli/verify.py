@@ -1,4 +1,4 @@
-"""``gramian verify``: the certificate of a saved model, computed again from the table it was fitted to."""
+"""``gramian verify``: the certificate of a saved model, computed again from its data."""
 
 from __future__ import annotations
 

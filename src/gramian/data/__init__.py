@@ -1,4 +1,4 @@
-"""Rows that need not fit in memory, and who works on them."""
+"""Rows that need not fit in memory: blocks, passes over them, and their executors."""
 
 from gramian.data.blocks import Blocks
 from gramian.data.cluster import connect

@@ -180,7 +180,7 @@ class Blocks:
 
     def __array__(self, *args: Any, **options: Any) -> NDArray[Any]:
         raise TypeError(
-            "Blocks are rows that may not fit in memory, and here all are needed at once; take some with "
+            "Blocks may not fit in memory, but all rows are needed at once here; take some with "
             "blocks.sample(size), or use an estimator with approximation=Nystroem(...)."
         )
 

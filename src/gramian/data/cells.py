@@ -1,4 +1,4 @@
-"""What the text of a cell means, in whatever file or table it stands: nothing, a number, a boolean, a date."""
+"""The meaning of a cell's text in any file or table: missing, a number, a boolean, a date."""
 
 from __future__ import annotations
 

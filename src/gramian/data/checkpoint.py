@@ -1,4 +1,4 @@
-"""Results of passes over blocks on disk, so that a fit that was killed goes on where it was.
+"""Checkpoints of passes over blocks, from which a fit that was killed goes on.
 
 A fit is a function of the sums that its passes bring back. So it is enough to keep these: when the fit is repeated,
 passes that were finished are answered from the folder, the one that was under way goes on from its last subtrees, and
@@ -35,7 +35,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if self.path.exists() and not self.path.is_dir():
-            raise ValueError(f"checkpoint must be a folder, and {self.path} is a file; name another.")
+            raise ValueError(f"checkpoint must be a folder, but {self.path} is a file; choose another path.")
 
     def write(self, number: int, fingerprint: str, done: int, held: Iterable[tuple[int, Sums | None]]) -> None:
         """Keep a pass, or as much of it as is done."""

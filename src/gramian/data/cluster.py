@@ -1,4 +1,4 @@
-"""The workers of a Dask cluster as those who work on the blocks.
+"""Execution of passes by the workers of a Dask cluster.
 
 Nothing is lost with a worker: blocks are read again from their source, and shared values are results of tasks that the
 scheduler can repeat, so a worker that dies costs time and changes no bit of the answer.

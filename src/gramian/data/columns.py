@@ -1,4 +1,4 @@
-"""Which columns of a table are inputs, targets and weights, and their values as arrays."""
+"""Column roles: the inputs, targets and weights of a table, and their values as arrays."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _values(table: Any, column: str, name: str) -> NDArray[Any]:
     """A column as it is: numbers or labels."""
     values = _column(table, column, name)
     if values.null_count:
-        raise BlockError(f"{name}: the target {column!r} lacks {values.null_count} values; remove such rows.")
+        raise BlockError(f"{name}: the target {column!r} is missing in {values.null_count} rows; remove those rows.")
     array = _numpy(values)
     return array.astype(str) if array.dtype.kind == "O" else array
 
@@ -105,8 +105,8 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
     for column, kind in zip(columns, fields, strict=True):
         if not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind)):
             raise BlockError(
-                f"{name}: column {column!r} holds {kind}, and an input must be a number; encode it, or choose others "
-                "with columns=."
+                f"{name}: column {column!r} holds {kind}, but inputs must be numbers; encode it, or select other columns"
+                " with columns=."
             )
     small = all(kinds.is_float32(kind) or kinds.is_float16(kind) for kind in fields)
     out = np.empty((table.num_rows, len(columns)), np.float32 if small else np.float64)
@@ -114,9 +114,9 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
         out[:, j] = _numpy(table.column(column))
     if not np.all(np.isfinite(out)):
         row, j = (int(i) for i in np.argwhere(~np.isfinite(out))[0])
-        what = "NaN or nothing" if np.isnan(out[row, j]) else "infinity"
+        what = "NaN or missing values" if np.isnan(out[row, j]) else "infinity"
         raise BlockError(
-            f"{name}: column {columns[j]!r} holds {what} (row {row} of {table.num_rows:,} read at a time there); "
+            f"{name}: column {columns[j]!r} holds {what} (row {row} of the {table.num_rows:,} rows read); "
             "remove such rows, or fill them in."
         )
     return out

@@ -1,4 +1,4 @@
-"""Who works on the blocks: threads of this process, or (see ``cluster``) the workers of a Dask cluster.
+"""Execution of passes over blocks by threads; ``cluster`` has that by the workers of a Dask cluster.
 
 A task is a function of shared values and of the rows of one block. Blocks travel as loaders, never as data; what comes
 back is small, or is added up in a binary tree whose shape depends on the number of blocks alone, so that an answer does

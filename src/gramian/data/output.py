@@ -1,4 +1,4 @@
-"""Tables to files, block by block, under another name until the last row is written."""
+"""Output of tables to files, block by block; a file appears when its last row is written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def check_output(path: Path) -> None:
         raise TableError(f"{path}: this is a folder; name a file.")
     folder = path.absolute().parent
     if not folder.is_dir():
-        raise TableError(f"{path}: there is no folder {folder}; make it first.")
+        raise TableError(f"{path}: there is no folder {folder}; create it first.")
     if not os.access(folder, os.W_OK):
         raise TableError(f"{path}: the folder {folder} cannot be written to.")
 

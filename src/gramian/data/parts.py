@@ -1,4 +1,4 @@
-"""Some rows as they come from a source, checked: numbers only, with targets and weights where there are any."""
+"""Parts of a block: a few thousand rows, checked, with targets and weights where there are any."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def checked(loader: Loader, first: int, need: Need) -> Iterator[Part]:
                 yield part
         done += n
     if loader.rows is not None and done != loader.rows:
-        raise BlockError(f"{loader.name}: holds {done:,} rows, and held {loader.rows:,} when it was first looked at.")
+        raise BlockError(f"{loader.name}: has {done:,} rows now, but had {loader.rows:,} when it was opened.")
 
 
 def _part(name: str, X: Any, y: Any, weight: Any, rows: slice, first: int, before: int) -> Part:

@@ -1,4 +1,4 @@
-"""What a fitted model says of every row, block by block: iterated over, put together, or written to Parquet."""
+"""Predictions for rows in blocks: iterated over, put together, or written to Parquet."""
 
 from __future__ import annotations
 

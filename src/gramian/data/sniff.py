@@ -1,4 +1,4 @@
-"""Is this file what its name says? Errors that a person understands, before a parser is asked."""
+"""Checks of a file before it is parsed, and parsers' errors in one line."""
 
 from __future__ import annotations
 
@@ -60,7 +60,9 @@ def check_text(path: Path) -> None:
     with path.open("rb") as file:
         begin = file.read(4096)
     if b"\0" in begin or any(begin.startswith(magic) for magic in MAGIC):
-        looks = next((f" (it begins as {name} does)" for magic, name in MAGIC.items() if begin.startswith(magic)), "")
+        looks = next(
+            (f" (it starts like a {name} file)" for magic, name in MAGIC.items() if begin.startswith(magic)), ""
+        )
         raise TableError(f"{path}: this is a binary file{looks}, not text; rename it to say what it is.")
 
 

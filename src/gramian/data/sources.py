@@ -123,7 +123,9 @@ def _arrays(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> O
         weight = np.asarray(frame[own[weight]]) if given[1] is not None else weight
     X = source if isinstance(source, np.ndarray) else np.asarray(source)
     if columns is not None:
-        raise ValueError("columns= chooses by name, and an array has no names; take its columns first.")
+        raise ValueError(
+            "columns= selects columns by name, but an array has no column names; select its columns first."
+        )
     if X.ndim != 2:
         raise ValueError(f"the source must be rows of numbers, got an array of shape {X.shape}.")
     y, w = (None if v is None else v if isinstance(v, np.ndarray) else np.asarray(v) for v in (target, weight))
@@ -153,7 +155,7 @@ def _calls(functions: Sequence[Any], target: Any, weight: Any, columns: Any) -> 
     names = [str(c) for c in getattr(first, "column_names", getattr(first, "columns", ()))]
     if not names:
         raise ValueError(
-            "target=, weight= and columns= are names of columns, and these loaders return arrays; have them return "
+            "target=, weight= and columns= are names of columns, but these functions return arrays; let them return "
             "(X, y) or (X, y, weight)."
         )
     chosen = ColumnRoles.among(names, columns, target, weight)
@@ -170,7 +172,9 @@ def _dask(source: Any, target: Any, weight: Any, columns: Any) -> Opened:
         sizes: list[int | None] = [None] * len(pieces)
         return _partitions(pieces, sizes, chosen, wanted, target is not None)
     if columns is not None:
-        raise ValueError("columns= chooses by name, and a Dask array has no names; take its columns first.")
+        raise ValueError(
+            "columns= selects columns by name, but a Dask array has no column names; select its columns first."
+        )
     if source.ndim != 2:
         raise ValueError(f"the source must be rows of numbers, got a Dask array of shape {source.shape}.")
     X = source.rechunk({1: -1})

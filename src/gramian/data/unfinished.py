@@ -1,4 +1,4 @@
-"""Temporary names of files and folders that are being written, and an end of those whose writer was killed."""
+"""Temporary names of files and folders that are being written, and their removal if the writer was killed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How well random features approximate their kernel: observed on pairs of rows, and promised by bounds."""
+"""Accuracy of random features: errors observed on pairs of rows, and bounds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What explicit maps share: rows in, features out, and how far their inner products are from the kernel."""
+"""The base of explicit maps: features of rows, and their inner products against the kernel."""
 
 from __future__ import annotations
 

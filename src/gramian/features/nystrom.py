@@ -229,7 +229,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             return super()._validated(X, reset=reset)
         if reset:
             if self.selection == "kmeans":
-                raise ValueError("selection='kmeans' takes means of rows, and objects have none; use another rule.")
+                raise ValueError("selection='kmeans' needs means of rows, which objects do not have; use another rule.")
             self.n_features_in_ = 1
             self.__dict__.pop("feature_names_in_", None)
         return objects(X, kernel=type(self.kernel).__name__)

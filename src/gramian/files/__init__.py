@@ -1,4 +1,4 @@
-"""Models in files: a folder of arrays and a manifest, which holds data only and can be trusted."""
+"""Models in files: a folder of arrays and a manifest, data only and never code."""
 
 from gramian.files.contents import Contents, inspect
 from gramian.files.errors import ModelFileError

@@ -1,4 +1,4 @@
-"""Arrays of every kind that models hold (numbers, text, dates, sparse) as tensors, each stored once."""
+"""Arrays of models (numbers, text, dates, sparse) as tensors, each stored once."""
 
 from __future__ import annotations
 
@@ -156,20 +156,20 @@ class Unpacked:
         if entry == {"dtype": "text"}:
             return _texts(self.fetch(f"{name}:text"), self.fetch(f"{name}:ends"), name)
         if not set(entry) <= {"dtype", "order"} or entry.get("order", "F") != "F":
-            raise ModelFileError(f"the array {name!r:.80} is described in unknown words.")
+            raise ModelFileError(f"the array {name!r:.80} has an unknown description.")
         a = _read_as(self.fetch(name), entry["dtype"], name)
         return a.T if "order" in entry else a
 
     def _sparse(self, name: str, entry: dict[str, Any]) -> Any:
         kind, shape = entry["sparse"], entry.get("shape")
         if not isinstance(kind, str) or kind not in SPARSE or set(entry) != {"sparse", "shape", "dtype"}:
-            raise ModelFileError(f"the sparse array {name!r:.80} is described in unknown words.")
+            raise ModelFileError(f"the sparse array {name!r:.80} has an unknown description.")
         if not isinstance(shape, list) or len(shape) != 2 or not all(type(s) is int and 0 <= s < 2**56 for s in shape):
             raise ModelFileError(f"the sparse array {name!r:.80} has the impossible shape {shape!r:.60}.")
         data, indices, indptr = (self.fetch(f"{name}:{part}") for part in ("data", "indices", "indptr"))
         data = _read_as(data, entry["dtype"], name)
         if any(a.ndim != 1 for a in (data, indices, indptr)) or {indices.dtype.kind, indptr.dtype.kind} != {"i"}:
-            raise ModelFileError(f"the sparse array {name!r:.80} has parts of the wrong kind.")
+            raise ModelFileError(f"the sparse array {name!r:.80} has parts of the wrong type.")
         made = SPARSE[kind]((data, indices, indptr), shape=tuple(shape), copy=False)
         made.check_format(full_check=True)
         return made
@@ -189,14 +189,14 @@ def _read_as(raw: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
         if wide[1] == "bytes" and raw.dtype == np.uint8:
             return raw.reshape(-1).view(f"S{wide[2]}").reshape(raw.shape[:-1])
     raise ModelFileError(
-        f"the array {name!r:.80} should be of dtype {dtype!r:.40}, and its tensor is {raw.dtype.name}."
+        f"the array {name!r:.80} should be of dtype {dtype!r:.40}, but its tensor is {raw.dtype.name}."
     )
 
 
 def _texts(text: NDArray[Any], ends: NDArray[Any], name: str) -> NDArray[Any]:
     flat = ends.reshape(-1)
     if text.dtype != np.uint8 or text.ndim != 1 or ends.dtype != np.int64:
-        raise ModelFileError(f"the text {name!r:.80} has parts of the wrong kind.")
+        raise ModelFileError(f"the text {name!r:.80} has parts of the wrong type.")
     if np.any(np.diff(flat, prepend=0) < 0) or (flat[-1] if flat.size else 0) != text.size:
         raise ModelFileError(f"the text {name!r:.80} does not end where it says.")
     data = text.tobytes()

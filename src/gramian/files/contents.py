@@ -1,4 +1,4 @@
-"""What is in a model file, without building the model."""
+"""The contents of a model file, read without building the model."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def inspect(path: str | os.PathLike[str]) -> Contents:
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from None
         except Exception as error:  # whatever a manifest that makes no sense may bring about
-            raise ModelFileError(f"{path}: the manifest makes no sense: {error}") from error
+            raise ModelFileError(f"{path}: the manifest is not valid: {error}") from error
 
 
 def _contents(folder: Folder) -> Contents:

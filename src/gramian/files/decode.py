@@ -1,4 +1,4 @@
-"""From plain data to a model, with distrust: names by a closed table, every value of the kind that it should be."""
+"""Decoding of a manifest to a model: names from a closed table, and the type of every value checked."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ class Decoder:
     def decode(self, value: Any, depth: int = 0) -> Any:
         """Return what some plain words stand for."""
         if depth > MAX_DEPTH:
-            raise ModelFileError(f"objects lie more than {MAX_DEPTH} deep in each other.")
+            raise ModelFileError(f"objects are nested more than {MAX_DEPTH} deep.")
         if isinstance(value, list):
             return [self.decode(v, depth + 1) for v in value]
         if not isinstance(value, dict):
             return value
         read = _WORDS.get(frozenset(value))
         if read is None:
-            raise ModelFileError(f"a value with the keys {sorted(value)!r:.80} is of no known kind.")
+            raise ModelFileError(f"a value with the keys {sorted(value)!r:.80} is unknown.")
         return read(self, value, depth + 1)
 
     def _float(self, value: dict[str, Any], depth: int) -> Any:
@@ -95,7 +95,7 @@ class Decoder:
     def _scalar(self, value: dict[str, Any], depth: int) -> Any:
         a = _of(np.ndarray, self.decode(value["scalar"], depth), "a scalar")
         if a.shape != ():
-            raise ModelFileError("a scalar is no array without dimensions.")
+            raise ModelFileError("a scalar must be an array without dimensions.")
         return a[()]
 
     def _objects(self, value: dict[str, Any], depth: int) -> Any:
@@ -121,7 +121,7 @@ class Decoder:
     def _estimator(self, value: dict[str, Any], depth: int) -> Any:
         cls = class_named(value["object"])
         if not hasattr(cls, "get_params"):
-            raise ModelFileError(f"{cls.__name__} has no parameters.")
+            raise ModelFileError(f"{cls.__name__} is not described by parameters.")
         made = cls(**self._named(value["parameters"], depth))
         learned = self._named(value["fitted"], depth)
         for name, what in learned.items():
@@ -135,7 +135,7 @@ class Decoder:
         cls: Any = class_named(value["object"])
         given = self._named(value["fields"], depth)
         if hasattr(cls, "get_params"):
-            raise ModelFileError(f"{cls.__name__} has parameters, and no fields.")
+            raise ModelFileError(f"{cls.__name__} is described by parameters, not by fields.")
         declared = {f.name: f.type for f in fields(cls)} if is_dataclass(cls) else None
         if declared is None:
             return _filled(cls.__new__(cls), given)
@@ -175,7 +175,7 @@ def _of(kind: Any, value: Any, what: str) -> Any:
     """The value, where it is of a kind."""
     wrong = isinstance(value, bool) and kind in (int, _FIELDS["int"], _FIELDS["float"])
     if wrong or not isinstance(value, kind):
-        raise ModelFileError(f"{what} is of the wrong kind, {type(value).__name__}.")
+        raise ModelFileError(f"{what} has the wrong type, {type(value).__name__}.")
     return value
 
 

@@ -1,4 +1,4 @@
-"""From a fitted model to plain data: what a manifest can hold, and the arrays beside it."""
+"""Encoding of a fitted model as plain data for a manifest, and arrays."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Encoder:
     def encode(self, value: Any, path: str = "model", depth: int = 0) -> Any:
         """Return the value in plain words."""
         if depth > MAX_DEPTH:
-            raise TypeError(f"{path} lies more than {MAX_DEPTH} objects deep; a model file does not hold such a thing.")
+            raise TypeError(f"{path} is nested more than {MAX_DEPTH} objects deep, which a model file cannot hold.")
         if value is None or type(value) in (bool, int, str):
             return value
         for kinds, encode in _KINDS:
@@ -142,7 +142,7 @@ def _refused_model(value: Any) -> str:
     what = type(value).__qualname__
     if type(value).__module__.startswith("sklearn.") and hasattr(value, "steps"):
         return (
-            f"a {what} of scikit-learn is not gramian's to save: save its gramian step, or use AutoKernelRegressor or "
-            "AutoKernelClassifier, which keep the preparation of columns inside."
+            f"a {what} of scikit-learn cannot be saved by gramian: save its gramian step, or use AutoKernelRegressor"
+            " or AutoKernelClassifier, which keep the preparation of columns inside."
         )
     return f"expected a fitted estimator of gramian, got a {type(value).__module__}.{what}; only those can be saved."

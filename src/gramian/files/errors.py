@@ -1,4 +1,4 @@
-"""What is raised where a model file is not what it should be."""
+"""The error for a model file that is damaged or not one."""
 
 from __future__ import annotations
 

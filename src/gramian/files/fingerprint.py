@@ -1,4 +1,4 @@
-"""What a model knows of the data it was fitted on, to tell one set from another."""
+"""Fingerprints of the data that a model was fitted on."""
 
 from __future__ import annotations
 

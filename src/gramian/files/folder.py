@@ -136,11 +136,11 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     file, size = _open(folder / MANIFEST)
     with file:
         if size > MAX_MANIFEST:
-            raise ModelFileError(f"{MANIFEST} has {size} bytes, more than any model's would.")
+            raise ModelFileError(f"{MANIFEST} has {size} bytes, which is too large for a manifest.")
         first, rest = file.readline(100), file.read()
     found = _FIRST_LINE.fullmatch(first)
     if found is None:
-        raise ModelFileError(f"{MANIFEST} does not begin as one of gramian's does.")
+        raise ModelFileError(f"{MANIFEST} does not start like a manifest of gramian.")
     if hashlib.sha256(rest).hexdigest().encode() != found[1]:
         raise ModelFileError(f"{MANIFEST} has been cut or changed: its checksum is wrong.")
     document = _parse_json(b"{" + rest)
@@ -148,9 +148,9 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     expected = {"files": dict, "library": str, "written with": dict, "data": dict, "model": dict, "arrays": dict}
     for key, kind in expected.items():
         if not isinstance(document.get(key), kind):
-            raise ModelFileError(f"{MANIFEST} has no {key!r}, or not of the right kind.")
+            raise ModelFileError(f"{MANIFEST} has no {key!r}, or one of the wrong type.")
     if not isinstance(document["data"].get("notes"), dict):
-        raise ModelFileError(f"{MANIFEST} has no notes about the data, or not of the right kind.")
+        raise ModelFileError(f"{MANIFEST} has no notes about the data, or notes of the wrong type.")
     return dict(document)
 
 
@@ -159,7 +159,7 @@ def _check_version(document: Any) -> None:
         raise ModelFileError(f"{MANIFEST} is not that of a gramian model.")
     version = document.get("version")
     if type(version) is not int or version < 1:
-        raise ModelFileError(f"the format's version is {version!r:.40}, which is no version.")
+        raise ModelFileError(f"the format's version is {version!r:.40}, which is not a version.")
     if version > VERSION:
         raise ModelFileError(
             f"it was written by gramian {document.get('library')!s:.40} in format {version}; this is gramian "

@@ -1,4 +1,4 @@
-"""Load: a model out of a folder that has been found whole."""
+"""``load``: a model from a folder."""
 
 from __future__ import annotations
 
@@ -58,6 +58,6 @@ def _model(folder: Folder) -> Any:
     arrays = Unpacked(folder.entries, folder.fetch)
     model = Decoder(arrays).decode(folder.document["model"])
     if unused := arrays.unused() | folder.unused():
-        raise ModelFileError(f"the array {min(unused)!r:.80} belongs to nothing in the model.")
+        raise ModelFileError(f"the array {min(unused)!r:.80} is not used by the model.")
     check_is_fitted(model)
     return model

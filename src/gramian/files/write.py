@@ -1,4 +1,4 @@
-"""Save: a folder that is whole or not there."""
+"""``save``: a model to a folder, in one step."""
 
 from __future__ import annotations
 
@@ -78,10 +78,10 @@ def check_folder(folder: Path) -> None:
     parent = folder.absolute().parent
     if folder.exists():
         if not folder.is_dir() or (any(folder.iterdir()) and not holds_model(folder)):
-            raise FileExistsError(f"{folder} is there and is no model of gramian's; choose another path.")
+            raise FileExistsError(f"{folder} exists and is not a gramian model; choose another path.")
         parent = folder
     elif not parent.is_dir():
-        raise FileNotFoundError(f"{parent} is no folder; make it first.")
+        raise FileNotFoundError(f"there is no folder {parent}; create it first.")
     if not os.access(parent, os.W_OK):
         raise PermissionError(f"{parent} cannot be written to; choose another path.")
 

@@ -1,4 +1,4 @@
-"""K(X, Y) as an operator that need never exist, and its low-rank shadows."""
+"""K(X, Y) as an operator that is never stored whole, and its low-rank approximations."""
 
 from gramian.gram.landmarks import draw_landmarks
 from gramian.gram.lowrank import LowRank

@@ -1,4 +1,4 @@
-"""Landmarks alone: the choice of ``rpcholesky`` for whoever does not need its factor.
+"""Landmarks by randomly pivoted Cholesky, without the factor.
 
 The factor on all rows is what ``rpcholesky`` costs, n rank² operations. Its law needs far less: a row drawn by a stale
 residual and accepted with the probability (residual now) / (residual then) is a row drawn by the residual now. So the

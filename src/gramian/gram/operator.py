@@ -1,4 +1,4 @@
-"""``Gram``: the matrix K(X, Y) as an operator that need never exist."""
+"""``Gram``: the matrix K(X, Y) as an operator that is never stored whole."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ class Pivots:
 
 
 def checked(gram: Gram, rank: int) -> NDArray[np.float64]:
-    """Return the diagonal of K, or say why it is no kernel or the rank no rank: → (n,)."""
+    """Return the diagonal of K, or raise if it is negative somewhere or the rank is impossible: → (n,)."""
     n = gram.shape[0]
     if isinstance(rank, bool) or not isinstance(rank, Integral) or not 1 <= rank <= n:
         raise ValueError(f"rank must be a whole number between 1 and the number of rows, {n}; got {rank!r}.")
@@ -72,7 +72,9 @@ def checked(gram: Gram, rank: int) -> NDArray[np.float64]:
     if not np.all(np.isfinite(diagonal)):
         raise ValueError("k(x, x) overflows on these rows; scale them down or normalise the kernel.")
     if np.any(diagonal < 0):
-        raise ValueError(f"the kernel has k(x, x) = {diagonal.min():.3g} < 0 on these rows, so it is no kernel.")
+        raise ValueError(
+            f"the kernel has k(x, x) = {diagonal.min():.3g} < 0 on these rows, so it is not positive semi-definite."
+        )
     return diagonal
 
 

@@ -1,4 +1,4 @@
-"""Where a classifier or a novelty detector draws its line, and which objects hold the line in place."""
+"""Decision boundaries of classifiers and novelty detectors, with their support vectors."""
 
 from __future__ import annotations
 

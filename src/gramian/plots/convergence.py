@@ -1,4 +1,4 @@
-"""How a solver came to its answer: gap, residual or evidence against time."""
+"""Convergence of a solver: gap, residual or evidence against time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Do intervals that promise 90% hold 90%? Promise against what happened."""
+"""Coverage of prediction intervals: promised against observed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture asks of a fitted estimator: its kernel, its rows, their names, its values."""
+"""Access to a fitted estimator for pictures: its kernel, its rows, their names, its values."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
     """Return rows of numbers to draw: those given, or those that the fit keeps. X (n, d) → (n, d)."""
     rows = training_rows(estimator) if X is None else X
     if rows is None:
-        raise ValueError(f"{what} needs rows, and {type(estimator).__name__} keeps none of its own; pass X.")
+        raise ValueError(f"{what} needs rows, but {type(estimator).__name__} keeps none; pass X.")
     rows = np.asarray(rows.toarray() if is_sparse(rows) else rows)
     if rows.dtype.kind not in "fiub" and rows.dtype != object:
         raise TypeError(f"{what} needs rows of numbers, got {rows.dtype}.")
     try:
         rows = rows.astype(np.float64)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{what} needs rows of numbers, and these are not: {error}.") from error
+        raise TypeError(f"{what} needs rows of numbers, but got others: {error}.") from error
     if rows.ndim != 2:
         raise ValueError(f"{what} needs rows of shape (n, d), got {rows.shape}.")
     return rows

@@ -1,4 +1,4 @@
-"""What accuracy costs: exact, Nyström and Fourier fits by score, seconds and bytes."""
+"""The frontier of accuracy and cost: exact, Nyström and Fourier fits by score, seconds and bytes."""
 
 from __future__ import annotations
 

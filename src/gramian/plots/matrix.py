@@ -1,4 +1,4 @@
-"""The Gram matrix as a picture: blocks are what the kernel thinks belongs together."""
+"""The Gram matrix as a picture, with similar rows side by side."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class GramMatrixDisplay:
         """
         rows = training_rows(estimator) if X is None else X
         if rows is None:
-            raise ValueError(f"a Gram matrix needs rows, and {type(estimator).__name__} keeps none; pass X.")
+            raise ValueError(f"a Gram matrix needs rows, but {type(estimator).__name__} keeps none; pass X.")
         return cls.from_kernel(kernel_of(estimator), rows, y, random_state=random_state, ax=ax)
 
     @classmethod

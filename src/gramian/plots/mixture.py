@@ -1,4 +1,4 @@
-"""A Gaussian mixture: where its components lie, how its evidence rose, and how many components the data ask for."""
+"""Gaussian mixtures: components, evidence by iteration, and the number of components by BIC or AIC."""
 
 from __future__ import annotations
 

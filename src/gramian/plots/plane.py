@@ -1,4 +1,4 @@
-"""A plane to draw rows of many inputs on, and the way back from its points to inputs."""
+"""A plane to draw rows of many inputs on, and the map from its points back to inputs."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def plane_of(
     if features is not None:
         return _slice(rows, _checked(features, d), names, drawn)
     if d < 2:
-        raise ValueError("a plane needs two inputs, and these rows have one; GaussianProcessDisplay draws curves.")
+        raise ValueError("a plane needs two inputs, but these rows have one; GaussianProcessDisplay draws curves.")
     return _directions(rows, drawn) if kernel is None else _principal(rows[drawn], kernel)
 
 

@@ -122,7 +122,7 @@ class GaussianProcessDisplay:
         """
         check_is_fitted(estimator)
         if estimator.y_train_.ndim > 1:
-            raise ValueError(f"the display draws one target, and this process has {estimator.y_train_.shape[1]}.")
+            raise ValueError(f"the display draws one target, but this process has {estimator.y_train_.shape[1]}.")
         rows = rows_of(estimator, X if X is not None else estimator.X_train_, what="a Gaussian process")
         targets = _targets(estimator) if X is None else y
         if not 0 <= feature < rows.shape[1]:

@@ -1,4 +1,4 @@
-"""Which inputs move the prediction: mean absolute slopes."""
+"""Sensitivity of predictions to each input: mean absolute slopes."""
 
 from __future__ import annotations
 

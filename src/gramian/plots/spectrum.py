@@ -1,4 +1,4 @@
-"""How many directions of feature space the data use: eigenvalues, effective dimension, and the rank that is enough."""
+"""The spectrum of a Gram matrix: eigenvalues, effective dimension, and the rank that is enough."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class SpectrumDisplay:
         """
         rows = training_rows(estimator) if X is None else X
         if rows is None:
-            raise ValueError(f"a spectrum needs rows, and {type(estimator).__name__} keeps none of its own; pass X.")
+            raise ValueError(f"a spectrum needs rows, but {type(estimator).__name__} keeps none; pass X.")
         n = int(np.shape(rows)[0])
         lam = _regularisation(estimator, n)
         kernel = kernel_of(estimator)

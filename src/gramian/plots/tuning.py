@@ -1,4 +1,4 @@
-"""How a score depends on one setting, or on two, and which were chosen."""
+"""Tuning curves: a score against one setting or two, and the settings chosen."""
 
 from __future__ import annotations
 

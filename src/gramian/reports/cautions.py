@@ -1,4 +1,4 @@
-"""What a careful colleague would point out, in words."""
+"""Cautions about a fitted model, in words."""
 
 from __future__ import annotations
 

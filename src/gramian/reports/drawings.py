@@ -1,4 +1,4 @@
-"""Pictures that belong to a report and have no display of their own."""
+"""Drawings of a report that have no display of their own."""
 
 from __future__ import annotations
 

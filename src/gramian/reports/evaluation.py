@@ -1,4 +1,4 @@
-"""How good the model is on rows that it has not seen, as far as that can be known."""
+"""Evaluation of a model on rows that it has not seen, as far as possible."""
 
 from __future__ import annotations
 

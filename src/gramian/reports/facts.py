@@ -1,4 +1,4 @@
-"""The first screen of a report: what was asked, how good it is beside the baseline, what it cost, what is proved."""
+"""Facts at the top of a report: the question, the score beside the baseline, the cost, the certificate."""
 
 from __future__ import annotations
 

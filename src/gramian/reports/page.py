@@ -1,4 +1,4 @@
-"""``report``: everything that a page says, put into its template."""
+"""``report``: the HTML page, made from its template."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def report(
         raise ImportError('a report needs jinja2 and matplotlib: pip install "gramian[report]"') from error
     written = Path(path)
     if not written.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {written.parent}; make it first.")
+        raise FileNotFoundError(f"{path}: there is no folder {written.parent}; create it first.")
     subject = subject_of(model, X, y)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     template = environment.from_string(_part("page.html"))

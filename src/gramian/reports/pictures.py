@@ -1,4 +1,4 @@
-"""The pictures that suit a model, each with a title, a caption and what a screen reader says."""
+"""Pictures that suit a model, each with a title, a caption and an alternative text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a report is about: the model, the kernel machine inside it, the data, and what was asked of them."""
+"""The subject of a report: the model, the kernel machine inside it, and the data."""
 
 from __future__ import annotations
 

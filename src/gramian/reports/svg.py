@@ -1,4 +1,4 @@
-"""A figure as inline SVG: text stays text, colours follow the page, ids are its own, and nothing points outside."""
+"""Figures as inline SVG: text stays text, colours follow the page, and nothing points outside."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian.estimators.auto.tables import read_table
+from gramian.estimators.auto.tables import columns_of
 from gramian.verification.rows import Array
 
 __all__ = ["labels", "numbers"]
@@ -16,7 +16,7 @@ LEAST_SQUARES = ("gp", "ridge")
 
 
 def _rows(model: Any, X: Any) -> Array:
-    return np.asarray(model.scaling_.transform(model.columns_.transform(read_table(model, X, reset=False))))
+    return np.asarray(model.scaling_.transform(model.columns_.transform(columns_of(model, X, reset=False))))
 
 
 def numbers(model: Any, X: Any, y: Any) -> tuple[Any, Array, Array]:

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 
 from gramian.estimators.auto.columns import Category, Dropped, NumberColumn, Text, encode
 from gramian.estimators.auto.scaling import fit_scaling
-from gramian.estimators.auto.tables import Column, read_table
+from gramian.estimators.auto.tables import Column, columns_of
 from gramian.kernels import WordCount
 
 DAYS = [datetime.date(2024, 1, 1), None, datetime.date(2024, 3, 1), datetime.date(2024, 2, 1)]
@@ -27,7 +27,7 @@ ROWS = {
 
 
 def read(X):
-    return read_table(BaseEstimator(), X, reset=True)
+    return columns_of(BaseEstimator(), X, reset=True)
 
 
 def frames():

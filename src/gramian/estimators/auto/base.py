@@ -27,7 +27,7 @@ from gramian.estimators.auto.plans import RESERVE, reserve
 from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, needed, refit
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Found, Search
-from gramian.estimators.auto.tables import read_table
+from gramian.estimators.auto.tables import columns_of
 from gramian.estimators.auto.task import Classes, Task
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.kernels import Kernel, Matern, resolve
@@ -109,7 +109,7 @@ class AutoKernel(Nested, BaseEstimator):
                 raise ValueError(
                     f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
                 )
-            table = read_table(self, X, reset=True)
+            table = columns_of(self, X, reset=True)
             n = table[0].values.shape[0]
             check_consistent_length(table[0].values, y)
             task = self._task(y)
@@ -209,7 +209,7 @@ class AutoKernel(Nested, BaseEstimator):
     def _rows(self, X: Any) -> Array:
         """New rows as the fitted machine takes them."""
         check_is_fitted(self)
-        table = read_table(self, X, reset=False)
+        table = columns_of(self, X, reset=False)
         return np.asarray(self.scaling_.transform(self.columns_.transform(table)))
 
     def _outputs(self, X: Any, task: Task) -> Array:

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from gramian.data.cells import is_missing
 
-__all__ = ["Column", "check_finite", "read_table"]
+__all__ = ["Column", "check_finite", "columns_of"]
 
 Values = NDArray[Any]
 
@@ -29,7 +29,7 @@ class Column:
     kind: str  # What the table itself says: ``"number"``
 
 
-def read_table(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
+def columns_of(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
     """Read a table and check it, as scikit-learn does, against the one that was fitted: X (n, d)."""
     read = _reader(X)
     if read is None:
