@@ -105,8 +105,8 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
     for column, kind in zip(columns, fields, strict=True):
         if not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind)):
             raise BlockError(
-                f"{name}: column {column!r} holds {kind}, but inputs must be numbers; encode it, or select other columns"
-                " with columns=."
+                f"{name}: column {column!r} holds {kind}, but inputs must be numbers; encode it, or select other"
+                " columns with columns=."
             )
     small = all(kinds.is_float32(kind) or kinds.is_float16(kind) for kind in fields)
     out = np.empty((table.num_rows, len(columns)), np.float32 if small else np.float64)
