@@ -80,14 +80,13 @@ def readable(count: float) -> str:
 
 def worker_count(n_jobs: int | None) -> int:
     """Return the number of threads to use."""
-    cores = int(joblib.cpu_count())
     if n_jobs is None:
         # Inside another's worker, as of a grid search on all cores, the cores are taken.
-        return 1 if get_active_backend()[0].nesting_level else cores
+        return 1 if get_active_backend()[0].nesting_level else int(joblib.cpu_count())
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a whole number other than zero, or None for all cores; got {n_jobs!r}.")
     count = int(n_jobs)
-    return max(count if count > 0 else cores + 1 + count, 1)
+    return count if count > 0 else max(int(joblib.cpu_count()) + 1 + count, 1)
 
 
 def spans(n: int, size: int) -> list[slice]:

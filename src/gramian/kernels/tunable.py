@@ -187,6 +187,12 @@ class Tunable:
         return np.concatenate([np.zeros(0), *(np.log(p.values) for p in self.all_parameters() if p.free)])
 
     @property
+    def _size(self) -> int:
+        """How many entries ``theta`` has."""
+        own = sum(p.values.size for p in self._own_parameters() if p.free)
+        return own + sum(child._size for child in self.children)
+
+    @property
     def bounds(self) -> NDArray[np.float64]:
         """Bounds of ``theta``, shape (p, 2)."""
         rows = [np.log(p.bounds) for p in self.all_parameters() if p.free for _ in p.values]
@@ -216,8 +222,8 @@ class Tunable:
             A new kernel.
         """
         theta = np.asarray(theta, dtype=np.float64)
-        if theta.shape != self.theta.shape:
-            raise ValueError(f"theta must have shape {self.theta.shape} for {self!r}, got {theta.shape}.")
+        if theta.shape != (self._size,):
+            raise ValueError(f"theta must have shape {(self._size,)} for {self!r}, got {theta.shape}.")
         changes: dict[str, Any] = {}
         start = 0
         for p in self._own_parameters():
@@ -227,7 +233,7 @@ class Tunable:
                 changes[p.name] = tuple(values.tolist()) if isinstance(p.value, tuple) else float(values[0])
                 start += p.values.size
         for name, child in zip(self.operands, self.children, strict=True):
-            size = child.theta.size
+            size = child._size
             changes[name] = child.with_theta(theta[start : start + size])
             start += size
         return replace(self, **changes)  # type: ignore[type-var]

@@ -110,7 +110,7 @@ class BinaryLaplaceClassifier(ClassifierMixin, BaseEstimator):
             return None
         rng = check_random_state(self.random_state)
         restarts = random_starts(kernel.bounds, self.n_restarts_optimizer, rng)
-        screen = evidence
+        screen = None
         if labels.size > SCREEN:
             few = np.sort(rng.permutation(labels.size)[:SCREEN])
             screen = self._evidence(rows_of(kernel, X, few), labels[few])

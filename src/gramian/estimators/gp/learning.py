@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from gramian.estimators.gp.process import Process, default_kernel, prior_kernel
 from gramian.gram.operator import units
 from gramian.kernels import Kernel, White
 from gramian.progress import Clock, progress
-from gramian.resources import memory_budget
+from gramian.resources import memory_budget, one_blas_thread
 from gramian.solvers.gp.evidence import LogEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import SCREEN, Optimum, learn
 from gramian.solvers.gp.starts import VARIANCES, noise_of_repeats, random_starts, widened
@@ -27,6 +28,8 @@ __all__ = ["EVIDENCE_ROWS", "LearnedProcess", "Noise", "location", "warn_at_boun
 Noise = float | NDArray[np.float64]
 """The variance of every row, or one for each."""
 
+FEW = 256
+"""Rows up to which several BLAS threads lose more than they gain."""
 EVIDENCE_ROWS = 3000
 """Rows from which hyperparameters are learned with ``evidence="auto"``."""
 NOISE_START = 0.1
@@ -114,12 +117,14 @@ class LearnedProcess(Process):
             rows = X if index.size == Y.shape[0] else rows_of(signal_and_noise(kernel)[0], X, index)
             return LogEvidence(rows, Y[index], own, self.memory, self.n_jobs)
 
-        evidence = screen = evidence_of(index)
+        evidence, screen = evidence_of(index), None
         if index.size > SCREEN:
             few = index[:SCREEN] if index.size < Y.shape[0] else rng.permutation(index)[:SCREEN]
             screen = evidence_of(np.sort(few))
         data = (evidence.X, evidence.Y, rng) if self.start == "data" else None
-        return index, self._maximised(kernel, evidence, clock, data=data, screen=screen, restarts=restarts)
+        # After each small product a pool of BLAS threads spins for a while, for nothing.
+        with one_blas_thread() if index.size <= FEW else nullcontext():
+            return index, self._maximised(kernel, evidence, clock, data=data, screen=screen, restarts=restarts)
 
     def _maximised(self, kernel: Kernel, evidence: Any, clock: Clock, **options: Any) -> Optimum:
         with progress(self.verbose, "evidence") as tick:

@@ -8,6 +8,7 @@ and W is only ever made panel by panel, below the diagonal, where the kernel's `
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from gramian.gram import Gram
 from gramian.gram.operator import PANEL
 from gramian.kernels import Kernel, Sum, White
+from gramian.kernels.points import Points
 from gramian.resources import memory_budget, readable, run, spans, worker_count
 from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
 
@@ -65,24 +66,37 @@ class LogEvidence:
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
         """Evaluate the log evidence."""
+        points = kernel.prepare(self.X)
         try:
-            factor = self._factor(kernel)
+            factor = self._factor(kernel, points)
         except NotPositiveDefiniteError as error:
             return Evidence(-math.inf, np.zeros(kernel.theta.size) if gradient else None, error.jitter)
         alpha = factor.solve(self.Y)
         value = evidence_value(factor, self.Y, alpha)
-        slope = self._gradient(kernel, factor, alpha) if gradient else None
+        slope = None
+        if gradient:
+            targets = alpha.shape[1]
+            slope = targets * lower_vjp(kernel, points, inverse_below(factor), alpha / targets, alpha, self.workers)
         return Evidence(value, slope, factor.jitter)
 
-    def _factor(self, kernel: Kernel) -> Factor:
-        signal, white = signal_and_noise(kernel)
-        A = Gram(signal, self.X, memory=self.memory, n_jobs=self.workers).dense(out=self._buffer)
-        A[np.diag_indices_from(A)] += white + self.noise
-        return cholesky(A, jitter_limit=JITTER_LIMIT)
+    def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> Factor:
+        """The factor of K + D, of which only half is computed."""
+        K = self._buffer
+        terms = list(_terms(kernel, *points))
+        signal = [term for term in terms if not isinstance(term[0], White)] or terms
+        white = sum(k.noise for k, _, _ in terms if isinstance(k, White)) if len(signal) < len(terms) else 0.0
 
-    def _gradient(self, kernel: Kernel, factor: Factor, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
-        targets = alpha.shape[1]
-        return targets * lower_vjp(kernel, self.X, inverse_below(factor), alpha / targets, alpha, self.workers)
+        def panel(rows: slice) -> None:
+            (first, A, B), *others = signal
+            own = K[rows, : rows.stop]
+            first.tile(A[rows], B[: rows.stop], own)
+            for k, A, B in others:
+                own += k.tile(A[rows], B[: rows.stop])
+            K[: rows.start, rows] = own[:, : rows.start].T
+
+        run(panel, spans(K.shape[0], PANEL)[::-1], self.workers)
+        K[np.diag_indices_from(K)] += white + self.noise
+        return cholesky(K, jitter_limit=JITTER_LIMIT)
 
 
 def inverse_below(factor: Factor) -> NDArray[np.float64]:
@@ -107,14 +121,14 @@ def inverse_below(factor: Factor) -> NDArray[np.float64]:
 
 def lower_vjp(
     kernel: Kernel,
-    X: Any,
+    points: tuple[Points, Points],
     inverse: NDArray[np.float64],
     left: NDArray[np.float64],
     right: NDArray[np.float64],
     workers: int,
 ) -> NDArray[np.float64]:
     """Return ``½ Σ W ∘ ∂K/∂theta`` for the symmetric ``W = L Rᵀ - A⁻¹``, from the lower triangle of A⁻¹ alone."""
-    A, B = kernel.prepare(X)
+    A, B = points
 
     def panel(rows: slice) -> NDArray[np.float64]:
         W = left[rows] @ right[: rows.stop].T
@@ -137,7 +151,7 @@ def evidence_value(factor: Factor, Y: NDArray[np.float64], alpha: NDArray[np.flo
 
 def signal_and_noise(kernel: Kernel) -> tuple[Kernel, float]:
     """Split a sum into what correlates different objects and what is white noise."""
-    terms = _terms(kernel)
+    terms = [term for term, _, _ in _terms(kernel, None, None)]
     signal = [k for k in terms if not isinstance(k, White)]
     if not signal or len(signal) == len(terms):
         return kernel, 0.0
@@ -147,5 +161,10 @@ def signal_and_noise(kernel: Kernel) -> tuple[Kernel, float]:
     return total, sum(k.noise for k in terms if isinstance(k, White))
 
 
-def _terms(kernel: Kernel) -> list[Kernel]:
-    return _terms(kernel.left) + _terms(kernel.right) if isinstance(kernel, Sum) else [kernel]
+def _terms(kernel: Kernel, A: Points | None, B: Points | None) -> Iterator[tuple[Any, Any, Any]]:
+    """The terms of a sum, each with its own view of the rows."""
+    if not isinstance(kernel, Sum):
+        yield kernel, A, B
+        return
+    for i, child in enumerate((kernel.left, kernel.right)):
+        yield from _terms(child, None if A is None else A.children[i], None if B is None else B.children[i])

@@ -24,8 +24,10 @@ Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
 Optimizer = Callable[..., tuple[NDArray[np.float64], float]]
 """scikit-learn's contract: ``optimizer(obj_func, initial_theta, bounds)`` returns theta and the least value."""
 
-ROUGH = {"ftol": 1e-7, "gtol": 1e-2}
+ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
 """Where a climb ends whose place is compared with others first."""
+NEAR = 0.05
+"""A distance, in theta, at which a climb has come to where another one ended."""
 NEWTON_STEPS = 5
 """Steps that the slope alone decides on, once the value is flat to rounding and a line search fails."""
 HAIR = 1e-10
@@ -66,13 +68,12 @@ def learn(
 ) -> Optimum:
     """Maximise the evidence over the free parameters of a kernel, from its own values and from what ``data`` say."""
     own = None if isinstance(optimizer, str) else optimizer
-    screen = screen or evidence
     starts = [kernel.theta]
     if data is not None:
         # L-BFGS begins at the kernel's own values too, as scikit-learn's does; a user's optimizer is called once.
         candidates = data_starts(kernel, *data)
         starts, others = (starts, candidates[1:]) if own is None else ([], candidates)
-        values = [screen(kernel.with_theta(theta)).value for theta in others]
+        values = [(screen or evidence)(kernel.with_theta(theta)).value for theta in others]
         starts += [others[int(np.argmax(values))]] if others else []
 
     def climb(evidence: Callable[..., Any], theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -83,7 +84,7 @@ def learn(
         partial(climb, evidence),
         [*starts, *restarts],
         kernel.bounds,
-        screen=partial(climb, screen),
+        screen=None if screen is None else partial(climb, screen),
         optimizer=own,
         **options,
     )
@@ -101,13 +102,15 @@ def maximise(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Optimum:
-    """Climb roughly from every start, and from the highest place that this leads to, to the end."""
+    """Climb to the end from the start that leads highest, as rough climbs tell: on ``screen``, where there is one."""
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
     inside = [np.clip(start, *bounds.T) for start in starts]
     if optimizer is not None:
         best = max((climb.by(optimizer, start) for start in inside), key=lambda run: run.value)
+    elif screen is None:
+        best = climb.competition(inside)
     else:
-        best = climb.best(inside if len(inside) == 1 else climb.ranked(inside, screen))
+        best = climb.first_finite(inside if len(inside) == 1 else climb.ranked(inside, screen))
     return Optimum(best.theta, best.value, best.slope, climb.certificate(best))
 
 
@@ -137,25 +140,40 @@ class _Climb:
         self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
         self.flat, self.max_iter = flat, max_iter
         self.iterations = 0
+        self.known: list[NDArray[np.float64]] = []  # ends of climbs; one that comes near to them stops
 
-    def ranked(self, starts: list[NDArray[np.float64]], screen: Objective | None) -> list[NDArray[np.float64]]:
-        """Where rough climbs lead, the highest place first."""
+    def ranked(self, starts: list[NDArray[np.float64]], screen: Objective) -> list[NDArray[np.float64]]:
+        """Where rough climbs on a cheaper objective lead, the highest place first."""
         runs: list[_Run] = []
-        objective, self.objective = self.objective, screen or self.objective
+        objective, self.objective = self.objective, screen
         for start in starts:
             if runs and self.clock.expired:
                 break
             runs.append(self.lbfgs(start, ROUGH))
-        self.objective = objective
+            self.known.append(runs[-1].theta)
+        self.objective, self.known = objective, []
         return [run.theta for run in sorted(runs, key=lambda run: -run.value)]
 
-    def best(self, starts: list[NDArray[np.float64]]) -> _Run:
+    def first_finite(self, starts: list[NDArray[np.float64]]) -> _Run:
         """The end of the climb from the first start that has a finite value."""
         for start in starts:
             run = self.to_the_end(start)
             if math.isfinite(run.value):
                 break
         return run
+
+    def competition(self, starts: list[NDArray[np.float64]]) -> _Run:
+        """The end of the first climb, unless a rough climb from another start leads higher."""
+        best = self.first_finite(starts)
+        for start in starts[1:]:
+            if self.clock.expired:
+                break
+            self.known = [best.theta]
+            rough = self.lbfgs(start, ROUGH)
+            self.known = []
+            if rough.value > best.value:
+                best = max(best, self.to_the_end(rough.theta), key=lambda run: run.value)
+        return best
 
     def to_the_end(self, start: NDArray[np.float64]) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
@@ -220,7 +238,8 @@ class _Climb:
     def step(self, intermediate_result: OptimizeResult) -> None:
         self.iterations += 1
         self.tick(self.iterations, evidence=-float(intermediate_result.fun))
-        if self.clock.expired:
+        near = any(np.abs(intermediate_result.x - end).max() < NEAR for end in self.known)
+        if near or self.clock.expired:
             raise StopIteration
 
     def violation(self, run: _Run) -> float:

@@ -201,7 +201,7 @@ class LaplaceEvidence:
         R *= root
         R *= root[:, None]
         left, right = np.column_stack([g, u, g]), np.column_stack([g, g, u])
-        return lower_vjp(kernel, self.X, R, left, right, self.workers)
+        return lower_vjp(kernel, kernel.prepare(self.X), R, left, right, self.workers)
 
 
 def logistic_gaussian(mean: Array, variance: Array) -> Array:
