@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.solvers.mixture.em import Solution
+from gramian.solvers.mixture.em import EMResult
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows
 
@@ -38,7 +38,7 @@ def degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
     return [f"{_subject(noun, which)} {state}." for noun, which, state in found if np.any(which)]
 
 
-def certificate(solution: Solution, notes: Iterable[str], hard: bool, seconds: float) -> Certificate:
+def certificate(solution: EMResult, notes: Iterable[str], hard: bool, seconds: float) -> Certificate:
     """Return the certificate of a fit."""
     return Certificate(
         kind="evidence",
@@ -52,7 +52,7 @@ def certificate(solution: Solution, notes: Iterable[str], hard: bool, seconds: f
     )
 
 
-def _course(solution: Solution, hard: bool) -> str:
+def _course(solution: EMResult, hard: bool) -> str:
     """How the objective went, and why it stopped where it did."""
     if not solution.values:
         return "No iteration was asked for: these are the starting parameters."

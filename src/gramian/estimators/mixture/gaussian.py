@@ -25,7 +25,7 @@ from gramian.estimators.over_blocks.mixture import fit_mixture
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, family
 from gramian.solvers.mixture.e_step import Statistics, expect
-from gramian.solvers.mixture.em import Solution, em
+from gramian.solvers.mixture.em import EMResult, em
 from gramian.solvers.mixture.family import Family, Floats
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
@@ -105,7 +105,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         data.
     lower_bounds_ : list of float
         The same for each iteration.
-    evidence_ : list of Evidence
+    evidence_ : list of EvidenceSplit
         For each iteration ``log_likelihood = bound + kl`` per sample, after its M-step.
     certificate_ : Certificate
         Of kind "evidence": log-likelihood, bound, norm of the gradient, and what was degenerate.
@@ -265,9 +265,9 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
 
     def _best_solution(
         self, rows: Rows, kind: Family, workers: Workers, clock: Clock, expect: Callable[..., Statistics] = expect
-    ) -> Solution:
+    ) -> EMResult:
         """The solution of the start whose objective ends highest."""
-        solutions: list[Solution] = []
+        solutions: list[EMResult] = []
         with progress(self.verbose, "Gaussian mixture", total=self.n_init * self.max_iter) as tick:
             for done, (mixture, previous) in enumerate(self._starts(rows, kind, workers)):
                 solution = em(
@@ -308,7 +308,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         for _ in range(self.n_init):
             yield start(rows, kind, init, given, self.reg_covar, rng, workers), -math.inf
 
-    def _store(self, solution: Solution, rows: Rows, clock: Clock) -> None:
+    def _store(self, solution: EMResult, rows: Rows, clock: Clock) -> None:
         """Set what is learned, and warn of what is wrong with it."""
         mixture, kind = solution.mixture, solution.mixture.family
         self.weights_, self.means_ = mixture.weights, rows.centre + mixture.means

@@ -87,8 +87,8 @@ def _squares_of(Y: Array) -> Sums:
 
 
 @dataclass(frozen=True, eq=False)
-class _Rows:
-    """What makes features Φ, targets and noise D of rows."""
+class _Design:
+    """The regression that a pass sums: features Φ, targets and noise D of rows."""
 
     features: Any  # From rows to (r, m); what it makes is kept between passes where there is room
     width: int
@@ -107,8 +107,8 @@ class _Rows:
             yield part, part.made(self.features), Y, D
 
 
-def _regression_sums(rows: _Rows, parts: Iterator[Part]) -> Sums | None:
-    return total(_regression_of(*strip[1:]) for strip in rows.strips(parts))
+def _regression_sums(design: _Design, parts: Iterator[Part]) -> Sums | None:
+    return total(_regression_of(*strip[1:]) for strip in design.strips(parts))
 
 
 def _regression_of(phi: Array, Y: Array, D: Array, **more: Any) -> Sums:
@@ -168,8 +168,8 @@ class _Whitened:
         return np.asarray(solve_triangular(self.L, K.T, lower=True, overwrite_b=True, check_finite=False).T)
 
 
-def _bound_sums(rows: _Rows, parts: Iterator[Part]) -> Sums | None:
-    return total(_bound_of(rows.features.signal, *strip) for strip in rows.strips(parts))
+def _bound_sums(design: _Design, parts: Iterator[Part]) -> Sums | None:
+    return total(_bound_of(design.features.signal, *strip) for strip in design.strips(parts))
 
 
 def _bound_of(signal: Kernel, part: Part, phi: Array, Y: Array, D: Array) -> Sums:
@@ -182,7 +182,7 @@ def _bound_of(signal: Kernel, part: Part, phi: Array, Y: Array, D: Array) -> Sum
 class _Slope:
     """What the gradient of every row needs to know of all rows."""
 
-    rows: _Rows
+    design: _Design
     kernel: Kernel
     weights: Array
     LC: Array | None  # None where the noise of all rows is the same, and a trace says what it would
@@ -191,7 +191,7 @@ class _Slope:
 
 
 def _slope_sums(slope: _Slope, parts: Iterator[Part]) -> Sums | None:
-    return total(_slope_of(slope, *strip) for strip in slope.rows.strips(parts))
+    return total(_slope_of(slope, *strip) for strip in slope.design.strips(parts))
 
 
 def _slope_of(slope: _Slope, part: Part, phi: Array, Y: Array, D: Array) -> Sums:
@@ -204,7 +204,7 @@ def _slope_of(slope: _Slope, part: Part, phi: Array, Y: Array, D: Array) -> Sums
     if slope.LC is not None:
         explained = float(np.sum(solve_triangular(slope.LC, share.T, lower=True, check_finite=False) ** 2))
     # Other objects than the landmarks themselves, so that no white noise is between them.
-    through = Gram(kernel, X, slope.rows.features.landmarks.copy(), n_jobs=1).vjp(W)
+    through = Gram(kernel, X, slope.design.features.landmarks.copy(), n_jobs=1).vjp(W)
     points, _ = kernel.prepare(X)
     diagonal = kernel.diagonal_vjp(points, -0.5 * t / D[:, 0])
     return Sums.of(
@@ -217,38 +217,38 @@ class CollapsedBound:
 
     def __init__(self, passes: Passes, observations: Observations, landmarks: Any) -> None:
         self.passes, self.observations, self.landmarks = passes, observations, landmarks
-        self._last: tuple[Kernel, _Rows, _Regression, float] | None = None
+        self._last: tuple[Kernel, _Design, _Regression, float] | None = None
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
         """Evaluate the bound, in one pass or two."""
         try:
-            rows, model, jitter = self.at(kernel)
+            design, model, jitter = self.at(kernel)
         except LinAlgError:
             return Evidence(-math.inf, np.zeros(kernel.theta.size) if gradient else None, math.nan)
         value = model.evidence - 0.5 * model.weighted.shape[1] * float(model.sums["missed"])
-        return Evidence(value, self._gradient(kernel, rows, model) if gradient else None, jitter)
+        return Evidence(value, self._gradient(kernel, design, model) if gradient else None, jitter)
 
-    def at(self, kernel: Kernel) -> tuple[_Rows, _Regression, float]:
+    def at(self, kernel: Kernel) -> tuple[_Design, _Regression, float]:
         """Return what one pass tells; the last answer is kept, for it is often asked for twice."""
         if self._last is None or self._last[0] != kernel:
             signal, white = signal_and_noise(kernel)
             L, jitter = _jittered(np.asarray(signal(self.landmarks), dtype=np.float64))
             features = _Whitened(signal, self.landmarks, L)
-            rows = _Rows(features, L.shape[0], self.observations, white)
+            design = _Design(features, L.shape[0], self.observations, white)
             self.passes.forget()
-            self._last = kernel, rows, _Regression(self.passes.sum(_bound_sums, rows)), jitter
+            self._last = kernel, design, _Regression(self.passes.sum(_bound_sums, design)), jitter
         return self._last[1:]
 
-    def _gradient(self, kernel: Kernel, rows: _Rows, model: _Regression) -> Array:
+    def _gradient(self, kernel: Kernel, design: _Design, model: _Regression) -> Array:
         """½ Σ W∘∂Q with W = ααᵀ + t D⁻¹ΦC⁻¹ΦᵀD⁻¹, through K_nm and K_mm; the diagonal; and the noise."""
-        L, t, one_noise = rows.features.L, model.weighted.shape[1], rows.observations.noise is not None
+        L, t, one_noise = design.features.L, model.weighted.shape[1], design.observations.noise is not None
         identity = np.eye(L.shape[0])
         inverse = solve_triangular(L, identity, lower=True, check_finite=False)
         # P = K_nm K_mm⁻¹ = Φ L⁻¹ is only ever needed multiplied by W; αᵀΦ = ΦᵀD⁻¹y - (C - I) w.
         through_alpha = (model.weighted - (model.C - identity) @ model.weights).T @ inverse
         core = identity - cho_solve((model.LC, True), identity, check_finite=False)
         LC = None if one_noise else model.LC
-        found = self.passes.sum(_slope_sums, _Slope(rows, kernel, model.weights, LC, through_alpha, core @ inverse))
+        found = self.passes.sum(_slope_sums, _Slope(design, kernel, model.weights, LC, through_alpha, core @ inverse))
         rest = inverse.T @ (model.C @ core - core) @ inverse
         W_mm = -0.5 * (through_alpha.T @ through_alpha + t * rest)
         total = found["through"] + Gram(kernel, self.landmarks, self.landmarks.copy()).vjp(W_mm)
@@ -295,8 +295,8 @@ def landmark_posterior(
     landmarks.
     """
     value = bound(kernel).value
-    rows, model, jitter = bound.at(kernel)
-    L = rows.features.L
+    design, model, jitter = bound.at(kernel)
+    L = design.features.L
     beta = solve_triangular(L, model.weights, lower=True, trans="T", check_finite=False)
     c, U = eigh(model.C, check_finite=False)
     basis = (
@@ -359,7 +359,7 @@ def feature_posterior(
 ) -> Posterior:
     """Condition a linear model in the space of a fitted map, in one pass: row (1, d)."""
     lift = Lift.of(features, row)
-    rows = _Rows(lift, lift.width, observations, signal_and_noise(kernel)[1])
-    model = _Regression(passes.sum(_regression_sums, rows))
+    design = _Design(lift, lift.width, observations, signal_and_noise(kernel)[1])
+    model = _Regression(passes.sum(_regression_sums, design))
     common: dict[str, Any] = {"kernel": kernel, "X": row, "alpha": model.weights, "memory": memory, "workers": workers}
     return FeaturePosterior(features, model.LC, model.evidence, certificate=model.certificate(tol, clock), **common)

@@ -34,11 +34,11 @@ from gramian.solvers.mixture.family import EPS, Floats
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
-__all__ = ["Evidence", "Solution", "em", "gradient_norm", "maximise", "refine"]
+__all__ = ["EMResult", "EvidenceSplit", "em", "gradient_norm", "maximise", "refine"]
 
 
 @dataclass(frozen=True)
-class Evidence:
+class EvidenceSplit:
     """The split of the evidence after an M-step, per row, with the q of the E-step before it."""
 
     log_likelihood: float  # ``log p(X | Θ)``, from the rows
@@ -47,14 +47,14 @@ class Evidence:
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class EMResult:
     """Where EM stopped, and how it came there."""
 
     mixture: Mixture  # The parameters, seen from the rows' centre
     log_likelihood: float  # Per row, at ``mixture``
     gradient_norm: float  # At ``mixture``
     gain: float  # What the last iteration added to the objective per row; nan where there was none
-    evidence: tuple[Evidence, ...]  # One for each iteration
+    evidence: tuple[EvidenceSplit, ...]  # One for each iteration
     values: tuple[float, ...]  # The objective per row at the E-step of each iteration: the likelihood
     converged: bool  # Whether the objective came to change by less than the tolerance
     expired: bool  # Whether time ran out
@@ -73,13 +73,13 @@ def em(
     clock: Clock | None = None,
     tick: Tick = silent,
     expect: Callable[..., Statistics] = expect,
-) -> Solution:
+) -> EMResult:
     """Alternate E-steps and M-steps until the objective changes by less than ``tol``."""
     clock = clock or Clock()
     mixture, statistics = start, expect(rows, start, workers, hard=hard)
     value = _objective(statistics)
     values: list[float] = []
-    evidence: list[Evidence] = []
+    evidence: list[EvidenceSplit] = []
     converged = expired = False
     while len(values) < max_iter and not (converged or expired):
         change, previous = value - previous, value
@@ -92,10 +92,10 @@ def em(
         _require_rise(rows, before, mixture, reg_covar, previous, value)
         likelihood = statistics.log_likelihood / statistics.total
         bound = min(bound, likelihood)
-        evidence.append(Evidence(likelihood, bound, likelihood - bound))
+        evidence.append(EvidenceSplit(likelihood, bound, likelihood - bound))
         tick(len(values), log_likelihood=likelihood, change=value - previous)
         expired = clock.expired and not converged
-    return Solution(
+    return EMResult(
         mixture=mixture,
         log_likelihood=statistics.log_likelihood / statistics.total,
         gradient_norm=gradient_norm(statistics, mixture, reg_covar),
