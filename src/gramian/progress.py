@@ -6,12 +6,13 @@ Solvers never print: they call ``tick`` with what they have done. Whoever called
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 __all__ = ["Clock", "Tick", "Trace", "compiling", "progress", "recorded", "silent"]
 
@@ -55,11 +56,24 @@ class Clock:
     max_time: float | None = None  # Seconds allowed; ``None`` for no limit
     start: float = field(default_factory=compiling.now)  # When it was started
     stop: threading.Event | None = None  # Once set, the time is up: how threads learn that somebody pressed Ctrl-C
+    pace: float = 1.0  # Seconds that one second counts as: above 1, a slower machine
 
     @property
     def seconds(self) -> float:
         """Seconds since the clock was made."""
-        return compiling.now() - self.start
+        return self.pace * (compiling.now() - self.start)
+
+    @property
+    def left(self) -> float:
+        """Seconds until the time is up, as a watch shows them."""
+        return math.inf if self.max_time is None else (self.max_time - self.seconds) / self.pace
+
+    def share(self, fraction: float) -> Clock:
+        """Return a clock that ends when a part of the time left is used up."""
+        if self.max_time is None:
+            return self
+        now = self.seconds
+        return replace(self, max_time=now + fraction * (self.max_time - now))
 
     @property
     def expired(self) -> bool:

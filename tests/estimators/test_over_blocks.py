@@ -5,13 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import gramian.estimators.over_blocks.auto as auto_over_blocks
 import gramian.features.sample as landmark_sample
 from gramian import (
     SVC,
     SVR,
-    AutoKernelClassifier,
-    AutoKernelRegressor,
     FourierFeatures,
     GaussianMixture,
     GaussianProcessClassifier,
@@ -99,14 +96,6 @@ def test_conjugate_gradients_lead_to_the_same_function(data, approximation, monk
     close(by_sums.predict(X), by_pcg.predict(X))
     assert by_pcg.solver_.name == "pcg"
     assert by_pcg.certificate_.iterations < 30
-
-
-def test_the_cheaper_solver_is_named():
-    from gramian.solvers.in_features.least_squares import choose
-
-    assert choose(10**7, 1000, 1, 10**4).name == "moments"
-    assert choose(10**7, 10**4, 1, 10**5).name == "pcg"
-    assert "operations" in choose(10**7, 10**4, 1, 10**5).reason
 
 
 def test_ridge_goes_on_with_partial_fit_after_blocks(data):
@@ -268,25 +257,6 @@ def test_mixture_far_from_the_origin(data):
     options = {"n_components": 2, "random_state": 0, "reg_covar": 1e-12}
     one, other = GaussianMixture(**options).fit(X), GaussianMixture(**options).fit(Blocks(X, rows=130))
     close((one.means_ - 1e6) * 1e4, (other.means_ - 1e6) * 1e4, 1e-5)
-
-
-@pytest.mark.parametrize(("machine", "classes"), [("ridge", False), ("svm", True), ("machine", False)])
-def test_a_search_on_a_sample_and_a_fit_to_all_rows(data, machine, classes, monkeypatch):
-    monkeypatch.setattr(auto_over_blocks, "SAMPLE", 200)
-    monkeypatch.setattr(auto_over_blocks, "LANDMARKS", 60)
-    X, y, _ = data
-    y = np.where(X[:, 0] > 0, "up", "down") if classes else y
-    make = AutoKernelClassifier if classes else AutoKernelRegressor
-    model = make(time_limit=None, machines=[machine], random_state=0).fit(Blocks(X[:800], y[:800], rows=130))
-    assert "60 landmarks over 800 rows in blocks; chosen on 200" in model.refit_
-    assert model.machine_ == ("ridge" if machine == "ridge" else "machine")
-    assert model.score(X[800:], y[800:]) > 0.8
-    if classes:
-        sure = model.predict_proba(X[800:])[np.arange(100), np.searchsorted(model.classes_, y[800:])]
-        assert -np.log(sure).mean() < 0.2
-    np.testing.assert_array_equal(np.asarray(model.predict(Blocks(X, rows=300))), model.predict(X))
-    with pytest.raises(ValueError, match="requires y"):
-        make().fit(Blocks(X))
 
 
 # ---- independent of blocks ------------------------------------------------------------------------------------------

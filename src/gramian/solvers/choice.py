@@ -1,4 +1,4 @@
-"""Which solver, and why: a decision that the fit keeps and can show."""
+"""The choice of a solver by operations and bytes, counted and never measured."""
 
 from __future__ import annotations
 
@@ -7,7 +7,20 @@ from dataclasses import dataclass
 from gramian.gram import Gram
 from gramian.resources import readable
 
-__all__ = ["Choice", "choose", "worthwhile_iterations"]
+__all__ = [
+    "Choice",
+    "choose",
+    "choose_in_features",
+    "choose_posterior",
+    "factor_bytes",
+    "factor_operations",
+    "landmark_operations",
+    "newton_operations",
+    "nominal_seconds",
+    "pcg_operations",
+    "svm_operations",
+    "worthwhile_iterations",
+]
 
 DIRECT_ROWS = 3000
 """Rows up to which a factorisation takes no longer than making a preconditioner would."""
@@ -15,9 +28,18 @@ DIRECT_TOL = 1e-10
 """Residuals that conjugate gradients reach only slowly."""
 DIRECT_RIDGE = 1e-6
 """Ridge, relative to k(x, x), below which conjugate gradients converge slowly."""
-
+FACTOR_ROWS = 50_000
+"""Rows up to which the posterior of a Gaussian process is exact, where its factor fits."""
 ROWS_PER_ITERATION = 50
 """n³/3 operations of a factorisation take about as long as n / 50 products with a stored K, which wait for memory."""
+SPEED = 4e10
+"""Operations a second of the nominal machine: two cores, 20 Gflop/s each in double precision. Never measured."""
+VALUE, STORED = 150, 12
+"""Operations that making a kernel value or feature, and reading a stored float32 one, count as beside products."""
+ITERATIONS = 30
+"""Iterations that conjugate gradients in the space of a map are expected to take."""
+SVM_VALUES, NEWTON_STEPS = 60, 10
+"""Times that pair steps make each kernel value, and factorisations of a machine with any loss."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +73,72 @@ def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False) -> Cho
     return Choice("pcg", f"{n:,} rows are more than {DIRECT_ROWS:,}")
 
 
+def choose_in_features(n: int, m: int, k: int, sample: int, asked: str = "auto") -> Choice:
+    """Choose between sums of outer products and conjugate gradients for k targets in m features of n rows."""
+    if asked != "auto":
+        return Choice("pcg" if asked == "pcg" else "moments", "as asked")
+    sums = n * m * (2.0 * m + VALUE) + m**3 / 3.0
+    iterate = ITERATIONS * n * m * (4.0 * k + VALUE) + sample * m * (2.0 * m + VALUE) + m**3
+    counted = f"{min(sums, iterate):.1e} operations, against {max(sums, iterate):.1e}"
+    return Choice("moments" if sums <= iterate else "pcg", counted)
+
+
+def choose_posterior(n: int, memory: int, asked: str = "auto") -> Choice:
+    """Choose between the factor and conjugate gradients for the posterior of a Gaussian process."""
+    needed = f"the factor of {n:,} rows takes {readable(factor_bytes(n))} and memory is {readable(memory)}"
+    fits = factor_bytes(n) <= memory
+    if asked == "cholesky" and not fits:
+        raise MemoryError(f"{needed}; raise memory=, or take solver='pcg'.")
+    if asked != "auto":
+        return Choice(asked, "as asked")
+    if fits and n <= FACTOR_ROWS:
+        return Choice("cholesky", needed)
+    limit = needed if n <= FACTOR_ROWS else f"{n:,} rows are more than {FACTOR_ROWS:,}"
+    return Choice("pcg", f"with the variance given a projection of the data: {limit}")
+
+
 def worthwhile_iterations(n: int) -> int:
     """Return how many iterations of ``pcg`` cost as much as a factorisation."""
     return max(n // ROWS_PER_ITERATION, 1)
+
+
+# ---- counts -----------------------------------------------------------------------------------------------------
+
+
+def nominal_seconds(operations: float) -> float:
+    """Return what operations take on the nominal machine, so that sizes are the same on every machine."""
+    return operations / SPEED
+
+
+def factor_bytes(n: int) -> int:
+    """Return the bytes of an n x n factor."""
+    return 8 * n * n
+
+
+def factor_operations(n: int, *, inverse: bool = False) -> float:
+    """Count the operations of K and its Cholesky factor, and of the inverse where leave-one-out needs it."""
+    return VALUE * n**2 + (3.0 if inverse else 1.2) * n**3 / 3.0
+
+
+def pcg_operations(n: int, targets: int, iterations: int, rank: int, memory: int) -> float:
+    """Count the operations of conjugate gradients with a preconditioner of some rank."""
+    # Blocks of K that memory cannot hold are made again in every iteration.
+    stored = min(max((memory - 8.0 * n * rank) / (2.0 * n * n), 0.0), 1.0)
+    step = n * n * (stored * STORED + (1.0 - stored) * 0.5 * VALUE) + 4.0 * n * rank * targets
+    setup = 2.0 * n * rank**2 + VALUE * n * rank + (2.0 + stored) * 0.5 * VALUE * n * n
+    return setup + iterations * step
+
+
+def landmark_operations(n: int, m: int) -> float:
+    """Count the operations of least squares on n rows through m landmarks."""
+    return 2.0 * VALUE * n * m + 3.0 * n * m**2 + 3.0 * m**3
+
+
+def svm_operations(n: int) -> float:
+    """Count the operations of a support vector machine, about."""
+    return float(SVM_VALUES * VALUE * n**2)
+
+
+def newton_operations(n: int, functions: int = 1) -> float:
+    """Count the operations of Newton steps for a machine with any loss, about."""
+    return NEWTON_STEPS * functions * factor_operations(n)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -17,8 +18,10 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian import AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.auto import candidates, ladder, search
+from gramian.estimators.auto import candidates, search
+from gramian.estimators.auto.plans import Sizes
 from gramian.kernels import RBF, Matern
+from gramian.progress import Clock
 from peak import peak_bytes
 
 QUICK = {"time_limit": None, "cv": 2, "n_jobs": 1}
@@ -123,14 +126,12 @@ def test_units_do_not_matter(waves):
     np.testing.assert_allclose(moved.predict(1000.0 * Z + 7.0), 50.0 * plain.predict(Z) - 3.0, rtol=1e-4, atol=1e-3)
 
 
-def test_many_rows_climb_the_ladder(monkeypatch):
-    monkeypatch.setattr(ladder, "LADDER", (60, 150))
-    monkeypatch.setattr(ladder, "FOLDS_ROWS", 200)
+def test_many_rows_climb_the_ladder():
     rng = np.random.default_rng(0)
     X = rng.uniform(-2, 2, (400, 2))
     seen = []
     model = AutoKernelRegressor(None, machines=["gp", "svm"], random_state=0, n_jobs=1)
-    model._observer = seen.append
+    model._observer, model._sizes = seen.append, Sizes(ladder=(60, 150), folds=200)
     model.fit(X, np.sin(3 * X[:, 0]))
     rows = {t.status: t.rows for t in model.leaderboard_}
     assert model.best_trial_.rows == 400
@@ -316,19 +317,27 @@ def test_bad_prediction_requests(fitted, waves):
 
 def test_a_refit_that_stops_short_warns(waves, monkeypatch):
     X, y, *_ = waves
-    from gramian.estimators.auto import base
+    short = AutoKernelRegressor(None, machines=["ridge"], cv=2, n_jobs=1)
+    whole = short._keep
 
-    whole = base.refit
+    def stopped(done, last):
+        whole(done, last)
+        short.certificate_ = replace(short.certificate_, converged=False)
 
-    def short(*arguments):
-        from dataclasses import replace
-
-        done = whole(*arguments)
-        return replace(done, certificate=replace(done.certificate, converged=False))
-
-    monkeypatch.setattr(base, "refit", short)
+    monkeypatch.setattr(short, "_keep", stopped)
     with pytest.warns(ConvergenceWarning, match="NOT converged"):
-        AutoKernelRegressor(None, machines=["ridge"], cv=2, n_jobs=1).fit(X, y)
+        short.fit(X, y)
+
+
+def test_a_better_one_that_is_too_slow_is_passed_over(waves):
+    """A limit that counts say is too short for support vectors on all rows, on a machine with time for every trial."""
+    X, y, *_ = waves
+    model = AutoKernelRegressor(0.02, machines=["ridge", "svm"], kernel=RBF(1.0), cv=2, random_state=0, n_jobs=1)
+    model._fit(X, y, Clock(0.02, pace=1e-6))
+    assert model.best_trial_.machine == "ridge"
+    assert model.leaderboard_.best == model.best_trial_
+    better = [t for t in model.leaderboard_ if t.machine == "svm" and t.ok and t.score < model.best_trial_.score]
+    assert all(t.status == "too slow for all rows" for t in better if t.rows == model.best_trial_.rows)
 
 
 # ---- many rows --------------------------------------------------------------------------------------------------
@@ -339,13 +348,13 @@ def test_many_rows_stay_within_memory():
         """
         import numpy as np
         from gramian import AutoKernelRegressor
-        from gramian.estimators.auto import ladder, plans
-        ladder.LADDER = (100, 200)
-        plans.MOST_LANDMARKS, plans._iterated = 200, lambda *_: float("inf")
+        from gramian.estimators.auto.plans import Plan, Sizes
         rng = np.random.default_rng(0)
         X = rng.standard_normal((30_000, 6))
         y = np.sin(2 * X[:, 0]) + X[:, 1]
-        model = AutoKernelRegressor(1e4, memory="60MB", machines=["gp"], random_state=0).fit(X, y)
+        model = AutoKernelRegressor(None, memory="60MB", machines=["gp"], random_state=0)
+        model._sizes = Sizes(ladder=(100, 200), landmarks=200)
+        model._fit(X, y, way=Plan("nystroem", "Nyström with 200 landmarks", landmarks=200))
         print(model.refit_)
         print(np.sqrt(np.mean((model.predict(X[:500]) - y[:500]) ** 2)) < 0.2)
         """

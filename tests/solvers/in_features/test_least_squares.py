@@ -11,8 +11,8 @@ from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
 from gramian.kernels import RBF, Matern
 from gramian.progress import Clock
-from gramian.solvers.in_features import least_squares
-from gramian.solvers.in_features.least_squares import by_kernel_values, choose, moments, solve
+from gramian.solvers.choice import Choice
+from gramian.solvers.in_features.least_squares import by_kernel_values, moments, solve
 from gramian.solvers.in_features.worker_map import WorkerMap
 from reference_least_squares import feature_leave_one_out
 
@@ -93,11 +93,5 @@ def test_kernel_values_give_up_where_landmarks_nearly_coincide(rng):
     lift = WorkerMap.of(features, X[:1])
     with Held(X, rng.standard_normal((N, 1))).passes() as passes:
         options = {"tol": 1e-12, "clock": Clock()}
-        assert by_kernel_values(passes, lift, np.array([1e-12]), least_squares.Choice("moments", ""), **options) is None
+        assert by_kernel_values(passes, lift, np.array([1e-12]), Choice("moments", ""), **options) is None
         assert solve(passes, lift, passes.sample(N, 0), np.array([1e-6]), tol=1e-6).found.certificate.converged
-
-
-def test_the_cheaper_solver_is_chosen():
-    assert choose(10**7, 1000, 1, 10**4).name == "moments"
-    assert choose(10**7, 10**4, 1, 10**5).name == "pcg"
-    assert "operations" in choose(10**7, 10**4, 1, 10**5).reason

@@ -1,11 +1,12 @@
-"""What the two automatic estimators share: parameters, reading tables, the search and the refit."""
+"""The base of the two automatic estimators: parameters, reading tables, the search and the last fit."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -17,20 +18,22 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from gramian.certificates import Certificate
+from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
-from gramian.estimators.auto.costs import measure
 from gramian.estimators.auto.fitting import Means, outputs
 from gramian.estimators.auto.ladder import rungs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard, Trial
-from gramian.estimators.auto.plans import RESERVE, reserve
-from gramian.estimators.auto.refit import LEARN_ROWS, Refit, affordable, needed, refit
+from gramian.estimators.auto.passes import Encoded, refit_over_passes, table_of
+from gramian.estimators.auto.plans import LEAST_SQUARES, Plan, Sizes, affordable, reserve
+from gramian.estimators.auto.refit import Refit, refit
+from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Found, Search
 from gramian.estimators.auto.tables import columns_of
-from gramian.estimators.auto.task import Classes, Task
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
-from gramian.kernels import Kernel, Matern, resolve
+from gramian.features.sample import sample_seed
+from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget
@@ -43,6 +46,18 @@ Observer = Callable[[Leaderboard], None]
 """Called with the leaderboard after every trial."""
 COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Searched:
+    """What came of a search."""
+
+    response: Response
+    encoding: Encoding
+    scaling: Any
+    search: Search
+    winner: Found
+    means: Means
 
 
 class AutoKernel(Nested, BaseEstimator):
@@ -59,6 +74,7 @@ class AutoKernel(Nested, BaseEstimator):
 
     _observer: Observer | None = None
     """For a live view: set on the instance, called with the leaderboard after every trial."""
+    _sizes = Sizes()
 
     leaderboard_: Leaderboard
     best_: Any
@@ -101,67 +117,87 @@ class AutoKernel(Nested, BaseEstimator):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any) -> Self:
-        clock = Clock(self.time_limit)
-        machines = checked_machines(self.machines)
+    def _fit(self, X: Any, y: Any, clock: Clock | None = None, way: Plan | None = None) -> Self:
+        """Search, on a sample where rows come by blocks, and fit the winner to all rows."""
+        clock = clock or Clock(self.time_limit)
         with restored_on_failure(self):
-            if y is None:
-                raise ValueError(
-                    f"This {type(self).__name__} estimator requires y to be passed, but the target y is None."
-                )
-            table = columns_of(self, X, reset=True)
-            n = table[0].values.shape[0]
-            check_consistent_length(table[0].values, y)
-            task = self._task(y)
-            if n < 2:
-                raise ValueError(
-                    f"Found array with {n} sample(s) while a minimum of 2 is required: nothing to hold out."
-                )
-            encoding = encode(table)
-            if encoding.width == 0:
-                why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
-                raise ValueError(f"no column of X can be learned from: {why}.")
-            Z = encoding.transform(table)
-            del table
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-            memory = memory_budget(self.memory)
-            some = slice(max(memory // (COPIES * 8 * encoding.width), 1))
-            means = Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], task.targets[some]))
-            self._choose(task, encoding, Z, machines, means, clock)
+            if is_blocks(X):
+                self._fit_blocks(as_blocks(X, y), clock)
+            else:
+                self._fit_table(X, y, clock, way)
         warn_unless_converged(self.certificate_, self)
         return self
 
-    def _choose(
-        self, task: Task, encoding: Encoding, Z: Array, machines: Sequence[str], means: Means, clock: Clock
-    ) -> None:
+    def _fit_table(self, X: Any, y: Any, clock: Clock, way: Plan | None = None) -> None:
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
+        done = self._searched(X, y, clock)
+        Z = done.search.scaled[done.winner.candidate.scaling]
+        self._keep(done, refit(done.winner, done.search.found, done.response, Z, done.means, self._sizes, way))
+
+    def _fit_blocks(self, blocks: Blocks, clock: Clock) -> None:
+        name = type(self).__name__
+        if not blocks.has_targets:
+            raise ValueError(f"{name} requires y to be passed: name it, as Blocks(..., target='y').")
+        if blocks.weight is not None:
+            raise ValueError(f"{name} takes no weights; leave weight= out of Blocks.")
+        sample = blocks.sample(self._sizes.sample, sample_seed(self.random_state))
+        table = table_of(sample, blocks.names)
+        if sample.index.size == blocks.n_rows:
+            self._fit_table(table, sample.y, clock)
+            return
+        done = self._searched(table, sample.y, clock)
+        found, response, scaling = done.winner, done.response, done.scaling
+        squares, classes = found.candidate.machine in LEAST_SQUARES, getattr(self, "classes_", None)
+        encoded = Encoded(done.encoding, scaling, response.centre, response.scale, classes, squares)
+        last = refit_over_passes(found, done.search.found, response, encoded, blocks, sample, done.means, self._sizes)
+        if classes is not None and not squares:
+            # One function for each class, where there may have been one for each pair: what they mean is learned
+            # anew, from rows that are few among those of the fit.
+            rows = np.arange(sample.index.size)
+            last = replace(last, held=outputs("machine", last.model, response, encoded.rows(sample.X)), rows=rows)
+        self._keep(done, last)
+
+    def _searched(self, X: Any, y: Any, clock: Clock) -> _Searched:
+        """Read a table, and find the machine that predicts best."""
+        machines = checked_machines(self.machines)
+        table = columns_of(self, X, reset=True)
+        n = table[0].values.shape[0]
+        check_consistent_length(table[0].values, y)
+        response = self._response(y)
+        if n < 2:
+            raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required: nothing to hold out.")
+        encoding = encode(table)
+        if encoding.width == 0:
+            why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
+            raise ValueError(f"no column of X can be learned from: {why}.")
+        Z = encoding.transform(table)
+        del table
+        means = self._means(Z, response, clock)
         scalings = {name: fit_scaling(name, Z, encoding.places(NumberColumn)) for name in SCALINGS}
         scaled = {name: scaling.transform(Z) for name, scaling in scalings.items()}
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
-        first = candidates(encoding, Z.shape[0], machines, kernel, isinstance(task, Classes))
-        steps = rungs(task, Z.shape[0], self.cv, means.seed)
+        classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
+        targets = response.targets.shape[1]
         with self._watched() as observer:
-            until = self._search_time(scaled["standard"], task, means)
-            search = Search(task, scaled, machines, means, Clock(until, clock.start), clock.max_time, observer)
-            if (limit := self.time_limit) is not None and Z.shape[0] > LEARN_ROWS:
-                search.reserve = lambda best: needed(best, search, means, limit)
-            ranked = search.run(first, steps)
-            left = math.inf if self.time_limit is None else self.time_limit - clock.seconds
-            winner = next((found for found in ranked if affordable(found, Z.shape[0], left)), ranked[0])
-            for better in ranked[: ranked.index(winner)]:
-                search.found[better.trial.name] = replace(better, trial=replace(better.trial, status=TOO_SLOW))
-            done = refit(winner, search.found, task, scaled[winner.candidate.scaling], means, clock)
-        self._keep(task, encoding, scalings[winner.candidate.scaling], search, winner, done)
+            kept = partial(reserve, n=n, targets=targets, limit=limit, memory=means.memory, loo=classes)
+            search = Search(response, scaled, machines, means, kept, observer)
+            steps = rungs(response, n, self.cv, means.seed, self._sizes, self.time_limit)
+            ranked = search.run(candidates(encoding, n, machines, kernel, classes), steps)
+        possible = (found for found in ranked if affordable(found.candidate.machine, n, targets, limit))
+        winner = next(possible, ranked[0])
+        for better in ranked[: ranked.index(winner)]:
+            search.found[better.trial.name] = replace(better, trial=replace(better.trial, status=TOO_SLOW))
+        return _Searched(response, encoding, scalings[winner.candidate.scaling], search, winner, means)
 
-    def _search_time(self, Z: Array, task: Task, means: Means) -> float | None:
-        """Seconds from the start at which the search ends, so that the winner can still be fitted to everything."""
-        if self.time_limit is None:
-            return None
-        n, targets = Z.shape[0], task.targets.shape[1]
-        if n <= LEARN_ROWS:
-            return (1.0 - RESERVE[0]) * self.time_limit
-        rates = measure(Matern(math.sqrt(Z.shape[1])), Z, targets, self.n_jobs)
-        loo = isinstance(task, Classes)
-        return self.time_limit - reserve(n, targets, rates, self.time_limit, means.memory, loo=loo)
+    def _means(self, Z: Array, response: Response, clock: Clock) -> Means:
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        memory = memory_budget(self.memory)
+        if self.memory is None:
+            memory = 1 << (memory.bit_length() - 1)  # what is available changes, and sizes should not
+        some = slice(max(memory // (COPIES * 8 * Z.shape[1]), 1))
+        return Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock)
 
     @contextmanager
     def _watched(self) -> Iterator[Observer | None]:
@@ -176,28 +212,27 @@ class AutoKernel(Nested, BaseEstimator):
 
             yield seen if self.verbose or self._observer is not None else None
 
-    def _keep(self, task: Task, encoding: Encoding, scaling: Any, search: Search, winner: Found, done: Refit) -> None:
-        self.best_trial_ = replace(winner.trial, status=WINNER)
-        others = [trial for trial in search.leaderboard if trial.name != winner.trial.name]
-        self.leaderboard_ = Leaderboard([self.best_trial_, *others], task.metric)
+    def _keep(self, done: _Searched, last: Refit) -> None:
+        self.best_trial_ = replace(done.winner.trial, status=WINNER)
+        others = [trial for trial in done.search.leaderboard if trial.name != done.winner.trial.name]
+        self.leaderboard_ = Leaderboard([self.best_trial_, *others], done.response.metric)
         baseline = self.leaderboard_.baseline
         self.baseline_ = math.nan if baseline is None else baseline.score
-        self.columns_, self.scaling_ = encoding, scaling
-        self.best_, self.machine_, self.refit_ = done.model, done.machine, done.note
-        self.certificate_ = done.certificate
-        if done.held is None or done.rows is None:
-            held, rows = winner.held, winner.rung.held_out if winner.rung else None
-        else:
-            held, rows = done.held, done.rows
-        self._calibrate(task, np.asarray(held), np.asarray(rows))
+        self.columns_, self.scaling_ = done.encoding, done.scaling
+        self.best_, self.machine_, self.refit_ = last.model, last.machine, last.note + done.search.unfinished
+        self.certificate_ = last.certificate
+        held, rows = last.held, last.rows
+        if held is None or rows is None:
+            held, rows = done.winner.held, done.winner.rung.held_out if done.winner.rung else None
+        self._calibrate(done.response, np.asarray(held), np.asarray(rows))
         if self._observer is not None:
             self._observer(self.leaderboard_)
 
-    def _task(self, y: Any) -> Task:
-        raise NotImplementedError(f"{type(self).__name__} must define _task(y).")
+    def _response(self, y: Any) -> Response:
+        raise NotImplementedError(f"{type(self).__name__} must define _response(y).")
 
-    def _calibrate(self, task: Task, held: Array, rows: NDArray[np.intp]) -> None:
-        raise NotImplementedError(f"{type(self).__name__} must define _calibrate(task, held, rows).")
+    def _calibrate(self, response: Response, held: Array, rows: NDArray[np.intp]) -> None:
+        raise NotImplementedError(f"{type(self).__name__} must define _calibrate(response, held, rows).")
 
     def _metric(self, metrics: tuple[str, ...]) -> str:
         if self.scoring is not None and self.scoring not in metrics:
@@ -212,5 +247,5 @@ class AutoKernel(Nested, BaseEstimator):
         table = columns_of(self, X, reset=False)
         return np.asarray(self.scaling_.transform(self.columns_.transform(table)))
 
-    def _outputs(self, X: Any, task: Task) -> Array:
-        return outputs(self.machine_, self.best_, task, self._rows(X))
+    def _outputs(self, X: Any, response: Response) -> Array:
+        return outputs(self.machine_, self.best_, response, self._rows(X))

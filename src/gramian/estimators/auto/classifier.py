@@ -12,13 +12,11 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.calibration import fit_softmax
 from gramian.estimators.auto.regressor import _plain
-from gramian.estimators.auto.task import Classes
-from gramian.estimators.over_blocks.auto import fit_auto
+from gramian.estimators.auto.response import Classes
 
 __all__ = ["AutoKernelClassifier"]
 
@@ -117,11 +115,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         AutoKernelClassifier
             The fitted estimator.
         """
-        if is_blocks(X):
-            return fit_auto(self, X, y)
         return self._fit(X, y)
 
-    def _task(self, y: Any) -> Classes:
+    def _response(self, y: Any) -> Classes:
         metric = self._metric(("error", "log_loss"))
         y = _check_y(column_or_1d(_plain(y), warn=True), estimator=self)
         check_classification_targets(y)
@@ -130,15 +126,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
             raise ValueError(f"y holds 1 class only, {self.classes_[0]}; a classifier needs two or more.")
         return Classes(codes, int(self.classes_.size), metric)
 
-    def _calibrate(self, task: Classes, held: Array, rows: NDArray[np.intp]) -> None:
-        self._centre, self._scale = task.centre, task.scale
-        factor, constants = fit_softmax(held, task.codes[rows])
+    def _calibrate(self, response: Classes, held: Array, rows: NDArray[np.intp]) -> None:
+        self._centre, self._scale = response.centre, response.scale
+        factor, constants = fit_softmax(held, response.codes[rows])
         self.temperature_, self.offsets_ = 1.0 / factor, constants / factor
-
-    def _calibrate_on(self, X: Any, y: Any) -> None:
-        """Learn anew what the outputs mean, once the machine is another."""
-        task = Classes(np.searchsorted(self.classes_, y), int(self.classes_.size), "error")
-        self._calibrate(task, self._outputs(X, task), np.arange(task.codes.size))
 
     @by_blocks
     def decision_function(self, X: Any) -> Array:
@@ -210,12 +201,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
-        task = _Codes(int(self.classes_.size), self._centre, self._scale)
-        return self._outputs(X, task) + self.offsets_
+        response = _Codes(int(self.classes_.size), self._centre, self._scale)
+        return self._outputs(X, response) + self.offsets_
 
 
 class _Codes(Classes):
-    """A task without its rows: what the outputs of a fitted machine mean."""
+    """A response without its rows: what the outputs of a fitted machine mean."""
 
     def __init__(self, count: int, centre: Array, scale: float) -> None:
         super().__init__(np.zeros(0, dtype=np.intp), count, "error")

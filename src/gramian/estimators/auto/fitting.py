@@ -1,4 +1,4 @@
-"""How each machine of the search is fitted to some rows, for all of its settings, and what it says of others."""
+"""Fits of each machine of the search to some rows, for all of its settings, and its outputs for others."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.estimators.auto.candidates import Candidate
-from gramian.estimators.auto.task import Classes, Task
+from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.machine.regressor import KernelMachineRegressor
@@ -69,8 +69,7 @@ class Means:
 
     def common(self) -> dict[str, Any]:
         """Return what every machine takes; the next fit has the time that the last one left."""
-        limit = self.clock.max_time
-        left = None if limit is None else max(limit - self.clock.seconds, MOMENT)
+        left = None if self.clock.max_time is None else max(self.clock.left, MOMENT / self.clock.pace)
         return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left}
 
 
@@ -92,29 +91,31 @@ def quiet() -> Iterator[None]:
         yield
 
 
-def fit(candidate: Candidate, task: Task, Z: Array, rows: NDArray[np.intp], given: Kernel | None, means: Means) -> Any:
+def fit(
+    candidate: Candidate, response: Response, Z: Array, rows: NDArray[np.intp], given: Kernel | None, means: Means
+) -> Any:
     """Fit a candidate to some rows, once for each of its settings: Z (n, d)."""
     means = replace(means, n_jobs=1) if rows.size <= ONE_THREAD else means
     with quiet():
-        return FITS[candidate.machine](candidate, task, Z[rows], rows, given, means)
+        return FITS[candidate.machine](candidate, response, Z[rows], rows, given, means)
 
 
-def outputs(candidate_machine: str, model: Any, task: Task, Z: Array) -> Array:
-    """Return what a fitted machine says of new rows, in the task's own units: Z (m, d) → (m, 1) or (m, c)."""
+def outputs(candidate_machine: str, model: Any, response: Response, Z: Array) -> Array:
+    """Return what a fitted machine says of new rows, in the response's own units: Z (m, d) → (m, 1) or (m, c)."""
     if candidate_machine in ("gp", "ridge"):
-        return np.asarray(task.from_least_squares(model.predict(Z)))
-    if not isinstance(task, Classes):
-        return np.asarray(task.from_decisions(model.predict(Z)))
+        return np.asarray(response.from_least_squares(model.predict(Z)))
+    if not isinstance(response, Classes):
+        return np.asarray(response.from_decisions(model.predict(Z)))
     f, present = model.decision_function(Z), model.classes_.size
     pairs = present > 2 and getattr(model, "decision_function_shape", "ovr") == "ovo"
-    return _for_all_classes((task.from_pairs if pairs else task.from_decisions)(f, present), model, task)
+    return _for_all_classes((response.from_pairs if pairs else response.from_decisions)(f, present), model, response)
 
 
-def _for_all_classes(scores: Array, model: Any, task: Classes) -> Array:
+def _for_all_classes(scores: Array, model: Any, response: Classes) -> Array:
     """Columns for classes that the model's rows did not hold, too: they never win."""
-    if model.classes_.size == task.count:
+    if model.classes_.size == response.count:
         return scores
-    out = np.repeat(scores.min(axis=1, keepdims=True) - 1.0, task.count, axis=1)
+    out = np.repeat(scores.min(axis=1, keepdims=True) - 1.0, response.count, axis=1)
     out[:, model.classes_] = scores
     return out
 
@@ -128,8 +129,8 @@ def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:
     return inner if math.isclose(size, 1.0) else (1.0 / size) * inner, variance, noise
 
 
-def _process(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    least = max(LEAST_NOISE_OF_CODES if isinstance(task, Classes) else LEAST_NOISE, means.least_noise)
+def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
+    least = max(LEAST_NOISE_OF_CODES if isinstance(response, Classes) else LEAST_NOISE, means.least_noise)
     # More rows than the kernel was learned from are a surprise to small noise: from there the evidence leads astray.
     noise = NOISE if given is None else max(signal_and_noise(given)[1], NOISE)
     signal = c.kernels[0] if given is None else signal_and_noise(given)[0]
@@ -144,16 +145,16 @@ def _process(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None
         max_iter=STEPS,
         random_state=means.seed,
         **means.common(),
-    ).fit(Z, task.targets[rows])
+    ).fit(Z, response.targets[rows])
     return [Fitted(model, model.kernel_, {"noise": float(model.noise_)}, model.certificate_)]
 
 
-def _ridge(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
+def _ridge(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
     """The lengthscale and the ridge of the least leave-one-out error, the Gram matrix shared by all ridges."""
     landmarks = None if rows.size <= RIDGE_ROWS else Nystroem(n_components=RIDGE_ROWS, selection="uniform")
     models = [
         KernelRidge("loo", kernel=k, approximation=landmarks, random_state=means.seed, **means.common()).fit(
-            Z, task.targets[rows]
+            Z, response.targets[rows]
         )
         for k in c.kernels
     ]
@@ -170,28 +171,32 @@ def _kernels(c: Candidate, given: Kernel | None, Z: Array) -> list[tuple[Kernel,
     return [(kernel, noise / variance if variance > 0 else noise)]
 
 
-def _support_vectors(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
+def _support_vectors(
+    c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means
+) -> list[Fitted]:
     found = []
     for kernel, noise in _kernels(c, given, Z):
-        if isinstance(task, Classes):
-            models = svm_path(Z, task.codes[rows], COSTS, kernel=kernel, tol=SVM_TOL, **PAIRS, **means.common())
+        if isinstance(response, Classes):
+            models = svm_path(Z, response.codes[rows], COSTS, kernel=kernel, tol=SVM_TOL, **PAIRS, **means.common())
             grid: list[dict[str, Any]] = [{"C": C} for C in COSTS]
         else:
             epsilon = float(min(TUBE * np.sqrt(noise), 0.1))
             grid = [{"C": C, "epsilon": epsilon} for C in COSTS]
-            labels = task.labels[rows]
+            labels = response.labels[rows]
             models = [SVR(kernel=kernel, tol=SVM_TOL, **each, **means.common()).fit(Z, labels) for each in grid]
         found += [Fitted(m, kernel, s, m.certificate_) for m, s in zip(models, grid, strict=True)]
     return found
 
 
-def _any_loss(c: Candidate, task: Task, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    make: Any = KernelMachineClassifier if isinstance(task, Classes) else KernelMachineRegressor
+def _any_loss(
+    c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means
+) -> list[Fitted]:
+    make: Any = KernelMachineClassifier if isinstance(response, Classes) else KernelMachineRegressor
     found = []
     for kernel, _ in _kernels(c, given, Z):
         for lam in STRENGTHS:
             model = make(lam=lam, kernel=kernel, tol=MACHINE_TOL, random_state=means.seed, **means.common())
-            model.fit(Z, task.labels[rows])
+            model.fit(Z, response.labels[rows])
             found.append(Fitted(model, kernel, {"lam": lam}, model.certificate_))
     return found
 

@@ -1,4 +1,4 @@
-"""The ladder: on which rows a candidate is tried first, and on which those that did well."""
+"""The ladder: rows that a candidate is tried on first, and those for candidates that did well."""
 
 from __future__ import annotations
 
@@ -11,22 +11,25 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from gramian.estimators.auto.fitting import quiet
-from gramian.estimators.auto.task import Task
+from gramian.estimators.auto.plans import Sizes
+from gramian.estimators.auto.response import Response
+from gramian.solvers.choice import factor_operations, nominal_seconds
 
 __all__ = ["Rung", "rungs"]
 
 Rows = NDArray[np.intp]
 
-LADDER = (500, 1500, 3000)
-"""Rows to learn from, step by step."""
-FOLDS_ROWS = 2000
-"""Rows up to which the last step is cross-validation on all of them; beyond, one part is held out."""
 HELD_OUT = 4000
 """Rows to judge by at most, where a part is held out."""
 STEP = 1.25
 """A step of the ladder is taken where there are this many times its rows."""
 SCREEN_ROWS = 150
 """Rows from which two of the folds decide who is judged on all of them."""
+TRIAL_FACTORS = 15
+"""Factorisations that a trial takes, about."""
+SHARE = 0.4
+"""The part of the time limit that one trial may take by its count."""
+DEFAULT = Sizes()
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,27 +55,37 @@ class Rung:
         return np.concatenate([test for _, test in self.splits])
 
 
-def rungs(task: Task, n: int, cv: int, seed: int) -> list[Rung]:
-    """Lay out the steps for n rows."""
-    if n <= FOLDS_ROWS:
-        folds = _folds(task, n, cv, seed)
+def rungs(
+    response: Response, n: int, cv: int, seed: int, sizes: Sizes = DEFAULT, limit: float | None = None
+) -> list[Rung]:
+    """Lay out the steps for n rows; those that no time limit allows are left out."""
+    steps = _steps(response, n, cv, seed, sizes)
+    if limit is None:
+        return steps
+    trials = [nominal_seconds(TRIAL_FACTORS * factor_operations(s.learning, inverse=True)) for s in steps]
+    return [s for i, (s, each) in enumerate(zip(steps, trials, strict=True)) if i == 0 or each <= SHARE * limit]
+
+
+def _steps(response: Response, n: int, cv: int, seed: int, sizes: Sizes) -> list[Rung]:
+    if n <= sizes.folds:
+        folds = _folds(response, n, cv, seed)
         return [folds.first(2), folds] if n >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
-    order = _order(task, n, seed)
-    steps = [_held_out(order, size, cv) for size in LADDER if size * STEP <= n]
-    if steps[-1].learning < LADDER[-1]:
+    order = _order(response, n, seed)
+    steps = [_held_out(order, size, cv) for size in sizes.ladder if size * STEP <= n]
+    if steps[-1].learning < sizes.ladder[-1]:
         steps.append(_held_out(order, int(0.8 * n), cv))
     return steps
 
 
-def _order(task: Task, n: int, seed: int) -> Rows:
+def _order(response: Response, n: int, seed: int) -> Rows:
     """A random order in which every first part has about the classes' own shares."""
     rng = np.random.default_rng(seed)
-    if task.strata is None:
+    if response.strata is None:
         return rng.permutation(n)
     # Each class is spread evenly over [0, 1), from a random offset.
     at = np.empty(n)
-    for code in np.unique(task.strata):
-        (own,) = np.nonzero(task.strata == code)
+    for code in np.unique(response.strata):
+        (own,) = np.nonzero(response.strata == code)
         at[rng.permutation(own)] = (np.arange(own.size) + rng.random(own.size)) / own.size
     return np.argsort(at, kind="stable")
 
@@ -83,16 +96,16 @@ def _held_out(order: Rows, size: int, cv: int) -> Rung:
     return Rung([(order[:size], test)], parts, size + test.size)
 
 
-def _folds(task: Task, n: int, cv: int, seed: int) -> Rung:
-    if task.strata is None:
+def _folds(response: Response, n: int, cv: int, seed: int) -> Rung:
+    if response.strata is None:
         made: Any = KFold(min(cv, n), shuffle=True, random_state=seed).split(np.zeros(n))
     else:
-        most = int(np.unique(task.strata, return_counts=True)[1].max())
+        most = int(np.unique(response.strata, return_counts=True)[1].max())
         if most < 2:
             raise ValueError("every class has one row only, so none can be held out; pass more rows of each class.")
         folds = StratifiedKFold(min(cv, most), shuffle=True, random_state=seed)
         with quiet():  # it warns of classes with fewer rows than folds
-            made = list(folds.split(np.zeros(n), task.strata))
+            made = list(folds.split(np.zeros(n), response.strata))
     splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
     ends = np.cumsum([0, *(test.size for _, test in splits)])
     return Rung(splits, [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)

@@ -1,4 +1,4 @@
-"""How to fit all rows in the time and the memory that are left: exactly, by iteration, or through landmarks."""
+"""Sizes of the last fit, by operation counts at a nominal speed: the same on every machine, however busy."""
 
 from __future__ import annotations
 
@@ -7,26 +7,76 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from gramian.estimators.auto.costs import EFFORT_ROWS, Effort, Rates
+from gramian.gram import Gram
+from gramian.kernels import Kernel
+from gramian.solvers.choice import (
+    factor_bytes,
+    factor_operations,
+    landmark_operations,
+    newton_operations,
+    nominal_seconds,
+    pcg_operations,
+    svm_operations,
+)
 from gramian.solvers.linear import pcg
 
-__all__ = ["RESERVE", "Plan", "part", "plan", "reserve", "through_landmarks"]
+__all__ = ["LEAST_SQUARES", "PCG_TOL", "Effort", "Plan", "Sizes", "affordable", "efforts", "part", "plan", "reserve"]
 
-PASSES = 2
-"""Passes over the float64 kernel beside the iterations: residuals, at the start and at the end of a cycle."""
-SHARE = 0.7
-"""The part of the time left that a way may take by the estimate; what is left over covers its error."""
-SHARE_OF_ITERATIONS, AT_MOST = 0.5, 0.75
-"""The same for iterations, so that a second fit can tell how wrong the first is; and where there is no time for it."""
+Array = NDArray[np.float64]
+
+LEAST_SQUARES = ("gp", "ridge")
+"""Machines whose last fit is least squares; the others are support vectors and machines with any loss."""
 RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that is kept for the last fit."""
-MOST_LANDMARKS, LEAST_LANDMARKS = 5000, 100
+SHARE = 0.5
+"""The part of that time which a way may take by its count; iterations are made twice, to see how wrong they are."""
 RACE = 0.4
-"""The part of the time that landmarks may take where a part of the rows, fitted without them, competes."""
+"""The part of that time which landmarks may take: some rows, fitted without them, compete in the rest."""
+LEAST_LANDMARKS = 100
 FEW = 60
 """Iterations that a part of the rows is planned with, where the ridge may be so small."""
-TYPICAL = (Effort(0.0, 25, EFFORT_ROWS),)
+CAUTION = 2.0
+"""How wrong the counts of support vectors and kernel machines may be."""
+PCG_TOL = 1e-3
+"""Relative residual of an iteration; the noise of the targets is larger."""
+EFFORT_ROWS, EFFORT_MOST = 2000, 200
+"""Rows and iterations of the small fit that tells how many iterations a ridge takes."""
+EFFORT_GROWTH = 0.3
+"""The power of the rows that iterations grow with, the rank being that of √n: 0.2 to 0.3 was measured."""
+FLOORS = (2e-5, 1e-4, 5e-4, 2e-3)
+"""Least ridges to choose from, relative to k(x, x): a smaller one is more accurate and takes more iterations."""
+APART = 2.0
+"""Ridges that are closer than this are not told apart."""
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Rows and landmarks that the search and the last fit are made with."""
+
+    ladder: tuple[int, ...] = (500, 1500, 3000)  # Rows to learn from, step by step
+    folds: int = 2000  # Rows up to which the last step is cross-validation; beyond, one part is held out
+    exact: int = 2000  # Rows up to which the last fit is exact, and learns its hyperparameters again
+    landmarks: int = 5000  # The most, of least squares
+    other_landmarks: int = 1000  # Of other machines, and over passes
+    sample: int = 20_000  # Rows of blocks that the search looks at
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How many iterations a ridge takes."""
+
+    ridge: float  # What is added to the diagonal
+    iterations: int  # On a few rows
+    rows: int  # How many
+
+    def on(self, n: int) -> int:
+        """Return about how many it takes on more rows."""
+        return math.ceil(self.iterations * max(n / self.rows, 1.0) ** EFFORT_GROWTH)
+
+
+TYPICAL = (Effort(0.0, 40, EFFORT_ROWS),)
 """Before a kernel is known."""
 
 
@@ -35,79 +85,77 @@ class Plan:
     """How to fit least squares to all rows."""
 
     way: str  # Factorise, iterate, or go through landmarks
-    seconds: float  # What it should take
     reason: str  # Why so
+    seconds: float = 0.0  # What it takes on the nominal machine
     landmarks: int = 0  # How many
     ridge: float = 0.0  # What an iteration adds to the diagonal, at least
 
 
-def plan(n: int, targets: int, rates: Rates, ridges: Sequence[Effort], left: float, memory: int, *, loo: bool) -> Plan:
-    """Choose how to fit all rows in the time and the memory that are left."""
-    exact = n * n * rates.entry + (3.0 if loo else 1.2) * n**3 / 3 * rates.flop
-    if 8 * n * n <= memory and exact <= SHARE * left:
-        return Plan("exact", exact, f"the factor of {n:,} rows takes about {exact:.0f} s")
-    iterated = [_iterated(n, targets, rates, effort, memory) for effort in ridges]
-    fitting = [i for i, seconds in enumerate(iterated) if seconds <= SHARE_OF_ITERATIONS * left]
-    if fitting or iterated[-1] <= AT_MOST * left:
-        at = fitting[0] if fitting else -1
-        effort, seconds = ridges[at], iterated[at]
-        reason = f"a factor would take about {exact:.0f} s, {effort.on(n)} iterations {seconds:.0f}"
-        return Plan("pcg", seconds, f"{n:,} rows: {reason}", ridge=effort.ridge)
-    return through_landmarks(n, rates, left, memory)
+def plan(
+    n: int, targets: int, ridges: Sequence[Effort], budget: float, memory: int, *, loo: bool, most: int = 5000
+) -> Plan:
+    """Choose how to fit all rows in a budget of nominal seconds and bytes."""
+    exact = nominal_seconds(factor_operations(n, inverse=loo))
+    if factor_bytes(n) <= memory and exact <= SHARE * budget:
+        return Plan("exact", f"{n:,} rows, exactly", exact)
+    for effort in ridges:
+        seconds = _iterated(n, targets, effort, memory)
+        if seconds <= SHARE * budget:
+            return Plan("pcg", f"{n:,} rows by about {effort.on(n)} conjugate gradients", seconds, ridge=effort.ridge)
+    return through_landmarks(n, budget, memory, most)
 
 
-def through_landmarks(n: int, rates: Rates, left: float, memory: int) -> Plan:
-    """Plan a fit of all rows through landmarks."""
-    m = _landmarks(n, rates, left, memory)
-    because = f"{n:,} rows are too many for the {left:.0f} s and the memory that are left"
-    return Plan("nystroem", _through(n, m, rates), f"Nyström with {m:,} landmarks: {because}", m)
+def through_landmarks(n: int, budget: float, memory: int, most: int = 5000) -> Plan:
+    """Plan a fit of all rows through as many landmarks as the budget allows."""
+    # A few m x m matrices, and the features of the rows that they come from.
+    m = min(most, n // 2, int(math.sqrt(memory / (8 * 8))))
+    while m > LEAST_LANDMARKS and nominal_seconds(landmark_operations(n, m)) > RACE * budget:
+        m = int(0.9 * m)
+    m = max(m, min(LEAST_LANDMARKS, n // 2), 1)
+    reason = f"Nyström with {m:,} landmarks: {n:,} rows are too many for time_limit or memory"
+    return Plan("nystroem", reason, nominal_seconds(landmark_operations(n, m)), m)
 
 
-def part(n: int, targets: int, rates: Rates, ridges: Sequence[Effort], left: float, memory: int) -> tuple[int, Effort]:
-    """Choose how many rows an iteration can take in the time that is left, where all are too many."""
-    for each in ridges:
-        if _iterated(n, targets, rates, each, memory) <= SHARE * left:
-            return n, each
+def part(n: int, targets: int, ridges: Sequence[Effort], budget: float, memory: int) -> tuple[int, Effort]:
+    """Choose how many rows an iteration can take in a budget, where all are too many."""
     effort = next((each for each in ridges if each.on(n) <= FEW), ridges[-1])
     rows = n
-    while rows > 1 and _iterated(rows, targets, rates, effort, memory) > SHARE * left:
+    while rows > 1 and _iterated(rows, targets, effort, memory) > budget:
         rows = int(0.9 * rows)
     return rows, effort
 
 
-def reserve(
-    n: int,
-    targets: int,
-    rates: Rates,
-    limit: float,
-    memory: int,
-    *,
-    loo: bool,
-    ridges: Sequence[Effort] = TYPICAL,
-) -> float:
-    """Return how much of a time limit the last fit should be left with."""
+def _iterated(n: int, targets: int, effort: Effort, memory: int) -> float:
+    return nominal_seconds(pcg_operations(n, targets, effort.on(n), pcg.default_rank(n, memory), memory))
+
+
+def reserve(machine: str, n: int, targets: int, limit: float, memory: int, *, loo: bool) -> float:
+    """Return how many seconds of a time limit are kept for the last fit."""
     low, high = RESERVE[0] * limit, RESERVE[1] * limit
-    way = plan(n, targets, rates, ridges, high, memory, loo=loo)
-    share = SHARE if way.way == "exact" else SHARE_OF_ITERATIONS
-    return high if way.way == "nystroem" else float(np.clip(1.1 * way.seconds / share, low, high))
+    if machine not in LEAST_SQUARES:
+        return float(np.clip(_other_seconds(machine, n, targets), low, high))
+    way = plan(n, targets, TYPICAL, high, memory, loo=loo)
+    return high if way.way == "nystroem" else float(np.clip(way.seconds / SHARE, low, high))
 
 
-def _iterated(n: int, targets: int, rates: Rates, effort: Effort, memory: int) -> float:
-    rank = pcg.default_rank(n, memory)
-    setup = 2.0 * n * rank**2 * rates.flop + n * rank * rates.entry
-    # Blocks that do not fit are made again in every iteration.
-    stored = min(max((memory - 8.0 * n * rank) / (2.0 * n * n), 0.0), 1.0)
-    step = n * n * (stored * rates.product + (1.0 - stored) * 0.5 * rates.entry) + 4.0 * n * rank * targets * rates.flop
-    return setup + (PASSES + stored) * 0.5 * n * n * rates.entry + effort.on(n) * step
+def affordable(machine: str, n: int, targets: int, limit: float) -> bool:
+    """Tell whether a machine can be fitted to all rows in its part of a time limit."""
+    return machine in LEAST_SQUARES or _other_seconds(machine, n, targets) <= RESERVE[1] * limit
 
 
-def _through(n: int, m: int, rates: Rates) -> float:
-    return 2.0 * n * m * rates.entry + (3.0 * n * m**2 + 3.0 * m**3) * rates.flop
+def _other_seconds(machine: str, n: int, targets: int) -> float:
+    return CAUTION * nominal_seconds(svm_operations(n) if machine == "svm" else newton_operations(n, targets))
 
 
-def _landmarks(n: int, rates: Rates, left: float, memory: int) -> int:
-    """The most that time and memory allow: a few m x m matrices, and the features of the rows that they come from."""
-    most = min(MOST_LANDMARKS, n // 2, int(math.sqrt(memory / (8 * 8))))
-    while most > LEAST_LANDMARKS and _through(n, most, rates) > RACE * left:
-        most = int(0.9 * most)
-    return max(most, min(LEAST_LANDMARKS, n // 2), 1)
+def efforts(kernel: Kernel, Z: Array, Y: Array, ridge: float, memory: int) -> list[Effort]:
+    """Count the iterations that some ridges take on a few rows: Z (n, d), Y (n, t)."""
+    some = np.unique(np.linspace(0, Z.shape[0] - 1, EFFORT_ROWS).astype(np.intp))
+    gram = Gram(kernel, Z[some], memory=memory, n_jobs=1)  # threads would change the last digits, and so a count
+    size = float(np.mean(gram.diagonal()))
+    larger = [floor * size for floor in FLOORS if floor * size > APART * ridge]
+    first = [ridge] if ridge >= FLOORS[0] * size or not larger else []
+    found = []
+    for each in first + larger:
+        done = pcg.solve(gram, Y[some], each, tol=PCG_TOL, max_iter=EFFORT_MOST, random_state=0).certificate
+        found.append((done.converged, Effort(each, max(done.iterations, 1), some.size)))
+    return [effort for converged, effort in found if converged] or [found[-1][1]]

@@ -1,8 +1,7 @@
-"""The winner on everything: exactly where time and memory allow, else by iteration, else through landmarks."""
+"""The winner on all rows: exactly where the plan allows, else by iteration, else through landmarks."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -11,11 +10,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.estimators.auto.costs import PCG_TOL, Effort, Rates, efforts, measure
 from gramian.estimators.auto.fitting import PAIRS, Means, fit, outputs, quiet, unit
-from gramian.estimators.auto.plans import RESERVE, Plan, part, plan, reserve, through_landmarks
-from gramian.estimators.auto.search import Found, Search
-from gramian.estimators.auto.task import Classes, Numbers, Task
+from gramian.estimators.auto.plans import (
+    LEAST_SQUARES,
+    PCG_TOL,
+    RACE,
+    Effort,
+    Plan,
+    Sizes,
+    affordable,
+    efforts,
+    part,
+    plan,
+    reserve,
+    through_landmarks,
+)
+from gramian.estimators.auto.response import Classes, Numbers, Response
+from gramian.estimators.auto.search import Found
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.machine.regressor import KernelMachineRegressor
@@ -27,9 +38,10 @@ from gramian.progress import Clock
 from gramian.resources import spans
 from gramian.solvers.gp.evidence import signal_and_noise
 
-__all__ = ["LEARN_ROWS", "Refit", "affordable", "needed", "refit"]
+__all__ = ["Refit", "kernel_of", "refit", "ridge_of"]
 
 Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
 
 LANDMARK_FLOOR = 2e-5
 """The least ridge of a fit through landmarks, relative to k(x, x)."""
@@ -37,26 +49,16 @@ USELESS = 0.05
 """A residual above this makes landmarks, or fewer rows, the better choice."""
 ENOUGH, CLEARLY = 2, 0.98
 """A part of the rows competes with landmarks where it has this many times as many, and wins with this error or less."""
-LEARN_ROWS = 2000
-"""Rows up to which hyperparameters are learned again from everything."""
 WITNESSES = 2000
-"""Rows that are predicted before they are added, to see how wrong a fit through landmarks is."""
-FIRST_ROWS = 20_000
-"""Rows that landmarks are chosen from."""
-PART = 20_000
-"""Rows that are added at a time."""
-GROWTH, CAUTION = 2.4, 2.0
-"""The power of the rows that support vectors and kernel machines take time by, and how wrong that may be."""
+"""Rows that are predicted before they are added, to see how wrong a fit is."""
+FIRST_ROWS, MORE_ROWS = 20_000, 20_000
+"""Rows that landmarks are chosen from, and that are added at a time."""
 MACHINE_TOL = 1e-4
 """The duality gap asked of a kernel machine: its probabilities change by less than they are uncertain."""
-
-
-SHARE_OF_LEARNING, SHARE_OF_ITERATION, SHARE_OF_PART = 0.3, 0.75, 0.9
-"""Of the time left: for learning again, for an iteration over all rows, and over a part where that is all there is."""
-GRACE, LAST = 0.1, 0.3
-"""Of the time limit, and of what was left of it: what a fit has in any case, where the search or the probes overran."""
-OTHER_LANDMARKS = 1000
-"""Of support vectors and kernel machines on more rows than they can take."""
+SHARE_OF_LEARNING, SHARE_OF_ITERATION = 0.3, 0.75
+"""Of the time left: for learning again, and for an iteration over all rows."""
+GRACE = 0.1
+"""Of the time limit: what the last fit has in any case, where the search overran."""
 OTHERS: dict[tuple[str, bool], tuple[Any, dict[str, Any]]] = {
     ("svm", False): (SVR, {}),
     ("svm", True): (SVC, PAIRS),
@@ -72,35 +74,59 @@ class Refit:
 
     model: Any  # It
     machine: str  # How to read its outputs
-    certificate: Certificate  # Of the fit
-    note: str  # How it was fitted, and why so
-    held: Array | None = None  # (m
-    rows: NDArray[np.intp] | None = None  # Which rows
+    note: str  # How it was fitted, why so, and what the time limit cut
+    held: Array | None = None  # (m, c): Outputs for rows that it had not seen
+    rows: Rows | None = None  # Which rows
+
+    @property
+    def certificate(self) -> Certificate:
+        """Of the fit."""
+        proof: Certificate = self.model.certificate_
+        return proof
 
 
-def refit(found: Found, sources: dict[str, Found], task: Task, Z: Array, means: Means, clock: Clock) -> Refit:
-    """Fit the winner of a search to all rows: Z (n, d)."""
-    left = math.inf if clock.max_time is None else max(clock.max_time - clock.seconds, GRACE * clock.max_time)
-    learned = _relearned(found, sources, task, Z, means, left)
+def refit(
+    found: Found, sources: dict[str, Found], response: Response, Z: Array, means: Means, sizes: Sizes, way: Plan | None
+) -> Refit:
+    """Fit the winner of a search to all rows: Z (n, d). A plan that is given is followed."""
+    limit = means.clock.max_time
+    if limit is not None:
+        means = replace(means, clock=replace(means.clock, max_time=max(limit, means.clock.seconds + GRACE * limit)))
+    learned, cut = _relearned(found, sources, response, Z, means, sizes)
+    p = _Problem(found, learned, response, Z, means, sizes, float("inf") if limit is None else limit)
     with quiet():
-        if found.candidate.machine in ("gp", "ridge"):
-            return _least_squares(found, learned, task, Z, means, left)
-        return _other(found, learned, task, Z, means, left)
+        done = _least_squares(p, way or p.plan) if found.candidate.machine in LEAST_SQUARES else _other(p)
+    if _cut(done.certificate):
+        cut = f"{cut}; time_limit stopped it short"
+    return replace(done, note=done.note + cut)
 
 
-def _relearned(found: Found, sources: dict[str, Found], task: Task, Z: Array, means: Means, left: float) -> Kernel:
-    """The kernel: where all rows are few, what the process learns from all of them."""
-    source = sources[found.candidate.source] if found.candidate.source else found
+def _cut(certificate: Certificate) -> bool:
+    """Whether time, and not the problem, ended a fit."""
+    return not certificate.converged and "max_time" in certificate.message
+
+
+def _relearned(
+    found: Found, sources: dict[str, Found], response: Response, Z: Array, means: Means, sizes: Sizes
+) -> tuple[Kernel, str]:
+    """The kernel: where all rows are few, what the process learns from all of them; and whether time cut that."""
+    source = kernel_of(found, sources)
     kernel = source.kernels[0]
-    if source.candidate.machine != "gp" or Z.shape[0] > LEARN_ROWS:
-        return kernel
-    limited = replace(means, clock=_within(SHARE_OF_LEARNING * left))
-    again: Kernel = fit(source.candidate, task, Z, np.arange(Z.shape[0]), kernel, limited)[0].kernel
-    return again
+    if source.candidate.machine != "gp" or Z.shape[0] > sizes.exact:
+        return kernel, ""
+    limited = replace(means, clock=means.clock.share(SHARE_OF_LEARNING))
+    again: Kernel = fit(source.candidate, response, Z, np.arange(Z.shape[0]), kernel, limited)[0].kernel
+    return again, "; time_limit stopped learning on all rows" if limited.clock.expired else ""
 
 
-def _within(seconds: float) -> Clock:
-    return Clock(None if seconds == math.inf else seconds)
+def kernel_of(found: Found, sources: dict[str, Found]) -> Found:
+    """Return the candidate that learned the kernel: a process, or the candidate itself."""
+    return sources[found.candidate.source] if found.candidate.source else found
+
+
+def ridge_of(found: Found, learned: Kernel) -> float:
+    """Return what least squares adds to the diagonal: the noise of a process, or the ridge."""
+    return signal_and_noise(learned)[1] if found.candidate.machine == "gp" else float(found.settings["alpha"])
 
 
 # ---- least squares ----------------------------------------------------------------------------------------------
@@ -108,193 +134,172 @@ def _within(seconds: float) -> Clock:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """Least squares on all rows: the kernel, what is added to its diagonal, and what may be used."""
+    """The winner, all rows, and what may be used."""
 
-    kernel: Kernel
-    ridge: float
-    size: float
-    task: Task
+    found: Found
+    learned: Kernel
+    response: Response
     Z: Array
     means: Means
-    clock: Clock
-
-    @property
-    def left(self) -> float:
-        """Seconds; some in any case, for nobody is served by a model that is no good in time."""
-        limit = self.clock.max_time
-        return math.inf if limit is None else max(limit - self.clock.seconds, LAST * limit)
+    sizes: Sizes
+    limit: float
 
     @cached_property
-    def measured(self) -> tuple[Rates, list[Effort]]:
-        """What this machine takes for this kernel."""
-        Y, means = self.task.targets, self.means
-        rates = measure(self.kernel, self.Z, Y.shape[1], means.n_jobs)
-        return rates, efforts(self.kernel, self.Z, Y, self.ridge, means.memory, means.n_jobs)
+    def kernel(self) -> Kernel:
+        """Without the noise of a process."""
+        return signal_and_noise(self.learned)[0]
 
-    def iterate(self, ridge: float, share: float, rows: Any = slice(None)) -> KernelRidge:
-        """Conjugate gradients within a share of the time left; what they have by then."""
-        limited = replace(self.means, clock=_within(share * self.left))
-        options: Any = {"solver": "pcg", "tol": PCG_TOL, "random_state": self.means.seed, **limited.common()}
-        model = KernelRidge(ridge, kernel=self.kernel, **options)
-        model.fit(self.Z[rows], self.task.targets[rows])
-        return model
+    @cached_property
+    def ridge(self) -> float:
+        """What is added to the diagonal."""
+        return ridge_of(self.found, self.learned)
 
-    def split(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    @cached_property
+    def efforts(self) -> list[Effort]:
+        """How many iterations this kernel takes."""
+        return efforts(self.kernel, self.Z, self.response.targets, self.ridge, self.means.memory)
+
+    @property
+    def deviations(self) -> bool:
+        """Whether the posterior of a process gives deviations."""
+        return self.found.candidate.machine == "gp" and isinstance(self.response, Numbers)
+
+    @cached_property
+    def budget(self) -> float:
+        """Nominal seconds for the last fit: by the time limit and sizes, never by a clock."""
+        if self.limit == float("inf"):
+            return self.limit
+        n, targets = self.response.targets.shape
+        return reserve("gp", n, targets, self.limit, self.means.memory, loo=isinstance(self.response, Classes))
+
+    @property
+    def plan(self) -> Plan:
+        """How to fit all rows."""
+        (n, targets), memory = self.response.targets.shape, self.means.memory
+        if n <= self.sizes.exact and 8 * n * n <= memory:
+            return Plan("exact", f"{n:,} rows, exactly")
+        options: Any = {"loo": not self.deviations, "most": self.sizes.landmarks}
+        return plan(n, targets, self.efforts, self.budget, memory, **options)
+
+    def fewer(self, budget: float, why: str) -> Plan:
+        """Landmarks in place of a way that came nowhere."""
+        how = through_landmarks(self.Z.shape[0], budget, self.means.memory, self.sizes.landmarks)
+        return replace(how, reason=f"{why}; {how.reason}")
+
+    def iterate(self, ridge: float, clock: Clock, rows: Any = slice(None)) -> KernelRidge:
+        """Conjugate gradients; what they have when the time is up."""
+        options = replace(self.means, clock=clock).common()
+        model = KernelRidge(
+            ridge, kernel=self.kernel, solver="pcg", tol=PCG_TOL, random_state=self.means.seed, **options
+        )
+        return model.fit(self.Z[rows], self.response.targets[rows])
+
+    def split(self) -> tuple[Rows, Rows]:
         """All rows but some, and those, in random order: to be predicted before they are fitted to."""
         order = np.random.default_rng(self.means.seed).permutation(self.Z.shape[0])
         first = self.Z.shape[0] - min(WITNESSES, self.Z.shape[0] // 5)
         return order[:first], order[first:]
 
 
-def _problem(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, left: float) -> _Problem:
-    _, size, noise = unit(learned, Z)
-    ridge = noise if found.candidate.machine == "gp" else float(found.settings["alpha"])
-    return _Problem(signal_and_noise(learned)[0], ridge, size, task, Z, means, _within(left))
-
-
-def _least_squares(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, left: float) -> Refit:
-    deviations = found.candidate.machine == "gp" and isinstance(task, Numbers)
-    p = _problem(found, learned, task, Z, means, left)
-    how = _way(p, loo=not deviations)
-    if how.way == "exact" and deviations:
-        model = GaussianProcessRegressor(learned, optimizer=None, solver="cholesky", **means.common()).fit(
-            Z, task.targets
-        )
-        return Refit(model, "gp", model.certificate_, how.reason)
+def _least_squares(p: _Problem, how: Plan) -> Refit:
     if how.way == "exact":
-        model = KernelRidge(p.ridge, kernel=p.kernel, solver="cholesky", store_loo=True, **means.common()).fit(
-            Z, task.targets
-        )
-        held = task.from_least_squares(task.targets - model.loo_residuals_)
-        return Refit(model, "ridge", model.certificate_, how.reason, held, np.arange(Z.shape[0]))
+        try:
+            return _exactly(p, how)
+        except TimeoutError:
+            how = p.fewer(GRACE * p.limit, "time_limit stopped an exact fit")
     if how.way == "pcg":
         iterated = _by_iteration(p, how)
-        if iterated is not None:
+        if iterated.certificate.violation <= USELESS:
             return iterated
-        how = through_landmarks(Z.shape[0], p.measured[0], p.left, means.memory)
-        how = replace(how, reason=f"an iteration over all rows did not converge; {how.reason}")
+        why = "time_limit stopped an iteration" if _cut(iterated.certificate) else "conjugate gradients stalled"
+        how = p.fewer(p.budget, f"{why} over all rows")
     return _by_landmarks_or_part(p, how)
 
 
-def _way(p: _Problem, *, loo: bool) -> Plan:
-    """How to fit all rows; few rows are not worth a measurement."""
-    n, targets = p.task.targets.shape
-    if n <= LEARN_ROWS and 8 * n * n <= p.means.memory:
-        return Plan("exact", 0.0, f"{n:,} rows, exactly")
-    rates, ridges = p.measured
-    return plan(n, targets, rates, ridges, p.left, p.means.memory, loo=loo)
+def _exactly(p: _Problem, how: Plan) -> Refit:
+    targets, few = p.response.targets, p.Z.shape[0] <= p.sizes.exact
+    common = (replace(p.means, clock=Clock()) if few else p.means).common()
+    if not few and p.means.clock.left < how.seconds:
+        raise TimeoutError("the search left less time than the factor takes by its count.")
+    if p.deviations:
+        process = GaussianProcessRegressor(p.learned, optimizer=None, solver="cholesky", **common)
+        return Refit(process.fit(p.Z, targets), "gp", how.reason)
+    model = KernelRidge(p.ridge, kernel=p.kernel, solver="cholesky", store_loo=True, **common).fit(p.Z, targets)
+    held = p.response.from_least_squares(targets - model.loo_residuals_)
+    return Refit(model, "ridge", how.reason, held, np.arange(p.Z.shape[0]))
 
 
-def _by_iteration(p: _Problem, how: Plan) -> Refit | None:
-    """Conjugate gradients; None where they came nowhere."""
-    clock = Clock()
-    model = p.iterate(how.ridge, SHARE_OF_ITERATION)
-    if model.certificate_.violation > USELESS:
-        return None
-    held, rows = None, None
-    if 1.2 * clock.seconds < p.left:
-        rows = p.split()[1]
-        held = _without(model, rows, p)
-    return Refit(model, "ridge", model.certificate_, how.reason, held, rows)
-
-
-def _without(model: KernelRidge, rows: NDArray[np.intp], p: _Problem) -> Array:
-    """Outputs for some rows of the fit that has not seen them, from where the full fit ended."""
-    left = None if p.left == math.inf else p.left
-    other = KernelRidge(**{**model.get_params(deep=False), "warm_start": True, "max_time": left})
+def _by_iteration(p: _Problem, how: Plan) -> Refit:
+    """Conjugate gradients, and once more without some rows, to see how wrong they are."""
+    model = p.iterate(how.ridge, p.means.clock.share(SHARE_OF_ITERATION))
+    if model.certificate_.violation > USELESS or not model.certificate_.converged:
+        return Refit(model, "ridge", how.reason)
+    rows = p.split()[1]
+    other = KernelRidge(**{**model.get_params(deep=False), "warm_start": True, **p.means.common()})
     other.dual_coef_ = model.dual_coef_.copy()
     weights = np.ones(p.Z.shape[0])
     weights[rows] = 0.0
-    other.fit(p.Z, p.task.targets, weights)
-    return outputs("ridge", other, p.task, p.Z[rows])
+    other.fit(p.Z, p.response.targets, weights)
+    if not other.certificate_.converged:
+        return Refit(model, "ridge", f"{how.reason}; time_limit left none to see how wrong it is")
+    return Refit(model, "ridge", how.reason, outputs("ridge", other, p.response, p.Z[rows]), rows)
 
 
 def _by_landmarks_or_part(p: _Problem, how: Plan) -> Refit:
     """All rows through landmarks, or some of them without: whichever predicts rows better that neither has seen."""
-    clock = Clock()
     landmarks = _by_landmarks(p, how)
-    if p.left == math.inf or landmarks.held is None:
+    if p.limit == float("inf"):
         return landmarks
-    # What was just done tells more of this machine than the probes that it was planned by.
-    rates, ridges = p.measured
-    rates = rates.times(min(clock.seconds / max(how.seconds, clock.seconds), 1.0))
-    n, targets = p.task.targets.shape
-    count, effort = part(n, targets, rates, ridges, p.left, p.means.memory)
+    if p.means.clock.expired:
+        return replace(landmarks, note=f"{landmarks.note}; time_limit left none to try fewer rows without them")
+    n, targets = p.response.targets.shape
+    count, effort = part(n, targets, p.efforts, (1.0 - RACE) * p.budget, p.means.memory)
     rest, last = p.split()
     if count < ENOUGH * how.landmarks:
         return landmarks
-    model = p.iterate(effort.ridge, SHARE_OF_PART, rest[:count])
-    held = outputs("ridge", model, p.task, p.Z[last])
+    model = p.iterate(effort.ridge, p.means.clock, rest[:count])
+    held = outputs("ridge", model, p.response, p.Z[last])
     some = [np.arange(last.size)]
-    worse, better = (p.task.judge(each, last, some).score for each in (landmarks.held, held))
+    worse, better = (p.response.judge(each, last, some).score for each in (landmarks.held, held))
     if not better <= CLEARLY * worse:
         return landmarks
     note = f"{min(count, rest.size):,} of {n:,} rows predict others better than {how.landmarks:,} landmarks of all"
-    return Refit(model, "ridge", model.certificate_, f"{note} ({better:.3g} against {worse:.3g})", held, last)
+    return Refit(model, "ridge", f"{note} ({better:.3g} against {worse:.3g})", held, last)
 
 
 def _by_landmarks(p: _Problem, how: Plan) -> Refit:
-    """Moments of the features, part by part: the last part is predicted before it is added."""
-    Z, task, means = p.Z, p.task, p.means
+    """Moments of the features, some rows at a time: the last are predicted before they are added."""
+    Z, Y, means = p.Z, p.response.targets, p.means
     rest, last = p.split()
     first = max(min(FIRST_ROWS, rest.size, means.memory // (4 * 8 * how.landmarks)), how.landmarks)
     landmarks = Nystroem(n_components=how.landmarks, selection="uniform")
     common: Any = {"memory": means.memory, "n_jobs": means.n_jobs, "random_state": means.seed}
-    ridge = max(p.ridge, LANDMARK_FLOOR * p.size)
+    ridge = max(p.ridge, LANDMARK_FLOOR * unit(p.learned, Z)[1])
     model = KernelRidge(ridge, kernel=p.kernel, approximation=landmarks, **common)
-    model.partial_fit(Z[rest[:first]], task.targets[rest[:first]])
-    for some in spans(rest.size - first, PART):
+    model.partial_fit(Z[rest[:first]], Y[rest[:first]])
+    note = how.reason
+    for some in spans(rest.size - first, MORE_ROWS):
+        if means.clock.expired:
+            note = f"{note}; time_limit stopped it after {first + some.start:,} rows"
+            break
         at = rest[first:][some]
-        model.partial_fit(Z[at], task.targets[at])
-    held = outputs("ridge", model, task, Z[last])
-    model.partial_fit(Z[last], task.targets[last])
-    return Refit(model, "ridge", model.certificate_, how.reason, held, last)
+        model.partial_fit(Z[at], Y[at])
+    held = outputs("ridge", model, p.response, Z[last])
+    model.partial_fit(Z[last], Y[last])
+    return Refit(model, "ridge", note, held, last)
 
 
 # ---- support vectors and any loss -------------------------------------------------------------------------------
 
 
-def _other(found: Found, learned: Kernel, task: Task, Z: Array, means: Means, left: float) -> Refit:
-    n, machine, classes = Z.shape[0], found.candidate.machine, isinstance(task, Classes)
-    make, options = OTHERS[machine, classes]
+def _other(p: _Problem) -> Refit:
+    (n, targets), found, means = p.response.targets.shape, p.found, p.means
+    make, options = OTHERS[found.candidate.machine, isinstance(p.response, Classes)]
     note, approximation = f"{n:,} rows, exactly", None
-    if not affordable(found, n, left):
-        m = int(max(min(OTHER_LANDMARKS, n // 2, means.memory // (6 * 8 * n)), 1))
+    if not affordable(found.candidate.machine, n, targets, p.limit):
+        m = int(max(min(p.sizes.other_landmarks, n // 2, means.memory // (6 * 8 * n)), 1))
         approximation = Nystroem(n_components=m, selection="uniform", random_state=means.seed)
-        note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for the {left:.0f} s that are left"
-    limited = replace(means, clock=_within(left))
-    model = make(
-        kernel=unit(learned, Z)[0] if found.candidate.source else learned,
-        approximation=approximation,
-        **found.settings,
-        **options,
-        **limited.common(),
-    ).fit(Z, task.labels)
-    return Refit(model, machine, model.certificate_, note)
-
-
-def affordable(found: Found, n: int, left: float) -> bool:
-    """Tell whether a candidate can be fitted to all rows in the time that is left."""
-    return found.candidate.machine in ("gp", "ridge") or CAUTION * _seconds_on_all(found, n) <= left
-
-
-def _seconds_on_all(found: Found, n: int) -> float:
-    """What one fit to all rows should take, by what the trial took."""
-    if found.rung is None:
-        return 0.0
-    return float(found.trial.fit_seconds / found.fits * (n / found.rung.learning) ** GROWTH)
-
-
-def needed(found: Found, search: Search, means: Means, limit: float) -> float:
-    """Return how much of a time limit should be left for fitting a candidate to all rows."""
-    task, Z = search.task, search.scaled[found.candidate.scaling]
-    n, targets = task.targets.shape
-    low, high = (share * limit for share in RESERVE)
-    process = search.found.get(found.candidate.source, found)
-    own = 0.0 if found is process else CAUTION * _seconds_on_all(found, n)
-    if process.candidate.machine not in ("gp", "ridge"):
-        return float(np.clip(CAUTION * _seconds_on_all(found, n), low, high))
-    p = _problem(process, process.kernels[0], task, Z, means, limit)
-    rates, ridges = p.measured
-    squares = reserve(n, targets, rates, limit, means.memory, loo=isinstance(task, Classes), ridges=ridges)
-    return max(squares, own if own <= high else 0.0)
+        note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for time_limit"
+    kernel = unit(p.learned, p.Z)[0] if found.candidate.source else p.learned
+    model = make(kernel=kernel, approximation=approximation, **found.settings, **options, **means.common())
+    return Refit(model.fit(p.Z, p.response.labels), found.candidate.machine, note)

@@ -10,12 +10,10 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_y
 
-from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.calibration import conformal_reach
-from gramian.estimators.auto.task import Numbers
-from gramian.estimators.over_blocks.auto import fit_auto
+from gramian.estimators.auto.response import Numbers
 
 __all__ = ["AutoKernelRegressor"]
 
@@ -110,11 +108,9 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         AutoKernelRegressor
             The fitted estimator.
         """
-        if is_blocks(X):
-            return fit_auto(self, X, y)
         return self._fit(X, y)
 
-    def _task(self, y: Any) -> Numbers:
+    def _response(self, y: Any) -> Numbers:
         metric = self._metric(("rmse", "mae"))
         y = column_or_1d(_plain(y), warn=True)
         y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
@@ -125,9 +121,9 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
             )
         return Numbers(y, metric)
 
-    def _calibrate(self, task: Numbers, held: Array, rows: NDArray[np.intp]) -> None:
-        self._centre, self._scale = task.centre, task.scale
-        self.residuals_ = task.scale * (task.targets[rows, 0] - held[:, 0])
+    def _calibrate(self, response: Numbers, held: Array, rows: NDArray[np.intp]) -> None:
+        self._centre, self._scale = response.centre, response.scale
+        self.residuals_ = response.scale * (response.targets[rows, 0] - held[:, 0])
 
     @by_blocks
     def predict(self, X: Any, return_std: bool = False, return_interval: float | None = None) -> Any:

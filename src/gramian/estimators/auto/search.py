@@ -1,4 +1,4 @@
-"""The search: cheap subsets first, the better part goes on to more rows, all under one clock."""
+"""Successive halving under one clock: cheap subsets first, the better part goes on to more rows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from sklearn.linear_model import LogisticRegression, RidgeCV
 from gramian.estimators.auto.candidates import Candidate, derived
 from gramian.estimators.auto.fitting import Fitted, Means, fit, outputs, quiet
 from gramian.estimators.auto.ladder import Rung
-from gramian.estimators.auto.leaderboard import DONE, DROPPED, Leaderboard, Trial
-from gramian.estimators.auto.task import Classes, Judgement, Task
+from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
+from gramian.estimators.auto.response import Classes, Judgement, Response
 from gramian.kernels import Kernel
 from gramian.progress import Clock
 
@@ -34,6 +34,8 @@ LEADERS = 1
 GROWTH = 2.6
 """The time of a trial grows with this power of its rows; between n² for the Gram matrix and n³ for its factor."""
 
+FAILED = Judgement(math.nan, math.nan, {})
+
 
 @dataclass(frozen=True, eq=False)
 class Found:
@@ -45,7 +47,6 @@ class Found:
     settings: dict[str, Any] = field(default_factory=dict)  # The best of its settings
     held: Array | None = None  # (m, c): Outputs for the held-out rows
     rung: Rung | None = None  # The step
-    fits: int = 1  # How many fits the trial's time was spent on
 
 
 class Search:
@@ -53,24 +54,24 @@ class Search:
 
     def __init__(
         self,
-        task: Task,
+        response: Response,
         scaled: dict[str, Array],
         machines: Sequence[str],
         means: Means,
-        clock: Clock,
-        limit: float | None = None,
+        reserve: Callable[[str], float],
         observer: Callable[[Leaderboard], None] | None = None,
     ) -> None:
-        self.task, self.scaled, self.machines, self.clock = task, scaled, machines, clock
-        self.means = replace(means, clock=clock)
-        self.limit, self.observer = limit, observer
+        self.response, self.scaled, self.machines = response, scaled, machines
+        self.means, self.reserve, self.observer = means, reserve, observer
+        self.limit = means.clock.max_time
         self.found: dict[str, Found] = {}
-        self.reserve: Callable[[Found], float] | None = None
+        self.unfinished = ""
+        self._end_for(machines[0])
 
     @property
     def leaderboard(self) -> Leaderboard:
         """All trials so far."""
-        return Leaderboard([found.trial for found in self.found.values()], self.task.metric)
+        return Leaderboard([found.trial for found in self.found.values()], self.response.metric)
 
     def run(self, first: list[Candidate], steps: list[Rung]) -> list[Found]:
         """Climb the ladder."""
@@ -82,9 +83,11 @@ class Search:
             if number == 0 or last:
                 tried += self._step(derived(self.machines, self._leaders(step)), step, must=False)
             if not last:
-                self._look_ahead()
+                if self._ranked:
+                    self._end_for(self._ranked[0].candidate.machine)
                 group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
-                if not self._affordable(group, steps[number + 1]):
+                if not group or not self._fits(group[0], steps[number + 1]):
+                    self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                     break
         if not self._ranked:
             raise self._nothing()
@@ -94,52 +97,44 @@ class Search:
     def _ranked(self) -> list[Found]:
         return [self.found[trial.name] for trial in self.leaderboard if trial.ok and not trial.baseline]
 
-    def _look_ahead(self) -> None:
-        """Set the end of the search by what the best so far will need."""
-        if self.reserve is None or self.limit is None or not self._ranked:
-            return
-        self.clock = replace(self.clock, max_time=self.limit - self.reserve(self._ranked[0]))
-        self.means = replace(self.means, clock=self.clock)
+    def _end_for(self, machine: str) -> None:
+        """End the search so early that a machine can still be fitted to all rows."""
+        if self.limit is not None:
+            clock = replace(self.means.clock, max_time=self.limit - self.reserve(machine))
+            self.means = replace(self.means, clock=clock)
+
+    @property
+    def _clock(self) -> Clock:
+        return self.means.clock
 
     def _step(self, group: list[Candidate], step: Rung, *, must: bool) -> list[Candidate]:
         """Try a group while there is time; the first of the first step in any case."""
         tried: list[Candidate] = []
         for candidate in group:
             first = must and not tried
-            if not first and (self.clock.expired or not self._fits(candidate, step)):
+            if not first and (self._clock.expired or not self._fits(candidate, step)):
                 continue
             self._try(candidate, step)
             tried.append(candidate)
-            if first and self.limit is not None and self.clock.seconds > self.limit:
+            if first and self.limit is not None and self._clock.seconds > self.limit:
                 raise TimeoutError(
-                    f"time_limit={self.limit:g} s is too short for one trial, which took {self.clock.seconds:.3g} s; "
-                    f"allow at least {math.ceil(3 * self.clock.seconds):g} s."
+                    f"time_limit={self.limit:g} s is too short for one trial, which took {self._clock.seconds:.3g} s; "
+                    f"allow at least {math.ceil(3 * self._clock.seconds):g} s."
                 )
         return tried
 
     def _fits(self, candidate: Candidate, step: Rung) -> bool:
         """Whether a candidate that was timed on fewer rows will be done in time on more."""
-        return self._estimate(candidate, step) <= self._left
-
-    @property
-    def _left(self) -> float:
-        return math.inf if self.clock.max_time is None else self.clock.max_time - self.clock.seconds
-
-    def _estimate(self, candidate: Candidate, step: Rung) -> float:
         before = self.found.get(candidate.name) or self._alike(candidate)
         if before is None or before.rung is None:
-            return 0.0
+            return True
         ratio = (step.learning / before.rung.learning) ** GROWTH * len(step.splits) / len(before.rung.splits)
-        return before.trial.fit_seconds * ratio
+        return before.trial.fit_seconds * ratio <= self._clock.left
 
     def _alike(self, candidate: Candidate) -> Found | None:
         """The same machine with the kernel of another process, where this one has not been timed."""
         others = [f for f in self.found.values() if f.candidate.source and f.candidate.machine == candidate.machine]
         return others[-1] if others and candidate.source else None
-
-    def _affordable(self, group: list[Candidate], step: Rung) -> bool:
-        """Whether the first of a group can be judged on the next step in the time that is left."""
-        return bool(group) and self._fits(group[0], step)
 
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a step, the others being marked as dropped; machines that follow a process bring it along."""
@@ -175,7 +170,7 @@ class Search:
         except (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError, TimeoutError) as error:
             before = self.found.get(candidate.name)
             if before is None or not before.trial.ok:
-                self._keep(Found(candidate, _failed(candidate, step, error)))
+                self._keep(Found(candidate, _trial(candidate, step, FAILED, status=f"failed: {error}")))
         self._report()
 
     def _judged(self, candidate: Candidate, step: Rung) -> Found:
@@ -185,18 +180,19 @@ class Search:
         fitting = predicting = 0.0
         for split, (train, test) in enumerate(step.splits):
             begun = time.perf_counter()
-            models = fit(candidate, self.task, Z, train, self._given(candidate, split, fits), self.means)
+            models = fit(candidate, self.response, Z, train, self._given(candidate, split, fits), self.means)
             between = time.perf_counter()
-            held.append([outputs(candidate.machine, m.model, self.task, Z[test]) for m in models])
+            held.append([outputs(candidate.machine, m.model, self.response, Z[test]) for m in models])
             fits.append([replace(m, model=None) for m in models])
             fitting, predicting = fitting + between - begun, predicting + time.perf_counter() - between
         pooled = [np.concatenate(each) for each in zip(*held, strict=True)]
-        judged = [self.task.judge(each, step.held_out, step.parts) for each in pooled]
+        judged = [self.response.judge(each, step.held_out, step.parts) for each in pooled]
         best = min(range(len(judged)), key=lambda i: (judged[i].score, judged[i].figures.get("log_loss", 0.0)))
         chosen = [models[best] for models in fits]
-        trial = _trial(candidate, step, chosen[-1], judged[best], fitting, predicting)
-        count = len(step.splits) * len(pooled)
-        return Found(candidate, trial, [m.kernel for m in chosen], chosen[-1].settings, pooled[best], step, count)
+        known = {"kernel": repr(chosen[-1].kernel), "certificate": chosen[-1].certificate}
+        settings = {"scaling": candidate.scaling, **chosen[-1].settings}
+        trial = _trial(candidate, step, judged[best], fitting, predicting, settings=settings, **known)
+        return Found(candidate, trial, [m.kernel for m in chosen], chosen[-1].settings, pooled[best], step)
 
     def _given(self, candidate: Candidate, split: int, fits: list[list[Fitted]]) -> Kernel | None:
         """For those that follow a process, its kernel; for a process, what it learned before."""
@@ -213,42 +209,30 @@ class Search:
     # ---- baselines ----------------------------------------------------------------------------------------------
 
     def _baselines(self, step: Rung) -> None:
-        classes = isinstance(self.task, Classes)
+        classes = isinstance(self.response, Classes)
         for name, rule in (("majority" if classes else "mean", self._simplest), ("linear", self._linear)):
             begun = time.perf_counter()
             with quiet():
                 held = np.concatenate([rule(train, test) for train, test in step.splits])
-            judged = self.task.judge(held, step.held_out, step.parts)
-            trial = Trial(
-                name=name,
-                machine="baseline",
-                kernel="",
-                settings={},
-                score=judged.score,
-                spread=judged.spread,
-                fit_seconds=time.perf_counter() - begun,
-                predict_seconds=0.0,
-                rows=step.rows,
-                baseline=True,
-                figures=judged.figures,
-            )
-            self._keep(Found(Candidate(name, "baseline", ""), trial))
+            judged = self.response.judge(held, step.held_out, step.parts)
+            candidate = Candidate(name, "baseline", "")
+            self._keep(Found(candidate, _trial(candidate, step, judged, time.perf_counter() - begun, baseline=True)))
         self._report()
 
     def _simplest(self, train: Rows, test: Rows) -> Array:
-        return np.broadcast_to(self.task.baseline(train), (test.size, self.task.baseline(train).size))
+        return np.broadcast_to(self.response.baseline(train), (test.size, self.response.baseline(train).size))
 
     def _linear(self, train: Rows, test: Rows) -> Array:
         Z = self.scaled["standard"]
-        if isinstance(self.task, Classes):
-            present = np.unique(self.task.codes[train])
+        if isinstance(self.response, Classes):
+            present = np.unique(self.response.codes[train])
             if present.size < 2:
                 return self._simplest(train, test)
-            model: Any = LogisticRegression(max_iter=200).fit(Z[train], self.task.codes[train])
-            out = np.full((test.size, self.task.count), math.log(0.5 / train.size))
+            model: Any = LogisticRegression(max_iter=200).fit(Z[train], self.response.codes[train])
+            out = np.full((test.size, self.response.count), math.log(0.5 / train.size))
             out[:, present] = model.predict_log_proba(Z[test])
             return np.maximum(out, -700.0)
-        model = RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.task.targets[train, 0])
+        model = RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.response.targets[train, 0])
         return np.asarray(model.predict(Z[test])).reshape(-1, 1)
 
     def _nothing(self) -> Exception:
@@ -267,33 +251,10 @@ def _varied(ranked: list[Found], count: int) -> list[Found]:
     return first + others[:OTHERS] if count > OTHERS else first
 
 
-def _failed(candidate: Candidate, step: Rung, error: Exception) -> Trial:
+def _trial(
+    c: Candidate, step: Rung, judged: Judgement, fitting: float = 0.0, predicting: float = 0.0, **more: Any
+) -> Trial:
+    given: dict[str, Any] = {"kernel": "", "settings": {}, **vars(judged), **more}
     return Trial(
-        name=candidate.name,
-        machine=candidate.machine,
-        kernel="",
-        settings={},
-        score=math.nan,
-        spread=math.nan,
-        fit_seconds=0.0,
-        predict_seconds=0.0,
-        rows=step.rows,
-        status=f"failed: {error}",
-    )
-
-
-def _trial(c: Candidate, step: Rung, fitted: Fitted, judged: Judgement, fitting: float, predicting: float) -> Trial:
-    return Trial(
-        name=c.name,
-        machine=c.machine,
-        kernel=repr(fitted.kernel),
-        settings={"scaling": c.scaling, **fitted.settings},
-        score=judged.score,
-        spread=judged.spread,
-        fit_seconds=fitting,
-        predict_seconds=predicting,
-        certificate=fitted.certificate,
-        rows=step.rows,
-        status=DONE,
-        figures=judged.figures,
+        name=c.name, machine=c.machine, rows=step.rows, fit_seconds=fitting, predict_seconds=predicting, **given
     )

@@ -15,7 +15,7 @@ from sklearn.utils.validation import validate_data
 
 from gramian.data.cells import is_missing
 
-__all__ = ["Column", "check_finite", "columns_of"]
+__all__ = ["Column", "array_columns", "check_finite", "columns_of"]
 
 Values = NDArray[Any]
 
@@ -35,7 +35,7 @@ def columns_of(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
     if read is None:
         array = _array(X)
         X = validate_data(estimator, array, dtype=None, ensure_all_finite=False, reset=reset)
-        return _array_columns(X)
+        return array_columns(X)
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise ValueError(
             f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}) while a "
@@ -78,7 +78,8 @@ def _array(X: Any) -> Any:
     return np.array(X, dtype=object) if any(v is None or isinstance(v, str) for row in X for v in row) else X
 
 
-def _array_columns(X: Values) -> list[Column]:
+def array_columns(X: Values) -> list[Column]:
+    """Return the columns of an array: X (n, d)."""
     names = [f"column {j}" for j in range(X.shape[1])]
     columns = []
     for name, values in zip(names, X.T, strict=True):

@@ -22,9 +22,9 @@ from gramian.estimators.gp.sparse import SparseProcess, held_rows
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, progress
-from gramian.resources import blas_threads, memory_budget, readable, worker_count
+from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.rkhs import Function
-from gramian.solvers.choice import Choice
+from gramian.solvers.choice import choose_posterior
 from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum
 from gramian.solvers.gp.posterior import ExactPosterior, Posterior, exact_posterior, projected_posterior
@@ -33,7 +33,6 @@ from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosteri
 
 __all__ = ["GaussianProcessRegressor"]
 
-CHOLESKY_ROWS = 50_000
 """Rows above which ``solver="auto"`` does not factorise, whatever the memory: the time grows with their cube."""
 
 
@@ -267,24 +266,12 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         tick: Tick,
     ) -> Posterior:
         memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
-        self.solver_ = self._choice(Y.shape[0], memory)
+        self.solver_ = choose_posterior(Y.shape[0], memory, self.solver)
         options: Any = {"memory": memory, "workers": workers, "clock": clock, "tick": tick}
         if self.solver_.name == "cholesky":
             return exact_posterior(kernel, X, Y, noise, **options)
         options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
         return projected_posterior(kernel, X, Y, noise, **options)
-
-    def _choice(self, n: int, memory: int) -> Choice:
-        """Whether to factorise, and why."""
-        needed = f"the factor of {n:,} rows takes {readable(8 * n * n)} and memory is {readable(memory)}"
-        if self.solver != "auto":
-            if self.solver == "cholesky" and 8 * n * n > memory:
-                raise MemoryError(f"{needed}; raise memory=, or take solver='pcg'.")
-            return Choice(self.solver, "as asked")
-        if 8 * n * n <= memory and n <= CHOLESKY_ROWS:
-            return Choice("cholesky", needed)
-        limit = needed if n <= CHOLESKY_ROWS else f"{n:,} rows are more than {CHOLESKY_ROWS:,}"
-        return Choice("pcg", f"with the variance given a projection of the data: {limit}")
 
     def _publish(self, learned: Optimum | None) -> None:
         """Derive the remaining attributes from the posterior, and say what should be known."""

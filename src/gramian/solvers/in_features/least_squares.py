@@ -25,21 +25,17 @@ from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
 from gramian.gram.operator import units
 from gramian.progress import Clock
-from gramian.solvers.choice import Choice
+from gramian.solvers.choice import Choice, choose_in_features
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
 from gramian.solvers.linear.least_squares import LeastSquares, Moments, measured, residual_certificate
 from gramian.solvers.linear.leave_one_out import default_grid, eigh
 from gramian.solvers.solution import relative_residuals
 
-__all__ = ["InFeatures", "choose", "moments", "solve", "targets_of"]
+__all__ = ["InFeatures", "moments", "solve", "targets_of"]
 
 Array = NDArray[np.float64]
 
-VALUE = 150
-"""Operations that making one kernel value, or one feature, counts as beside those of products of matrices."""
-ITERATIONS = 30
-"""Iterations that conjugate gradients are expected to take."""
 REFINEMENTS = 3
 """Corrections at most: each gains digits, or the matrix is too far off for any number of them."""
 
@@ -74,7 +70,7 @@ def solve(
     clock = clock or Clock()
     choice = Choice("moments", "leave-one-out takes one decomposition for all ridges")
     if ridge is not None and not loo:
-        choice = choose(passes.blocks.n_rows, lift.width, ridge.size, sample.index.size, solver)
+        choice = choose_in_features(passes.blocks.n_rows, lift.width, ridge.size, sample.index.size, solver)
         if choice.name == "pcg":
             found, error = by_pcg(passes, lift, sample, ridge, tol=tol, max_iter=max_iter, clock=clock)
             return InFeatures(found, choice, error)
@@ -92,16 +88,6 @@ def solve(
         # Predictions are expansions at the landmarks, and it is they that are certified.
         found = measured(found, _residual(passes, lift, found.x, found.ridge, by_features=True), sums.right, tol)
     return InFeatures(found, choice, error, sums)
-
-
-def choose(n: int, m: int, k: int, sample: int, asked: str = "auto") -> Choice:
-    """Choose between sums of outer products and conjugate gradients by their operations."""
-    if asked != "auto":
-        return Choice("pcg" if asked == "pcg" else "moments", "as asked")
-    sums = n * m * (2.0 * m + VALUE) + m**3 / 3.0
-    iterate = ITERATIONS * n * m * (4.0 * k + VALUE) + sample * m * (2.0 * m + VALUE) + m**3
-    counted = f"{min(sums, iterate):.1e} operations, against {max(sums, iterate):.1e}"
-    return Choice("moments" if sums <= iterate else "pcg", counted)
 
 
 def targets_of(part: Part) -> Array:

@@ -1,4 +1,4 @@
-"""What is to be predicted: targets for least squares, scores of predictions, and what a user sees of them."""
+"""The response, numbers or classes: targets for least squares, scores of predictions, and what a user sees."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.special import log_softmax
 
 from gramian.estimators.auto.calibration import calibration_error, fit_temperature, log_loss
 
-__all__ = ["Classes", "Judgement", "Numbers", "Task"]
+__all__ = ["Classes", "Judgement", "Numbers", "Response"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -167,5 +167,5 @@ class Classes:
         return np.asarray(np.log(np.maximum(counts, 0.5) / train.size))
 
 
-Task = Any
+Response = Any
 """``Numbers`` or ``Classes``."""
