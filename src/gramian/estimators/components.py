@@ -9,9 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
+from gramian.data.parts import Part
+from gramian.data.passes import Passes
 from gramian.gram import Gram, SymmetricGram
 from gramian.kernels import Precomputed
 from gramian.progress import Clock, Tick, silent
+from gramian.solvers.in_features.covariance import CentredProducts, covariance, projections
+from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.spectral import eigen
 
 __all__ = ["NEGLIGIBLE", "Request", "Spectrum", "by_features", "by_gram"]
@@ -153,65 +157,40 @@ def _centred(K: Array, means: Array) -> Array:
     return K
 
 
-def by_features(F: Any, ask: Request, rng: np.random.RandomState, clock: Clock) -> Spectrum:
-    """Decompose ``F Fᵀ``, centred or not, through the smaller of it and ``FᵀF``: F (n, m)."""
-    n, m = F.shape
-    means = np.asarray(F.mean(axis=0), dtype=np.float64).ravel() if ask.center else np.zeros(m)
-    if n <= m:
-        C = _product(F, F.T)
-        if ask.center:
-            C = _centred(C, C.mean(axis=0))
+def by_features(
+    passes: Passes,
+    lift: WorkerMap,
+    sample: Part,
+    ask: Request,
+    rng: np.random.RandomState,
+    clock: Clock,
+    *,
+    every: bool,
+) -> tuple[Spectrum, float]:
+    """Decompose ``F Fᵀ``, centred or not, through the covariance of the features; and the map's trace error.
+
+    The vectors are those of every row, or of the sample's rows only.
+    """
+    found = covariance(passes, lift, sample, center=ask.center)
+    means, C = found.mean, found.scatter
+    rounding = eigen.Rounding(found.count * float(means @ means), ask.floor)
+    ask = replace(ask, rank=min(ask.rank, C.shape[0], found.count))
+    pairs = _leading(C, ask, rng, clock, rounding, CentredProducts(passes, lift, means))
+    if every:
+        vectors = projections(passes, lift, pairs.vectors)
     else:
-        C = _product(F.T, F)
-        C -= n * np.outer(means, means)
-    rounding = eigen.Rounding(n * float(means @ means), ask.floor)
-    ask = replace(ask, rank=min(ask.rank, C.shape[0]))
-    pairs = _leading(C, ask, rng, clock, rounding, _Products(F, means))
+        vectors = np.vstack([F @ pairs.vectors for F, _ in lift.strips(iter([sample]))])
+    vectors -= means @ pairs.vectors
     roots = np.sqrt(np.maximum(pairs.values, 0.0))
-    if n <= m:
-        # What is centred are the vectors, so the features need not be.
-        other = np.asarray(F.T @ pairs.vectors) - np.outer(means, pairs.vectors.sum(axis=0))
-    else:
-        other = np.asarray(F @ pairs.vectors) - means @ pairs.vectors
-    other = np.divide(other, roots, out=np.zeros_like(other), where=roots > 0)
-    vectors, directions = (pairs.vectors, other) if n <= m else (other, pairs.vectors)
+    vectors = np.divide(vectors, roots, out=np.zeros_like(vectors), where=roots > 0)
     trace, zero = float(np.trace(C)), rounding.zero(pairs.values, C.shape[0])
-    return Spectrum(pairs.values, vectors, pairs.smallest, trace, means, pairs.certificate, directions, zero)
-
-
-@dataclass(frozen=True, eq=False)
-class _Products:
-    """The smaller of ``G Gᵀ`` and ``Gᵀ G`` for features less their means, by products that do not cancel."""
-
-    F: Any
-    means: Array
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        size = min(self.F.shape)
-        return size, size
-
-    def __matmul__(self, V: Array) -> Array:
-        if self.F.shape[0] <= self.F.shape[1]:
-            return self._centred(self._transposed(V))
-        return self._transposed(self._centred(V))
-
-    def _centred(self, V: Array) -> Array:
-        return np.asarray(self.F @ V) - self.means @ V
-
-    def _transposed(self, U: Array) -> Array:
-        return np.asarray(self.F.T @ U) - np.outer(self.means, U.sum(axis=0))
-
-
-def _product(A: Any, B: Any) -> Array:
-    C = A @ B
-    return np.asarray(C if isinstance(C, np.ndarray) else C.toarray(), dtype=np.float64)
+    done = pairs.certificate
+    return Spectrum(pairs.values, vectors, pairs.smallest, trace, means, done, pairs.vectors, zero), found.error
 
 
 def _leading(
-    C: Array, ask: Request, rng: np.random.RandomState, clock: Clock, rounding: eigen.Rounding, judge: Any = None
+    C: Array, ask: Request, rng: np.random.RandomState, clock: Clock, rounding: eigen.Rounding, judge: Any
 ) -> eigen.Eigenpairs:
-    judge = C if judge is None else judge
     if _solver(ask, C.shape[0]) == "dense":
         return eigen.dense(judge, C, ask.rank, tol=ask.tol or TOLERANCE["dense"], rounding=rounding, clock=clock)
     options: Any = {"exact": judge, "rounding": rounding, "random_state": rng, "clock": clock}

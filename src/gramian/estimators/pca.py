@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,8 +17,10 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import is_blocks
+from gramian.data.held import Held
+from gramian.data.passes import Passes
 from gramian.data.results import by_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted, sample_of
+from gramian.estimators.approximation import APPROXIMATION, adapted
 from gramian.estimators.base import (
     COMMON,
     holds_objects,
@@ -28,8 +32,9 @@ from gramian.estimators.base import (
     wide,
 )
 from gramian.estimators.components import NEGLIGIBLE, Request, Spectrum, by_features, by_gram
-from gramian.estimators.over_blocks.pca import fit_pca
+from gramian.estimators.over_blocks.opening import opened, refuse, sampled
 from gramian.estimators.ridge import KernelRidge
+from gramian.features.over_blocks import fit_map
 from gramian.gram import Gram
 from gramian.gram.operator import narrow
 from gramian.kernels import RBF, Kernel
@@ -38,6 +43,7 @@ from gramian.kernels.pointwise import Scaled
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget, spans
+from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.spectral.preimage import fixed_point
 
 __all__ = ["KernelPCA"]
@@ -102,7 +108,7 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         kernel, by the fixed-point iteration of Mika et al. (1999) towards the nearest feature vector.
     approximation : map or None, default=None
         An unfitted ``FourierFeatures``, ``Nystroem`` or ``PolynomialMap``: the components are then those of its
-        features, which is PCA of an approximate K. ``eigen_solver`` then has no part.
+        features, which is PCA of an approximate K; ``eigen_solver`` is then left at ``"auto"``.
     memory : int, str or None, default=None
         Bytes of K to hold at most, as a number or ``"1GB"``; by default half of what is available.
     max_time : float or None, default=None
@@ -246,26 +252,81 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         KernelPCA
             The fitted estimator.
         """
-        if is_blocks(X):
-            return fit_pca(self, X)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             if self.fit_inverse_transform and is_precomputed(self.kernel):
                 raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
-            # Pre-images are dense, so rows that are not are refused where pre-images are wanted.
-            sparse: Any = False if self.fit_inverse_transform else "csr"
-            X = self._validated(X, reset=True, accept_sparse=sparse, copy=self.copy_X)
-            kernel = resolved(self, X)
-            for name in OPTIONAL:
-                self.__dict__.pop(name, None)
-            self.gamma_ = 1.0 / self.n_features_in_ if self.gamma is None else self.gamma
-            self.X_fit_ = X
-            spectrum, self.kernel_ = self._spectrum(X, kernel, clock)
-            self._keep(spectrum)
+            if self.approximation is None:
+                self._fit_exactly(X, clock)
+            else:
+                with self._passes(X) as passes:
+                    self._fit_in_features(passes, clock)
             if self.fit_inverse_transform:
-                self._fit_inverse(X)
+                self._fit_inverse(self.X_fit_)
         warn_unless_converged(self.certificate_, self)
         return self
+
+    def _training_rows(self, X: Any) -> Any:
+        # Pre-images are dense, so rows that are not are refused where pre-images are wanted.
+        sparse: Any = False if self.fit_inverse_transform else "csr"
+        return self._validated(X, reset=True, accept_sparse=sparse, copy=self.copy_X)
+
+    def _fit_exactly(self, X: Any, clock: Clock) -> None:
+        if is_blocks(X):
+            refuse(self)
+        X = self._training_rows(X)
+        kernel = resolved(self, X)
+        gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
+        with progress(self.verbose, "KernelPCA") as tick:
+            rng = check_random_state(self.random_state)
+            spectrum = by_gram(gram, wide(X), self._request(X, X.shape[0]), rng, clock, tick)
+        self._keep(spectrum, kernel, X)
+
+    def _request(self, X: Any, n: int) -> Request:
+        return Request(
+            n if self.n_components is None else min(self.n_components, n),
+            self.eigen_solver,
+            self.center,
+            self.tol,
+            self.max_iter,
+            None if isinstance(self.iterated_power, str) else self.iterated_power,
+            NEGLIGIBLE[dtype_of(X)],
+        )
+
+    @contextmanager
+    def _passes(self, X: Any) -> Iterator[Passes]:
+        """Passes over rows, wherever they are."""
+        if self.eigen_solver != "auto":
+            raise ValueError(
+                f"eigen_solver={self.eigen_solver!r} cannot be combined with approximation=; leave 'auto'."
+            )
+        if not is_blocks(X):
+            held = Held(self._training_rows(X), memory=self.memory)
+            with held.passes(n_jobs=self.n_jobs, verbose=self.verbose, label="KernelPCA") as passes:
+                yield passes
+            return
+        if self.fit_inverse_transform:
+            raise ValueError("fit_inverse_transform keeps the projections of all rows; over blocks leave it at False.")
+        with opened(self, X, targets=False) as passes:
+            if passes.blocks.weight is not None:
+                raise ValueError("KernelPCA takes no weights; leave weight= out of Blocks.")
+            yield passes
+
+    def _fit_in_features(self, passes: Passes, clock: Clock) -> None:
+        sample = sampled(self, passes)
+        features = fit_map(adapted(self, resolved(self, wide(sample.X))), passes, sample, error=False)
+        lift, rng = WorkerMap.of(features, sample.X[:1]), check_random_state(self.random_state)
+        ask, held = self._request(sample.X, passes.blocks.n_rows), isinstance(passes.blocks, Held)
+        spectrum, error = by_features(passes, lift, sample, ask, rng, clock, every=held)
+        if hasattr(features, "trace_error_"):
+            features.trace_error_ = error
+        # Signs are such that of the sample's rows, the largest projection is positive.
+        self._keep(
+            spectrum, features.kernel_, passes.blocks.all.X if held else sample.X, sample.index if held else None
+        )
+        self.approximation_ = features
+        if not held:
+            del self.X_fit_, self.eigenvectors_
 
     def _validated(self, X: Any, *, reset: bool, accept_sparse: Any = "csr", copy: bool = False) -> Any:
         if not holds_objects(self.kernel, X):
@@ -277,35 +338,14 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             self.n_features_in_ = 1
         return objects(X, kernel=type(self.kernel).__name__)
 
-    def _spectrum(self, X: Any, kernel: Kernel, clock: Clock) -> tuple[Spectrum, Kernel]:
-        n = X.shape[0]
-        ask = Request(
-            n if self.n_components is None else min(self.n_components, n),
-            self.eigen_solver,
-            self.center,
-            self.tol,
-            self.max_iter,
-            None if isinstance(self.iterated_power, str) else self.iterated_power,
-            NEGLIGIBLE[dtype_of(X)],
-        )
-        if self.approximation is not None:
-            if self.eigen_solver != "auto":
-                raise ValueError(
-                    f"eigen_solver={self.eigen_solver!r} has no part where approximation= is given; leave 'auto'."
-                )
-            features = adapted(self, kernel)
-            F = features.fit_transform(wide(X))
-            spectrum = by_features(F, ask, check_random_state(self.random_state), clock)
-            self.approximation_ = features
-            return spectrum, features.kernel_
-        gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
-        with progress(self.verbose, "KernelPCA") as tick:
-            return by_gram(gram, wide(X), ask, check_random_state(self.random_state), clock, tick), kernel
-
-    def _keep(self, spectrum: Spectrum) -> None:
+    def _keep(self, spectrum: Spectrum, kernel: Kernel, X: Any, deciding_rows: NDArray[Any] | None = None) -> None:
+        """Keep the components, with signs such that the largest entry of some rows is positive."""
+        for name in OPTIONAL:
+            self.__dict__.pop(name, None)
+        self.gamma_ = 1.0 / self.n_features_in_ if self.gamma is None else self.gamma
+        self.X_fit_, self.kernel_ = X, kernel
         values = self._cleaned(spectrum)
-        # Signs are such that of the rows that a map is fitted to, the largest projection is positive.
-        deciding = spectrum.vectors[sample_of(self, spectrum.vectors.shape[0])]
+        deciding = spectrum.vectors if deciding_rows is None else spectrum.vectors[deciding_rows]
         largest = np.argmax(np.abs(deciding), axis=0)
         signs = np.where(deciding[largest, np.arange(values.size)] < 0, -1.0, 1.0)
         kept = np.ones(values.size, dtype=bool)
