@@ -20,14 +20,16 @@ from gramian.data.blocks import is_blocks
 from gramian.estimators.base import restored_on_failure
 from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.findings import certificate, degeneracies
-from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows
-from gramian.estimators.over_blocks.mixture import fit_mixture
+from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
+from gramian.estimators.over_blocks.opening import opened
+from gramian.features.sample import sample_seed
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, family
 from gramian.solvers.mixture.e_step import Statistics, expect
 from gramian.solvers.mixture.em import EMResult, em
 from gramian.solvers.mixture.family import Family, Floats
 from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.over_passes import expectation, frame
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
 __all__ = ["GaussianMixture"]
@@ -212,11 +214,12 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         GaussianMixture
             Itself, fitted; as it was before where the fit fails or is interrupted.
         """
-        if is_blocks(X):
-            return fit_mixture(self, X, sample_weight)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             self._validate_params()
+            if is_blocks(X):
+                self._fit_over_passes(X, sample_weight, clock)
+                return self
             X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
             rows = self._training_rows(X, sample_weight)
             kind = family(self.covariance_type, self.n_components, X.shape[1])
@@ -224,6 +227,19 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
                 solution = self._best_solution(rows, kind, workers, clock)
             self._store(solution, rows, clock)
         return self
+
+    def _fit_over_passes(self, X: Any, sample_weight: Any, clock: Clock) -> None:
+        """EM from a start on a sample, a pass for each iteration."""
+        with opened(self, X, None, sample_weight, targets=False) as passes:
+            seen = frame(passes)
+            self._check_rows(seen.count, seen.reach)
+            size = start_size(self.n_components)
+            sample = passes.sample(size, 0 if size >= passes.blocks.n_rows else sample_seed(self.random_state))
+            kind = family(self.covariance_type, self.n_components, sample.X.shape[1])
+            with Workers(self.n_jobs) as workers:
+                rows, e_step = seen.of(sample.X, sample.weight), expectation(passes, seen)
+                solution = self._best_solution(rows, kind, workers, clock, e_step)
+            self._store(solution, Rows(np.empty((0, 0), seen.dtype), seen.centre, seen.reach), clock)
 
     def fit_predict(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]:
         """Fit, and return the component of each sample.
