@@ -14,7 +14,7 @@ from gramian.cli.spread import add_options, is_spread, predicted
 if TYPE_CHECKING:
     from gramian.cli.screen import Screen
 
-__all__ = ["add", "run"]
+__all__ = ["add", "matrix_of", "run"]
 
 
 def add(commands: Any, common: argparse.ArgumentParser) -> None:
@@ -105,7 +105,7 @@ def predictions(model: Any, block: Any, options: argparse.Namespace) -> Any:
     import numpy as np
     import pyarrow
 
-    X = block if hasattr(model, "leaderboard_") else _matrix(block)
+    X = block if hasattr(model, "leaderboard_") else matrix_of(block)
     if options.interval is not None:
         found = dict(
             zip(("prediction", "lower", "upper"), model.predict(X, return_interval=options.interval), strict=True)
@@ -123,8 +123,8 @@ def predictions(model: Any, block: Any, options: argparse.Namespace) -> Any:
     return pyarrow.table({name: np.ascontiguousarray(values) for name, values in made.items()})
 
 
-def _matrix(block: Any) -> Any:
-    """Numbers, as the estimators take them that were not fitted on tables."""
+def matrix_of(block: Any) -> Any:
+    """Return the columns of a table as a matrix of numbers, for estimators that were not fitted on tables."""
     import numpy as np
 
     for name, kind in zip(block.column_names, block.schema.types, strict=True):

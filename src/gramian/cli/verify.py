@@ -23,6 +23,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Print both certificates, and whether they agree."""
+    from gramian.cli.predict import matrix_of
     from gramian.data.tables import read_table, split_target
     from gramian.files import inspect, load
     from gramian.verification import agree, verify
@@ -35,7 +36,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
         table, weight = split_target(table, options.weight)
     if target is not None:
         table, y = split_target(table, target)
-    X = table if hasattr(model, "leaderboard_") else _numbers(table.select(_names(model, table)))
+    X = table if hasattr(model, "leaderboard_") else matrix_of(table.select(_names(model, table)))
     said, found = model.certificate_, verify(model, X, y, weight)
     same = agree(said, found, getattr(model, "tol", None))
     for name in ("kind", "converged", "primal", "dual", "gap", "violation"):
@@ -48,12 +49,6 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
 def _names(model: Any, table: Any) -> list[str]:
     names = getattr(model, "feature_names_in_", None)
     return list(table.column_names) if names is None else [str(name) for name in names]
-
-
-def _numbers(table: Any) -> Any:
-    import numpy as np
-
-    return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in table.itercolumns()])
 
 
 def _text(value: Any) -> str:

@@ -46,7 +46,7 @@ class Source(ABC):
     def batches(
         self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
     ) -> Iterator[tuple[int, Any]]:
-        """Yield record batches, each with the number of the piece that it is from."""
+        """Yield record batches, columns in any order, each with the number of the piece that it is from."""
 
     def whole(self, columns: Sequence[str]) -> Any:
         """Return all rows as a table."""
@@ -55,7 +55,7 @@ class Source(ABC):
         tables = [pyarrow.Table.from_batches([batch]) for _, batch in self.batches(columns, {})]
         if not tables:
             raise TableError(f"{self.path} holds no rows.")
-        return pyarrow.concat_tables(tables)
+        return pyarrow.concat_tables(tables).select(list(columns))
 
     def require(self, columns: Sequence[str]) -> None:
         """Raise where a column is missing, naming the nearest."""
@@ -85,8 +85,9 @@ class Source(ABC):
         self.require(columns or ())
         held: list[Any] = []
         with as_table_error(self.path):
-            for _, batch in self.batches(columns or self.names, self._wide(types or {})):
-                held.append(pyarrow.Table.from_batches([batch]))
+            wanted = list(columns or self.names)
+            for _, batch in self.batches(wanted, self._wide(types or {})):
+                held.append(pyarrow.Table.from_batches([batch]).select(wanted))
                 if sum(part.num_rows for part in held) >= rows:
                     merged = pyarrow.concat_tables(held)
                     full = merged.num_rows - merged.num_rows % rows
@@ -225,7 +226,7 @@ class Parquet(Source):
         with pyarrow.parquet.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups) if groups is None else groups:
                 for batch in file.iter_batches(CHUNK, [group], list(columns), use_threads=False):
-                    yield group, batch.select(list(columns))
+                    yield group, batch
 
 
 @dataclass(frozen=True)
@@ -263,7 +264,7 @@ class Arrow(Source):
                 found = ((group, file.get_batch(group)) for group in wanted)
             for group, batch in found:
                 for start in range(0, batch.num_rows, CHUNK):
-                    yield group, batch.select(list(columns)).slice(start, CHUNK)
+                    yield group, batch.slice(start, CHUNK)
 
 
 @dataclass(frozen=True)

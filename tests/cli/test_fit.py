@@ -1,4 +1,4 @@
-"""The main job through the command: fit, predict, inspect, explain-kernel, report, on tables of every make."""
+"""``gramian fit``, and ``predict`` and ``inspect`` of the models that it saved."""
 
 from __future__ import annotations
 
@@ -157,21 +157,6 @@ def test_inspect_says_what_is_there(folder: Path, capsys: Any) -> None:
     assert json.loads(capsys.readouterr().out)["data"]["notes"]["rows"] == N
 
 
-def test_explain_kernel(capsys: Any) -> None:
-    assert main(["explain-kernel", "2*RBF(0.5) + Polynomial(2)*Matern(1)"]) == 0
-    out = capsys.readouterr().out
-    for part in ("Gaussian, of deviation 1/lengthscale", "Student's t", "monomials in 2 inputs: 6", "x1 x2", "learned"):
-        assert part in out
-    assert main(["explain-kernel", "rbf", "--inputs", "4", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["amplitude"] == 1.0
-    assert found["kernel"].startswith("RBF(")
-    half = found["terms"][0]["spectrum"]["quantiles"]["0.5"]
-    assert half == pytest.approx(0.6745 / np.sqrt(2.0), rel=0.02)
-    assert main(["explain-kernel", "Polynomial(30)", "--inputs", "100"]) == 0
-    assert "too many to list" in capsys.readouterr().out
-
-
 def test_tasks_are_told_apart(tmp_path: Path, capsys: Any) -> None:
     X = rng.standard_normal((60, 2))
     kinds = {"real": X[:, 0], "flag": X[:, 0] > 0, "grade": np.digitize(X[:, 0], [-0.5, 0.5]), "whole": np.arange(60)}
@@ -203,22 +188,3 @@ def test_a_table_larger_than_memory_can_be_predicted(tmp_path: Path) -> None:
     many, said = peak_bytes(snippet.replace("TIMES", "20"))
     assert "400,000 predictions" in said
     assert many < few + 100_000_000
-
-
-def test_the_demo_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    from gramian.cli import demo
-
-    def fewer(folder: Path) -> tuple[Path, Path]:
-        """Only zeros and ones, so that the test takes a second."""
-        for table in tables(folder):
-            rows = pd.read_csv(table)
-            rows[rows["digit"] < 2].to_csv(table, index=False)
-        return folder / "digits.csv", folder / "new.csv"
-
-    tables = demo._tables
-    monkeypatch.setattr(demo, "_tables", fewer)
-    assert main(["demo", "--out", str(tmp_path / "out"), "--time-limit", "60"]) == 0
-    out = capsys.readouterr().out
-    assert "the model misreads 0" in out
-    assert "$ gramian fit" in out
-    assert {"model", "new.csv", "digits.csv", "predictions.csv"} <= set(os.listdir(tmp_path / "out"))
