@@ -1,4 +1,4 @@
-"""How far from optimal a fit is, as a value that travels with the fit."""
+"""Certificates: how far from optimal a fit is, as a value that travels with the fit."""
 
 from __future__ import annotations
 
@@ -6,7 +6,12 @@ import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["KINDS", "Certificate"]
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.gram.operator import units
+
+__all__ = ["KINDS", "Certificate", "certify", "relative_residuals"]
 
 KINDS = ("duality gap", "residual", "eigen-residual", "evidence", "stationary")
 
@@ -77,3 +82,20 @@ class Certificate:
             Field names and values, ready for JSON.
         """
         return asdict(self)
+
+
+def certify(
+    kind: str, figure: float, tol: float, why: str, *, seconds: float, iterations: int = 1, **values: float
+) -> Certificate:
+    """Return the certificate of a figure that should be at most ``tol``; ``why`` says what stopped it short."""
+    met = bool(figure <= tol)
+    values["gap" if kind == "duality gap" else "violation"] = float(figure)
+    message = "" if met else f"above tol={tol:.0e}: {why}"
+    return Certificate(kind=kind, converged=met, iterations=iterations, seconds=seconds, message=message, **values)
+
+
+def relative_residuals(R: NDArray[Any], B: NDArray[Any]) -> NDArray[np.float64]:
+    """Return ``‖r‖ / ‖b‖`` column by column: R (n, k), B (n, k) → (k,)."""
+    unit = units(B)
+    size = np.linalg.norm(B / unit, axis=0)
+    return np.asarray(np.linalg.norm(R / unit, axis=0) / np.where(size > 0, size, 1.0))

@@ -16,7 +16,6 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gramian.data.blocks import is_blocks
 from gramian.data.held import Held
 from gramian.data.passes import Passes
 from gramian.data.results import by_blocks
@@ -24,6 +23,7 @@ from gramian.estimators.approximation import APPROXIMATION, adapted
 from gramian.estimators.base import (
     COMMON,
     holds_objects,
+    is_blocks,
     is_precomputed,
     kernel_tags,
     resolved,

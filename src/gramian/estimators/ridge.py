@@ -15,7 +15,6 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
-from gramian.data.blocks import is_blocks
 from gramian.data.held import Held
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
@@ -26,6 +25,7 @@ from gramian.estimators.base import (
     KernelExpansion,
     as_array,
     as_grid,
+    is_blocks,
     restored_on_failure,
     rows_of,
     warn_unless_converged,

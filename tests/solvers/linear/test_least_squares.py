@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gramian.gram import Gram
 from gramian.kernels import RBF, Precomputed, Sigmoid
 from gramian.solvers.choice import choose
-from gramian.solvers.linear.diagnose import check_symmetric, coinciding_rows, diagnosis, smallest_eigenvalue
+from gramian.solvers.linear.diagnose import coinciding_rows, diagnosis, smallest_eigenvalue
 from gramian.solvers.linear.least_squares import by_cholesky, by_eigenvectors
 from reference_least_squares import leave_one_out, ridge_dual
 
@@ -97,7 +97,7 @@ def test_smallest_eigenvalue_by_iteration(monkeypatch, kernel):
 
 def test_asymmetry_is_told():
     with pytest.raises(ValueError, match=r"entries \(0, 1\) and \(1, 0\) are 2 and 3"):
-        check_symmetric(Gram(Precomputed(), [[1.0, 2.0], [3.0, 1.0]]))
+        Gram(Precomputed(), [[1.0, 2.0], [3.0, 1.0]]).check_symmetric()
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import APPROXIMATION
-from gramian.estimators.base import COMMON, kernel_tags, restored_on_failure, warn_unless_converged
+from gramian.estimators.base import COMMON, is_blocks, kernel_tags, restored_on_failure, warn_unless_converged
 from gramian.estimators.gp.learning import Noise, location, warn_at_bounds
 from gramian.estimators.gp.process import checked_rows
 from gramian.estimators.gp.sparse import SparseProcess, held_rows

@@ -13,9 +13,8 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
-from gramian.estimators.base import DTYPES, holds_objects, restored_on_failure, warn_unless_converged
+from gramian.estimators.base import DTYPES, holds_objects, is_blocks, restored_on_failure, warn_unless_converged
 from gramian.estimators.machine.base import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.over_blocks.machine import fit_classifier
 from gramian.gram.operator import narrow

@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from gramian.certificates import Certificate
-from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import (
@@ -26,6 +25,7 @@ from gramian.estimators.base import (
     KERNEL,
     Expansion,
     as_array,
+    is_blocks,
     is_precomputed,
     restored_on_failure,
     rows_of,

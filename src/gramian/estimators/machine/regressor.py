@@ -10,9 +10,8 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_c
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
-from gramian.estimators.base import restored_on_failure, warn_unless_converged
+from gramian.estimators.base import is_blocks, restored_on_failure, warn_unless_converged
 from gramian.estimators.machine.base import MACHINE, Machine, Task, plain_folds
 from gramian.estimators.over_blocks.machine import fit_regressor
 from gramian.gram.operator import narrow

@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, relative_residuals
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
@@ -30,7 +30,6 @@ from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
 from gramian.solvers.linear.least_squares import LeastSquares, Moments, measured, residual_certificate
 from gramian.solvers.linear.leave_one_out import default_grid, eigh
-from gramian.solvers.solution import relative_residuals
 
 __all__ = ["InFeatures", "moments", "solve", "targets_of"]
 

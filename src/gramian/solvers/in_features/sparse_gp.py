@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangular
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, relative_residuals
 from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums, total
@@ -31,7 +31,6 @@ from gramian.solvers.gp.evidence import Evidence, signal_and_noise
 from gramian.solvers.gp.posterior import CHUNK, Posterior
 from gramian.solvers.in_features.least_squares import targets_of
 from gramian.solvers.in_features.worker_map import Lift, strips_of
-from gramian.solvers.solution import relative_residuals
 
 __all__ = [
     "CollapsedBound",

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import blas, lapack
 
-from gramian.certificates import Certificate
+from gramian.certificates import certify, relative_residuals
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import spans
-from gramian.solvers.solution import Solution, relative_residuals
+from gramian.solvers.solution import Solution
 
 __all__ = ["Factor", "NotPositiveDefiniteError", "cholesky", "solve"]
 
@@ -39,7 +39,8 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
         tried = f" even with {jitter:.1e} added to its diagonal" if jitter else ""
         super().__init__(
             f"the matrix is not positive definite{tried}: the factorisation broke down at row {pivot}; "
-            "add more regularisation, or look for rows that coincide and for a kernel that is none (is_kernel)."
+            "add more regularisation, or look for rows that coincide and a kernel that is not positive semi-definite "
+            "(is_kernel)."
         )
 
 
@@ -225,14 +226,6 @@ def solve(
         refined = relative_residuals(B - factor @ better, B)
         Z = np.where(refined < residuals, better, Z)
         residuals = np.minimum(refined, residuals)
-    worst = float(residuals.max(initial=0.0))
-    met = worst <= tol
-    certificate = Certificate(
-        kind="residual",
-        violation=worst,
-        converged=met,
-        iterations=1,
-        seconds=clock.seconds,
-        message="" if met else f"above tol={tol:.0e}: the matrix is too ill-conditioned for float64; regularise more.",
-    )
+    why = "the matrix is too ill-conditioned for float64; regularise more."
+    certificate = certify("residual", residuals.max(initial=0.0), tol, why, seconds=clock.seconds)
     return Solution(Z, residuals, certificate), factor

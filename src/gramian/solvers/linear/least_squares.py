@@ -11,14 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, certify, relative_residuals
 from gramian.gram import Gram, SymmetricGram
 from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, solve
 from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid
-from gramian.solvers.solution import relative_residuals
 
 __all__ = [
     "LeastSquares",
@@ -171,13 +170,5 @@ def measured(found: LeastSquares, R: Array, B: Array, tol: float) -> LeastSquare
 
 def residual_certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
     """Return what a residual certifies: R, B (m, k)."""
-    worst = float(relative_residuals(R, B).max(initial=0.0))
-    met = worst <= tol
-    return Certificate(
-        kind="residual",
-        violation=worst,
-        converged=met,
-        iterations=1,
-        seconds=clock.seconds,
-        message="" if met else f"above tol={tol:.0e}: too ill-conditioned for float64; {advice}.",
-    )
+    worst = relative_residuals(R, B).max(initial=0.0)
+    return certify("residual", worst, tol, f"too ill-conditioned for float64; {advice}.", seconds=clock.seconds)

@@ -14,14 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, relative_residuals
 from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.linear.preconditioner import Preconditioner, narrow_enough
-from gramian.solvers.solution import Solution, relative_residuals
+from gramian.solvers.solution import Solution
 
 __all__ = ["default_rank", "solve"]
 

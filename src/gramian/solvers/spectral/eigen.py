@@ -10,7 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, certify
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 
@@ -105,15 +105,7 @@ def _certified(
     """Measure the residuals that count: those of the vectors returned, by one more product."""
     residuals = np.linalg.norm(np.asarray(A @ vectors) - vectors * values, axis=0)
     worst = rounding._worst(residuals, values, A.shape[0])
-    met = worst <= tol
-    certificate = Certificate(
-        kind="eigen-residual",
-        violation=worst,
-        converged=met,
-        iterations=iterations,
-        seconds=clock.seconds,
-        message="" if met else f"above tol={tol:.0e}; {advice}",
-    )
+    certificate = certify("eigen-residual", worst, tol, advice, seconds=clock.seconds, iterations=iterations)
     return Eigenpairs(values, vectors, smallest, certificate)
 
 
