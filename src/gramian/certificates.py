@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gramian.gram.operator import units
 
-__all__ = ["KINDS", "Certificate", "certify", "relative_residuals"]
+__all__ = ["KINDS", "Certificate"]
 
 KINDS = ("duality gap", "residual", "eigen-residual", "evidence", "stationary")
 
