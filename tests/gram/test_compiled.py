@@ -26,8 +26,8 @@ def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the package where numba can keep nothing, even for root: files stand where folders should."""
     copy = tmp_path_factory.mktemp("installed")
     shutil.copytree(Path(gramian.__file__).parent, copy / "gramian", ignore=shutil.ignore_patterns("__pycache__"))
-    for room in ("gram", "solvers"):
-        (copy / "gramian" / room / "__pycache__").write_text("")
+    for room in [path for path in copy.rglob("*") if path.is_dir()]:
+        (room / "__pycache__").write_text("")
     return copy
 
 
