@@ -283,8 +283,11 @@ def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Ar
         return _foreign(X, kernel, name)
     if is_sparse(X) and not sparse:
         raise TypeError(f"{kernel} takes dense {name}, got a sparse matrix; pass {name}.toarray().")
-    if type(X) is np.ndarray and X.dtype.char in "df" and X.ndim == 2 and X.size and np.isfinite(X.sum()):
-        return X  # there is nothing to convert and nothing to refuse
+    if type(X) is np.ndarray and X.dtype.char in "df" and X.ndim == 2 and X.size:
+        with np.errstate(over="ignore", invalid="ignore"):
+            finite = np.isfinite(X.sum())
+        if finite:
+            return X  # there is nothing to convert and nothing to refuse
     try:
         return check_array(
             X,
