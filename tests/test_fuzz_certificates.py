@@ -13,4 +13,5 @@ MOST = int(os.environ.get("FUZZ_ROWS", "100"))
 
 @pytest.mark.parametrize("case", cases(SEED, COUNT, MOST), ids=lambda case: f"{case.estimator}-{case.seed}")
 def test_the_certificate_is_true(case):
-    assert not faults(case), case
+    if wrong := faults(case):
+        pytest.fail("\n".join([repr(case), *wrong]), pytrace=False)

@@ -40,10 +40,12 @@ ROUNDED = 1e-9
 """The same of what zero loses."""
 FLOOR = 1e-12
 """A tolerance below this is not asked for."""
-NEAR = (0.0, 1e-12, 1e-9, 1e-6, 1e-4)
+NEAR = (0.0, 1e-12, 1e-9, 1e-6, 1e-4, 1e-2)
 """Distances to a kink, in units of the largest value, within which a row may have any slope between its two."""
 NEWTON = 5
 """Corrections of smooth slopes."""
+ACTIVE = 150
+"""Of these, up to which an active-set method is used, which ends at bounds."""
 FREE = 2000
 """Rows near kinks, and features, up to which their slopes are found by least squares."""
 
@@ -180,10 +182,12 @@ class _Function:
         wanted = -mu * theta[:, 0] - F[~free].T @ u[~free]
         A = F[free].T
         if self.intercept:
-            heavy = 1e3 * max(float(np.abs(A).max()), 1e-300)
+            heavy = 1e3 * max(float(np.abs(F).max()), 1e-300)
             A = np.vstack([A, np.full(A.shape[1], heavy)])
             wanted = np.append(wanted, -heavy * u[~free].sum())
-        u[free] = lsq_linear(A, wanted, (low[free], high[free]), tol=1e-14).x
+        unit = max(float(np.abs(wanted).max()) / max(float(np.abs(A).max()), 1e-300), 1e-300)
+        method: Any = "bvls" if np.count_nonzero(free) <= ACTIVE else "trf"
+        u[free] = unit * lsq_linear(A, wanted / unit, (low[free] / unit, high[free] / unit), method=method, tol=1e-15).x
         return u[:, None]
 
     def _at_constant(self, b: Array, zero: Array) -> float:

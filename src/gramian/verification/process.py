@@ -162,6 +162,10 @@ def _through_landmarks(model: Any, data: Data, Y: Array, noise: Array) -> Figure
     beta, B = np.asarray(model.alpha_, dtype=np.float64).reshape(-1, Y.shape[1]), phi @ L.T
     right = B.T @ (Y / D[:, None])
     residual = _relative(right - L @ (L.T @ beta) - B.T @ ((B @ beta) / D[:, None]), right)
+    # Terms that cancel take their digits with them: targets at equal rows, coefficients at equal landmarks.
+    terms = np.abs(B).max() * np.abs(beta).sum() + np.abs(Y).max()
+    lost = float(np.abs(B / D[:, None]).sum() * terms) / max(float(np.linalg.norm(right, axis=0).min()), 1e-300)
+    residual = 0.0 if residual <= 64.0 * EPS * lost else residual
     if not _learned(model, model.kernel_):
         return residual, None, math.nan
     return residual, _by_differences(model.kernel_, bound), bound(model.kernel_)

@@ -33,8 +33,16 @@ def objective(p: Problem, penalty: str, strength: float, at: Iterate, norm2: flo
     """Return the loss and the penalty of a function, times the sum of the weights."""
     size = np.sqrt(at.norm2 if norm2 is None else norm2)
     if penalty == "ball":
-        return p.fit.value(at.f) if size <= (1.0 + OUTSIDE) * strength else np.inf
+        return p.fit.value(at.f) if size**2 <= ((1.0 + OUTSIDE) * strength) ** 2 + _lost(p, at) else np.inf
     return p.fit.value(at.f) + strength * p.total * float(size if penalty == "norm" else 0.5 * size**2)
+
+
+def _lost(p: Problem, at: Iterate) -> float:
+    """What rounding may add to ``‖f‖² = αᵀKα``, whose terms cancel."""
+    if p.space.low_rank:
+        return 0.0
+    largest = float(np.abs(p.space.gram.diagonal()).max())
+    return 64.0 * float(np.finfo(np.float64).eps) * largest * float(np.abs(at.alpha).sum()) ** 2
 
 
 def lower_bound(p: Problem, penalty: str, strength: float, at: Iterate, u: Array, norm2: float) -> float:
