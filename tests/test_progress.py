@@ -21,6 +21,19 @@ def test_compiling_stops_the_clock(monkeypatch):
     assert clock.expired
 
 
+def test_a_slower_machine_and_parts_of_the_time(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(progress.time, "perf_counter", lambda: now[0])
+    clock = progress.Clock(max_time=10.0, pace=2.0)
+    now[0] += 1.0
+    assert clock.seconds == 2.0
+    assert clock.left == 4.0
+    assert clock.share(0.5).max_time == 6.0
+    assert progress.Clock().share(0.5).left == float("inf")
+    now[0] += 5.0
+    assert clock.expired
+
+
 def test_numba_says_when_it_compiles(monkeypatch):
     said = []
     monkeypatch.setattr(progress._Compiling, "__enter__", lambda self: said.append("begin"))

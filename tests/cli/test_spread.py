@@ -17,7 +17,7 @@ from gramian.cli import main
 from gramian.data.tables import read_table
 
 FILES, ROWS = 3, 7500
-QUICK = ["--model", "ridge", "--kernel", "RBF(1.0)", "--cv", "2", "--time-limit", "60"]
+QUICK = ["--model", "ridge", "--kernel", "RBF(1.0)", "--cv", "2", "--time-limit", "3600"]
 
 
 @pytest.fixture(scope="module")

@@ -37,9 +37,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     Parameters
     ----------
     time_limit : float or None, default=60.0
-        Seconds for the whole fit; ``None`` tries everything. Too short for one trial is a ``TimeoutError``.
+        Seconds for the whole fit; ``None`` tries everything. Too short for one trial is a ``TimeoutError``. The sizes
+        of the last fit follow from it by counting operations; what the clock cuts is said in ``refit_``.
     memory : int, str or None, default=None
-        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
+        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available, rounded down to a
+        power of two.
     cv : int, default=5
         Folds. With more than 2,000 rows, one part is held out instead and cut into so many for the spread.
     machines : "auto" or list of {"gp", "ridge", "svm", "machine"}, default="auto"
@@ -49,7 +51,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     scoring : {"error", "log_loss"} or None, default=None
         What to judge by; ``None`` for the error rate, equal ones told apart by log-loss.
     random_state : int, RandomState or None, default=None
-        Seed: with the same, and time for the same trials, the winner is the same.
+        Seed: with the same, and time for the same trials, the model is the same.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     verbose : int, default=0
