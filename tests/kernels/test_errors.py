@@ -93,7 +93,13 @@ INPUTS = [
     (gk.Callable(lambda a, b: np.nan), np.ones((2, 2)), None, ValueError, "NaN or infinity"),
     (gk.Callable(lambda X, Y: X, vectorized=True), np.ones((2, 3)), None, ValueError, "must have shape"),
     (gk.RBF().on(5), np.ones((2, 3)), None, ValueError, r"columns \(5,\) were asked for"),
-    (gk.Sigmoid(1.0, offset=-5.0).normalized(), np.ones((2, 3)), None, ValueError, "no kernel and has no norm"),
+    (
+        gk.Sigmoid(1.0, offset=-5.0).normalized(),
+        np.ones((2, 3)),
+        None,
+        ValueError,
+        "not positive semi-definite and has no norm",
+    ),
 ]
 
 

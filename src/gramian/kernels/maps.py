@@ -50,7 +50,9 @@ class Normalized(Kernel):
                 f"{self.kernel!r} overflows on these rows, so it cannot be normalised; scale the rows down."
             )
         if bool(xp.any(squares < 0)):
-            raise ValueError(f"{self.kernel!r} has k(x, x) < 0 on these rows, so it is no kernel and has no norm.")
+            raise ValueError(
+                f"{self.kernel!r} has k(x, x) < 0 on these rows, so it is not positive semi-definite and has no norm."
+            )
         norms = xp.sqrt(squares)
         return xp.where(norms > 0, 1.0 / xp.where(norms > 0, norms, xp.ones_like(norms)), xp.zeros_like(norms))
 

@@ -220,7 +220,7 @@ def _exp_sine_squared(kernel: Any, d: int | None) -> Kernel:
         raise ValueError("ExpSineSquared is a kernel for one input only; pass X, so that this can be checked.")
     if d > 1:
         raise ValueError(
-            f"ExpSineSquared of the Euclidean distance is no kernel for {d} inputs; "
+            f"ExpSineSquared of the Euclidean distance is not positive semi-definite for {d} inputs; "
             "use gramian's Periodic, which multiplies one periodic kernel per input."
         )
     bounds = _bounds(kernel.length_scale_bounds), _bounds(kernel.periodicity_bounds)

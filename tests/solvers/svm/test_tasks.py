@@ -1,0 +1,60 @@
+"""The quadratic programs: feasible starts, and slopes, gap and multipliers by their definitions."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramian.solvers.svm import tasks
+from reference_svm import smo, svc_gap
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((12, 2))
+Y = np.repeat([1.0, -1.0], [7, 5])
+WEIGHT = np.linspace(0.5, 1.5, 12)
+PROGRAMS = {
+    "classification": tasks.classification(Y, WEIGHT),
+    "nu classification": tasks.nu_classification(Y, WEIGHT, 0.3),
+    "hard margin": tasks.hard_margin(Y),
+    "regression": tasks.regression(X[:, 0], WEIGHT, 0.1),
+    "nu regression": tasks.nu_regression(X[:, 0], WEIGHT, 0.3),
+    "novelty": tasks.novelty(WEIGHT, 0.3),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_starts_are_feasible(name):
+    task = PROGRAMS[name]
+    assert np.all((task.lower <= task.start) & (task.start <= task.upper))
+
+
+def test_sums_of_the_groups():
+    total = 0.5 * 0.3 * WEIGHT.sum()
+    for name in ("nu classification", "nu regression"):
+        start = PROGRAMS[name].start
+        np.testing.assert_allclose([start[start > 0].sum(), start[start < 0].sum()], [total, -total])
+    np.testing.assert_allclose(PROGRAMS["novelty"].start.sum(), 0.3 * WEIGHT.sum())
+    assert tasks.largest_nu(Y, np.ones(12)) == pytest.approx(10 / 12)
+
+
+def test_the_gap_of_a_state_is_that_of_the_definition():
+    K = np.exp(-0.5 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
+    task = PROGRAMS["classification"]
+    state = tasks.State.start(task, K.diagonal())
+    state.beta = smo(K, task.linear, task.lower, task.upper, task.start, 0.1)
+    state.values = K @ state.beta
+    multiplier, _ = state.multipliers()
+    primal, dual, _ = svc_gap(K, Y, state.beta * Y, -multiplier, WEIGHT)
+    np.testing.assert_allclose([state.dual(), state.gap()], [dual, primal - dual], atol=1e-12)
+    assert state.violation(*state.slopes()) <= 0.1
+
+
+def test_a_restricted_state_has_the_same_slopes():
+    task = PROGRAMS["nu regression"]
+    state = tasks.State.start(task, np.ones(12))
+    state.values = np.arange(12.0)
+    live = np.array([1, 3, 13, 15])
+    part = state.restrict(live, np.array([1, 3]))
+    assert part.split == 2
+    for got, want in zip(part.slopes(), state.slopes(), strict=True):
+        np.testing.assert_array_equal(got, want[live])
