@@ -11,12 +11,9 @@ from gramian import (
     FourierFeatures,
     GaussianMixture,
     GaussianProcessRegressor,
-    KernelMachineClassifier,
-    KernelMachineRegressor,
     KernelPCA,
     KernelRidge,
     Nystroem,
-    PegasosClassifier,
 )
 from gramian.data import Blocks
 from gramian.data.sampling import sample_rows
@@ -48,15 +45,8 @@ def process(approximation, evidence):
 FITS = {
     "ridge": lambda m: KernelRidge(1e-2, kernel=RBF(1.0), approximation=m, random_state=0),
     "loo": lambda m: KernelRidge("loo", kernel=RBF(1.0), approximation=m, random_state=0),
-    "huber": lambda m: KernelMachineRegressor(approximation=m, random_state=0),
-    "quantile": lambda m: KernelMachineRegressor("quantile", approximation=m, random_state=0),
     "few evidence rows": lambda m: process(m, 100),
     "many evidence rows": lambda m: process(m, 400),
-}
-LABELS = {
-    "logistic": lambda m: KernelMachineClassifier(approximation=m, random_state=0),
-    "hinge": lambda m: KernelMachineClassifier("hinge", approximation=m, random_state=0),
-    "pegasos": lambda m: PegasosClassifier(approximation=m, random_state=0),
 }
 
 
@@ -78,14 +68,6 @@ def test_numbers(data, fit, approximation):
         assert found[0].trace_error_ == pytest.approx(found[1].trace_error_, rel=1e-8)
     if "evidence" in fit:
         np.testing.assert_array_equal(one.evidence_rows_, other.evidence_rows_)
-
-
-@pytest.mark.parametrize("approximation", MAPS)
-@pytest.mark.parametrize("fit", LABELS)
-def test_classes(data, fit, approximation):
-    X, y = data
-    labels = np.digitize(y, [-0.5, 0.5])
-    equal(lambda: LABELS[fit](approximation), X, labels, lambda model: model.decision_function(X))
 
 
 @pytest.mark.parametrize("approximation", MAPS)

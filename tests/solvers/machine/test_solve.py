@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
@@ -13,12 +11,11 @@ from gramian.kernels import RBF
 from gramian.losses import Absolute, Hinge, Huber, Logistic, Multinomial, Ramp, Squared
 from gramian.progress import Clock
 from gramian.solvers.machine import box_dual as boxed
-from gramian.solvers.machine import chord_steps as settle
 from gramian.solvers.machine import newton, proximal
 from gramian.solvers.machine import newton_step as newton_system
 from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted, best_constant
-from gramian.solvers.machine.function_space import ExactSpace, FeatureSpace
-from gramian.solvers.machine.newton_step import Woodbury, system_at
+from gramian.solvers.machine.function_space import ExactSpace
+from gramian.solvers.machine.newton_step import Woodbury
 from gramian.solvers.machine.problem import NEEDS, Problem, choose
 from gramian.solvers.machine.solve import solve
 
@@ -62,63 +59,6 @@ def test_nothing_near_the_solution_is_better(loss, intercept, rng):
             alpha = at.alpha + size * rng.standard_normal(at.alpha.shape)
             b = at.b + (size * rng.standard_normal(at.b.shape) if intercept else 0.0)
             assert objective(alpha, b) >= least * (1 - 1e-9)
-
-
-@pytest.mark.parametrize("loss", [Huber(), Absolute(), Multinomial()], ids=repr)
-def test_features_are_the_space_of_their_own_gram_matrix(loss, rng, monkeypatch):
-    F = rng.standard_normal((60, 5))
-    state = rng.bit_generator.state
-    primals = []
-    for size in (2000, 3):  # factorised, then by Woodbury or conjugate gradients
-        monkeypatch.setattr("gramian.solvers.machine.newton_step.DIRECT_SIZE", size)
-        rng.bit_generator.state = state
-        primals.append(solve(problem(loss, rng, space=FeatureSpace(F)), "squared", 1e-2).certificate.primal)
-    assert primals[0] == pytest.approx(primals[1], rel=1e-5)
-
-
-@pytest.mark.parametrize("loss", CONVEX, ids=repr)
-def test_in_features_a_fit_settles_at_the_optimum_whatever_its_tolerance(loss, rng, monkeypatch):
-    """With a tolerance of 1e-2 the gap alone would leave it a tenth away."""
-    monkeypatch.setattr("gramian.solvers.machine.penalties.POLISH_SIZE", 0)
-    p = problem(loss, rng, space=FeatureSpace(rng.standard_normal((60, 5))), polish=True, tol=1e-2)
-    loose = solve(p, "squared", 1e-2)
-    tight = solve(replace(p, tol=1e-14, max_iter=300), "squared", 1e-2)
-    np.testing.assert_allclose(loose.at.f, tight.at.f, rtol=1e-7, atol=1e-7 * np.abs(tight.at.f).max())
-    assert loose.certificate.converged
-
-
-def test_settling_takes_no_new_factorisation(rng, monkeypatch):
-    made = []
-    monkeypatch.setattr(newton, "system_at", lambda *a, **k: made.append(1) or system_at(*a, **k))
-    p = problem(Logistic(), rng, space=FeatureSpace(rng.standard_normal((60, 5))))
-    options = {"intercept": True, "goal": 1e-6}
-    rough = newton.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, True), **options)
-    for_goal = len(made)
-    made.clear()
-    settled = newton.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, True), settle=1e-8, **options)
-    assert len(made) == for_goal
-    assert settled.steps > rough.steps
-    exact = newton.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, True), intercept=True, goal=0.0)
-    errors = [np.abs(each.at.f - exact.at.f).max() for each in (settled, rough)]
-    assert errors[0] < 1e-7 < errors[1]
-
-
-@pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("loss", [Huber(), Logistic()], ids=repr)
-def test_settling_in_coordinates_leads_to_the_same_point(loss, intercept, rng, monkeypatch):
-    monkeypatch.setattr("gramian.solvers.machine.newton_step.DIRECT_SIZE", 0)
-    went = []
-    monkeypatch.setattr(newton, "settled", lambda *a: went.append(1) or settle.settled(*a))
-    p = problem(loss, rng, n=200, intercept=intercept, space=FeatureSpace(rng.standard_normal((200, 5))))
-    start = newton.origin(p.fit, intercept)
-    options = {"intercept": intercept, "goal": 0.05}
-    rough = newton.minimise(p.space, p.fit, 1.0, start, **options)
-    found = newton.minimise(p.space, p.fit, 1.0, start, settle=1e-8, **options)
-    exact = newton.minimise(p.space, p.fit, 1.0, start, intercept=intercept, goal=0.0)
-    np.testing.assert_allclose(found.at.f, exact.at.f, atol=1e-7 * np.abs(exact.at.f).max())
-    np.testing.assert_allclose(found.at.values, p.space @ found.at.alpha, atol=1e-12)
-    assert went
-    assert found.gap < 1e-6 * rough.gap
 
 
 def test_newton_gap_is_the_fenchel_young_gap(rng):
@@ -199,32 +139,6 @@ def test_dispatch_is_by_what_a_loss_offers():
         choose(Multinomial(), "proximal")
 
 
-@pytest.mark.parametrize("mu", [1e-2, 3.0])
-def test_cheaper_systems_lead_to_the_same_optimum(rng, monkeypatch, mu):
-    F = rng.standard_normal((400, 12)) / np.arange(1, 13)
-    y = np.sign(F @ rng.standard_normal((12, 1)) + 0.3 * rng.standard_normal((400, 1)))
-    fit, space = DataFit(Logistic(), y, np.ones(400)), FeatureSpace(F)
-
-    def solved():
-        return newton.minimise(space, fit, mu, newton.origin(fit, True), intercept=True, goal=1e-10)
-
-    plain = solved()
-    kinds = []
-
-    def watched(S, space, mu, intercept, *, last, **options):
-        system = newton_system.system_at(S, space, mu, intercept, last=last, **options)
-        kinds.append("last" if system is last else "coarse" if system.rows.size < 400 else "full")
-        return system
-
-    monkeypatch.setattr(newton_system, "LARGE", 1)
-    monkeypatch.setattr(newton, "system_at", watched)
-    found = solved()
-    assert {"last", "full"} <= set(kinds)
-    assert mu > 1 or "coarse" in kinds
-    assert not found.why
-    np.testing.assert_allclose(F.T @ found.at.alpha, F.T @ plain.at.alpha, atol=1e-4)
-
-
 def test_single_precision_only_where_it_is_enough(rng, monkeypatch):
     monkeypatch.setattr(newton_system, "LARGE", 1)
     F, s = rng.standard_normal((3000, 5)), rng.uniform(0.1, 1.0, 3000)
@@ -234,23 +148,13 @@ def test_single_precision_only_where_it_is_enough(rng, monkeypatch):
     assert fine < 1e-11 < rough < 1e-2
 
 
-def test_the_thin_step_keeps_its_digits_beside_a_tiny_mu(rng):
-    F, s, mu = rng.standard_normal((50, 4)), rng.uniform(0.5, 1.0, 50), 1e-10
-    c = rng.standard_normal((4, 1))
-    G = s[:, None] * F
-    exact = G @ np.linalg.solve(G.T @ G + mu * np.eye(4), c)
-    np.testing.assert_allclose(Woodbury(F, s, mu).lift(c), exact, rtol=1e-10)
-
-
 BOXED = [losses.Absolute(), losses.Quantile(0.3), losses.EpsilonInsensitive(0.2), losses.Hinge()]
 
 
 @pytest.mark.parametrize("intercept", [False, True])
-@pytest.mark.parametrize("low_rank", [False, True])
 @pytest.mark.parametrize("loss", BOXED, ids=repr)
-def test_pair_steps_and_proximal_points_agree(loss, low_rank, intercept, rng, monkeypatch):
-    space = FeatureSpace(rng.standard_normal((80, 6))) if low_rank else None
-    p = problem(loss, rng, n=80, space=space, tol=1e-9, intercept=intercept)
+def test_pair_steps_and_proximal_points_agree(loss, intercept, rng, monkeypatch):
+    p = problem(loss, rng, n=80, tol=1e-9, intercept=intercept)
     if not boxed.suits(p.fit, intercept):
         assert loss.tube() > 0
         return

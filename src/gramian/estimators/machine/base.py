@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from functools import partial
+from contextlib import nullcontext
+from dataclasses import replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -15,23 +15,24 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.certificates import Certificate
-from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
+from gramian.data.parts import Part
+from gramian.data.passes import Passes
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of
 from gramian.estimators.base import COMMON, KERNEL, Expansion, as_array, as_grid, rows_of, wide
+from gramian.estimators.machine.places import Exact, Goal, InFeatures, Task, in_passes, keep_functions, split
+from gramian.estimators.over_blocks.opening import lifted
 from gramian.gram import Gram
-from gramian.gram.operator import as_predicted
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.losses import check_gradient
 from gramian.progress import Clock, progress
-from gramian.resources import memory_budget
 from gramian.solvers.choice import Choice
+from gramian.solvers.in_features.objective import Targets
 from gramian.solvers.machine.data_term import DataFit
-from gramian.solvers.machine.function_space import ExactSpace, FeatureSpace
-from gramian.solvers.machine.newton import Iterate
-from gramian.solvers.machine.problem import NEEDS, Fitted, Problem, choose
-from gramian.solvers.machine.solve import solve
+from gramian.solvers.machine.function_space import ExactSpace
+from gramian.solvers.machine.problem import NEEDS, choose
 
-__all__ = ["MACHINE", "Machine", "Task", "plain_folds", "together"]
+__all__ = ["MACHINE", "Machine", "plain_folds", "together"]
 
 MACHINE: dict[str, list[Any]] = {
     "loss": [str, HasMethods(["value", "gradient"])],
@@ -59,41 +60,6 @@ CONVERSIONS = {
 """How other libraries spell the regularisation."""
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Task:
-    """One function or, where a loss couples them, one group of functions to fit."""
-
-    loss: Any  # The loss
-    y: Array  # (n, k): Its targets
-
-
-@dataclass(frozen=True, eq=False)
-class _Place:
-    """A space on some rows, and the way from coefficients at these rows to the values of a function."""
-
-    kernel: Kernel
-    space: Any
-    points: Any
-    features: Any = None
-
-    def weights(self, alpha: Array) -> Array:
-        """Weights of the features of the function with coefficients alpha at the rows."""
-        return np.asarray(self.space.factor.T @ alpha)
-
-    def predicted(self, alpha: Array, memory: Any) -> Array:
-        """Values at the rows themselves, as ``predict`` will compute them."""
-        if self.features is None:
-            return as_predicted(self.space.gram, wide(self.points), alpha)
-        return np.asarray(self.features.evaluate(self.points, self.weights(alpha), memory))
-
-    def evaluation(self, X: Any, memory: Any, n_jobs: int | None) -> Callable[[Array], Array]:
-        """From coefficients to values at new rows; of a precomputed kernel, at rows of k(new, these)."""
-        if self.features is not None:
-            return lambda alpha: np.asarray(self.features.evaluate(X, self.weights(alpha), memory))
-        K = Gram(self.kernel, X, wide(self.points), memory=memory, n_jobs=n_jobs)
-        return lambda alpha: np.asarray(K @ alpha)
 
 
 def _refuse_other_spellings(parameters: Any, who: str) -> None:
@@ -153,16 +119,25 @@ class Machine(Expansion):
                 check_gradient(task.loss, task.y[weights > 0].ravel())
         rows = np.flatnonzero(weights)
         choice = choose(tasks[0].loss, self.solver)
-        kernel = self._resolved(X)
-        place = self._place(kernel, X, rows)
+        place: Any = self._place(self._resolved(X), X, rows)
         with progress(self.verbose, f"{type(self).__name__}, {choice.name}") as tick:
-            strength, chosen = self._strength(place.kernel, X, tasks, weights, rows, choice, folds, clock)
-            template = self._template(choice, clock, tick, polish=True)
-            fitted = [
-                solve(template(place, task, weights[rows], rows), self.penalty, strength, start)
-                for task, start in self._starts(place, tasks, rows)
-            ]
-        self._keep(X, place, rows, fitted, choice, strength, chosen)
+            goal = self._goal(choice, 0.0, clock)
+            strength, chosen = self._strength(place.kernel, X, tasks, weights, rows, goal, folds)
+            goal = replace(goal, strength=strength, tick=tick)
+            starts = self._starts(place, tasks, rows)
+            own = [Task(task.loss, task.y[rows]) for task in tasks]
+            fitted = place.solve(goal, own, weights[rows], starts, final=True)
+        self._forget()
+        place.keep(self, X, rows, fitted)
+        self._keep(
+            place.kernel, choice, strength, [each.certificate for each in fitted], [f.multiplier for f in fitted]
+        )
+        if chosen is not None:
+            self.lams_, self.cv_path_ = chosen
+
+    def _goal(self, choice: Choice, strength: float, clock: Clock) -> Goal:
+        means: Any = {"tol": self.tol, "max_iter": self.max_iter, "n_jobs": self.n_jobs, "memory": self.memory}
+        return Goal(choice.name, self.penalty, strength, bool(self.fit_intercept), clock=clock, **means)
 
     def _weights(self, sample_weight: Any, X: Any, y: Any) -> Array:
         weights = np.ones(_num_samples(X))
@@ -172,43 +147,51 @@ class Machine(Expansion):
             raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")
         return np.asarray(weights)
 
-    def _template(self, choice: Choice, clock: Clock, tick: Any, *, polish: bool) -> Any:
-        """A maker of problems that differ in rows and targets only."""
-
-        def problem(place: _Place, task: Task, weights: Array, rows: NDArray[np.intp]) -> Problem:
-            fit = DataFit(task.loss, task.y[rows], weights)
-            means: Any = {"tol": self.tol, "max_iter": self.max_iter, "polish": polish, "clock": clock, "tick": tick}
-            predict = partial(place.predicted, memory=self.memory) if polish else None
-            return Problem(place.space, fit, bool(self.fit_intercept), choice.name, **means, predict=predict)
-
-        return problem
-
-    def _place(self, kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> _Place:
+    def _place(self, kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Exact | InFeatures:
         """The exact space of some rows, or that of the approximation fitted to them."""
         points = rows_of(kernel, X, rows)
         if self.approximation is None:
-            return _Place(kernel, ExactSpace(self._gram(kernel, X, rows), self.random_state), points)
+            return Exact(kernel, ExactSpace(self._gram(kernel, X, rows), self.random_state), points)
         features = adapted(self, kernel)
-        F = features_of(features, points, self.memory)
-        return _Place(features.kernel_, FeatureSpace(F, memory_budget(self.memory)), points, features)
+        return InFeatures(features, features_of(features, points, self.memory))
 
-    def _starts(
-        self, place: _Place, tasks: list[Task], rows: NDArray[np.intp]
-    ) -> Iterator[tuple[Task, Iterate | None]]:
-        """Every task with where it begins: at the last fit where ``warm_start`` and the shapes allow it."""
-        columns = sum(task.y.shape[1] for task in tasks)
-        last = getattr(self, "dual_coef_" if place.features is None else "_last", None) if self.warm_start else None
-        n = tasks[0].y.shape[0]
-        if last is None or last.shape[0] != n or last.size != n * columns:
-            yield from ((task, None) for task in tasks)
-            return
-        alpha, b = last.reshape(n, columns)[rows], np.atleast_1d(self.intercept_)
-        values = place.space @ alpha
-        done = 0
-        for task in tasks:
-            own = slice(done, done + task.y.shape[1])
-            done = own.stop
-            yield task, Iterate(alpha[:, own], values[:, own], b[own])
+    def _starts(self, place: Exact | InFeatures, tasks: list[Task], rows: NDArray[np.intp]) -> list[Any]:
+        """Where each task begins: at the last fit where ``warm_start`` and the shapes allow it."""
+        widths = [task.y.shape[1] for task in tasks]
+        last = getattr(self, place.memory, None) if self.warm_start else None
+        begun = None if last is None else place.starts(last, self.intercept_, widths, rows, tasks[0].y.shape[0])
+        return [None] * len(tasks) if begun is None else begun
+
+    def _fit_blocks(
+        self, passes: Passes, sample: Part, losses: tuple[Any, ...], targets: Targets, single: bool, clock: Clock
+    ) -> None:
+        """Fit functions to rows that come by blocks, and keep what is learned."""
+        choice = choose(losses[0], self.solver)
+        goal = self._goal(choice, float(self.lam), clock)
+        features, lift = lifted(self, self._resolved(sample.X), passes, sample)
+        fitted = in_passes(nullcontext(passes), lift, sample, goal, losses, targets)
+        if hasattr(features, "trace_error_"):
+            features.trace_error_ = fitted[0].error
+        weights, constants, said = split(fitted, goal.intercept)
+        self._forget()
+        self.approximation_, self.intercept_ = features, float(constants[0]) if single else constants
+        self._keep(features.kernel_, choice, goal.strength, said, [each.multiplier for each in fitted])
+        keep_functions(self, features, weights, single)
+
+    def _check_blocks(self) -> None:
+        """Refuse what a fit over blocks has no part in."""
+        if self.penalty != "squared":
+            raise ValueError(
+                f"over blocks penalty must be 'squared', which leads to the same functions; got {self.penalty!r}."
+            )
+        if not isinstance(self.lam, int | float):
+            raise ValueError(
+                "lam='cv' fits many times; over blocks give lam as a number, chosen on a sample of the rows."
+            )
+        if self.warm_start:
+            raise ValueError(
+                "warm_start goes on from coefficients in memory; over blocks use Blocks(..., checkpoint=...)."
+            )
 
     # ---- the strength -------------------------------------------------------------------------------------------
 
@@ -219,9 +202,8 @@ class Machine(Expansion):
         tasks: list[Task],
         weights: Array,
         rows: NDArray[np.intp],
-        choice: Choice,
+        goal: Goal,
         folds: Any,
-        clock: Clock,
     ) -> tuple[float, tuple[Array, Array] | None]:
         """The radius or lam; where lam is chosen by cross-validation, also the grid and its losses."""
         if self.lam != "cv":
@@ -231,14 +213,14 @@ class Machine(Expansion):
         if self.penalty == "ball":
             raise ValueError("lam='cv' chooses lam, which penalty='ball' has not; use 'squared' or 'norm'.")
         grid = self._grid(kernel, X)
-        template = self._template(choice, clock, lambda *_, **__: None, polish=False)
         total, held_out = np.zeros(grid.size), 0.0
         for train, test in folds(self.cv, rows):
             place = self._place(kernel, X, train)
             held_out += float(weights[test].sum())
+            points = X[test][:, train] if is_precomputed(kernel) else X[test]
+            evaluate = place.evaluation(wide(points), self.memory, self.n_jobs)
             for task in tasks:
-                problem = template(place, task, weights[train], train)
-                total += self._path(problem, place, kernel, X, task, weights, train, test, grid)
+                total += self._path(goal, place, evaluate, task, weights, train, test, grid)
         path = total / held_out
         return float(grid[np.argmin(path)]), (grid, path)
 
@@ -250,10 +232,9 @@ class Machine(Expansion):
 
     def _path(
         self,
-        problem: Problem,
-        place: _Place,
-        kernel: Kernel,
-        X: Any,
+        goal: Goal,
+        place: Any,
+        evaluate: Callable[[Any], Array],
         task: Task,
         weights: Array,
         train: NDArray[np.intp],
@@ -261,58 +242,30 @@ class Machine(Expansion):
         grid: Array,
     ) -> Array:
         """Losses on held-out rows, from the largest lam to the smallest, each fit starting at the one before."""
-        rows = X[test][:, train] if is_precomputed(kernel) else X[test]
-        evaluate = place.evaluation(wide(rows), self.memory, self.n_jobs)
         losses, start = np.empty(grid.size), None
+        own, held_out = Task(task.loss, task.y[train]), DataFit(task.loss, task.y[test], weights[test])
         for i, lam in enumerate(grid):
-            start = solve(problem, self.penalty, float(lam), start).at
-            f = evaluate(start.alpha) + start.b
-            losses[i] = DataFit(task.loss, task.y[test], weights[test]).value(f)
+            (fitted,) = place.solve(replace(goal, strength=float(lam)), [own], weights[train], [start], final=False)
+            start = place.start(fitted)
+            losses[i] = held_out.value(evaluate(fitted))
         return losses
 
     # ---- what goes out ------------------------------------------------------------------------------------------
 
-    def _keep(
-        self,
-        X: Any,
-        place: _Place,
-        rows: NDArray[np.intp],
-        fitted: list[Fitted],
-        choice: Choice,
-        strength: float,
-        chosen: tuple[Array, Array] | None,
-    ) -> None:
+    def _forget(self) -> None:
+        """Drop what one fit has and the next may not."""
         for name in OPTIONAL:
             self.__dict__.pop(name, None)
-        alpha = np.hstack([each.at.alpha for each in fitted])
-        dual = np.zeros((_num_samples(X), alpha.shape[1]))
-        dual[rows] = alpha
-        self.kernel_, self.solver_ = place.kernel, choice
-        if place.features is None:
-            self.dual_coef_, self.X_fit_ = dual, X
-        else:
-            if self.warm_start:
-                self._last = dual  # one number for each row: what a fit to the same rows can begin with, by any map
-            self.approximation_ = place.features
-            self._keep_in_features(X, place.features, rows, place.weights(alpha))
-        self.intercept_ = np.concatenate([each.at.b for each in fitted])
-        self.certificate_ = together([each.certificate for each in fitted])
+
+    def _keep(
+        self, kernel: Kernel, choice: Choice, strength: float, certificates: list[Certificate], multipliers: list[float]
+    ) -> None:
+        self.kernel_, self.solver_ = kernel, choice
+        self.certificate_ = together(certificates)
         self.n_iter_ = max(self.certificate_.iterations, 1)
-        multipliers = np.array([each.multiplier for each in fitted])
-        self.multiplier_ = float(multipliers[0]) if len(fitted) == 1 else multipliers
+        self.multiplier_ = float(multipliers[0]) if len(multipliers) == 1 else np.array(multipliers)
         if self.penalty != "ball":
             self.lam_ = strength
-        if chosen is not None:
-            self.lams_, self.cv_path_ = chosen
-
-    def _keep_in_features(self, X: Any, features: Any, rows: NDArray[np.intp], weights: Array) -> None:
-        """Coefficients at the landmarks, or weights of the features where a map has none."""
-        if not has_landmarks(features):
-            self.coef_ = weights
-            return
-        self._landmarks = rows[features.component_indices_]
-        self.X_fit_ = rows_of(features.kernel_, X, self._landmarks)
-        self.dual_coef_ = features.expansion(weights)
 
     def _shape(self, single: bool) -> None:
         """Drop the axis of functions where there is one function, and keep the functions."""

@@ -15,11 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.results import by_blocks
 from gramian.estimators.base import DTYPES, holds_objects, is_blocks, restored_on_failure, warn_unless_converged
-from gramian.estimators.machine.base import MACHINE, Machine, Task, plain_folds
-from gramian.estimators.over_blocks.machine import fit_classifier
+from gramian.estimators.machine.base import MACHINE, Machine, plain_folds
+from gramian.estimators.machine.places import Task
+from gramian.estimators.machine.targets import Labels, class_weights, labels_of, of_codes
+from gramian.estimators.over_blocks.opening import opened, sampled
 from gramian.gram.operator import narrow
 from gramian.kernels.points import objects
 from gramian.losses import offers, resolve
+from gramian.progress import Clock
 
 __all__ = ["KernelMachineClassifier"]
 
@@ -228,7 +231,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
                 f"{type(loss).__name__} is a loss of numbers; use KernelMachineRegressor, or a loss of labels."
             )
         if is_blocks(X):
-            return fit_classifier(self, X, y, sample_weight, loss)
+            return self._fit_over_blocks(X, y, sample_weight, loss)
         with restored_on_failure(self):
             X, y = self._validated_labels(X, y)
             weights = self._weights(sample_weight, X, y)
@@ -242,6 +245,22 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             self._fit_tasks(X, tasks, weights, lambda cv, rows: plain_folds(cv, rows, codes, classifier=True))
             self.loss_ = loss
             self._shape(len(self.intercept_) == 1)
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _fit_over_blocks(self, X: Any, y: Any, sample_weight: Any, loss: Any) -> Self:
+        clock = Clock(self.max_time)
+        with restored_on_failure(self), opened(self, X, y, sample_weight) as passes:
+            self._check_blocks()
+            sample = sampled(self, passes)
+            self.classes_, counts = labels_of(passes, type(self).__name__)
+            if self.classes_.size > 2:
+                loss = getattr(loss, "several", loss)
+            coupled = bool(getattr(loss, "coupled", False))
+            losses = (loss,) * (1 if coupled or self.classes_.size == 2 else self.classes_.size)
+            targets = Labels(self.classes_, coupled, class_weights(self.class_weight, self.classes_, counts))
+            self._fit_blocks(passes, sample, losses, targets, len(losses) == 1 and not coupled, clock)
+            self.loss_ = loss
         warn_unless_converged(self.certificate_, self)
         return self
 
@@ -264,11 +283,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
 
     def _tasks(self, loss: Any, codes: NDArray[np.intp]) -> list[Task]:
         """One task for two classes or a loss that couples them, else each class against the rest."""
-        hot = np.eye(self.classes_.size)[codes]
-        if getattr(loss, "coupled", False):
-            return [Task(loss, hot)]
-        signs = 2.0 * hot - 1.0
-        return [Task(loss, signs[:, [c]]) for c in ([1] if self.classes_.size == 2 else range(self.classes_.size))]
+        coupled = bool(getattr(loss, "coupled", False))
+        return [Task(loss, y) for y in of_codes(codes, self.classes_.size, coupled)]
 
     # ---- predict ------------------------------------------------------------------------------------------------
 

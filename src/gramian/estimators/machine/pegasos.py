@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -33,19 +34,16 @@ from gramian.estimators.base import (
     wide,
 )
 from gramian.estimators.machine.base import together
-from gramian.estimators.over_blocks.machine import keep_functions
-from gramian.estimators.over_blocks.pegasos import check_map, fit_pegasos
+from gramian.estimators.machine.places import Goal, InFeatures, Task, in_passes, keep_functions, split
+from gramian.estimators.machine.targets import Labels, labels_of, of_codes
+from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.gram import Gram
 from gramian.gram.operator import narrow
 from gramian.kernels import Kernel
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress
-from gramian.resources import memory_budget
-from gramian.solvers.machine.data_term import DataFit
-from gramian.solvers.machine.function_space import FeatureSpace
+from gramian.solvers.in_features.machine import FeatureFit
 from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
-from gramian.solvers.machine.problem import Problem
-from gramian.solvers.machine.solve import solve
 
 __all__ = ["PegasosClassifier"]
 
@@ -197,7 +195,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             The fitted estimator.
         """
         if is_blocks(X):
-            return fit_pegasos(self, X, y, sample_weight)
+            return self._fit_blocks(X, y, sample_weight)
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C")
@@ -227,23 +225,50 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         self, kernel: Kernel, X: Any, y: NDArray[Any], weights: NDArray[np.float64], clock: Clock
     ) -> None:
         """Minimise the same objective in the space of a map, where all rows at once cost little more than one."""
-        check_map(self)
+        self._check_map()
         rows = np.flatnonzero(weights)
         features = adapted(self, kernel)
-        space = FeatureSpace(features_of(features, rows_of(kernel, X, rows), self.memory), memory_budget(self.memory))
-        with progress(self.verbose, "PegasosClassifier, proximal") as tick:
-            means: Any = {"tol": self.tol, "max_iter": self.n_iter, "polish": True, "clock": clock, "tick": tick}
-            problems = [
-                Problem(space, DataFit(Hinge(), signs[:, None], weights[rows]), False, "proximal", **means)
-                for signs in self._signs(y[rows])
-            ]
-            fitted = [solve(problem, "squared", self.lam) for problem in problems]
-        alpha = np.hstack([each.at.alpha for each in fitted])
-        self._keep_features(features, space.factor.T @ alpha, [each.certificate for each in fitted])
+        place = InFeatures(features, features_of(features, rows_of(kernel, X, rows), self.memory))
+        codes = np.searchsorted(self.classes_, y[rows])
+        tasks = [Task(Hinge(), signs) for signs in of_codes(codes, self.classes_.size, coupled=False)]
+        with progress(self.verbose, "PegasosClassifier, proximal"):
+            fitted = place.solve(self._goal(clock), tasks, weights[rows], [None] * len(tasks), final=True)
+        self._keep_features(features, fitted)
         if has_landmarks(features):
             self._landmarks = rows[features.component_indices_]
 
-    def _keep_features(self, features: Any, weights: NDArray[np.float64], certificates: list[Certificate]) -> None:
+    def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> Self:
+        clock = Clock(self.max_time)
+        with restored_on_failure(self), opened(self, X, y, sample_weight) as passes:
+            sample = sampled(self, passes)
+            self._check_map()
+            self.classes_, _ = labels_of(passes, type(self).__name__)
+            losses = (Hinge(),) * (1 if self.classes_.size == 2 else self.classes_.size)
+            features, lift = lifted(self, self._resolved(sample.X), passes, sample)
+            targets = Labels(self.classes_, False, np.ones(self.classes_.size))
+            fitted = in_passes(nullcontext(passes), lift, sample, self._goal(clock), losses, targets)
+            if hasattr(features, "trace_error_"):
+                features.trace_error_ = fitted[0].error
+            self._keep_features(features, fitted)
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _goal(self, clock: Clock) -> Goal:
+        means: Any = {"tol": self.tol, "max_iter": self.n_iter, "n_jobs": self.n_jobs, "memory": self.memory}
+        return Goal("proximal", "squared", float(self.lam), False, clock=clock, **means)
+
+    def _check_map(self) -> None:
+        """Refuse what makes no sense where f is sought in the space of a map."""
+        if self.max_support is not None:
+            raise ValueError(
+                f"max_support={self.max_support} bounds the rows of a kernel expansion, and approximation= leaves "
+                "none: set its n_components, and leave max_support=None."
+            )
+        if is_precomputed(self.kernel):
+            raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
+
+    def _keep_features(self, features: Any, fitted: list[FeatureFit]) -> None:
+        weights, _, certificates = split(fitted, intercept=False)
         for name in OPTIONAL:
             self.__dict__.pop(name, None)
         self.approximation_, self.kernel_ = features, features.kernel_

@@ -12,10 +12,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.results import by_blocks
 from gramian.estimators.base import is_blocks, restored_on_failure, warn_unless_converged
-from gramian.estimators.machine.base import MACHINE, Machine, Task, plain_folds
-from gramian.estimators.over_blocks.machine import fit_regressor
+from gramian.estimators.machine.base import MACHINE, Machine, plain_folds
+from gramian.estimators.machine.places import Task
+from gramian.estimators.machine.targets import Numbers
+from gramian.estimators.over_blocks.opening import opened, sampled
 from gramian.gram.operator import narrow
-from gramian.losses import resolve
+from gramian.losses import check_gradient, resolve
+from gramian.progress import Clock
+from gramian.solvers.in_features.least_squares import targets_of
 
 __all__ = ["KernelMachineRegressor"]
 
@@ -220,7 +224,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
                 f"{type(loss).__name__} is a loss of labels; use KernelMachineClassifier, or a loss of numbers."
             )
         if is_blocks(X):
-            return fit_regressor(self, X, y, sample_weight, loss)
+            return self._fit_over_blocks(X, y, sample_weight, loss)
         with restored_on_failure(self):
             X, y = self._validated(X, y)
             if self._counts() and y.ndim == 2 and y.shape[1] == 1:
@@ -230,6 +234,23 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
             self._fit_tasks(X, tasks, weights, lambda cv, rows: plain_folds(cv, rows, y, classifier=False))
             self.loss_ = loss
             self._shape(y.ndim == 1 and len(tasks) == 1)
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _fit_over_blocks(self, X: Any, y: Any, sample_weight: Any, loss: Any) -> Self:
+        clock, parts = Clock(self.max_time), tuple(getattr(loss, "parts", (loss,)))
+        with restored_on_failure(self), opened(self, X, y, sample_weight) as passes:
+            self._check_blocks()
+            sample = sampled(self, passes)
+            Y = targets_of(sample)
+            if len(parts) > 1 and Y.shape[1] > 1:
+                raise ValueError(f"several quantiles take one target, got {Y.shape[1]}; fit each target by itself.")
+            for part in parts:
+                check_gradient(part, Y.ravel())
+            losses = parts * Y.shape[1]
+            single = sample.y is not None and sample.y.ndim == 1 and len(losses) == 1
+            self._fit_blocks(passes, sample, losses, Numbers(loss, len(parts)), single, clock)
+            self.loss_ = loss
         warn_unless_converged(self.certificate_, self)
         return self
 

@@ -1,151 +1,294 @@
-"""Machines with any loss over blocks: Newton's method on the weights of features, a pass for each step.
+"""Newton's method on the weights of features, for a machine with any loss: a pass over the rows for each step.
 
-``min_{w, b} Σ_i w_i ℓ(<w, ψ_i> + b, y_i) + (μ/2) ‖w‖²``, from the optimum of a sample on. A pass brings back value and
-gradient at a point, and the Hessian where it is wanted, all functions at once; a step that goes too far costs one more
-pass, which needs values only. Smooth losses go on beyond the tolerance, with the last Hessian, until they are at the
-optimum.
+``min_{w, b} Σ_i w_i ℓ(<w, ψ_i> + b, y_i) + (μ/2) ‖w‖²``. A pass serves all functions at once and brings back value,
+gradient and Hessian at a point; as long as steps gain much they make do with the last Hessian and what gradients tell
+of it since. A step that goes too far costs a pass of values only.
 
-A loss with kinks is replaced by its Moreau envelope, whose width shrinks: its slopes are a point of the dual. Once few
-enough rows are near a kink, these alone are a small problem, whose exact solution is that of all rows, or leads there
-(``corners``).
+A loss with kinks is replaced by its Moreau envelope, whose width shrinks: its slopes are a point of the dual.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate
 from gramian.data.passes import Passes
 from gramian.data.sums import Sums
 from gramian.progress import Clock
-from gramian.solvers.in_features.block_corners import corners
-from gramian.solvers.in_features.objective import LENGTHS, Functions, Point, along, local
-from gramian.solvers.in_features.runs import Run, arrived, certificate_of, narrow, note, penalised, reach_of
-from gramian.solvers.in_features.start import Start
+from gramian.solvers.in_features.objective import LENGTHS, Ask, Functions, Point, along, local
+from gramian.solvers.in_features.quasi_newton import Curvature
 from gramian.solvers.in_features.worker_map import Lift
 
-__all__ = ["minimise"]
+__all__ = ["Limits", "Optimum", "Slopes", "Start", "minimise"]
 
 Array = NDArray[np.float64]
-Indexed = tuple[int, Run]
 
-GAIN = 0.9
-"""Corners are solved one after another as long as each leaves less than this of the gap."""
+SETTLED = 1e-14
+"""A smooth loss goes on to this gap: once Newton's method is near, a pass or two without a Hessian."""
+NEAR = 0.1
+"""With a gap below this, relative to the objective, the first step is expected to gain much."""
+CHORD = 0.1
+"""As long as steps leave no more than this of the gap, they make do with the last Hessian."""
+MOST_PAIRS = 10
+"""Steps with a Hessian that leaves out how functions bend together, before it is made anew."""
+SHRINK, STEEPEST = 0.5, 1e-3
+"""Of the width of the envelope from one stage to the next: at first, and at least where stages are easy."""
+STAGE = 0.3
+"""A stage is solved to this part of what the envelope takes off the objective."""
+NARROWEST = 1e-12
+"""Of the width, relative to the first."""
+FLAT = 1e-14
+"""A slope this small, relative to the objective, cannot be seen in the objective."""
+EPS = 1e-15
+"""A gap below this, relative to the objective, is rounding."""
+LONG = 0.9
+"""A step of which less than this is taken went too far."""
+STRIKES = 4
+"""Steps in a row that may gain nothing."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where a function begins."""
+
+    theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
+    width: float = 1.0  # Of the envelope, where the loss has kinks
+    wide: float = 0.0  # The width where the start turns out to be a bad one
+    scale: float = 0.0  # What a gap of the mean loss is relative to, at least
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When to stop."""
+
+    tol: float  # Relative gap to reach
+    max_iter: int  # Points at which a function is looked at, at most
+    clock: Clock  # Stops it once expired
+
+
+@dataclass(frozen=True)
+class Slopes:
+    """A point of the dual: u, one number for each row and function, which sum to zero where there is a constant."""
+
+    conjugate: float  # Σ w ℓ*(u / w)
+    at_zero: float  # The same at zero
+    norm: float  # ‖Σ_i u_i ψ_i‖
+
+
+@dataclass(frozen=True, eq=False)
+class Optimum:
+    """Where a function ended."""
+
+    theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
+    width: float  # Of the last envelope
+    slopes: Slopes  # The best point of the dual
+    primal: float  # The objective, times the sum of the weights
+    dual: float  # A lower bound of it
+    violation: float  # The gradient, relative to that of the data term
+    total: float  # The sum of the weights
+    error: float  # What the map leaves of the trace of the kernel
+    scale: float  # What gaps are relative to, at least
+    steps: int = 0  # Points looked at
+    why: str = ""  # Why it stopped short, where it did
+
+    @property
+    def size(self) -> float:
+        """What gaps are relative to."""
+        return max(abs(self.primal), self.scale, np.finfo(float).tiny)
+
+    @property
+    def gap(self) -> float:
+        """The gap, relative to the objective."""
+        return max(self.primal - self.dual, 0.0) / self.size
+
+
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What a pass has shown of a function at a point."""
+
+    ask: Ask
+    objective: float  # With the envelope in place of the loss
+    slope: Array  # Its gradient
+    smooth_gap: float  # How far it is from its own optimum, at most
+    kink_gap: float  # What the envelope adds to that
+    found: Optimum  # The point as an answer
+    hessian: Array | None
+    turns: Array | None
+    mu: float  # The penalty's strength
+    m: int  # Features
+
+
+Way = Generator[Ask, tuple[Sums, int], Optimum]
+Look = Generator[Ask, tuple[Sums, int], _Seen]
 
 
 def minimise(
-    passes: Passes,
-    lift: Lift,
-    functions: Functions,
-    starts: list[Start],
-    *,
-    tol: float,
-    max_iter: int,
-    clock: Clock,
-    most_kinks: int = 0,
-) -> tuple[list[Array], list[Certificate], float]:
-    """Minimise, each function by itself, in passes that serve all."""
-    runs = [Run(start.theta, start.width, bends=not start.exact) for start in starts]
-    error = 0.0
-    for number in range(max_iter + 1):
-        live = [(i, run) for i, run in enumerate(runs) if not run.done]
-        if not live:
-            break
-        ended = "" if number < max_iter else f"max_iter={max_iter} was reached"
-        smooth = [each for each in live if not each[1].reach]
-        if smooth:
-            here = _point(lift, functions, smooth)
-            sums = passes.sum(local, here)
-            error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
-            turned = [
-                each
-                for place, each in enumerate(smooth)
-                if not arrived(each[1], place, sums, functions, lift.width, tol, most_kinks)
-            ]
-        ended = f"max_time={clock.max_time:g} s passed" if clock.expired else ended
-        if ended:
-            for _, run in live:
-                run.why = run.why or ended
-            break
-        if smooth and turned:
-            _shorten(passes, _point(lift, functions, turned), turned, functions.kinks)
-        bent = [(i, run) for i, run in live if run.reach]
-        if bent:
-            _corner(passes, _point(lift, functions, bent), bent, most_kinks)
-    certificates = [certificate_of(run, functions, tol, clock) for run in runs]
-    return [run.best[1] for run in runs], certificates, error
+    passes: Passes, lift: Lift, functions: Functions, starts: dict[int, Start], limits: Limits
+) -> dict[int, Optimum]:
+    """Minimise some of the functions, each by itself, in passes that serve all."""
+    runs = {i: _newton(i, start, functions, lift.width, limits) for i, start in starts.items()}
+    waiting = {i: next(run) for i, run in runs.items()}
+    found: dict[int, Optimum] = {}
+    while waiting:
+        for task in (local, along):
+            asked = {i: ask for i, ask in waiting.items() if (ask.step is not None) == (task is along)}
+            if not asked:
+                continue
+            sums = passes.sum(task, Point(lift, functions, tuple(asked.values())))
+            for place, i in enumerate(asked):
+                try:
+                    waiting[i] = runs[i].send((sums, place))
+                except StopIteration as end:
+                    found[i] = end.value
+                    del waiting[i]
+    return found
 
 
-def _point(lift: Lift, functions: Functions, runs: list[Indexed]) -> Point:
-    """Where the next pass looks."""
-    each = [run for _, run in runs]
-    return Point(
-        lift,
-        functions,
-        which=tuple(i for i, _ in runs),
-        theta=tuple(run.trial for run in each),
-        widths=tuple(run.width for run in each),
-        bends=tuple(run.bends for run in each),
-    )
+def _newton(which: int, start: Start, functions: Functions, m: int, limits: Limits) -> Way:
+    """One function's way to its optimum: it asks for what it wants to know and is sent the answers."""
 
+    def looked(theta: Array, width: float, hessian: bool = True) -> Look:
+        ask = Ask(which, theta, width, hessian)
+        return _seen(ask, *(yield ask), functions, m, start.scale)
 
-def _values(passes: Passes, here: Point, runs: list[Run]) -> tuple[Sums, list[Array]]:
-    """Values along the way from where functions stand to where they look, and what the penalty adds to them."""
-    steps = tuple(run.trial - run.theta for run in runs)
-    sums = passes.sum(along, replace(here, theta=tuple(run.theta for run in runs), steps=steps))
-    m = here.lift.width
-    penalties = [
-        np.array([0.5 * run.mu * float(np.sum(penalised(run.theta + t * step, m) ** 2)) for t in LENGTHS])
-        for run, step in zip(runs, steps, strict=True)
-    ]
-    return sums, penalties
-
-
-def _corner(passes: Passes, here: Point, indexed: list[Indexed], most_kinks: int) -> None:
-    """Go towards the exact solution of the problem that has kinks near a point only."""
-    here = replace(here, theta=tuple(run.theta for _, run in indexed))
-    runs = [run for _, run in indexed]
-    solved = corners(passes, here, [r.reach for r in runs], [r.mu for r in runs], [r.memo for r in runs])
-    for run, found in zip(runs, solved, strict=True):
-        if found is None:
-            run.refusals += 1
-            narrow(run)
-            continue
-        run.trial, bound, run.memo = found
-        run.bound = max(run.bound, bound)
-    tried = [each for each, found in zip(indexed, solved, strict=True) if found is not None]
-    if not tried:
-        return
-    runs = [run for _, run in tried]
-    sums, penalties = _values(passes, _point(here.lift, here.functions, tried), runs)
-    for i, run in enumerate(runs):
-        primal = sums[f"value{i}"] + penalties[i]
-        best, before, step = int(np.argmin(primal)), run.gap, run.trial - run.theta
-        run.steps += 1
-        # The way to the solution of a corner leads down at first.
-        if primal[best] < run.primal:
-            run.theta, run.primal = run.theta + LENGTHS[best] * step, float(primal[best])
+    here = yield from looked(start.theta, start.width)
+    if functions.kinks and start.wide > start.width and here.found.gap > NEAR:
+        here = yield from looked(start.theta, start.wide)
+    best, strikes, shrink, tries, left = here.found, 0, SHRINK, 0, float(here.smooth_gap > NEAR * abs(here.objective))
+    assert here.hessian is not None
+    long = False
+    curvature = Curvature.of(here.hessian, here.mu, m, len(here.slope))
+    for steps in range(1, limits.max_iter + 1):
+        best = replace(best, steps=steps)
+        why = _ended(steps, strikes, limits)
+        if best.gap <= (limits.tol if functions.kinks else min(limits.tol, SETTLED)) or why:
+            return replace(best, why=why)
+        step, width, tries, flat = curvature.step(here.slope), here.ask.width, tries + 1, False
+        descent = float(np.sum(here.slope * step))
+        if functions.kinks and (strikes or _stage_solved(here, descent, limits.tol)):
+            shrink = max(shrink**2, STEEPEST) if tries == 1 else SHRINK
+            share = max(
+                shrink,
+                STAGE * limits.tol * best.size / max(here.kink_gap, EPS * best.size),
+                NARROWEST * start.width / width,
+            )
+            share, tries, long = min(share, SHRINK), 0, False
+            there = yield from looked(here.ask.theta + _narrowed(here, share, m), share * width)
+            if not there.objective <= here.found.primal:
+                there = yield from looked(here.ask.theta, share * width)
         else:
-            best = -1
-        note(run)
-        run.reach = reach_of(run, sums[f"near{i}"], most_kinks)
-        if not run.done and (best < 0 or not run.reach or run.gap > GAIN * before):
-            narrow(run)
-
-
-def _shorten(passes: Passes, here: Point, indexed: list[Indexed], kinks: bool) -> None:
-    """Find, in a pass of values only, how much of each step to take."""
-    runs = [run for _, run in indexed]
-    sums, penalties = _values(passes, here, runs)
-    for i, run in enumerate(runs):
-        reached = sums[f"objective{i}"] + penalties[i]
-        best = int(np.argmin(reached))
-        run.bends = run.sure = True
-        if reached[best] < run.objective:
-            run.trial = run.theta + LENGTHS[best] * (run.trial - run.theta)
+            hessian = functions.kinks or (
+                left > CHORD and (not functions.diagonal or len(curvature.pairs) >= MOST_PAIRS)
+            )
+            there, flat = here, abs(descent) <= FLAT * abs(here.objective)
+            if flat or not long:
+                there = yield from looked(here.ask.theta + step, width, hessian)
+                long = not (flat or there.objective <= here.objective + 1e-4 * descent)
+            if long:
+                # Where steps have begun to go too far, the next is likely to.
+                there = yield from _shortened(here, step, looked)
+                long = functions.kinks and LONG * np.abs(step).max() > np.abs(there.ask.theta - here.ask.theta).max()
+            left = there.smooth_gap / (here.smooth_gap or 1.0)
+        gained = there.found.primal < best.primal or there.found.dual > best.dual
+        strikes = 0 if gained or (there is not here and not flat) else strikes + 1
+        best = _better(best, there.found)
+        if there.hessian is not None:
+            curvature = Curvature.of(there.hessian, there.mu, m, len(here.slope))
         else:
-            run.trial, run.stuck = run.theta, True
-            run.strikes += int(not kinks) * 3
+            curvature = curvature.learned(there.ask.theta - here.ask.theta, there.slope - here.slope)
+        here = there
+    raise AssertionError("max_iter ends it before.")
+
+
+def _stage_solved(here: _Seen, descent: float, tol: float) -> bool:
+    """Whether a narrower envelope gains more than the next step; one that is narrow enough is solved to the end."""
+    size = here.found.size
+    return here.kink_gap > STAGE * tol * size and -0.5 * descent <= STAGE * here.kink_gap
+
+
+def _narrowed(here: _Seen, share: float, m: int) -> Array:
+    """Newton's step for an envelope of a share of the width, as far as this one tells of it.
+
+    Where a row is at a kink its slope times the width is its distance, so that slope and curvature both grow.
+    """
+    assert here.hessian is not None
+    assert here.turns is not None
+    slope = here.slope + (1.0 / share - 1.0) * here.turns
+    return Curvature.of(here.hessian / share, here.mu, m, len(slope)).step(slope)
+
+
+def _shortened(here: _Seen, step: Array, looked: Callable[..., Look]) -> Look:
+    """Find, in a pass of values only, how much of a step to take, and look there."""
+    ask = here.ask
+    sums, place = yield replace(ask, step=step)
+    penalties = [0.5 * here.mu * float(np.sum((ask.theta + t * step)[: here.m] ** 2)) for t in LENGTHS]
+    reached = np.nan_to_num(sums[f"objective{place}"] + penalties, nan=np.inf)
+    best = int(np.argmin(reached))
+    if reached[best] < here.objective:
+        return (yield from looked(ask.theta + LENGTHS[best] * step, ask.width))
+    return here if here.hessian is not None else (yield from looked(ask.theta, ask.width))
+
+
+def _ended(steps: int, strikes: int, limits: Limits) -> str:
+    if limits.clock.expired:
+        return f"max_time={limits.clock.max_time:g} s passed"
+    if steps == limits.max_iter:
+        return f"max_iter={limits.max_iter} was reached"
+    return "rounding in float64 stops it" if strikes > STRIKES else ""
+
+
+def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: float) -> _Seen:
+    """What the sums of a pass say of a point: the objective there, its slope, and a lower bound of the optimum."""
+    total, gradient = float(sums[f"weight{i}"]), sums[f"gradient{i}"]
+    mu, w = functions.lam * total, ask.theta.copy()
+    w[m:] = 0.0
+    penalty, slope = 0.5 * mu * float(np.sum(w * w)), gradient + mu * w
+    primal, objective = float(sums[f"value{i}"]) + penalty, float(sums[f"objective{i}"]) + penalty
+    with np.errstate(over="ignore"):
+        # The slopes s of the constants times how far they are from their best, s over the curvature.
+        slack = float(np.sum(gradient[m:] ** 2 / np.maximum(sums[f"bend{i}"], np.finfo(float).tiny)))
+    # What is left of the gap of the smooth problem, without a difference of large numbers.
+    gap = smooth_gap = 0.5 * float(np.sum(slope[:m] ** 2)) / mu + slack
+    kink_gap, slopes = 0.0, _slopes(sums, i, ask.theta, m, slack, functions.intercept)
+    if functions.kinks:
+        kink_gap = float(sums[f"value{i}"] + sums[f"conjugate{i}"] - np.sum(gradient * ask.theta))
+        gap = max(primal + slopes.conjugate + 0.5 * slopes.norm**2 / mu, 0.0)
+    gap = gap if np.isfinite(gap) and np.isfinite(primal) else np.inf
+    error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
+    violation = float(np.linalg.norm(slope)) / (float(np.linalg.norm(gradient)) + mu or 1.0)
+    found = Optimum(ask.theta, ask.width, slopes, primal, primal - gap, violation, total, error, scale * total)
+    H = sums[f"hessian{i}"] if ask.hessian else None
+    turns = sums[f"turns{i}"] if ask.hessian and functions.kinks else None
+    return _Seen(ask, objective, slope, smooth_gap, kink_gap, found, H, turns, mu, m)
+
+
+def _slopes(sums: Sums, i: int, theta: Array, m: int, slack: float, intercept: bool) -> Slopes:
+    """The slopes at a point as a point of the dual.
+
+    With a constant they have to sum to zero, so some of one sign are scaled: ``ℓ*(t u) <= t ℓ*(u) + (1 - t) ℓ*(0)``.
+    Those where the loss bends lose next to nothing by it.
+    """
+    if f"signs{i}" not in sums.arrays:
+        # Those of coupled functions stay as they are: a slope s of a constant costs s (b - b*), and ``slack`` is that.
+        gradient = sums[f"gradient{i}"]
+        left = float(np.sum(gradient[m:] * theta[m:]))
+        return Slopes(float(sums[f"conjugate{i}"]) - left + slack, 0.0, float(np.linalg.norm(gradient[:m])))
+    sizes, conjugates, zeros, gradients = (sums[f"{name}{i}"] for name in ("signs", "parts", "zeros", "rises"))
+    t = np.ones(4)
+    if intercept:
+        up, down = sizes[[0, 2]].sum(), sizes[[1, 3]].sum()
+        larger, excess = (0, up - down) if up > down else (1, down - up)
+        few = sizes[larger] > excess
+        t[[larger] if few else [larger, larger + 2]] -= excess / (sizes[larger] if few else max(up, down, EPS))
+    conjugate = float(t @ conjugates + (1.0 - t) @ zeros)
+    return Slopes(conjugate, float(zeros.sum()), float(np.linalg.norm(gradients @ t)))
+
+
+def _better(best: Optimum, here: Optimum) -> Optimum:
+    """The better function with the better bound."""
+    a = here if here.primal < best.primal else best
+    bound = here if here.dual > best.dual else best
+    return replace(a, dual=bound.dual, slopes=bound.slopes, width=bound.width, steps=best.steps)

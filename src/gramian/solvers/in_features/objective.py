@@ -1,4 +1,4 @@
-"""The objective of a machine over blocks: what a pass brings back of its value, slope and curvature at a point."""
+"""The objective of a machine in coordinates of a map: what a pass brings back of it at a point."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from numpy.typing import NDArray
 
 from gramian.data.parts import Part
 from gramian.data.sums import Sums, total
+from gramian.losses import offers
 from gramian.solvers.in_features.worker_map import Lift
-from gramian.solvers.machine.corners import near
-from gramian.solvers.machine.data_term import DataFit, Envelope
+from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted
 
-__all__ = ["LENGTHS", "REACHES", "Functions", "Point", "Targets", "along", "fits_of", "local", "reach_of", "values_of"]
+__all__ = ["LENGTHS", "Ask", "Functions", "Point", "Targets", "along", "concave", "local", "values_of"]
 
 Array = NDArray[np.float64]
 
 LENGTHS: Array = np.power(0.5, np.arange(0.0, 15.5, 0.5))
 """Lengths of a step that are tried where it may go too far."""
-REACHES: Array = 3.0 * np.power(2.0, np.arange(8))
-"""How far around a value kinks are counted, in widths of the envelope."""
+SINGLE_LOSS, SINGLE_SHARE = 1e-7, 1e-3
+"""What single precision may lose of a Hessian, relative to its trace, and beside the penalty."""
 
 
 class Targets(Protocol):
@@ -41,31 +41,45 @@ class Functions:
     intercept: bool  # Whether each has a constant
     lam: float  # Strength, of mean loss + (lam/2) ‖f‖²
     kinks: bool  # Whether losses are replaced by envelopes
-    typical: float = 1.0  # A weight as most rows have it
+    diagonal: bool = False  # Whether Hessians of coupled functions leave out how they bend together
+    # (m, k) or (m + 1, k): Where the concave part of each loss is replaced by its tangent; none where losses are convex
+    tangents: tuple[Array, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Ask:
+    """What one function wants to know of a point."""
+
+    which: int  # The function
+    theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
+    width: float  # Of the envelope
+    hessian: bool = True  # Whether the Hessian is wanted
+    step: Array | None = None  # The direction along which values are wanted, and nothing else
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Where a pass evaluates functions."""
+    """What a pass evaluates."""
 
     lift: Lift  # The map
     functions: Functions  # Losses and targets
-    which: tuple[int, ...]  # Of them, those that are evaluated
-    theta: tuple[Array, ...]  # (m, k) or (m + 1, k): Weights, with constants below
-    widths: tuple[float, ...]  # Of envelopes
-    steps: tuple[Array, ...] = ()  # Directions along which values are wanted
-    bends: tuple[bool, ...] = ()  # Of which functions the Hessian is wanted too
+    asked: tuple[Ask, ...]  # Where
 
+    def fits(self, F: Array, part: Part) -> Iterator[tuple[Ask, DataFit, Any]]:
+        """Yield each question with the data term of some rows, and the smooth one that stands for it."""
+        targets, weights = self.functions.targets.of(part)
+        for ask in self.asked:
+            fit = self._fit(ask.which, F, targets[ask.which], weights)
+            smooth = Envelope(fit, ask.width, np.zeros_like(fit.y)) if self.functions.kinks else fit
+            yield ask, fit, smooth
 
-def fits_of(point: Point, part: Part) -> list[tuple[DataFit, Any]]:
-    """Return the data terms of some rows."""
-    targets, weights = point.functions.targets.of(part)
-    out = []
-    for which, width in zip(point.which, point.widths, strict=True):
-        fit = DataFit(point.functions.losses[which], targets[which], weights)
-        envelope = Envelope(fit, width, np.zeros_like(fit.y)) if point.functions.kinks else fit
-        out.append((fit, envelope))
-    return out
+    def _fit(self, which: int, F: Array, y: Array, weights: Array) -> DataFit:
+        loss = self.functions.losses[which]
+        if not self.functions.tangents:
+            return DataFit(loss, y, weights)
+        tangent = self.functions.tangents[which]
+        tilt = np.zeros_like(y) if not tangent.size else loss.concave_gradient(values_of(F, tangent), y)
+        return Tilted(loss.convex_part(), y, weights, tilt)
 
 
 def values_of(F: Array, theta: Array) -> Array:
@@ -73,60 +87,65 @@ def values_of(F: Array, theta: Array) -> Array:
     return F @ theta[: F.shape[1]] + (theta[F.shape[1] :] if theta.shape[0] > F.shape[1] else 0.0)
 
 
-def reach_of(scale: float, fit: DataFit, typical: float) -> Array:
-    """Return how far around its value a row's kinks are looked for: → (r, 1)."""
-    return np.asarray(scale * np.maximum(fit.w, typical))
-
-
 def local(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return value, slope and curvature at a point: a task of ``Passes.sum``."""
+    """Return value, slope and curvature at points: a task of ``Passes.sum``."""
     return total(_local_of(point, F, part) for F, part in point.lift.strips(parts))
 
 
 def _local_of(point: Point, F: Array, part: Part) -> Sums:
     sums: dict[str, Any] = dict(point.lift.error_sums(F, part).arrays)
-    for i, (fit, smooth) in enumerate(fits_of(point, part)):
-        f = values_of(F, point.theta[i])
+    functions = point.functions
+    for i, (ask, fit, smooth) in enumerate(point.fits(F, part)):
+        f = values_of(F, ask.theta)
         u = smooth.gradient(f)
+        # Fenchel's equality, at the point where u is a slope: no rounding takes it out of the conjugate's domain.
+        z = smooth.point(f) if functions.kinks else f
         sums[f"objective{i}"] = smooth.value(f)
         sums[f"value{i}"] = fit.value(f)
         sums[f"weight{i}"] = fit.w.sum()
-        # Fenchel's equality, at the point where u is a slope: no rounding takes it out of the conjugate's domain.
-        z = f
-        if isinstance(smooth, Envelope):
-            z = smooth.point(f)
-            sums[f"near{i}"] = _counts(point, i, fit, f)
         sums[f"conjugate{i}"] = np.sum(u * z) - fit.value(z)
-        intercept = point.functions.intercept
-        sums[f"gradient{i}"] = _extended(F.T @ u, u, intercept)
+        sums[f"gradient{i}"] = _extended(F.T @ u, u, functions.intercept)
         S = smooth.half_curvature(f)
+        if not fit.coupled:
+            sums |= {f"{name}{i}": value for name, value in _signed(F, fit, u, z, S).items()}
         sums[f"bend{i}"] = np.sum(S**2, axis=0 if S.ndim == 2 else (0, 2))
-        if isinstance(smooth, Envelope):
-            turned = point.widths[i] * S**2 * u
-            sums[f"turns{i}"] = _extended(F.T @ turned, turned, intercept)
-        if point.bends[i]:
-            sums[f"hessian{i}"] = _hessian(F, S, intercept)
+        if ask.hessian:
+            sums[f"hessian{i}"] = _hessian(F, S, functions, float(fit.w.sum()))
+            if functions.kinks:
+                turned = ask.width * S**2 * u
+                sums[f"turns{i}"] = _extended(F.T @ turned, turned, functions.intercept)
     return Sums.of(**sums)
-
-
-def _counts(point: Point, i: int, fit: DataFit, f: Array) -> list[int]:
-    """Rows with a kink within each of ``REACHES``."""
-    reach = reach_of(point.widths[i], fit, point.functions.typical)
-    return [int(np.count_nonzero(near(fit, f, times * reach))) for times in REACHES]
 
 
 def _extended(below: Array, u: Array, intercept: bool) -> Array:
     return np.vstack([below, u.sum(axis=0)]) if intercept else below
 
 
-def _hessian(F: Array, S: Array, intercept: bool) -> Array:
-    """``Σ_i (S_i S_iᵀ) ⊗ (ψ_i, 1)(ψ_i, 1)ᵀ``, features within functions."""
-    G = np.hstack([F, np.ones((F.shape[0], 1))]) if intercept else F
+def _signed(F: Array, fit: DataFit, u: Array, z: Array, S: Array) -> dict[str, Any]:
+    """Sums over rising and falling slopes, each where the loss bends and where not: sums, conjugates, gradients."""
+    up, bent = u >= 0.0, S != 0.0
+    signs = np.hstack([up & bent, ~up & bent, up & ~bent, ~up & ~bent])
+    zero = fit.each_conjugate(np.zeros_like(u)) if offers(fit.loss, "conjugate") else np.zeros_like(u)
+    return {
+        "signs": np.abs(u * signs).sum(axis=0),
+        "parts": ((u * z - fit.each(z)) * signs).sum(axis=0),
+        "zeros": (zero * signs).sum(axis=0),
+        "rises": F.T @ (u * signs),
+    }
+
+
+def _hessian(F: Array, S: Array, functions: Functions, weight: float) -> Array:
+    """``Σ_i (S_i S_iᵀ) ⊗ (ψ_i, 1)(ψ_i, 1)ᵀ``, features within functions; only their own blocks where that is asked."""
+    bent = np.any(S.reshape(S.shape[0], -1) != 0.0, axis=1)
+    if not bent.all():
+        F, S = F[bent], S[bent]
+    G = np.hstack([F, np.ones((F.shape[0], 1))]) if functions.intercept else F
     if S.ndim == 2:
-        scaled = S * G
-        return np.asarray(scaled.T @ scaled)
+        return _square(G, S, functions.lam * weight)
     C = np.einsum("icd,ied->ice", S, S)
     k, m = C.shape[1], G.shape[1]
+    if functions.diagonal:
+        return np.stack([_square(G, np.sqrt(C[:, a, a, None]), functions.lam * weight) for a in range(k)])
     H = np.empty((k, m, k, m))
     for a in range(k):
         for b in range(a + 1):
@@ -135,17 +154,41 @@ def _hessian(F: Array, S: Array, intercept: bool) -> Array:
     return H.reshape(k * m, k * m)
 
 
+def _square(G: Array, s: Array, mu: float) -> Array:
+    """Gᵀ diag(s)² G, in single precision where that is precise enough beside the penalty."""
+    scaled = s * G
+    if SINGLE_LOSS * float(np.sum(scaled**2)) <= SINGLE_SHARE * mu:
+        scaled = scaled.astype(np.float32)
+    return np.asarray(scaled.T @ scaled, dtype=np.float64)
+
+
 def along(point: Point, parts: Iterator[Part]) -> Sums | None:
     """Return values along directions: a task of ``Passes.sum``."""
     return total(_along_of(point, F, part) for F, part in point.lift.strips(parts))
 
 
 def _along_of(point: Point, F: Array, part: Part) -> Sums:
+    sums = {}
+    for i, (ask, _, smooth) in enumerate(point.fits(F, part)):
+        assert ask.step is not None
+        f, df = values_of(F, ask.theta), values_of(F, ask.step)
+        with np.errstate(over="ignore", invalid="ignore"):
+            sums[f"objective{i}"] = [smooth.value(f + length * df) for length in LENGTHS]
+    return Sums.of(**sums)
+
+
+def concave(point: Point, parts: Iterator[Part]) -> Sums | None:
+    """Return how far tangents of concave parts are from where they are now: a task of ``Passes.sum``."""
+    return total(_concave_of(point, F, part) for F, part in point.lift.strips(parts))
+
+
+def _concave_of(point: Point, F: Array, part: Part) -> Sums:
     sums: dict[str, Any] = {}
-    for i, (fit, smooth) in enumerate(fits_of(point, part)):
-        f, df = values_of(F, point.theta[i]), values_of(F, point.steps[i])
-        for name, term in (("objective", smooth), ("value", fit)):
-            sums[f"{name}{i}"] = [term.value(f + length * df) for length in LENGTHS]
-        if isinstance(smooth, Envelope):
-            sums[f"near{i}"] = _counts(point, i, fit, f + df)
+    for i, (ask, fit, _) in enumerate(point.fits(F, part)):
+        loss, f, w = point.functions.losses[ask.which], values_of(F, ask.theta), fit.w
+        assert isinstance(fit, Tilted)
+        sums[f"turned{i}"] = np.sum(np.abs(w * loss.concave_gradient(f, fit.y) - fit.tilt))
+        sums[f"excess{i}"] = DataFit(loss, fit.y, w[:, 0]).value(f) - fit.value(f)
+        sums[f"wrong{i}"] = np.sum(w * (fit.y * f <= 0))
+        sums[f"weight{i}"] = w.sum()
     return Sums.of(**sums)

@@ -18,23 +18,14 @@ Array = NDArray[np.float64]
 class Curvature:
     """The Hessian of an objective at some point, corrected by gradients at others (Nocedal, 1980)."""
 
-    factor: Any  # A Cholesky factor, or the matrix itself where it has none
+    factors: tuple[Any, ...]  # Cholesky factors, or matrices that have none: of all functions, or one for each
     constants: int  # The row at which the constants of functions stand, below their weights
     pairs: tuple[tuple[Array, Array], ...] = ()  # Steps since, and by how much the gradient changed
 
     @classmethod
-    def of(cls, H: Array, mu: float, m: int, shape: tuple[int, ...]) -> Curvature:
-        """Factor the Hessian of data terms, and of the penalty: H (k m, k m) or (k (m + 1), k (m + 1))."""
-        rows, k = shape
-        ridge = np.full((k, rows), mu)
-        # A constant is not penalised; where nothing bends under it, or only its difference to others counts, it stays.
-        ridge[:, m:] = 1e-12 * (float(np.trace(H)) / H.shape[0] + mu)
-        A = H.copy()
-        A[np.diag_indices_from(A)] += ridge.ravel()
-        try:
-            return cls(cho_factor(A, check_finite=False), m)
-        except LinAlgError:
-            return cls(A, m)
+    def of(cls, H: Array, mu: float, m: int, rows: int) -> Curvature:
+        """Factor the Hessian of data terms and penalty for (rows, k) unknowns: H (k rows, k rows), or its blocks."""
+        return cls(tuple(_factored(A, mu, m, rows) for A in (H if H.ndim == 3 else H[None])), m)
 
     def learned(self, step: Array, change: Array) -> Curvature:
         """Return what is known after one more step: step, change (m, k) or (m + 1, k)."""
@@ -58,9 +49,25 @@ class Curvature:
         return out
 
     def _solved(self, right: Array) -> Array:
-        flat = right.T.ravel()
-        if isinstance(self.factor, tuple):
-            found = cho_solve(self.factor, flat, check_finite=False)
-        else:
-            found = np.linalg.lstsq(self.factor, flat, rcond=None)[0]
+        blocks = np.split(right.T.ravel(), len(self.factors))
+        found = np.concatenate([_solution(factor, b) for factor, b in zip(self.factors, blocks, strict=True)])
         return np.array(found, dtype=np.float64).reshape(right.T.shape).T
+
+
+def _factored(H: Array, mu: float, m: int, rows: int) -> Any:
+    """A Cholesky factor of a Hessian with the penalty, or the matrix itself where it has none."""
+    ridge = np.full((H.shape[0] // rows, rows), mu)
+    # A constant is not penalised; where nothing bends under it, or only its difference to others counts, it stays.
+    ridge[:, m:] = 1e-12 * (float(np.trace(H)) / H.shape[0] + mu)
+    A = H.copy()
+    A[np.diag_indices_from(A)] += ridge.ravel()
+    try:
+        return cho_factor(A, check_finite=False)
+    except LinAlgError:
+        return A
+
+
+def _solution(factor: Any, right: Array) -> Array:
+    if isinstance(factor, tuple):
+        return np.asarray(cho_solve(factor, right, check_finite=False))
+    return np.asarray(np.linalg.lstsq(factor, right, rcond=None)[0])

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from gramian.losses import offers
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.machine.data_term import DataFit, best_constant
-from gramian.solvers.machine.newton import Iterate, Newton
+from gramian.solvers.machine.newton import Iterate, NewtonResult
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import smo
 
@@ -41,7 +41,7 @@ def suits(fit: Any, intercept: bool) -> bool:
 
 def minimise(
     space: Any, fit: DataFit, mu: float, *, intercept: bool, goal: float, clock: Clock, tick: Tick = silent
-) -> Newton:
+) -> NewtonResult:
     """Minimise ``D(f + b) + (μ/2) ‖f‖²`` as far as a budget of pair steps goes."""
     n = fit.y.shape[0]
     low, high = (fit.w * end for end in fit.loss.domain(fit.y))
@@ -55,7 +55,7 @@ def minimise(
     u = np.clip(-mu * alpha, low, high)
     dual = -fit.conjugate(u) - 0.5 * mu * at.norm2
     gap = fit.value(at.f) + 0.5 * mu * at.norm2 - dual
-    return Newton(at, u, -mu * values, max(gap, 0.0), found.certificate.iterations)
+    return NewtonResult(at, u, -mu * values, max(gap, 0.0), found.certificate.iterations)
 
 
 def _task(fit: DataFit, lower: Array, upper: Array, *, anchored: bool) -> smo.Task:

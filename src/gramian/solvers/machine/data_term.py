@@ -10,12 +10,17 @@ from scipy.optimize import brentq
 
 from gramian.losses import offers, prox
 
-__all__ = ["DataFit", "Envelope", "Tilted", "best_constant"]
+__all__ = ["DataFit", "Envelope", "Tilted", "best_constant", "least_scale"]
 
 STEP = 1e-6
 """Of differences, where a loss gives no curvature."""
 FAR = 1e8
 """A constant beyond this, in units of targets and values, is not looked for."""
+
+TINY = 1e-4
+"""An objective below this part of the best constant's is as good as zero."""
+ROUNDED = 1e-9
+"""So is one below this part of what zero loses: values have rounding errors of the size of the targets."""
 
 Array = NDArray[np.float64]
 
@@ -33,9 +38,13 @@ class DataFit:
         # What values are measured in: the targets, or one where they are exponentials of values.
         self.unit = 1.0 if getattr(loss, "positive", False) else float(np.abs(y).max(initial=0.0)) or 1.0
 
+    def each(self, f: Array) -> Array:
+        """Return w ℓ(f, y) of each row: f (n, k) → (n, 1)."""
+        return np.asarray(self.w * np.asarray(self.loss.value(f, self.y)).reshape(self.w.shape))
+
     def value(self, f: Array) -> float:
         """Return Σ w ℓ(f, y): f (n, k)."""
-        return float(np.sum(self.w * np.asarray(self.loss.value(f, self.y)).reshape(self.w.shape)))
+        return float(np.sum(self.each(f)))
 
     def gradient(self, f: Array) -> Array:
         """Return w ∂ℓ/∂f: f (n, k) → (n, k)."""
@@ -52,10 +61,13 @@ class DataFit:
             curvature = (self.loss.gradient(f + h, self.y) - self.loss.gradient(f - h, self.y)) / (2.0 * h)
         return np.sqrt(np.maximum(self.w * curvature, 0.0))
 
+    def each_conjugate(self, u: Array) -> Array:
+        """Return w ℓ*(u / w, y) of each row: u (n, k) → (n, 1)."""
+        return np.asarray(self.w * np.asarray(self.loss.conjugate(u / self.w, self.y)).reshape(self.w.shape))
+
     def conjugate(self, u: Array) -> float:
         """Return Σ w ℓ*(u / w, y): u (n, k)."""
-        each = np.asarray(self.loss.conjugate(u / self.w, self.y))
-        return float(np.sum(self.w * each.reshape(self.w.shape)))
+        return float(np.sum(self.each_conjugate(u)))
 
     def conjugate_at(self, u: Array, z: Array) -> float:
         """Return Σ w ℓ*(u / w, y) where u is a subgradient at z, by Fenchel's equality if ℓ gives no conjugate."""
@@ -81,14 +93,14 @@ class Tilted(DataFit):
         super().__init__(loss, y, weights)
         self.tilt = self.w * tilt
 
-    def value(self, f: Array) -> float:
-        return super().value(f) + float(np.sum(self.tilt * f))
+    def each(self, f: Array) -> Array:
+        return super().each(f) + self.tilt * f
 
     def gradient(self, f: Array) -> Array:
         return super().gradient(f) + self.tilt
 
-    def conjugate(self, u: Array) -> float:
-        return super().conjugate(u - self.tilt)
+    def each_conjugate(self, u: Array) -> Array:
+        return super().each_conjugate(u - self.tilt)
 
     def box(self) -> tuple[Array, Array]:
         low, high = super().box()
@@ -179,3 +191,14 @@ def _best_constants(fit: Any, values: Array, b: Array) -> Array:
         b, objective = b + length * step, trial
     # The loss sees differences only, so the curvature along (1, ..., 1) is rounding and the steps drift that way.
     return np.asarray(b - b.mean())
+
+
+def least_scale(fit: DataFit, intercept: bool) -> float:
+    """Return what a gap is relative to, at least: a small part of what the best constant loses, or zero."""
+    zero = np.zeros_like(fit.y)
+    b = np.zeros(zero.shape[1])
+    constant = best_constant(fit, zero, b) if intercept else b
+    least = max(TINY * abs(fit.value(zero + constant)), ROUNDED * abs(fit.value(zero)))
+    if getattr(fit.loss, "positive", False):  # counts have a unit, whatever zero loses
+        least = max(least, ROUNDED * float(np.sum(fit.w * (1.0 + fit.y))))
+    return max(least, float(np.finfo(np.float64).tiny))

@@ -14,10 +14,11 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.losses import offers
+from gramian.progress import Clock
 from gramian.solvers.machine.newton import Iterate
 from gramian.solvers.machine.problem import Fitted, Problem
 
-__all__ = ["certificate", "certified", "lower_bound", "objective"]
+__all__ = ["certificate", "certified", "gap_certificate", "lower_bound", "objective"]
 
 Array = NDArray[np.float64]
 
@@ -29,9 +30,9 @@ OUTSIDE = 1e-9
 """How far beyond the ball, relative to its radius, rounding may bring a function."""
 
 
-def objective(p: Problem, penalty: str, strength: float, at: Iterate, norm2: float | None = None) -> float:
+def objective(p: Problem, penalty: str, strength: float, at: Iterate) -> float:
     """Return the loss and the penalty of a function, times the sum of the weights."""
-    size = np.sqrt(at.norm2 if norm2 is None else norm2)
+    size = np.sqrt(at.norm2)
     if penalty == "ball":
         return p.fit.value(at.f) if size**2 <= ((1.0 + OUTSIDE) * strength) ** 2 + _lost(p, at) else np.inf
     return p.fit.value(at.f) + strength * p.total * float(size if penalty == "norm" else 0.5 * size**2)
@@ -69,19 +70,36 @@ def certificate(
     p: Problem, primal: float, dual: float, violation: float, steps: int, why: str = "", *, known: bool = True
 ) -> Certificate:
     """Return the gap where the loss has a conjugate; else how far the gradient is from zero."""
+    return gap_certificate(primal, dual, p.least_scale, p.total, p.tol, violation, steps, p.clock, why, known=known)
+
+
+def gap_certificate(
+    primal: float,
+    dual: float,
+    scale: float,
+    total: float,
+    tol: float,
+    violation: float,
+    steps: int,
+    clock: Clock,
+    why: str = "",
+    *,
+    known: bool = True,
+) -> Certificate:
+    """Return the certificate of a machine whose objective, times ``total``, is between two numbers."""
     # A dual value above the primal one is rounding, and no less open than one below it.
-    gap = abs(primal - dual) / max(abs(primal), p.least_scale) if np.isfinite(primal - dual) else np.inf
-    met = gap <= max(p.tol, 1e-12)
-    missed = f"tol={p.tol:.0e} not met: {why or 'rounding in float64 stops it'}"
+    gap = abs(primal - dual) / max(abs(primal), scale) if np.isfinite(primal - dual) else np.inf
+    met = gap <= max(tol, 1e-12)
+    missed = f"tol={tol:.0e} not met: {why or 'rounding in float64 stops it'}"
     return Certificate(
         kind="duality gap" if known else "stationary",
-        primal=primal / p.total,
-        dual=dual / p.total if known else np.nan,
+        primal=primal / total,
+        dual=dual / total if known else np.nan,
         gap=gap if known else np.nan,
         violation=float(violation),
         converged=bool(met),
         iterations=steps,
-        seconds=p.clock.seconds,
+        seconds=clock.seconds,
         message="" if met else f"{missed}; allow more, ask for less, or regularise more.",
     )
 
@@ -93,8 +111,7 @@ def certified(p: Problem, penalty: str, strength: float, fitted: Fitted) -> Fitt
     at = replace(fitted.at, values=p.predict(fitted.at.alpha))
     mu = fitted.multiplier * p.total
     with np.errstate(over="ignore", invalid="ignore"):
-        norm2 = fitted.at.norm2 if p.space.low_rank else None
-        primal, done = objective(p, penalty, strength, at, norm2), fitted.certificate
+        primal, done = objective(p, penalty, strength, at), fitted.certificate
         known = offers(p.fit.loss, "conjugate")
         best, point, least = (
             certificate(p, primal, -np.inf, done.violation, done.iterations, known=known),

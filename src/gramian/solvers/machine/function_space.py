@@ -1,4 +1,4 @@
-"""The space in which a machine is fitted: K exactly, or F Fᵀ from explicit features. Both only multiply."""
+"""The space in which a machine is fitted: the functions of a kernel on some rows, of which it only multiplies by K."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram import Gram, SymmetricGram, rpcholesky
-from gramian.resources import worker_count
 from gramian.solvers.linear.pcg import default_rank
-from gramian.solvers.svm.feature_rows import FeatureRows
 from gramian.solvers.svm.row_cache import KernelRows, RowCache
 
-__all__ = ["ExactSpace", "FeatureSpace"]
+__all__ = ["ExactSpace"]
 
 DENSE_ROWS = 4000
 """Rows up to which K is held as it is, where memory allows: 128 MB."""
@@ -27,8 +25,6 @@ Array = NDArray[np.float64]
 
 class ExactSpace:
     """The space of a kernel's functions on the rows of a Gram matrix."""
-
-    low_rank = False
 
     def __init__(self, gram: Gram, random_state: Any = None) -> None:
         self.gram, self.random_state = gram, random_state
@@ -76,37 +72,3 @@ class ExactSpace:
         if self._dense is not None:
             return np.asarray(self._dense[np.ix_(rows, rows)])
         return np.asarray(self.gram.rows(rows, rows), dtype=np.float64)
-
-
-class FeatureSpace:
-    """The space that explicit features span: K = F Fᵀ."""
-
-    low_rank = True
-
-    def __init__(self, factor: Array, memory: float = np.inf) -> None:
-        self.memory = memory
-        self.factor = np.asarray(factor, dtype=np.float64)
-        self.shape = (factor.shape[0], factor.shape[0])
-        self._last: tuple[Array, Array] | None = None
-
-    def coordinates(self, V: Array) -> Array:
-        """Return FᵀV; of the last array that was asked for, or multiplied by K, it is known: V (n, k) → (m, k)."""
-        if self._last is None or self._last[0] is not V:
-            self._last = V, self.factor.T @ V
-        return self._last[1]
-
-    def __matmul__(self, V: Array) -> Array:
-        return np.asarray(self.factor @ self.coordinates(V))
-
-    def fast(self, V: Array) -> Array:
-        """Return F Fᵀ V: V (n, k) → (n, k)."""
-        return self @ V
-
-    def rows(self) -> FeatureRows:
-        """Return rows of F Fᵀ for ``smo``."""
-        return FeatureRows([self.factor], worker_count(None))
-
-    def block(self, rows: NDArray[np.intp]) -> Array:
-        """Return F Fᵀ of some rows with themselves: rows (r,) → (r, r)."""
-        part = self.factor[rows]
-        return np.asarray(part @ part.T)

@@ -19,7 +19,7 @@ from gramian.progress import Clock
 from gramian.resources import one_blas_thread, spans
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 
-__all__ = ["System", "Woodbury", "system_at"]
+__all__ = ["System", "Woodbury"]
 
 DIRECT_SIZE = 2000
 """Unknowns up to which the system is factorised: it then takes a fraction of a second."""
@@ -34,14 +34,9 @@ SHARE = 0.25
 STRIP = 4096
 """Rows of F that are scaled at a time."""
 LARGE = 2_000_000
-"""Numbers in F from which on it is worth while to save a sum over its rows, or to take it in single precision."""
+"""Numbers in F from which on it is worth while to sum over its rows in single precision."""
 SINGLE_LOSS = 1e-7
 """What single precision may lose of that sum, relative to its trace."""
-CLOSE = 0.1
-"""A system may stand in for another where the sum of the curvatures that changed is this part of all."""
-COARSE = 4
-"""Of so many rows, a rough step looks at the curvature of one."""
-
 Array = NDArray[np.float64]
 
 
@@ -73,10 +68,6 @@ class Woodbury:
         inner = scipy.linalg.cho_solve(self.core, self.F.T @ (self.s * B), check_finite=False)
         return np.asarray((B - self.s * (self.F @ inner)) / self.mu)
 
-    def lift(self, c: Array) -> Array:
-        """Return the solution for the right-hand side ``diag(s) F c``, by push-through: no digits cancel."""
-        return np.asarray(self.s * (self.F @ scipy.linalg.cho_solve(self.core, c, check_finite=False)))
-
 
 def _largest(A: Array) -> float:
     """A close lower bound of the largest eigenvalue, by the power method."""
@@ -98,24 +89,6 @@ class System:
         self.S, self.coupled = S, S.ndim == 3
         self.rows = np.flatnonzero(np.any(S.reshape(S.shape[0], -1) != 0, axis=1))
         self.Q = self._constants() if intercept else None
-
-    def stands_for(self, S: Array) -> bool:
-        """Tell whether this system, factorised already, may take the place of that of other curvatures."""
-        if "_woodbury" not in self.__dict__ or self.space.factor.size < LARGE or self.rows.size < len(S):
-            return False
-        change = np.abs(S**2 - self.S**2).sum()
-        return bool(change <= CLOSE * np.sum(self.S**2))
-
-    @cached_property
-    def _woodbury(self) -> Woodbury:
-        """The factorisation in the space of few features."""
-        return Woodbury(self._factor(), self.S[self.rows, 0], self.mu)
-
-    @cached_property
-    def _through_constants(self) -> Array:
-        """The solution for Q, which stays while the system does."""
-        assert self.Q is not None
-        return self._woodbury.solve(self.Q)
 
     def _constants(self) -> Array:
         """Columns Sᵀ e_c, flattened over rows and classes."""
@@ -142,15 +115,9 @@ class System:
         if not self.rows.size:
             return r / self.mu
         h = self._back(Kr)
-        thin = self.space.low_rank and not self.coupled
         affordable = h.size <= self.direct_size and 4 * 8 * h.size**2 <= SHARE * self.space.memory
-        if affordable and not (thin and 2 * self.space.factor.shape[1] <= h.size):
-            a = self._direct(h)
-        elif thin:
-            w = self._woodbury
-            a = self._bordered(w.lift(self.space.coordinates(r)), lambda _: self._through_constants).reshape(h.shape)
-        else:
-            a = self._iterate(h, np.sqrt(max(float(np.sum(r * Kr)), 0.0)), clock)
+        size = np.sqrt(max(float(np.sum(r * Kr)), 0.0))
+        a = self._direct(h) if affordable else self._iterate(h, size, clock)
         return (r - self._forward(a)) / self.mu
 
     def _factor(self) -> Array:
@@ -232,16 +199,3 @@ class System:
         with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
             r = self._project(h).reshape(-1, 1)
             return conjugate_gradients(r, times, approximate, goal, proceed=proceed).reshape(shape)
-
-
-def system_at(
-    S: Array, space: Any, mu: float, intercept: bool, *, last: System | None, rough: bool, stiff: bool = False
-) -> System:
-    """Return the system of some curvatures, or one that is cheaper and has a direction nearly as good."""
-    if last is not None and last.stands_for(S):
-        return last
-    if rough and space.low_rank and S.ndim == 2 and space.factor.size >= COARSE * LARGE:
-        part = np.zeros_like(S)
-        part[::COARSE] = np.sqrt(COARSE) * S[::COARSE]
-        return System(space, part, mu, intercept, stiff)
-    return System(space, S, mu, intercept, stiff)

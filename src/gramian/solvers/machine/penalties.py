@@ -14,21 +14,18 @@ from typing import Any
 import numpy as np
 
 from gramian.losses import missing, offers
+from gramian.progress import Clock
 from gramian.solvers.machine import box_dual as boxed
 from gramian.solvers.machine import newton, proximal
 from gramian.solvers.machine.data_term import best_constant
 from gramian.solvers.machine.dual_point import certificate, lower_bound, objective
-from gramian.solvers.machine.newton import Iterate, Newton
+from gramian.solvers.machine.newton import Iterate, NewtonResult
 from gramian.solvers.machine.problem import Fitted, Problem
 
-__all__ = ["PENALTIES", "by_ball", "by_norm", "by_squared"]
+__all__ = ["PENALTIES", "SLACK", "by_ball", "by_norm", "by_squared", "check_conjugate", "search"]
 
 POLISH_SIZE = 1000
 """Unknowns up to which a fit goes on to rounding: steps then cost next to nothing."""
-SETTLED = 1e-8
-"""In features, where steps are cheap, a fit goes on to this distance from the optimum, relative to its norm."""
-CLOSED = 1e-13
-"""The same for losses with kinks, which end at the optimum in a few steps more: a gap relative to the objective."""
 SEARCH = 60
 """Squared problems that the search for a multiplier may solve."""
 FAR = 60.0
@@ -42,21 +39,19 @@ SLACK = 0.1
 # ---- one multiplier ---------------------------------------------------------------------------------------------
 
 
-def _squared(p: Problem, lam: float, start: Iterate) -> Newton:
+def _squared(p: Problem, lam: float, start: Iterate) -> NewtonResult:
     """Minimise with the squared penalty; a loss known by its gradient alone may turn out to have kinks."""
     mu = lam * p.total
     goal = 0.0 if p.polish and start.alpha.size <= POLISH_SIZE else p.tol
-    settle = SETTLED if p.polish and p.space.low_rank else 0.0
     options: Any = {"intercept": p.intercept, "max_iter": p.max_iter, "clock": p.clock, "tick": p.tick}
     if p.solver == "proximal":
-        goal = min(goal, CLOSED) if settle else goal
         if goal > 0 and boxed.suits(p.fit, p.intercept):
             found = boxed.minimise(p.space, p.fit, mu, intercept=p.intercept, goal=goal, clock=p.clock, tick=p.tick)
             start = found.at
             if found.gap <= goal * abs(p.fit.value(start.f) + 0.5 * mu * start.norm2):
                 return found
         return proximal.minimise(p.space, p.fit, mu, start, goal=goal, **options)
-    found = newton.minimise(p.space, p.fit, mu, start, goal=goal, settle=settle, **options)
+    found = newton.minimise(p.space, p.fit, mu, start, goal=goal, **options)
     stuck = found.gap > p.tol * abs(p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2)
     if stuck and not p.fit.smooth and getattr(p.fit.loss, "convex", True) and not p.clock.expired:
         return proximal.minimise(p.space, p.fit, mu, found.at, goal=goal, **options)
@@ -76,7 +71,7 @@ def by_squared(p: Problem, lam: float, start: Iterate) -> Fitted:
     return Fitted(found.at, found.u, said, lam, found.why)
 
 
-def _dual_norm(found: Newton) -> float:
+def _dual_norm(found: NewtonResult) -> float:
     """‖u‖_K."""
     return float(np.sqrt(max(float(np.sum(found.u * found.Ku)), 0.0)))
 
@@ -89,7 +84,7 @@ def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
     weight = lam * p.total
     zero = newton.origin(p.fit, p.intercept)
 
-    def certified(found: Newton, at: Iterate, multiplier: float) -> Fitted:
+    def certified(found: NewtonResult, at: Iterate, multiplier: float) -> Fitted:
         primal = objective(p, "norm", lam, at)
         dual = lower_bound(p, "norm", lam, at, found.u, _dual_norm(found) ** 2)
         shrink = min(1.0, weight / (_dual_norm(found) or 1.0))
@@ -104,10 +99,10 @@ def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
         excess = np.log(max(multiplier * np.sqrt(found.at.norm2), 1e-300) / lam)
         return float(excess), best, found.at
 
-    _check_conjugate(p)
+    check_conjugate(p.fit.loss)
     u = p.fit.gradient(zero.f)
-    nothing = certified(Newton(zero, u, p.space @ u, 0.0, 0), zero, np.inf)
-    return nothing if nothing.certificate.converged else _search(p, trial, lam, start)
+    nothing = certified(NewtonResult(zero, u, p.space @ u, 0.0, 0), zero, np.inf)
+    return nothing if nothing.certificate.converged else search(trial, lam, start, p.tol, p.clock)
 
 
 def by_ball(p: Problem, radius: float, start: Iterate) -> Fitted:
@@ -126,8 +121,8 @@ def by_ball(p: Problem, radius: float, start: Iterate) -> Fitted:
         fitted = Fitted(at, found.u, said, multiplier, found.why)
         return -float(np.log(max(size, 1e-300) / radius)), fitted, found.at
 
-    _check_conjugate(p)
-    return _search(p, trial, 1.0, start)
+    check_conjugate(p.fit.loss)
+    return search(trial, 1.0, start, p.tol, p.clock)
 
 
 PENALTIES: dict[str, Callable[[Problem, float, Iterate], Fitted]] = {
@@ -138,27 +133,33 @@ PENALTIES: dict[str, Callable[[Problem, float, Iterate], Fitted]] = {
 """A function for each penalty."""
 
 
-def _check_conjugate(p: Problem) -> None:
-    if missing(p.fit.loss, ("conjugate",)):
+def check_conjugate(loss: Any) -> None:
+    """Refuse a loss without a conjugate under a penalty that needs one."""
+    if missing(loss, ("conjugate",)):
         raise ValueError(
             f"penalties other than 'squared' need conjugate of a loss, which certifies the multiplier; "
-            f"{type(p.fit.loss).__name__} lacks it. Define conjugate(u, y), or use penalty='squared'."
+            f"{type(loss).__name__} lacks it. Define conjugate(u, y), or use penalty='squared'."
         )
 
 
-def _search(p: Problem, trial: Callable[..., tuple[float, Fitted, Iterate]], first: float, start: Iterate) -> Fitted:
-    """Find the root of ``trial``, which grows with the multiplier, until the penalty's own gap is small enough."""
+def search(
+    trial: Callable[[float, Any], tuple[float, Any, Any]], first: float, start: Any, tol: float, clock: Clock
+) -> Any:
+    """Find the root of ``trial``, which grows with the multiplier, until the penalty's own gap is small enough.
+
+    A trial takes a multiplier and a start, and returns a number, a fit with its certificate, and the next start.
+    """
     here, met, steps, found = float(np.log(first)), [], 0, []
     for _ in range(SEARCH):
         value, fitted, start = trial(float(np.exp(here)), start)
         steps += fitted.certificate.iterations
         found.append(fitted)
         met.append((here, value))
-        if fitted.certificate.gap <= MARGIN * max(p.tol, 1e-12) or p.clock.expired or abs(here) > FAR:
+        if fitted.certificate.gap <= MARGIN * max(tol, 1e-12) or clock.expired or abs(here) > FAR:
             break
         here = _next(met)
     best = min(found, key=lambda each: each.certificate.gap)
-    return replace(best, certificate=replace(best.certificate, iterations=steps, seconds=p.clock.seconds))
+    return replace(best, certificate=replace(best.certificate, iterations=steps, seconds=clock.seconds))
 
 
 def _next(met: list[tuple[float, float]]) -> float:

@@ -14,7 +14,7 @@ from gramian.certificates import Certificate
 from gramian.losses import missing, offers
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.choice import Choice
-from gramian.solvers.machine.data_term import DataFit, best_constant
+from gramian.solvers.machine.data_term import DataFit, least_scale
 from gramian.solvers.machine.newton import Iterate
 
 __all__ = ["NEEDS", "Fitted", "Problem", "choose"]
@@ -25,11 +25,6 @@ NEEDS = {
     "ccp": ("value", "gradient", "convex_part", "concave_gradient"),
 }
 """What each solver needs of a loss."""
-
-TINY = 1e-4
-"""An objective below this part of the best constant's is as good as zero."""
-ROUNDED = 1e-9
-"""So is one below this part of what zero loses: values have rounding errors of the size of the targets."""
 
 Array = NDArray[np.float64]
 
@@ -57,14 +52,8 @@ class Problem:
 
     @cached_property
     def least_scale(self) -> float:
-        """What a gap is relative to, at least: a small part of what the best constant loses, or zero."""
-        zero = np.zeros_like(self.fit.y)
-        b = np.zeros(zero.shape[1])
-        constant = best_constant(self.fit, zero, b) if self.intercept else b
-        least = max(TINY * abs(self.fit.value(zero + constant)), ROUNDED * abs(self.fit.value(zero)))
-        if getattr(self.fit.loss, "positive", False):  # counts have a unit, whatever zero loses
-            least = max(least, ROUNDED * float(np.sum(self.fit.w * (1.0 + self.fit.y))))
-        return max(least, float(np.finfo(np.float64).tiny))
+        """What a gap is relative to, at least."""
+        return least_scale(self.fit, self.intercept)
 
 
 @dataclass(frozen=True, eq=False)

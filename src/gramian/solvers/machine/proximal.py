@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers.machine import exact, newton
+from gramian.solvers.machine import newton
 from gramian.solvers.machine.data_term import DataFit, Envelope, best_constant
-from gramian.solvers.machine.newton import Iterate, Newton
+from gramian.solvers.machine.newton import Iterate, NewtonResult
 
 __all__ = ["minimise"]
 
@@ -52,7 +52,7 @@ def minimise(
     max_iter: int = 1000,
     clock: Clock | None = None,
     tick: Tick = silent,
-) -> Newton:
+) -> NewtonResult:
     """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth."""
     clock = clock or Clock()
     u = np.clip(-mu * start.alpha, *fit.box())
@@ -79,13 +79,10 @@ def minimise(
             why = "rounding in float64 stops it"
         gamma = max(SHRINK * gamma, SMALLEST * first)
     assert best is not None
-    if space.low_rank and (goal == 0 or best.gap > goal * size):
-        # What is left of the gap, or all of it where the goal is zero, is a matter of which rows lie at a kink.
-        best = exact.finished(space, fit, mu, best, intercept)
     return replace(_without_dust(space, fit, mu, best, intercept), steps=steps, why=why)
 
 
-def _without_dust(space: Any, fit: DataFit, mu: float, best: Newton, intercept: bool) -> Newton:
+def _without_dust(space: Any, fit: DataFit, mu: float, best: NewtonResult, intercept: bool) -> NewtonResult:
     """The same function with no coefficient where the dual point has none, if that costs next to nothing."""
     alpha = np.where(best.u == 0.0, 0.0, best.at.alpha)
     if np.array_equal(alpha, best.at.alpha):
@@ -108,7 +105,7 @@ def _size(fit: DataFit, mu: float, at: Iterate) -> float:
     return abs(fit.value(at.f) + 0.5 * mu * at.norm2)
 
 
-def _certified(fit: DataFit, envelope: Envelope, mu: float, found: Newton, intercept: bool) -> Newton:
+def _certified(fit: DataFit, envelope: Envelope, mu: float, found: NewtonResult, intercept: bool) -> NewtonResult:
     """The better of Newton's function and the one whose coefficients are the dual point, with its gap."""
     conjugate = fit.conjugate_at(found.u, envelope.point(found.at.f))
     # Slopes sum to zero but for rounding, which the constant multiplies.

@@ -1,0 +1,98 @@
+"""Newton's method in coordinates of a map against the exact machine on the kernel of the map."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramian import losses
+from gramian.data.held import Held
+from gramian.estimators.machine.targets import Columns
+from gramian.gram import Gram
+from gramian.kernels import Linear
+from gramian.progress import Clock
+from gramian.solvers.in_features.machine import Room, solve, started
+from gramian.solvers.in_features.newton import Limits, Start, minimise
+from gramian.solvers.in_features.objective import Functions
+from gramian.solvers.in_features.worker_map import Given
+from gramian.solvers.machine.data_term import DataFit
+from gramian.solvers.machine.function_space import ExactSpace
+from gramian.solvers.machine.problem import Problem, choose
+from gramian.solvers.machine.solve import solve as solve_exactly
+
+ALL = [cls() for cls in losses.names().values()]
+LAM = 1e-2
+
+
+def targets(loss, rng, n):
+    if loss.coupled:
+        return np.eye(3)[rng.integers(0, 3, n)]
+    if loss.task == "classification":
+        return rng.choice([-1.0, 1.0], (n, 1))
+    return rng.poisson(2.0, (n, 1)).astype(float) if getattr(loss, "positive", False) else rng.normal(size=(n, 1))
+
+
+def in_features(F, y, w, loss, penalty, strength, *, intercept=True, tol=1e-6, max_iter=1000, clock=None):
+    with Held(F, y, w).passes() as passes:
+        room = Room(passes, Given(None, F.shape[1]), Limits(tol, max_iter, clock or Clock()))
+        functions = Functions((loss,), Columns((y.shape[1],)), intercept, strength, kinks=False)
+        solver = choose(loss).name
+        begun = started(room, functions, solver, penalty, strength, passes.blocks.all)
+        return solve(room, functions, solver, penalty, strength, begun)[0]
+
+
+CASES = [(loss, "squared") for loss in ALL] + [
+    (losses.Logistic(), "norm"),
+    (losses.Logistic(), "ball"),
+    (losses.Absolute(), "ball"),
+]
+
+
+@pytest.mark.parametrize("intercept", [False, True])
+@pytest.mark.parametrize(("loss", "penalty"), CASES, ids=repr)
+def test_the_optimum_is_that_of_the_exact_machine(loss, intercept, penalty, rng):
+    F, w = rng.standard_normal((150, 6)), rng.uniform(0.5, 2.0, 150)
+    y = targets(loss, rng, 150)
+    strength = 0.4 if penalty == "ball" else LAM
+    found = in_features(F, y, w, loss, penalty, strength, intercept=intercept)
+    space = ExactSpace(Gram(Linear(), F))
+    problem = Problem(space, DataFit(loss, y, w), intercept, choose(loss).name)
+    exact = solve_exactly(problem, penalty, strength)
+    assert found.certificate.converged
+    assert found.certificate.kind == exact.certificate.kind
+    if getattr(loss, "convex", True):
+        assert found.certificate.primal == pytest.approx(exact.certificate.primal, rel=2e-6)
+        assert found.certificate.dual <= exact.certificate.primal + 1e-12
+
+
+def test_coupled_functions_by_their_own_blocks_of_the_hessian(rng):
+    F, loss = rng.standard_normal((300, 5)), losses.Multinomial()
+    y = np.eye(4)[np.digitize(F[:, 0] + 0.5 * rng.standard_normal(300), [-1, 0, 1])]
+    primals = []
+    for diagonal in (False, True):
+        functions = Functions((loss,), Columns((4,)), True, LAM, kinks=False, diagonal=diagonal)
+        with Held(F, y).passes() as passes:
+            start = {0: Start(np.zeros((6, 4)))}
+            found = minimise(passes, Given(None, 5), functions, start, Limits(1e-8, 300, Clock()))[0]
+        assert found.gap <= 1e-8
+        primals.append(found.primal)
+    assert primals[0] == pytest.approx(primals[1], rel=1e-7)
+
+
+@pytest.mark.parametrize("loss", [losses.Logistic(), losses.Hinge()], ids=repr)
+def test_limits_end_it_and_are_named(loss, rng):
+    F = rng.standard_normal((100, 4))
+    y = np.sign(F[:, :1] + rng.standard_normal((100, 1)))
+    short = in_features(F, y, np.ones(100), loss, "squared", 1e-4, max_iter=1)
+    assert "max_iter=1 was reached" in short.certificate.message
+    late = in_features(F, y, np.ones(100), loss, "squared", 1e-4, clock=Clock(1e-9))
+    assert "max_time" in late.certificate.message
+
+
+def test_a_start_far_from_the_optimum_with_a_narrow_envelope(rng):
+    F = rng.standard_normal((200, 4))
+    y = np.sign(F[:, :1] + 0.5 * rng.standard_normal((200, 1)))
+    functions = Functions((losses.Hinge(),), Columns((1,)), True, LAM, kinks=True)
+    with Held(F, y).passes() as passes:
+        start = {0: Start(np.full((5, 1), 3.0), 1e-8, 1.0)}
+        assert minimise(passes, Given(None, 4), functions, start, Limits(1e-6, 200, Clock()))[0].gap <= 1e-6
