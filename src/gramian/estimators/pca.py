@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.data.held import Held
 from gramian.data.passes import Passes
 from gramian.data.results import by_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted
+from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
 from gramian.estimators.base import (
     COMMON,
     holds_objects,
@@ -32,9 +32,8 @@ from gramian.estimators.base import (
     wide,
 )
 from gramian.estimators.components import NEGLIGIBLE, Request, Spectrum, by_features, by_gram
-from gramian.estimators.over_blocks.opening import opened, refuse, sampled
 from gramian.estimators.ridge import KernelRidge
-from gramian.features.over_blocks import fit_map
+from gramian.features.fitting import fit_map
 from gramian.gram import Gram
 from gramian.gram.operator import narrow
 from gramian.kernels import RBF, Kernel

@@ -18,7 +18,7 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 from gramian.data.held import Held
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
-from gramian.estimators.approximation import APPROXIMATION, adapted
+from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
 from gramian.estimators.base import (
     COMMON,
     KERNEL,
@@ -31,8 +31,7 @@ from gramian.estimators.base import (
     warn_unless_converged,
     wide,
 )
-from gramian.estimators.over_blocks.opening import opened, refuse, sampled
-from gramian.features.over_blocks import fit_map
+from gramian.features.fitting import fit_map
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted
 from gramian.kernels import Kernel

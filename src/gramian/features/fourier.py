@@ -17,8 +17,8 @@ from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.features.accuracy import Components, components_for
 from gramian.features.base import ExplicitMap
+from gramian.features.fitting import fit_over_blocks
 from gramian.features.frequencies import METHODS, draw
-from gramian.features.over_blocks import fit_over_blocks
 from gramian.features.waves import cosines, pairs_of_waves
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.resolve import resolve_gamma

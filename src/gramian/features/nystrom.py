@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
-from gramian.features.over_blocks import fit_over_blocks
+from gramian.features.fitting import fit_over_blocks
 from gramian.features.sample import sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.landmarks import draw_pivots

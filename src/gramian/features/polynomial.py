@@ -20,7 +20,7 @@ from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 from gramian.data.blocks import is_blocks
 from gramian.data.results import by_blocks
 from gramian.features.base import ExplicitMap
-from gramian.features.over_blocks import fit_over_blocks
+from gramian.features.fitting import fit_over_blocks
 from gramian.kernels import Kernel, Linear, Polynomial, polynomial
 from gramian.resources import memory_budget, readable, run, spans, worker_count
 

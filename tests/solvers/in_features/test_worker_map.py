@@ -19,6 +19,7 @@ def test_features_are_combinations_of_the_basis(features, rng):
     np.testing.assert_array_equal(F, features.transform(X))
     np.testing.assert_allclose(R @ lift.unmixed(w), F @ w, atol=1e-10)
     np.testing.assert_allclose(lift.mixed(R.T @ X), F.T @ X, atol=1e-10)
+    np.testing.assert_allclose(lift.congruent(R.T @ R), F.T @ F, atol=1e-9)
     assert lift.independent == isinstance(features, Nystroem)
 
 

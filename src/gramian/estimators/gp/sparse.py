@@ -11,10 +11,9 @@ from numpy.typing import NDArray
 from gramian.data.held import Held
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
-from gramian.estimators.approximation import adapted, has_landmarks
+from gramian.estimators.approximation import adapted, has_landmarks, opened, sampled
 from gramian.estimators.gp.learning import EVIDENCE_ROWS, LearnedProcess, Noise
-from gramian.estimators.over_blocks.opening import opened, sampled
-from gramian.features.over_blocks import fit_map, trace_error
+from gramian.features.fitting import fit_map, trace_error
 from gramian.features.sample import sample_seed
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel

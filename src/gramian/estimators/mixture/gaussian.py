@@ -17,11 +17,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from gramian.data.blocks import is_blocks
+from gramian.estimators.approximation import opened
 from gramian.estimators.base import restored_on_failure
 from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.findings import certificate, degeneracies
 from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
-from gramian.estimators.over_blocks.opening import opened
 from gramian.features.sample import sample_seed
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, family

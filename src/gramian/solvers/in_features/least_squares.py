@@ -181,7 +181,7 @@ def by_kernel_values(
 ) -> InFeatures | None:
     """Solve without features of the rows; None where refinement does not converge."""
     sums = passes.sum(_values, lift)
-    second, right = lift.mixed(lift.mixed(sums["second"]).T), lift.mixed(sums["right"])
+    second, right = lift.congruent(sums["second"]), lift.mixed(sums["right"])
     try:
         factors = _Factors(second, ridge)
     except np.linalg.LinAlgError:
@@ -197,7 +197,7 @@ def by_kernel_values(
     certificate = residual_certificate(R, right, tol, clock, "regularise more, or take fewer landmarks")
     if not certificate.converged:
         return None
-    plain = lift.mixed(lift.mixed(sums["unweighted"]).T) if "unweighted" in sums.arrays else second
+    plain = lift.congruent(sums["unweighted"]) if "unweighted" in sums.arrays else second
     error = max(1.0 - float(np.trace(plain) / sums["trace"]), 0.0) if sums["trace"] > 0 else 0.0
     found = LeastSquares(w, certificate, ridge)
     return InFeatures(found, choice, error, Moments(second, right, int(sums["count"])))

@@ -30,7 +30,7 @@ from gramian.resources import spans
 from gramian.solvers.gp.evidence import Evidence, signal_and_noise
 from gramian.solvers.gp.posterior import CHUNK, Posterior
 from gramian.solvers.in_features.least_squares import targets_of
-from gramian.solvers.in_features.worker_map import Lift, strips_of
+from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
 
 __all__ = [
     "CollapsedBound",
@@ -357,7 +357,7 @@ def feature_posterior(
     clock: Clock,
 ) -> Posterior:
     """Condition a linear model in the space of a fitted map, in one pass: row (1, d)."""
-    lift = Lift.of(features, row)
+    lift = WorkerMap.of(features, row)
     design = _Design(lift, lift.width, observations, signal_and_noise(kernel)[1])
     model = _Regression(passes.sum(_regression_sums, design))
     common: dict[str, Any] = {"kernel": kernel, "X": row, "alpha": model.weights, "memory": memory, "workers": workers}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.typing import NDArray
 
 from gramian.data.parts import Part
@@ -61,6 +62,14 @@ class WorkerMap:
     def mixed(self, V: Array) -> Array:
         """Return sums of features from sums of what they are combinations of: V (m, k) → (m, k)."""
         return V if self.basis is None else np.asarray(self.features.normalization_ @ V)
+
+    def congruent(self, S: Array) -> Array:
+        """Return second moments of features from those of what they are combinations of: S (m, m) → (m, m)."""
+        if self.basis is None:
+            return S
+        upper = np.ascontiguousarray(self.features.normalization_).T  # of L⁻ᵀ, in the order of Fortran: no copies
+        half = scipy.linalg.blas.dtrmm(1.0, upper, S.T, trans_a=1)
+        return np.asarray(scipy.linalg.blas.dtrmm(1.0, upper, half, side=1, overwrite_b=1))
 
     def unmixed(self, w: Array) -> Array:
         """Return the weights of what the features are combinations of: w (m, k) → (m, k)."""

@@ -1,4 +1,4 @@
-"""Explicit maps of rows that come by blocks: landmarks from a sample, means and errors from all rows."""
+"""The fit of an explicit map over passes: landmarks from a sample, means and errors from all rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gramian.data.sums import Sums, total
 from gramian.features.sample import sample_seed, sample_size
 from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
-from gramian.solvers.in_features.worker_map import Lift
+from gramian.solvers.in_features.worker_map import WorkerMap
 
 __all__ = ["draw", "fit_map", "fit_over_blocks", "trace_error"]
 
@@ -80,11 +80,11 @@ def _scale(passes: Passes, rows: NDArray[np.float64]) -> float:
 
 def trace_error(features: Any, passes: Passes, sample: Part) -> float:
     """Return what a map with landmarks leaves of the trace over all rows, in a pass."""
-    sums = passes.sum(_errors, Lift.of(features, sample.X[:1]), need=Need(y=False))
+    sums = passes.sum(_errors, WorkerMap.of(features, sample.X[:1]), need=Need(y=False))
     return float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
 
 
-def _errors(lift: Lift, parts: Iterator[Part]) -> Sums | None:
+def _errors(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
     return total(lift.error_sums(F, part) for F, part in lift.strips(parts))
 
 
