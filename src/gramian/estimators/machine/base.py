@@ -17,10 +17,9 @@ from sklearn.utils.validation import _check_sample_weight, _num_samples
 from gramian.certificates import Certificate
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
-from gramian.estimators.approximation import APPROXIMATION, adapted, features_of
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, lifted
 from gramian.estimators.base import COMMON, KERNEL, Expansion, as_array, as_grid, rows_of, wide
 from gramian.estimators.machine.places import Exact, Goal, InFeatures, Task, in_passes, keep_functions, split
-from gramian.estimators.over_blocks.opening import lifted
 from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed

@@ -14,11 +14,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.results import by_blocks
+from gramian.estimators.approximation import opened, sampled
 from gramian.estimators.base import DTYPES, holds_objects, is_blocks, restored_on_failure, warn_unless_converged
 from gramian.estimators.machine.base import MACHINE, Machine, plain_folds
 from gramian.estimators.machine.places import Task
 from gramian.estimators.machine.targets import Labels, class_weights, labels_of, of_codes
-from gramian.estimators.over_blocks.opening import opened, sampled
 from gramian.gram.operator import narrow
 from gramian.kernels.points import objects
 from gramian.losses import offers, resolve

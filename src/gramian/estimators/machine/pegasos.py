@@ -19,7 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from gramian.certificates import Certificate
 from gramian.data.results import by_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
+from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks, lifted, opened, sampled
 from gramian.estimators.base import (
     COMMON,
     DTYPES,
@@ -36,7 +36,6 @@ from gramian.estimators.base import (
 from gramian.estimators.machine.base import together
 from gramian.estimators.machine.places import Goal, InFeatures, Task, in_passes, keep_functions, split
 from gramian.estimators.machine.targets import Labels, labels_of, of_codes
-from gramian.estimators.over_blocks.opening import lifted, opened, sampled
 from gramian.gram import Gram
 from gramian.gram.operator import narrow
 from gramian.kernels import Kernel

@@ -11,11 +11,11 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.results import by_blocks
+from gramian.estimators.approximation import opened, sampled
 from gramian.estimators.base import is_blocks, restored_on_failure, warn_unless_converged
 from gramian.estimators.machine.base import MACHINE, Machine, plain_folds
 from gramian.estimators.machine.places import Task
 from gramian.estimators.machine.targets import Numbers
-from gramian.estimators.over_blocks.opening import opened, sampled
 from gramian.gram.operator import narrow
 from gramian.losses import check_gradient, resolve
 from gramian.progress import Clock
