@@ -40,8 +40,6 @@ def objective(p: Problem, penalty: str, strength: float, at: Iterate) -> float:
 
 def _lost(p: Problem, at: Iterate) -> float:
     """What rounding may add to ``‖f‖² = αᵀKα``, whose terms cancel."""
-    if p.space.low_rank:
-        return 0.0
     largest = float(np.abs(p.space.gram.diagonal()).max())
     return 64.0 * float(np.finfo(np.float64).eps) * largest * float(np.abs(at.alpha).sum()) ** 2
 
