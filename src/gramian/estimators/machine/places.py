@@ -28,7 +28,7 @@ from gramian.solvers.in_features.machine import COUPLED, FeatureFit, Room, start
 from gramian.solvers.in_features.machine import solve as solve_in_features
 from gramian.solvers.in_features.newton import Limits, Start
 from gramian.solvers.in_features.objective import Functions, Targets
-from gramian.solvers.in_features.worker_map import Given, Lift
+from gramian.solvers.in_features.worker_map import Given, WorkerMap
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace
 from gramian.solvers.machine.newton import Iterate
@@ -201,7 +201,7 @@ class InFeatures:
 
 def in_passes(
     opened: AbstractContextManager[Passes],
-    lift: Lift,
+    lift: WorkerMap,
     sample: Part,
     goal: Goal,
     losses: tuple[Any, ...],

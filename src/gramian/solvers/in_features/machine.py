@@ -15,7 +15,7 @@ from gramian.data.passes import Passes
 from gramian.losses import offers
 from gramian.solvers.in_features.newton import Limits, Optimum, Start, minimise
 from gramian.solvers.in_features.objective import Ask, Functions, Point, concave, local
-from gramian.solvers.in_features.worker_map import Lift
+from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit, best_constant, least_scale
 from gramian.solvers.machine.dual_point import gap_certificate
 from gramian.solvers.machine.penalties import SLACK, check_conjugate, search
@@ -61,7 +61,7 @@ class Room:
     """Rows and the space of a map: all that a problem is solved in."""
 
     passes: Passes
-    lift: Lift
+    lift: WorkerMap
     limits: Limits
 
     def value(self, functions: Functions, which: int, theta: Array) -> float:

@@ -20,7 +20,7 @@ from gramian.data.sums import Sums
 from gramian.progress import Clock
 from gramian.solvers.in_features.objective import LENGTHS, Ask, Functions, Point, along, local
 from gramian.solvers.in_features.quasi_newton import Curvature
-from gramian.solvers.in_features.worker_map import Lift
+from gramian.solvers.in_features.worker_map import WorkerMap
 
 __all__ = ["Limits", "Optimum", "Slopes", "Start", "minimise"]
 
@@ -126,7 +126,7 @@ Look = Generator[Ask, tuple[Sums, int], _Seen]
 
 
 def minimise(
-    passes: Passes, lift: Lift, functions: Functions, starts: dict[int, Start], limits: Limits
+    passes: Passes, lift: WorkerMap, functions: Functions, starts: dict[int, Start], limits: Limits
 ) -> dict[int, Optimum]:
     """Minimise some of the functions, each by itself, in passes that serve all."""
     runs = {i: _newton(i, start, functions, lift.width, limits) for i, start in starts.items()}

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gramian.data.parts import Part
 from gramian.data.sums import Sums, total
 from gramian.losses import offers
-from gramian.solvers.in_features.worker_map import Lift
+from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted
 
 __all__ = ["LENGTHS", "Ask", "Functions", "Point", "Targets", "along", "concave", "local", "values_of"]
@@ -61,7 +61,7 @@ class Ask:
 class Point:
     """What a pass evaluates."""
 
-    lift: Lift  # The map
+    lift: WorkerMap  # The map
     functions: Functions  # Losses and targets
     asked: tuple[Ask, ...]  # Where
 

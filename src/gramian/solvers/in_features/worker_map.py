@@ -17,7 +17,7 @@ from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import spans
 
-__all__ = ["Given", "Lift", "WorkerMap", "strips_of"]
+__all__ = ["Given", "WorkerMap", "strips_of"]
 
 Array = NDArray[np.float64]
 
@@ -101,9 +101,6 @@ class WorkerMap:
         return bool(pivots.min() > np.sqrt(pivots.size * np.finfo(np.float64).eps) * pivots.max())
 
 
-Lift = WorkerMap
-
-
 @dataclass(frozen=True, eq=False)
 class _KernelValues:
     """Kernel values of rows with the landmarks of a map: (n, d) → (n, m)."""
@@ -114,7 +111,7 @@ class _KernelValues:
         return np.asarray(self.features.values(wide(X)), dtype=np.float64)
 
 
-class Given(Lift):
+class Given(WorkerMap):
     """The map of rows that are features already."""
 
     def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Array, Part]]:
