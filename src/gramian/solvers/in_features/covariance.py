@@ -65,6 +65,7 @@ class CentredProducts:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """(m, m), as an operator has it."""
         return self.lift.width, self.lift.width
 
     def __matmul__(self, V: Array) -> Array:
