@@ -15,7 +15,7 @@ import numpy as np
 from benchmarks.folder import Path, make
 from gramian import KernelRidge, Nystroem
 from gramian.data import Blocks, connect
-from gramian.data.sums import Sums, total
+from gramian.data.parts import Sums, total
 from gramian.kernels import RBF
 from gramian.solvers.in_features.least_squares import VALUE
 

@@ -12,9 +12,8 @@ from gramian.data import Blocks, connect
 from gramian.data.blocks import as_blocks, is_blocks
 from gramian.data.checkpoint import Checkpoint
 from gramian.data.executor import Threads
-from gramian.data.parts import BlockError
-from gramian.data.sampling import row_keys, threshold
-from gramian.data.sums import Sums, Tree, plus, total
+from gramian.data.parts import BlockError, Sums, Tree, plus, total
+from gramian.data.passes import Passes, row_keys, threshold
 from gramian.data.tables import TableError
 
 pa = pytest.importorskip("pyarrow")
@@ -224,7 +223,7 @@ def test_an_arrow_file_is_read_by_its_record_batches(data, tmp_path, compression
     np.testing.assert_allclose(added(blocks)["X"], X[w > 0][:, [2, 0]].sum(axis=0), rtol=1e-12)
     X[700, 0] = np.nan
     pyarrow.feather.write_feather(table(X, y, w), str(path), compression=compression, chunksize=300)
-    with pytest.raises(BlockError, match=r"all\.feather, record batch 2"):
+    with pytest.raises(BlockError, match=r"all\.feather, record batch 2: column 'x0' holds NaN.*row 100"):
         added(Blocks(path, target="y", weight="w"))
     path.write_bytes(path.read_bytes()[:-40])
     with pytest.raises(TableError, match=r"all\.feather: cannot be read as feather"):
@@ -338,8 +337,6 @@ def test_a_checkpoint_goes_on_where_it_was_and_to_the_same_bits(data, tmp_path):
 
 
 def _fingerprint(blocks, shared):
-    from gramian.data.passes import Passes
-
     return Passes(blocks, Threads(1), Checkpoint(blocks.checkpoint))._fingerprint(failing, shared)
 
 
@@ -369,8 +366,6 @@ def test_answers_do_not_depend_on_the_number_of_threads(data):
 def test_progress_is_told_in_rows(data):
     X, y, w = data
     told = []
-    from gramian.data.passes import Passes
-
     blocks = Blocks(X, y, w, rows=100)
     Passes(blocks, Threads(2), None, lambda done, **figures: told.append((done, *figures))).sum(sums, None)
     assert told[-1] == (1000, "rows/s", "seconds left")

@@ -6,7 +6,7 @@ from scipy import sparse
 
 from gramian.data.blocks import Blocks
 from gramian.data.held import ROWS, Held
-from gramian.data.sums import Sums, total
+from gramian.data.parts import Sums, total
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((2 * ROWS + 5, 3))

@@ -16,7 +16,7 @@ from gramian import (
     Nystroem,
 )
 from gramian.data import Blocks
-from gramian.data.sampling import sample_rows
+from gramian.data.passes import sample_rows
 from gramian.kernels import RBF
 
 N = 1500

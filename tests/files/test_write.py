@@ -22,7 +22,7 @@ from sklearn.preprocessing import StandardScaler
 import gramian
 from fitted import NEW, X, y
 from gramian import GaussianProcessRegressor, KernelMachineRegressor, KernelRidge
-from gramian.data.unfinished import unfinished
+from gramian.data.output import unfinished
 from gramian.files import ModelFileError, inspect
 from gramian.kernels import RBF, Callable, Linear
 from gramian.losses import Squared

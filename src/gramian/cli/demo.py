@@ -27,9 +27,8 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Write two tables, fit on one, predict the other, and compare."""
-    from gramian.data.sniff import need_pyarrow
+    import gramian.data.formats  # noqa: F401  which says what to install
 
-    need_pyarrow()
     folder = Path(options.out or tempfile.mkdtemp(prefix="gramian-demo-"))
     folder.mkdir(exist_ok=True)
     old, new = _tables(folder)

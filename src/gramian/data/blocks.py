@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from functools import cached_property
 from typing import Any
 
 from numpy.typing import NDArray
 
 from gramian.data.checkpoint import Checkpoint
-from gramian.data.cluster import executor_for
-from gramian.data.executor import Item
-from gramian.data.loaders import Mapped
-from gramian.data.parts import Need, Part, checked
+from gramian.data.executor import Item, executor_for
+from gramian.data.parts import Need, Part
 from gramian.data.passes import Passes
-from gramian.data.sources import Opened, is_dask, opened
-from gramian.progress import progress
+from gramian.data.sources import Mapped, Opened, is_dask, opened
 
 __all__ = ["Blocks", "as_blocks", "is_blocks"]
 
@@ -113,37 +110,32 @@ class Blocks:
             Read through the function, which travels to the workers.
         """
         other = Blocks(self.source, self.target, self.weight, None, self.client, checkpoint=self.checkpoint)
-        items = [Item(Mapped(item.loader, function), item.first, item.rows) for item in self.items]
+        items = [Item(Mapped(item.loader, function, item.loader.rows), item.first, item.rows) for item in self.items]
         vars(other)["items"] = items
         vars(other)["_opened"] = Opened([item.loader for item in items], None, None, self.has_targets)
         return other
 
     @cached_property
-    def _opened(self) -> Any:
+    def _opened(self) -> Opened:
         return opened(self.source, self.target, self.weight, self.columns, self.rows or ROWS)
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the inputs, where they have names."""
-        names: tuple[str, ...] | None = self._opened.names
-        return names
+        return self._opened.names
 
     @property
     def has_targets(self) -> bool:
         """Whether there is a y."""
-        return bool(self._opened.targets)
+        return self._opened.targets
 
     @cached_property
     def items(self) -> list[Item]:
         """The blocks in order, each with the number of its first row; reads what only reading tells."""
         loaders = self._opened.loaders
         unknown = [Item(loader, 0, 0) for loader in loaders if loader.rows is None]
-        counted = iter(())
-        if unknown:
-            executor = executor_for(self.client, None)
-            need = Need(X=False, y=False, weight=False)
-            shared = executor.broadcast(None)
-            counted = iter(list(executor.map(_count, shared, unknown, need, lambda _: None)))
+        need = Need(X=False, y=False, weight=False)
+        counted = iter(list(executor_for(self.client, None).map(_count, None, unknown, need, lambda _: None)))
         items, first = [], 0
         for loader in loaders:
             rows = next(counted) if loader.rows is None else loader.rows
@@ -163,20 +155,18 @@ class Blocks:
     def n_columns(self) -> int:
         """Inputs."""
         width = self._opened.width
-        if width is None:
-            width = next(checked(self.items[0].loader, 0, Need())).X.shape[1]
-        return int(width)
+        return int(next(iter(self)).X.shape[1]) if width is None else width
 
     def __repr__(self) -> str:
-        blocks, columns = len(self.items), self.n_columns
-        return (
-            f"Blocks({blocks} block{'s' * (blocks != 1)}, {self.n_rows} rows, {columns} column{'s' * (columns != 1)})"
+        blocks, columns = (
+            f"{n} {what}{'s' * (n != 1)}" for n, what in ((len(self.items), "block"), (self.n_columns, "column"))
         )
+        return f"Blocks({blocks}, {self.n_rows} rows, {columns})"
 
     def __iter__(self) -> Iterator[Part]:
         """Yield the rows in order, at most 8192 at a time."""
         for item in self.items:
-            yield from checked(item.loader, item.first, Need())
+            yield from item.parts(Need())
 
     def __array__(self, *args: Any, **options: Any) -> NDArray[Any]:
         raise TypeError(
@@ -202,10 +192,9 @@ class Blocks:
         with self.passes() as passes:
             return passes.sample(size, random_state)
 
-    @contextmanager
     def passes(
         self, *, n_jobs: int | None = None, verbose: int | bool = False, label: str = "blocks"
-    ) -> Iterator[Passes]:
+    ) -> AbstractContextManager[Passes]:
         """Have passes over the blocks for the length of a ``with`` block; an error or Ctrl-C cancels what is under way.
 
         Parameters
@@ -217,21 +206,13 @@ class Blocks:
         label : str, default="blocks"
             What is being done.
 
-        Yields
-        ------
-        Passes
-            What the work is given to.
+        Returns
+        -------
+        context manager
+            Its value, ``Passes``, is what the work is given to.
         """
-        executor = executor_for(self.client, n_jobs)
         kept = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        with progress(verbose, label, float(self.n_rows) if verbose else None) as tick:
-            try:
-                yield Passes(self, executor, kept, tick)
-            except BaseException:
-                executor.cancel()
-                raise
-        if kept is not None:
-            kept.clear()
+        return Passes(self, executor_for(self.client, n_jobs), kept).running(verbose, label)
 
 
 def _count(shared: None, parts: Iterator[Part]) -> int:

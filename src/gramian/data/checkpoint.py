@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.sums import Sums
+from gramian.data.output import replacing
+from gramian.data.parts import Sums
 
 __all__ = ["Checkpoint"]
 
@@ -41,22 +42,13 @@ class Checkpoint:
         """Keep a pass, or as much of it as is done."""
         self.path.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, NDArray[Any]] = {}
-        sizes, empty = [], []
-        for i, (size, value) in enumerate(held):
-            sizes.append(size)
-            empty.append(value is None)
+        held = list(held)
+        for i, (_, value) in enumerate(held):
             arrays |= {f"{i}/{name}": array for name, array in (value.arrays if value is not None else {}).items()}
-        header = {"format": FORMAT, "fingerprint": fingerprint, "done": done, "sizes": sizes, "empty": empty}
-        target = self.path / NAME.format(number)
-        draft = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            with draft.open("wb") as file:
-                np.savez(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(target)
-        finally:
-            draft.unlink(missing_ok=True)
+        header = {"format": FORMAT, "fingerprint": fingerprint, "done": done}
+        header |= {"sizes": [size for size, _ in held], "empty": [value is None for _, value in held]}
+        with replacing(self.path / NAME.format(number)) as file:
+            np.savez(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
 
     def read(self, number: int, fingerprint: str) -> tuple[int, list[tuple[int, Sums | None]]]:
         """Return what is kept of a pass."""

@@ -6,35 +6,32 @@ scheduler can repeat, so a worker that dies costs time and changes no bit of the
 
 from __future__ import annotations
 
-import sys
 import uuid
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any
 
-from gramian.data.executor import Done, Executor, Item, Task, Threads, work
-from gramian.data.loaders import DaskBlock
-from gramian.data.parts import Need
-from gramian.data.sums import Sums, Tree
+from gramian.data.executor import Done, Executor, Item, Task, work
+from gramian.data.parts import Need, Sums, Tree
+from gramian.data.sources import DaskBlock
 
-__all__ = ["Cluster", "active_client", "connect", "executor_for"]
+__all__ = ["Cluster", "connect"]
 
 FIRST = 100
 """Priority of additions over blocks: what can be added up is, before more is computed."""
 FAN = 8
 """Sums that one task adds up; a power of two, which leaves the binary tree as it is."""
-INSTALL = 'a Dask cluster needs dask[distributed]; pip install "gramian[cluster]".'
 
 
-class Cluster:
+class Cluster(Executor):
     """The workers behind a client of ``dask.distributed``."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
         self._pending: list[Any] = []
-        self._shared: Any = None
+        self._shared: list[Any] = []
 
     @property
     def workers(self) -> int:
@@ -46,8 +43,8 @@ class Cluster:
         with self._talking(), warnings.catch_warnings():
             # Values of some megabytes are what we mean to send.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-            self._shared = self.client.submit(_same, value, key=_key("shared"), priority=FIRST)
-            return self._shared
+            self._shared = [self.client.submit(_same, value, key=_key("shared"), priority=FIRST)]
+            return self._shared[0]
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
         """Yield what a task returns for each block, in order."""
@@ -90,10 +87,9 @@ class Cluster:
 
     def _held(self, loader: Any) -> list[Any] | None:
         """Rows that the cluster holds already, which a task gets as such and not from their source."""
-        if not (isinstance(loader, DaskBlock) and loader.persisted):
+        if not getattr(loader, "persisted", False):
             return None
-        held: list[Any] = self.client.compute(list(loader.pieces))
-        return held
+        return list(self.client.compute(list(loader.pieces)))
 
     def _tree(self, nodes: list[Any]) -> Any:
         """The tree of ``sums.Tree``, so many neighbours to a task."""
@@ -109,8 +105,7 @@ class Cluster:
 
     def cancel(self) -> None:
         """Have the scheduler drop what is left."""
-        pending = [*self._pending, *([] if self._shared is None else [self._shared])]
-        self._pending, self._shared = [], None
+        pending, self._pending, self._shared = [*self._pending, *self._shared], [], []
         if pending and self.client.status == "running":
             self.client.cancel(pending, force=True)
 
@@ -128,14 +123,11 @@ class Cluster:
                 f"the blocks smaller (rows=). Dask says: {error}"
             ) from error
         except (CancelledError, CommClosedError, TimeoutError) as error:
-            self._gone(error)
-
-    def _gone(self, error: BaseException) -> NoReturn:
-        address = getattr(getattr(self.client, "scheduler", None), "address", "") or "its address"
-        raise ConnectionError(
-            f"the Dask scheduler at {address} is gone, or dropped the work; nothing was fitted. Start it again and "
-            "repeat the fit: with Blocks(..., checkpoint=path) it goes on where it was."
-        ) from error
+            address = getattr(getattr(self.client, "scheduler", None), "address", "") or "its address"
+            raise ConnectionError(
+                f"the Dask scheduler at {address} is gone, or dropped the work; nothing was fitted. Start it again and "
+                "repeat the fit: with Blocks(..., checkpoint=path) it goes on where it was."
+            ) from error
 
 
 def _key(word: str) -> str:
@@ -158,24 +150,6 @@ def _leaf(item: Item, held: list[Any] | None, *, task: Task, shared: Any, need: 
     if held is not None and isinstance(item.loader, DaskBlock):
         item = replace(item, loader=replace(item.loader, pieces=tuple(held)))
     return work(task, shared, item, need)
-
-
-def active_client() -> Any:
-    """Return the process's active Dask client, or ``None``; Dask is not imported for that."""
-    distributed = sys.modules.get("distributed")
-    if distributed is None:
-        return None
-    try:
-        return distributed.default_client()
-    except ValueError:
-        return None
-
-
-def executor_for(client: Any, n_jobs: int | None) -> Executor:
-    """Return who is to work: a given client, the active one, or threads."""
-    if client is None:
-        client = active_client()
-    return Threads(n_jobs) if client is None or client is False else Cluster(client)
 
 
 @contextmanager
@@ -210,7 +184,7 @@ def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[
         from distributed import Client, LocalCluster
         from distributed.comm.addressing import resolve_address
     except ImportError as error:
-        raise ImportError(INSTALL) from error
+        raise ImportError('a Dask cluster needs dask[distributed]; pip install "gramian[cluster]".') from error
     if cluster is not None:
         try:
             resolve_address(cluster)  # a client of a wrong address takes a minute to go away

@@ -37,11 +37,11 @@ class ColumnRoles:
         """Return the columns by name; inputs are by default all that are nothing else."""
         target = target if target is None or isinstance(target, str) else tuple(target)
         chosen = cls((), target, weight)
-        others = {*chosen.targets, *([] if weight is None else [weight])}
+        others = dict.fromkeys((*chosen.targets, *([] if weight is None else [weight])))
         inputs = tuple(name for name in names if name not in others) if inputs is None else tuple(inputs)
         if twice := [name for name, count in Counter(names).items() if count > 1]:
             raise ValueError(f"two columns are called {twice[0]!r}; rename one.")
-        for name in (*chosen.targets, *([] if weight is None else [weight]), *inputs):
+        for name in (*others, *inputs):
             if name not in names:
                 close = nearest(name, names)
                 hint = f"{close} " if close.startswith("did") else ""
@@ -49,10 +49,8 @@ class ColumnRoles:
                 raise ValueError(f"there is no column {name!r}; {hint}the columns are {shown}.")
         if not inputs:
             raise ValueError(f"no columns are left for X beside {sorted(others)}; the data have {list(names)}.")
-        if both := others & set(inputs):
-            raise ValueError(
-                f"columns {sorted(both)} are both inputs and target or weight; leave them out of columns=."
-            )
+        if both := others.keys() & set(inputs):
+            raise ValueError(f"{sorted(both)} are both inputs and target or weight; leave them out of columns=.")
         return cls(inputs, target, weight)
 
     def wanted(self, need: Need) -> list[str]:
@@ -65,12 +63,8 @@ class ColumnRoles:
         """Return inputs, targets and weights of a table."""
         X = _matrix(table, self.inputs, name) if need.X else None
         y = None
-        if need.y and self.targets:
-            y = (
-                _values(table, self.target, name)
-                if isinstance(self.target, str)
-                else _matrix(table, self.targets, name)
-            )
+        if need.y and self.target is not None:
+            y = (_values if isinstance(self.target, str) else _matrix)(table, self.target, name)
         w = None if self.weight is None or not need.weight else _matrix(table, (self.weight,), name)[:, 0]
         if X is None and y is None and w is None:
             X = np.empty((table.num_rows, 0))
@@ -88,7 +82,7 @@ def _numpy(values: Any) -> NDArray[Any]:
     return np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy())
 
 
-def _values(table: Any, column: str, name: str) -> NDArray[Any]:
+def _values(table: Any, column: Any, name: str) -> NDArray[Any]:
     """A column as it is: numbers or labels."""
     values = _column(table, column, name)
     if values.null_count:
@@ -112,11 +106,4 @@ def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
     out = np.empty((table.num_rows, len(columns)), np.float32 if small else np.float64)
     for j, column in enumerate(columns):
         out[:, j] = _numpy(table.column(column))
-    if not np.all(np.isfinite(out)):
-        row, j = (int(i) for i in np.argwhere(~np.isfinite(out))[0])
-        what = "NaN or missing values" if np.isnan(out[row, j]) else "infinity"
-        raise BlockError(
-            f"{name}: column {columns[j]!r} holds {what} (row {row} of the {table.num_rows:,} rows read); "
-            "remove such rows, or fill them in."
-        )
     return out

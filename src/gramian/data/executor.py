@@ -7,20 +7,20 @@ not depend on who computed what.
 
 from __future__ import annotations
 
+import sys
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from gramian.data.parts import Loader, Need, Part, checked
-from gramian.data.sums import Sums, Tree
+from gramian.data.parts import Loader, Need, Part, Sums, Tree, checked
 from gramian.resources import one_blas_thread, worker_count
 
-__all__ = ["Executor", "Item", "Task", "Threads", "work"]
+__all__ = ["Executor", "Item", "Task", "Threads", "active_client", "executor_for", "work"]
 
-T = TypeVar("T")
 Task = Callable[[Any, Iterator[Part]], Any]
 Done = Callable[["Item"], None]
 AHEAD = 2
@@ -40,24 +40,32 @@ class Item:
         return checked(self.loader, self.first, need)
 
 
-class Executor(Protocol):
-    """What a pass over blocks needs of whoever does it."""
+class Executor(ABC):
+    """Whoever works on the blocks of a pass, so many ``workers`` at once."""
+
+    @abstractmethod
+    def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
+        """Yield what a task returns for each block, in order."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Drop the work that nobody waits for any longer."""
 
     @property
+    @abstractmethod
     def workers(self) -> int:
         """Blocks that are worked on at once."""
 
     def broadcast(self, value: Any) -> Any:
         """Make a value known to all workers."""
-
-    def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
-        """Yield what a task returns for each block, in order."""
+        return value
 
     def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
         """Return the sum, in a binary tree, of what a task returns for each block."""
-
-    def cancel(self) -> None:
-        """Drop the work that nobody waits for any longer."""
+        tree = Tree()
+        for value in self.map(task, shared, items, need, done):
+            tree.push(value)
+        return tree.root()
 
 
 def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event | None = None) -> Any:
@@ -73,16 +81,14 @@ def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event 
         return task(shared, parts())
 
 
-class Threads:
+class Threads(Executor):
     """Threads of this process, BLAS held to one thread each."""
+
+    workers = 1
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.workers = worker_count(n_jobs)
         self._stop = threading.Event()
-
-    def broadcast(self, value: Any) -> Any:
-        """Return the value itself: threads share their memory."""
-        return value
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
         """Yield what a task returns for each block, in order."""
@@ -101,13 +107,6 @@ class Threads:
                 pool.shutdown(wait=True, cancel_futures=True)
                 raise
 
-    def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
-        """Return the sum of what a task returns for each block."""
-        tree = Tree()
-        for value in self.map(task, shared, items, need, done):
-            tree.push(value)
-        return tree.root()
-
     def cancel(self) -> None:
         """Have the threads stop before their next rows."""
         self._stop.set()
@@ -118,3 +117,22 @@ def _taken(waiting: deque[tuple[Item, Future[Any]]], done: Done) -> Any:
     value = future.result()
     done(item)
     return value
+
+
+def active_client() -> Any:
+    """Return the process's active Dask client, or ``None``; Dask is not imported for that."""
+    distributed = sys.modules.get("distributed")
+    try:
+        return None if distributed is None else distributed.default_client()
+    except ValueError:
+        return None
+
+
+def executor_for(client: Any, n_jobs: int | None) -> Executor:
+    """Return who is to work: a given client, the active one, or threads."""
+    client = active_client() if client is None else client
+    if client is None or client is False:
+        return Threads(n_jobs)
+    from gramian.data.cluster import Cluster
+
+    return Cluster(client)

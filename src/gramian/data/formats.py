@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,16 +16,57 @@ from numpy.typing import NDArray
 
 from gramian.data.cells import MISSING, has_decimal_commas
 from gramian.data.parts import CHUNK
-from gramian.data.sniff import TableError, as_table_error, check_text, delimiter_of
 from gramian.kernels.registry import nearest
+from gramian.resources import spans
 
-__all__ = ["BLOCK_ROWS", "FORMATS", "Source", "ending_of"]
+try:
+    import pyarrow
+    import pyarrow.compute
+    import pyarrow.csv
+    import pyarrow.dataset
+    import pyarrow.json
+    import pyarrow.parquet
+except ImportError as error:
+    raise ImportError('reading tables needs pyarrow: pip install "gramian[data]"') from error
+
+__all__ = ["BLOCK_ROWS", "FORMATS", "Source", "TableError", "as_table_error", "ending_of", "pyarrow"]
 
 BLOCK_ROWS = 65_536
 """Rows of a block."""
 CSV_BYTES = 1 << 20
 """Bytes of a CSV file that are parsed at a time, the first of which settle the types; pyarrow reads 32 times as much
 ahead. No record may be longer."""
+MAGIC = {
+    b"PAR1": "Parquet",
+    b"ARROW1": "Arrow",
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"\x93NUMPY": "NumPy",
+    b"%PDF": "PDF",
+    b"\x89PNG": "PNG",
+    b"SQLite format 3": "SQLite",
+}
+"""How files of some kinds begin."""
+Names = Sequence[str]
+Types = Mapping[str, str]
+Groups = Sequence[int] | None
+
+
+class TableError(ValueError):
+    """A file that holds no table, or not the one that was asked for; the message says why and what to do."""
+
+
+@contextmanager
+def as_table_error(path: Path) -> Iterator[None]:
+    """Turn what a parser says into one line that names the file."""
+    try:
+        yield
+    except TableError:
+        raise
+    except (ValueError, KeyError, OSError, EOFError, NotImplementedError) as error:
+        # pyarrow's errors are of these kinds, and may go on for lines.
+        first = " ".join(str(error).split())
+        raise TableError(f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {first:.200}") from error
 
 
 @dataclass(frozen=True)
@@ -35,7 +78,7 @@ class Source(ABC):
     groups: tuple[int, ...] | None = None  # Rows of the pieces that can be read alone; none where only reading tells
     types: tuple[tuple[str, str], ...] = ()  # Columns and the types of their first rows, where none are declared
 
-    piece: ClassVar[tuple[str, str]] = ("", "")  # What a piece is called, and several
+    pieces: ClassVar[tuple[str, str]] = ("", "")  # What a piece is called, and several
 
     @classmethod
     @abstractmethod
@@ -43,27 +86,23 @@ class Source(ABC):
         """Look at the beginning of a file."""
 
     @abstractmethod
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        """Yield record batches, columns in any order, each with the number of the piece that it is from."""
+    def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
+        """Yield record batches, columns in any order."""
 
-    def whole(self, columns: Sequence[str]) -> Any:
+    def whole(self, columns: Names) -> Any:
         """Return all rows as a table."""
-        import pyarrow
-
-        tables = [pyarrow.Table.from_batches([batch]) for _, batch in self.batches(columns, {})]
-        if not tables:
+        batches = list(self.batches(columns, {}))
+        if not batches:
             raise TableError(f"{self.path} holds no rows.")
-        return pyarrow.concat_tables(tables).select(list(columns))
+        return pyarrow.Table.from_batches(batches).select(list(columns))
 
-    def require(self, columns: Sequence[str]) -> None:
+    def require(self, columns: Names) -> None:
         """Raise where a column is missing, naming the nearest."""
         for name in columns:
             if name not in self.names:
                 raise TableError(f"{self.path} has no column {name!r}; {nearest(name, self.names)}")
 
-    def read(self, columns: Sequence[str] | None = None) -> Any:
+    def read(self, columns: Names | None = None) -> Any:
         """Read the whole table."""
         self.require(columns or ())
         with as_table_error(self.path):
@@ -77,26 +116,23 @@ class Source(ABC):
         return table
 
     def iterate(
-        self, columns: Sequence[str] | None = None, *, types: Mapping[str, str] | None = None, rows: int = BLOCK_ROWS
+        self, columns: Names | None = None, *, types: Types | None = None, rows: int = BLOCK_ROWS
     ) -> Iterator[Any]:
         """Yield the table in blocks of equally many rows, so that it need not fit in memory."""
-        import pyarrow
-
         self.require(columns or ())
-        held: list[Any] = []
+        wanted = list(columns or self.names)
+        held = None
         with as_table_error(self.path):
-            wanted = list(columns or self.names)
-            for _, batch in self.batches(wanted, self._wide(types or {})):
-                held.append(pyarrow.Table.from_batches([batch]).select(wanted))
-                if sum(part.num_rows for part in held) >= rows:
-                    merged = pyarrow.concat_tables(held)
-                    full = merged.num_rows - merged.num_rows % rows
-                    yield from (merged.slice(start, rows) for start in range(0, full, rows))
-                    held = [merged.slice(full)]
-            if any(part.num_rows for part in held):
-                yield pyarrow.concat_tables(held)
+            for batch in self.batches(wanted, self._wide(types or {})):
+                table = pyarrow.Table.from_batches([batch]).select(wanted)
+                held = table if held is None else pyarrow.concat_tables([held, table])
+                while held.num_rows >= rows:
+                    yield held.slice(0, rows)
+                    held = held.slice(rows)
+            if held is not None and held.num_rows:
+                yield held
 
-    def _wide(self, types: Mapping[str, str]) -> dict[str, str]:
+    def _wide(self, types: Types) -> dict[str, str]:
         """Types that hold whatever may follow the first rows: those given, then those of the first rows."""
         own = dict(self.types)
         commas = {name: kind for name, kind in own.items() if kind == "comma" and types.get(name) != "string"}
@@ -111,53 +147,56 @@ def _wider(kind: str) -> str:
     return "double" if kind.startswith(("int", "uint", "float", "halffloat", "decimal")) else kind
 
 
+def _check_text(path: Path) -> None:
+    """Raise where a file that is called text is plainly none."""
+    with path.open("rb") as file:
+        begin = file.read(4096)
+    looks = [f" (it starts like a {name} file)" for magic, name in MAGIC.items() if begin.startswith(magic)]
+    if b"\0" in begin or looks:
+        raise TableError(f"{path}: this is a binary file{''.join(looks)}, not text; rename it to say what it is.")
+
+
 @dataclass(frozen=True)
 class Csv(Source):
     """Text, a record in a line; the type "comma" stands for numbers with decimal commas."""
 
     delimiter: str = ","
+    size: int = CSV_BYTES  # Bytes that are parsed at a time
 
     @classmethod
-    def open(cls, path: Path) -> Csv:
-        import pyarrow.csv
-
-        if path.suffix.lower() != ".gz":
-            check_text(path)
-        delimiter = delimiter_of(path)
-        with pyarrow.csv.open_csv(path, **_csv_options(delimiter, (), {}, CSV_BYTES)) as reader:
+    def open(cls, path: Path, size: int = CSV_BYTES) -> Csv:
+        zipped = path.suffix.lower() == ".gz"
+        if not zipped:
+            _check_text(path)
+        with gzip.open(path) if zipped else path.open("rb") as file:
+            head = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20))  # names in quotes may hold any delimiter
+        delimiter = max(",;\t|", key=lambda mark: head.count(mark.encode()))
+        with pyarrow.csv.open_csv(path, **_csv_options(delimiter, (), {}, size)) as reader:
             schema, first = reader.schema, next(iter(reader), None)
         commas = set() if first is None else _comma_columns(first)
         kinds = tuple((f.name, "comma" if f.name in commas else _without_times(str(f.type))) for f in schema)
-        return cls(path, tuple(schema.names), None, kinds, delimiter)
+        return cls(path, tuple(schema.names), None, kinds, delimiter, size)
 
-    def whole(self, columns: Sequence[str]) -> Any:
+    def whole(self, columns: Names) -> Any:
         """Return all rows, all of which are looked at before a type is settled."""
-        import pyarrow.csv
 
-        def read(types: Mapping[str, str]) -> Any:
-            return pyarrow.csv.read_csv(self.path, **_csv_options(self.delimiter, columns, types, 8 * CSV_BYTES))
+        def read(types: Types) -> Any:
+            return pyarrow.csv.read_csv(self.path, **_csv_options(self.delimiter, columns, types, 8 * self.size))
 
         table = read({})
         times = {f.name: "string" for f in table.schema if _without_times(str(f.type)) != str(f.type)}
         table = read(times) if times else table
         return _as_decimals(table, _comma_columns(table))
 
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        import pyarrow.csv
-
+    def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
         commas = [name for name, kind in types.items() if kind == "comma"]
         known = {name: "string" if kind == "comma" else kind for name, kind in types.items() if name in columns}
-        with pyarrow.csv.open_csv(self.path, **_csv_options(self.delimiter, columns, known, CSV_BYTES)) as reader:
+        with pyarrow.csv.open_csv(self.path, **_csv_options(self.delimiter, columns, known, self.size)) as reader:
             for batch in reader:
-                yield 0, _as_decimals(batch, commas)
+                yield _as_decimals(batch, commas)
 
 
-def _csv_options(delimiter: str, columns: Sequence[str], types: Mapping[str, str], size: int) -> dict[str, Any]:
-    import pyarrow
-    import pyarrow.csv
-
+def _csv_options(delimiter: str, columns: Names, types: Types, size: int) -> dict[str, Any]:
     known = {}
     for name, kind in types.items():
         with suppress(ValueError):  # a type that has no short name is inferred
@@ -186,14 +225,10 @@ def _comma_columns(table: Any) -> set[str]:
 
 def _as_decimals(table: Any, names: Iterable[str]) -> Any:
     """The table with some columns of text as numbers."""
-    import pyarrow
-    import pyarrow.compute
-
-    for name in names:
-        if name in table.schema.names:
-            text = pyarrow.compute.utf8_trim_whitespace(table.column(name))
-            values = pyarrow.compute.replace_substring(text, ",", ".").cast(pyarrow.float64())
-            table = table.set_column(table.schema.names.index(name), name, values)
+    for name in set(names) & set(table.schema.names):
+        text = pyarrow.compute.utf8_trim_whitespace(table.column(name))
+        values = pyarrow.compute.replace_substring(text, ",", ".").cast(pyarrow.float64())
+        table = table.set_column(table.schema.names.index(name), name, values)
     return table
 
 
@@ -201,44 +236,32 @@ def _as_decimals(table: Any, names: Iterable[str]) -> Any:
 class Parquet(Source):
     """Row groups."""
 
-    piece = ("row group", "row groups")
+    pieces = ("row group", "row groups")
 
     @classmethod
     def open(cls, path: Path) -> Parquet:
-        import pyarrow.parquet
-
         with pyarrow.parquet.ParquetFile(path) as file:
-            meta = file.metadata
-            groups = tuple(meta.row_group(i).num_rows for i in range(meta.num_row_groups))
+            groups = tuple(file.metadata.row_group(i).num_rows for i in range(file.num_row_groups))
             return cls(path, tuple(file.schema_arrow.names), groups)
 
-    def whole(self, columns: Sequence[str]) -> Any:
-        import pyarrow.parquet
-
+    def whole(self, columns: Names) -> Any:
         with pyarrow.parquet.ParquetFile(self.path) as file:
             return file.read(list(columns)).select(list(columns))
 
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        import pyarrow.parquet
-
+    def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
         with pyarrow.parquet.ParquetFile(self.path) as file:
             for group in range(file.num_row_groups) if groups is None else groups:
-                for batch in file.iter_batches(CHUNK, [group], list(columns), use_threads=False):
-                    yield group, batch
+                yield from file.iter_batches(CHUNK, [group], list(columns), use_threads=False)
 
 
 @dataclass(frozen=True)
 class Arrow(Source):
     """Record batches, of a file or a stream, through a memory map, so that only what is wanted is read."""
 
-    piece = ("record batch", "record batches")
+    pieces = ("record batch", "record batches")
 
     @classmethod
     def open(cls, path: Path) -> Arrow:
-        import pyarrow
-
         with pyarrow.memory_map(str(path)) as mapped:
             try:
                 names = pyarrow.ipc.open_file(mapped).schema.names
@@ -249,22 +272,16 @@ class Arrow(Source):
             sizes = tuple(first.get_batch(i).num_rows for i in range(first.num_record_batches))
             return cls(path, tuple(names), sizes)
 
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        import pyarrow
-
+    def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
         options = pyarrow.ipc.IpcReadOptions(included_fields=sorted(map(self.names.index, columns)))
         with pyarrow.memory_map(str(self.path)) as mapped:
             if self.groups is None:
-                found: Iterator[tuple[int, Any]] = enumerate(pyarrow.ipc.open_stream(mapped, options=options))
+                found: Iterable[Any] = pyarrow.ipc.open_stream(mapped, options=options)
             else:
-                file = pyarrow.ipc.open_file(mapped, options=options)
                 wanted = range(len(self.groups)) if groups is None else groups
-                found = ((group, file.get_batch(group)) for group in wanted)
-            for group, batch in found:
-                for start in range(0, batch.num_rows, CHUNK):
-                    yield group, batch.slice(start, CHUNK)
+                found = map(pyarrow.ipc.open_file(mapped, options=options).get_batch, wanted)
+            for batch in found:
+                yield from (batch.slice(rows.start, CHUNK) for rows in spans(batch.num_rows, CHUNK))
 
 
 @dataclass(frozen=True)
@@ -273,41 +290,29 @@ class JsonLines(Source):
 
     @classmethod
     def open(cls, path: Path) -> JsonLines:
-        check_text(path)
-        schema = _json(path).schema
+        _check_text(path)
+        schema = pyarrow.dataset.dataset(path, format="json").schema
         return cls(path, tuple(schema.names), None, tuple((f.name, str(f.type)) for f in schema))
 
-    def whole(self, columns: Sequence[str]) -> Any:
+    def whole(self, columns: Names) -> Any:
         """Return all rows, all of which are looked at before a type is settled."""
-        import pyarrow.json
-
         return pyarrow.json.read_json(self.path).select(list(columns))
 
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        import pyarrow
-
-        schema = _json(self.path).schema
+    def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
+        schema = pyarrow.dataset.dataset(self.path, format="json").schema
         for i, field in enumerate(schema):
             with suppress(ValueError):  # a type that has no short name stays as the first block has it
                 kind = pyarrow.type_for_alias(types.get(field.name, str(field.type)))
                 schema = schema.set(i, field.with_type(kind))
-        for batch in _json(self.path, schema).to_batches(columns=list(columns), batch_size=BLOCK_ROWS):
-            yield 0, batch
-
-
-def _json(path: Path, schema: Any = None) -> Any:
-    import pyarrow.dataset
-
-    return pyarrow.dataset.dataset(path, format="json", schema=schema)
+        rows = pyarrow.dataset.dataset(self.path, format="json", schema=schema)
+        yield from rows.to_batches(columns=list(columns), batch_size=BLOCK_ROWS)
 
 
 @dataclass(frozen=True)
 class Numpy(Source):
     """An array, or several side by side."""
 
-    piece = ("run of rows", "runs of rows")
+    pieces = ("run of rows", "runs of rows")
 
     @classmethod
     def open(cls, path: Path) -> Numpy:
@@ -315,18 +320,13 @@ class Numpy(Source):
         lengths = {len(a) for a in columns.values()}
         if len(lengths) != 1:
             raise TableError(f"{path}: its arrays should have equally many rows, but have {sorted(lengths)}.")
-        (n,) = lengths
-        return cls(path, tuple(columns), tuple(min(BLOCK_ROWS, n - start) for start in range(0, n, BLOCK_ROWS)))
+        return cls(path, tuple(columns), tuple(rows.stop - rows.start for rows in spans(lengths.pop(), BLOCK_ROWS)))
 
-    def batches(
-        self, columns: Sequence[str], types: Mapping[str, str], groups: Sequence[int] | None = None
-    ) -> Iterator[tuple[int, Any]]:
-        import pyarrow
-
+    def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
         held = _array_columns(self.path)
         for group in range(len(self.groups or ())) if groups is None else groups:
             rows = slice(group * BLOCK_ROWS, (group + 1) * BLOCK_ROWS)
-            yield group, pyarrow.record_batch({name: np.ascontiguousarray(held[name][rows]) for name in columns})
+            yield pyarrow.record_batch({name: np.ascontiguousarray(held[name][rows]) for name in columns})
 
 
 def _array_columns(path: Path) -> dict[str, NDArray[Any]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 
 from gramian.data.executor import Threads
 from gramian.data.parts import Need, Part
-from gramian.data.passes import Passes
-from gramian.data.sampling import sample_rows
-from gramian.progress import progress
+from gramian.data.passes import Passes, sample_rows
 from gramian.resources import memory_budget, spans
 
 __all__ = ["Held"]
@@ -50,20 +48,11 @@ class Held:
         """Rows of positive weight."""
         return self.all.index.size
 
-    @contextmanager
     def passes(
         self, *, n_jobs: int | None = None, verbose: int | bool = False, label: str = "rows"
-    ) -> Iterator[Passes]:
+    ) -> AbstractContextManager[Passes]:
         """Have passes over the rows for the length of a ``with`` block; features are forgotten at its end."""
-        executor = Threads(n_jobs)
-        with progress(verbose, label, float(self.n_rows) if verbose else None) as tick:
-            try:
-                yield _HeldPasses(self, executor, None, tick)
-            except BaseException:
-                executor.cancel()
-                raise
-            finally:
-                self._store.clear()
+        return _HeldPasses(self, Threads(n_jobs)).running(verbose, label)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,28 +1,62 @@
-"""Output of tables to files, block by block; a file appears when its last row is written."""
+"""Output of files that appear when the last of them is written, and of tables, block by block."""
 
 from __future__ import annotations
 
+import glob
 import os
+import secrets
+import shutil
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from gramian.data.sniff import TableError, need_pyarrow
-from gramian.data.unfinished import remove_unfinished, unfinished
-
-__all__ = ["check_output", "writing"]
+__all__ = ["check_output", "remove_unfinished", "replacing", "unfinished", "writing"]
 
 ENDINGS = (".csv", ".parquet", ".pq", ".arrow", ".feather")
+ABANDONED = 3600.0
+"""Seconds without a change after which nobody is writing any more."""
+
+
+def unfinished(target: Path) -> Path:
+    """Return a name beside the target, to write to and then to rename."""
+    return target.absolute().with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
+
+
+def remove_unfinished(target: Path) -> None:
+    """Remove what killed writers of the same target left."""
+    pattern = f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"
+    for left in target.absolute().parent.glob(pattern):
+        with suppress(OSError):  # another writer may be faster
+            if time.time() - max(p.stat().st_mtime for p in (left, *left.glob("*"))) > ABANDONED:
+                shutil.rmtree(left) if left.is_dir() else left.unlink()
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[BinaryIO]:
+    """Write a file under another name; it takes its place at the end, on the disk, or not at all."""
+    draft = unfinished(target)
+    remove_unfinished(target)
+    try:
+        with draft.open("xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
 
 
 def check_output(path: Path) -> None:
     """Raise where a table could not be written, before anything is computed."""
+    from gramian.data.formats import TableError
+
+    folder = path.absolute().parent
     if path.suffix.lower() not in ENDINGS:
         raise TableError(f"{path}: the name should end in {', '.join(ENDINGS)}, to say what to write.")
     if path.is_dir():
         raise TableError(f"{path}: this is a folder; name a file.")
-    folder = path.absolute().parent
     if not folder.is_dir():
         raise TableError(f"{path}: there is no folder {folder}; create it first.")
     if not os.access(folder, os.W_OK):
@@ -32,42 +66,27 @@ def check_output(path: Path) -> None:
 @contextmanager
 def writing(target: Path | BinaryIO) -> Iterator[Callable[[Any], None]]:
     """Write a table block by block; the file appears when the block ends, whole, or not at all."""
-    need_pyarrow()
     if not isinstance(target, Path):
         with _blocks(target, "csv") as write:
             yield write
         return
     check_output(target)
-    draft = unfinished(target)
-    remove_unfinished(target)
-    try:
-        with draft.open("xb") as file:
-            with _blocks(file, target.suffix.lower().lstrip(".")) as write:
-                yield write
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, target)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(target) as file, _blocks(file, target.suffix.lower().lstrip(".")) as write:
+        yield write
 
 
 @contextmanager
 def _blocks(file: Any, kind: str) -> Iterator[Callable[[Any], None]]:
-    import pyarrow.csv
-    import pyarrow.ipc
-    import pyarrow.parquet
+    from gramian.data.formats import pyarrow
 
     writer: Any = None
 
     def write(table: Any) -> None:
         nonlocal writer
         if writer is None:
-            if kind == "csv":
-                writer = pyarrow.csv.CSVWriter(file, table.schema)
-            elif kind in ("parquet", "pq"):
-                writer = pyarrow.parquet.ParquetWriter(file, table.schema)
-            else:
-                writer = pyarrow.ipc.new_file(file, table.schema)
+            kinds = {"csv": pyarrow.csv.CSVWriter, "parquet": pyarrow.parquet.ParquetWriter}
+            kinds["pq"] = kinds["parquet"]
+            writer = kinds.get(kind, pyarrow.ipc.new_file)(file, table.schema)
         writer.write_table(table)
 
     try:

@@ -1,15 +1,19 @@
-"""Parts of a block: a few thousand rows, checked, with targets and weights where there are any."""
+"""Parts of a block, checked, as a pass hands them out, and named sums over parts, as it brings them back."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CHUNK", "BlockError", "Loader", "Need", "Part", "Readable", "checked"]
+from gramian.resources import spans
+
+__all__ = ["CHUNK", "BlockError", "Loader", "Need", "Part", "Sums", "Tree", "checked", "joined", "plus", "total"]
 
 CHUNK = 8192
 """Rows that a task holds at a time, whatever the size of a block."""
@@ -55,47 +59,46 @@ class Part:
         return Part(self.X[rows], y, weight, self.index[rows], store)
 
 
-class Readable(Protocol):
-    """What can be read, and read again."""
-
-    def identity(self) -> str:
-        """Return what tells this block from others, by which a checkpoint knows its data."""
-
-    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        """Yield inputs, targets and weights of consecutive rows, at most about ``CHUNK`` at a time."""
+def joined(parts: Sequence[Part]) -> Part:
+    """Put parts together."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*((part.X, part.y, part.weight, part.index) for part in parts), strict=True)
+    return Part(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]
 
 
-class Loader(Readable, Protocol):
+class Loader(ABC):
     """A block that can be read, and read again: a small value that travels to whoever works on it."""
 
+    rows: Any  # How many; None where only reading tells
+
     @property
+    @abstractmethod
     def name(self) -> str:
         """What an error calls it: the file and the row group."""
 
-    @property
-    def rows(self) -> int | None:
-        """How many rows; ``None`` where only reading tells."""
+    def place(self, row: int) -> tuple[str, int]:
+        """Return what an error calls the piece that holds a row, and the number of the row in there."""
+        return self.name, row
+
+    @abstractmethod
+    def identity(self) -> str:
+        """Return what tells this block from others, by which a checkpoint knows its data."""
+
+    @abstractmethod
+    def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield inputs, targets and weights of consecutive rows, at most about ``CHUNK`` at a time."""
 
 
 def checked(loader: Loader, first: int, need: Need) -> Iterator[Part]:
     """Read a block and check what it holds."""
     done = 0
-    chunks = loader.read(need)
-    while True:
-        try:
-            chunk = next(chunks, None)
-        except (BlockError, MemoryError, KeyboardInterrupt):
-            raise
-        except Exception as error:
-            raise BlockError(f"{loader.name}: cannot be read ({type(error).__name__}: {error}).") from error
-        if chunk is None:
-            break
-        X, y, weight = chunk
-        n = len(X if X is not None else y if y is not None else weight)
-        X, y, weight = X if need.X else None, y if need.y else None, weight if need.weight else None
-        for start in range(0, n, CHUNK):
-            rows = slice(start, min(start + CHUNK, n))
-            part = _part(loader.name, X, y, weight, rows, first + done, done)
+    for chunk in _chunks(loader, need):
+        n = len(next(array for array in chunk if array is not None))
+        wanted = [a if want else None for a, want in zip(chunk, (need.X, need.y, need.weight), strict=True)]
+        for rows in spans(n, CHUNK):
+            there = np.arange(done + rows.start, done + rows.stop, dtype=np.int64)
+            part = _part(loader, first, there, *(None if a is None else a[rows] for a in wanted))
             if part.index.size:
                 yield part
         done += n
@@ -103,38 +106,96 @@ def checked(loader: Loader, first: int, need: Need) -> Iterator[Part]:
         raise BlockError(f"{loader.name}: has {done:,} rows now, but had {loader.rows:,} when it was opened.")
 
 
-def _part(name: str, X: Any, y: Any, weight: Any, rows: slice, first: int, before: int) -> Part:
-    count = rows.stop - rows.start
-    inputs = np.empty((count, 0)) if X is None else _numbers(name, "X", X[rows], before + rows.start)
-    targets = None if y is None else _targets(name, y[rows], before + rows.start)
-    index = np.arange(first + rows.start, first + rows.stop, dtype=np.int64)
-    part = Part(inputs, targets, None, index)
+def _chunks(loader: Loader, need: Need) -> Iterator[tuple[Any, Any, Any]]:
+    try:
+        yield from loader.read(need)
+    except (BlockError, MemoryError):
+        raise
+    except Exception as error:
+        raise BlockError(f"{loader.name}: cannot be read ({type(error).__name__}: {error}).") from error
+
+
+def _part(loader: Loader, first: int, there: NDArray[np.int64], X: Any, y: Any, weight: Any) -> Part:
+    """Rows of a block that are numbers ``there``, checked; those of weight zero are left out."""
+    inputs = np.empty((there.size, 0)) if X is None else _numbers(loader, "X", X, there)
+    targets = None if y is None else np.asarray(y)
+    if targets is not None and targets.dtype.kind == "f":
+        targets = _numbers(loader, "the target", targets, there)
     if weight is None:
-        return part
-    w = np.asarray(_numbers(name, "the weight", weight[rows], before + rows.start), dtype=np.float64)
+        return Part(inputs, targets, None, first + there)
+    w = _numbers(loader, "the weight", weight, there).astype(np.float64, copy=False)
     if np.any(w < 0):
-        raise BlockError(f"{name}: a weight is {w.min():.3g} < 0 (row {before + rows.start + int(w.argmin())} there).")
-    part = replace(part, weight=w)
+        raise BlockError(f"{loader.name}: a weight is {w.min():.3g} < 0 (row {there[w.argmin()]} there).")
+    part = Part(inputs, targets, w, first + there)
     return part if np.all(w > 0) else part.take(w > 0)
 
 
-def _numbers(name: str, what: str, values: Any, before: int) -> NDArray[Any]:
+def _numbers(loader: Loader, what: str, values: Any, there: NDArray[np.int64]) -> NDArray[Any]:
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":
-        raise BlockError(f"{name}: {what} must be numbers, got {array.dtype}.")
+        raise BlockError(f"{loader.name}: {what} must be numbers, got {array.dtype}.")
     if array.dtype != np.float32:
         array = array.astype(np.float64, copy=False)
     if not np.all(np.isfinite(array)):
         bad = np.argwhere(~np.isfinite(array))[0]
-        column = f", column {bad[1]}" if bad.size > 1 else ""
-        value = "NaN" if np.isnan(array[tuple(bad)]) else "infinity"
-        raise BlockError(
-            f"{name}: {what} holds {value} (row {before + int(bad[0])} there{column}); remove such rows, or fill them "
-            "in."
-        )
+        value = "NaN or missing values" if np.isnan(array[tuple(bad)]) else "infinity"
+        if what == "X":
+            columns = getattr(loader, "columns", None)  # of a table
+            what = f"column {bad[1]}" if columns is None else f"column {columns.inputs[bad[1]]!r}"
+        name, row = loader.place(int(there[bad[0]]))
+        raise BlockError(f"{name}: {what} holds {value} (row {row} there); remove such rows, or fill them in.")
     return np.ascontiguousarray(array)
 
 
-def _targets(name: str, values: Any, before: int) -> NDArray[Any]:
-    array = np.asarray(values)
-    return _numbers(name, "the target", array, before) if array.dtype.kind == "f" else array
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Sums over some rows, by name; those of other rows are added with ``+``."""
+
+    arrays: Mapping[str, NDArray[Any]]  # The sums
+
+    @classmethod
+    def of(cls, **arrays: Any) -> Sums:
+        """Return sums by name."""
+        return cls({name: np.asarray(array, dtype=np.float64) for name, array in arrays.items()})
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums({name: array + other.arrays[name] for name, array in self.arrays.items()})
+
+    def __getitem__(self, name: str) -> NDArray[np.float64]:
+        return self.arrays[name]
+
+
+def plus(a: Sums | None, b: Sums | None) -> Sums | None:
+    """Add two sums, of which one may be of no rows at all."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
+def total(parts: Iterable[Sums]) -> Sums | None:
+    """Return the sum of some values, in their order."""
+    start: Sums | None = None
+    return reduce(plus, parts, start)
+
+
+class Tree:
+    """A binary tree of sums whose shape depends on the number of leaves alone.
+
+    Leaves are pushed in order. What is held are the sums of complete subtrees, at most one of each size, so the memory
+    is logarithmic in the leaves, and the same additions are made however the leaves were computed.
+    """
+
+    def __init__(self, held: Iterable[tuple[int, Sums | None]] = ()) -> None:
+        self.held: list[tuple[int, Sums | None]] = list(held)
+
+    def push(self, value: Sums | None, size: int = 1) -> None:
+        """Add the next leaf, or the next complete subtree."""
+        while self.held and self.held[-1][0] == size:
+            value = plus(self.held.pop()[1], value)
+            size *= 2
+        self.held.append((size, value))
+
+    def root(self) -> Sums | None:
+        """Return the sum of all leaves."""
+        values = [value for _, value in reversed(self.held)]
+        return reduce(lambda right, left: plus(left, right), values) if values else None

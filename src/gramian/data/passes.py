@@ -1,27 +1,37 @@
-"""Passes over blocks: samples, maps and sums, with progress and a checkpoint."""
+"""Passes over blocks: samples, maps and sums, with progress and a checkpoint.
+
+A sample depends on a seed and on the numbers of the rows, not on how they are cut into blocks. Every row has a key, a
+hash of the seed and its number; the sample are the rows with the smallest keys. So it is drawn in one pass, by any
+number of workers, and is the same whatever the blocks.
+"""
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import joblib
 import numpy as np
+from numpy.typing import NDArray
 
 from gramian.data.checkpoint import Checkpoint
 from gramian.data.executor import Executor, Item, Task
-from gramian.data.parts import Need, Part
-from gramian.data.sampling import LARGEST, row_keys, threshold
-from gramian.data.sums import Sums, Tree
-from gramian.progress import Tick, silent
+from gramian.data.parts import Need, Part, Sums, Tree, joined
+from gramian.progress import Tick, progress, silent
 
-__all__ = ["Passes", "joined"]
+__all__ = ["Passes", "row_keys", "sample_rows", "threshold"]
 
 LEAST_SEGMENT = 16
 """Blocks between two writes of a checkpoint, at least."""
+LARGEST = 2**64 - 1
+"""Of the keys."""
+MARGIN = 6.0
+"""Deviations by which more rows are asked for than are wanted, so that they hardly ever are too few."""
 
 
 class Passes:
@@ -32,6 +42,20 @@ class Passes:
     ) -> None:
         self.blocks, self.executor, self.checkpoint, self.tick = blocks, executor, checkpoint, tick
         self.number = 0
+
+    @contextmanager
+    def running(self, verbose: int | bool, label: str) -> Iterator[Self]:
+        """Show progress for the length of a ``with`` block; an error or Ctrl-C cancels what is under way."""
+        with progress(verbose, label, float(self.blocks.n_rows) if verbose else None) as self.tick:
+            try:
+                yield self
+            except BaseException:
+                self.executor.cancel()
+                raise
+            finally:
+                self.forget()
+        if self.checkpoint is not None:
+            self.checkpoint.clear()
 
     def sum(self, task: Task, shared: Any, *, need: Need | None = None) -> Sums:
         """Return the sum over all blocks of what a task returns for each."""
@@ -48,10 +72,7 @@ class Passes:
                 tree.push(value, len(part))
                 if self.checkpoint is not None:
                     self.checkpoint.write(number, fingerprint, start + len(part), tree.held)
-        root = tree.root()
-        if root is None:
-            raise ValueError("weights must be positive for at least one row; all weights are zero.")
-        return root
+        return _some(tree.root())
 
     def forget(self) -> None:
         """Let go of what ``Part.made`` has kept; rows that are read for every pass keep nothing."""
@@ -66,8 +87,7 @@ class Passes:
     def _fingerprint(self, task: Task, shared: Any) -> str:
         if self.checkpoint is None:
             return ""
-        name = f"{task.__module__}.{task.__qualname__}"
-        return str(joblib.hash((self._identity, name, shared)))
+        return str(joblib.hash((self._identity, f"{task.__module__}.{task.__qualname__}", shared)))
 
     @cached_property
     def _identity(self) -> str:
@@ -88,13 +108,18 @@ class Passes:
                 break
             # Rows of weight zero were in the way: ask for more.
             limit = min(LARGEST, int(1.5 * limit * size / max(found, 1)))
-        if not parts:
-            raise ValueError("weights must be positive for at least one row; all weights are zero.")
-        rows = joined(parts)
+        rows = joined(_some(parts or None))
         if found <= size:
             return rows
         chosen = np.argsort(row_keys(seed, rows.index), kind="stable")[:size]
         return rows.take(np.sort(chosen))
+
+
+def _some(found: Any) -> Any:
+    """What a pass found, where it found any row."""
+    if found is None:
+        raise ValueError("weights must be positive for at least one row; all weights are zero.")
+    return found
 
 
 @dataclass(eq=False)
@@ -114,18 +139,32 @@ class _Track:
         self.tick(self.done, **{"rows/s": rate, "seconds left": (self.total - self.done) / rate})
 
 
-def joined(parts: Sequence[Part]) -> Part:
-    """Put parts together."""
-    if len(parts) == 1:
-        return parts[0]
-
-    def stacked(of: Callable[[Part], Any]) -> Any:
-        return None if of(parts[0]) is None else np.concatenate([of(part) for part in parts])
-
-    return Part(stacked(lambda p: p.X), stacked(lambda p: p.y), stacked(lambda p: p.weight), stacked(lambda p: p.index))
-
-
 def _drawn(shared: tuple[int, int], parts: Iterator[Part]) -> Part | None:
     seed, limit = shared
     taken = [part.take(row_keys(seed, part.index) <= np.uint64(limit)) for part in parts]
     return joined(taken) if taken else None
+
+
+def row_keys(seed: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a random key for every row, by the splitmix64 hash of Steele, Lea and Flood (2014)."""
+    with np.errstate(over="ignore"):
+        start = _mixed(np.array([seed + 1], dtype=np.uint64))
+        return _mixed(rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start)
+
+
+def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def threshold(size: int, n: int) -> int:
+    """Return a key below which at least ``size`` of n rows lie, almost surely, and not many more."""
+    share = (size + MARGIN * math.sqrt(size) + MARGIN) / max(n, 1)
+    return LARGEST if size >= n or share >= 1.0 else int(share * LARGEST)
+
+
+def sample_rows(n: int, size: int, seed: int) -> NDArray[np.intp]:
+    """Return the rows of the sample that ``Blocks.sample`` draws of the same data, where no weight is zero."""
+    order = np.argsort(row_keys(seed, np.arange(n, dtype=np.int64)), kind="stable")
+    return np.asarray(np.sort(order[:size]))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import itertools
 import os
 import shutil
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
+from gramian.data.output import unfinished, writing
 from gramian.data.parts import Need, Part
-from gramian.data.sniff import need_pyarrow
 
 __all__ = ["Results", "by_blocks"]
 
@@ -75,10 +75,7 @@ class Results:
         array or tuple of array
             In the order of the rows.
         """
-        parts = list(self)
-        if isinstance(parts[0], tuple):
-            return tuple(np.concatenate(column) for column in zip(*parts, strict=True))
-        return np.concatenate(parts)
+        return _together(list(self))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(self.compute(), dtype=dtype)
@@ -100,11 +97,10 @@ class Results:
         Path
             The folder.
         """
-        need_pyarrow()
         final = Path(folder).absolute()
         if final.exists():
             raise FileExistsError(f"{final} exists; name a new folder, or remove it first.")
-        draft = final.with_name(f".{final.name}.{uuid.uuid4().hex[:8]}")
+        draft = unfinished(final)
         draft.mkdir(parents=True)
         try:
             with self._passes() as passes:
@@ -119,7 +115,11 @@ class Results:
 
 
 def _computed(call: Callable[[NDArray[Any]], Any], parts: Iterator[Part]) -> Any:
-    values = [call(part.X) for part in parts]
+    return _together([call(part.X) for part in parts])
+
+
+def _together(values: list[Any]) -> Any:
+    """Arrays in one, or tuples of arrays in one tuple."""
     if isinstance(values[0], tuple):
         return tuple(np.concatenate(column) for column in zip(*values, strict=True))
     return np.concatenate(values)
@@ -127,27 +127,18 @@ def _computed(call: Callable[[NDArray[Any]], Any], parts: Iterator[Part]) -> Any
 
 def _written(shared: tuple[Any, str, list[str] | None, str], parts: Iterator[Part]) -> str:
     """Write the results of a block under a name that begins with the number of its first row."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     call, folder, names, label = shared
-    writer, place, draft = None, "", ""
-    try:
-        for part in parts:
-            table = _table(call(part.X), names, label, pa)
-            if writer is None:
-                place = f"rows-{int(part.index[0]):015d}.parquet"
-                draft = os.path.join(folder, f".{place}.{uuid.uuid4().hex[:8]}")
-                writer = pq.ParquetWriter(draft, table.schema)
-            writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
-    os.replace(draft, os.path.join(folder, place))
-    return place
+    first = next(parts)
+    file = Path(folder, f"rows-{int(first.index[0]):015d}.parquet")
+    with writing(file) as write:
+        for part in itertools.chain([first], parts):
+            write(_table(call(part.X), names, label))
+    return file.name
 
 
-def _table(values: Any, names: list[str] | None, label: str, pa: Any) -> Any:
+def _table(values: Any, names: list[str] | None, label: str) -> Any:
+    import pyarrow as pa
+
     arrays = values if isinstance(values, tuple) else (values,)
     columns = [column for array in arrays for column in np.asarray(array).reshape(len(array), -1).T]
     if names is None:
@@ -155,18 +146,6 @@ def _table(values: Any, names: list[str] | None, label: str, pa: Any) -> Any:
     if len(names) != len(columns):
         raise ValueError(f"names must be {len(columns)}, one for each column of {label}; got {len(names)}.")
     return pa.table(dict(zip(names, (pa.array(column) for column in columns), strict=True)))
-
-
-@dataclass(frozen=True, eq=False)
-class _Call:
-    """A method of a fitted model, to be called on rows without names, one thread for each block."""
-
-    model: Any
-    method: str
-    options: dict[str, Any]
-
-    def __call__(self, X: NDArray[Any]) -> Any:
-        return getattr(self.model, self.method)(X, **self.options)
 
 
 def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -196,7 +175,8 @@ def _results(estimator: Any, method: str, X: Any, options: dict[str, Any]) -> Re
     if hasattr(model, "n_jobs"):
         model.n_jobs = 1
     n_jobs, verbose = getattr(estimator, "n_jobs", None), getattr(estimator, "verbose", False)
-    return Results(blocks, _Call(model, method, options), method, n_jobs, verbose)
+    call = functools.partial(getattr(model, method), **options)
+    return Results(blocks, call, method, n_jobs, verbose)
 
 
 def _has_columns(blocks: Blocks) -> bool:

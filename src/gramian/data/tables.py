@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.cells import has_decimal_commas, is_missing, may_be_numbers, number
-from gramian.data.formats import BLOCK_ROWS, FORMATS, Source, ending_of
-from gramian.data.sniff import TableError, as_table_error, check_file, need_pyarrow
+from gramian.data.formats import BLOCK_ROWS, FORMATS, Source, TableError, as_table_error, ending_of, pyarrow
 from gramian.kernels.registry import nearest
 
 __all__ = ["BLOCK_ROWS", "Source", "TableError", "open_table", "read_table", "split_target"]
@@ -22,16 +21,32 @@ __all__ = ["BLOCK_ROWS", "Source", "TableError", "open_table", "read_table", "sp
 def open_table(path: str | os.PathLike[str]) -> Source:
     """Open a table in a file."""
     file = Path(path)
-    check_file(file)
+    _check_file(file)
     ending = ending_of(file)
     if ending is None:
         raise TableError(f"{file}: the name should end in {', '.join(FORMATS)}, to say how the file is read.")
-    need_pyarrow()
     with as_table_error(file):
         source = FORMATS[ending].open(file)
     if twice := [name for name, count in Counter(source.names).items() if count > 1]:
         raise TableError(f"{file}: two columns are called {twice[0]!r}; rename one.")
     return source
+
+
+def _check_file(path: Path) -> None:
+    """Raise where a file is missing, unreadable or empty."""
+    if not path.exists():
+        others = [p.name for p in path.parent.iterdir() if p.is_file()] if path.parent.is_dir() else []
+        close = nearest(path.name, others)
+        raise TableError(f"{path}: there is no such file{'; ' + close if close.startswith('did') else '.'}")
+    if path.is_dir():
+        raise TableError(f"{path}: this is a folder; name a file in it.")
+    try:
+        with path.open("rb") as file:
+            begin = file.read(4096)
+    except OSError as error:
+        raise TableError(f"{path}: cannot be read: {error.strerror}.") from error
+    if not begin.strip():
+        raise TableError(f"{path}: the file is empty.")
 
 
 def read_table(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> Any:
@@ -41,8 +56,6 @@ def read_table(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
 
 def split_target(table: Any, target: str) -> tuple[Any, NDArray[Any]]:
     """Split a table into inputs and target; rows without a target are left out."""
-    import pyarrow
-
     if target not in table.column_names:
         raise TableError(f"the table has no column {target!r}; {nearest(target, table.column_names)}")
     column = table[target]

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.blocks import as_blocks
-from gramian.data.parts import Need, Part
+from gramian.data.parts import Need, Part, Sums, total
 from gramian.data.passes import Passes
-from gramian.data.sums import Sums, total
 from gramian.features.sample import sample_seed, sample_size
 from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from gramian.data.sampling import sample_rows
+from gramian.data.passes import sample_rows
 from gramian.resources import memory_budget
 
 __all__ = ["sample_seed", "sample_size", "sampled_rows"]

@@ -21,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.validation import check_is_fitted
 
 from gramian import __version__
-from gramian.data.unfinished import remove_unfinished, unfinished
+from gramian.data.output import remove_unfinished, unfinished
 from gramian.files.arrays import Unpacked
 from gramian.files.decode import Decoder
 from gramian.files.encode import Encoder

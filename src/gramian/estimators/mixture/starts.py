@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 from threadpoolctl import threadpool_limits
 
-from gramian.data.sampling import sample_rows
+from gramian.data.passes import sample_rows
 from gramian.features.sample import sample_seed
 from gramian.solvers.mixture.e_step import Statistics, tally
 from gramian.solvers.mixture.em import maximise, refine

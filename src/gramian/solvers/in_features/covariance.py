@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import Need, Part
+from gramian.data.parts import Need, Part, Sums, total
 from gramian.data.passes import Passes
-from gramian.data.sums import Sums, total
 from gramian.solvers.in_features.worker_map import WorkerMap
 
 __all__ = ["CentredProducts", "Covariance", "covariance", "projections"]

@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
 from gramian.certificates import Certificate, relative_residuals
-from gramian.data.parts import Part
+from gramian.data.parts import Part, Sums, total
 from gramian.data.passes import Passes
-from gramian.data.sums import Sums, total
 from gramian.gram.operator import units
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice, choose_in_features

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.data.parts import Sums
 from gramian.data.passes import Passes
-from gramian.data.sums import Sums
 from gramian.progress import Clock
 from gramian.solvers.in_features.objective import LENGTHS, Ask, Functions, Point, along, local
 from gramian.solvers.in_features.quasi_newton import Curvature

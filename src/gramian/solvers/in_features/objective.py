@@ -9,8 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import Part
-from gramian.data.sums import Sums, total
+from gramian.data.parts import Part, Sums, total
 from gramian.losses import offers
 from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_solve, cholesky, eigh, solve_triangular
 
 from gramian.certificates import Certificate, relative_residuals
-from gramian.data.parts import Need, Part
+from gramian.data.parts import Need, Part, Sums, total
 from gramian.data.passes import Passes
-from gramian.data.sums import Sums, total
 from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel

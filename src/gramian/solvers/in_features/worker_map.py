@@ -11,8 +11,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from gramian.data.parts import Part
-from gramian.data.sums import Sums
+from gramian.data.parts import Part, Sums
 from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import spans

@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.parts import Need, Part
+from gramian.data.parts import Need, Part, Sums, total
 from gramian.data.passes import Passes
-from gramian.data.sums import Sums, total
 from gramian.solvers.mixture.e_step import Statistics, expect, natural_origin
 from gramian.solvers.mixture.family import Floats
 from gramian.solvers.mixture.gaussians import Mixture
