@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
 from gramian.data.blocks import as_blocks
+from gramian.data.held import Held
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
 from gramian.estimators.base import NAMED, NYSTROEM, changed, is_precomputed
@@ -86,22 +87,22 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
 
 @contextmanager
 def opened(model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, targets: bool = True) -> Iterator[Passes]:
-    """Open the rows of a fit for its length, and note their columns."""
-    blocks = as_blocks(X, y, sample_weight)
-    name = type(model).__name__
-    if targets and not blocks.has_targets:
+    """Open the rows of a fit for its length; note the columns of those that come by blocks."""
+    source, name = X if isinstance(X, Held) else as_blocks(X, y, sample_weight), type(model).__name__
+    if targets and not source.has_targets:
         raise ValueError(
             f"This {name} estimator requires y to be passed, but the target y is None: name it, as "
             "Blocks(..., target='y')."
         )
-    if is_precomputed(getattr(model, "kernel", None)):
+    if not isinstance(X, Held) and is_precomputed(getattr(model, "kernel", None)):
         raise ValueError("kernel='precomputed' needs the Gram matrix, and blocks hold rows; give the kernel itself.")
     options: Any = {"n_jobs": getattr(model, "n_jobs", None), "verbose": getattr(model, "verbose", False)}
-    with blocks.passes(**options, label=name) as passes:
-        model.n_features_in_ = blocks.n_columns
-        vars(model).pop("feature_names_in_", None)
-        if blocks.names is not None:
-            model.feature_names_in_ = np.array(blocks.names, dtype=object)
+    with source.passes(**options, label=name) as passes:
+        if not isinstance(X, Held):
+            model.n_features_in_ = source.n_columns
+            vars(model).pop("feature_names_in_", None)
+            if source.names is not None:
+                model.feature_names_in_ = np.array(source.names, dtype=object)
         yield passes
 
 

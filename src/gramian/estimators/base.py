@@ -6,6 +6,7 @@ import inspect
 import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -32,6 +33,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.points import objects
 from gramian.kernels.resolve import holds_objects, is_precomputed, resolve
 from gramian.kernels.tunable import Nested
+from gramian.progress import Clock
 from gramian.rkhs import Function
 
 __all__ = [
@@ -42,10 +44,12 @@ __all__ = [
     "NYSTROEM",
     "Expansion",
     "KernelExpansion",
+    "KernelParameters",
     "as_array",
     "as_grid",
     "changed",
     "check_named",
+    "fitting",
     "forget",
     "holds_objects",
     "is_blocks",
@@ -136,9 +140,15 @@ def validated(estimator: Any, X: Any, y: Any = NO_TARGET, *, reset: bool = True,
 
 
 def row_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
-    """Return the weights >= 0 of some rows; ones where none are given: → (n,)."""
+    """Return the weights >= 0 of some rows, not all zero; ones where none are given: → (n,)."""
     rows = np.empty((_num_samples(X), 1))
-    return np.asarray(_check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True))
+    weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
+    if not np.any(weights):
+        raise ValueError(
+            "Invalid input - all samples have zero or negative weights; sample_weight must be positive for at least "
+            "one row."
+        )
+    return np.asarray(weights)
 
 
 def is_blocks(X: Any) -> bool:
@@ -177,6 +187,16 @@ def restored_on_failure(estimator: object) -> Iterator[None]:
         raise
 
 
+@contextmanager
+def fitting(estimator: Any) -> Iterator[Clock]:
+    """Time a fit; undo it where it raises, and warn where it stopped short of its tolerance."""
+    with restored_on_failure(estimator):
+        yield Clock(estimator.max_time)
+    if not estimator.certificate_.converged:
+        message = f"{type(estimator).__name__}: {estimator.certificate_}"
+        warnings.warn(message, ConvergenceWarning, stacklevel=5)
+
+
 KERNEL: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
     "gamma": [Interval(Real, 0, None, closed="left"), None],
@@ -190,26 +210,35 @@ KERNEL: dict[str, list[Any]] = {
 """Constraints on the parameters of an estimator with a kernel and a linear system."""
 
 
-class Expansion(Nested):
+@dataclass(eq=False, repr=False, kw_only=True)
+class KernelParameters(Nested):
+    """Parameters of every estimator with a kernel, which an estimator that is a dataclass inherits."""
+
+    gamma: float | None = None
+    degree: float = 3
+    coef0: float = 1
+    kernel_params: dict[str, Any] | None = None
+    memory: int | str | None = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    verbose: int | bool = False
+
+
+class Expansion(KernelParameters):
     """What a regressor and a classifier share whose values are ``Σ_i dual_coef_i k(X_fit_i, x)``.
 
     With a map that has no landmarks they are ``<coef_, ψ(x)>`` instead.
     """
 
-    # Parameters, set by the estimator's own constructor, and what a fit leaves behind.
+    # Parameters of the estimator itself, and what a fit leaves behind.
     kernel: Any
-    gamma: float | None
-    degree: float
-    coef0: float
-    kernel_params: dict[str, Any] | None
     approximation: Any
-    memory: int | str | None
-    n_jobs: int | None
     n_features_in_: int
     kernel_: Kernel
     X_fit_: Any
     dual_coef_: NDArray[np.float64]
     coef_: NDArray[np.float64]
+    function_: Any
     approximation_: Any
     _landmarks: NDArray[np.intp] | None
 
@@ -229,9 +258,8 @@ class Expansion(Nested):
     def _resolved(self, X: Any) -> Kernel:
         return resolved(self, X)
 
-    def _gram(self, kernel: Kernel, X: Any, rows: NDArray[np.intp] | None = None) -> Gram:
-        """K of some rows with themselves, in float64 whatever X is."""
-        X = X if rows is None else rows_of(kernel, X, rows)
+    def _gram(self, kernel: Kernel, X: Any) -> Gram:
+        """K of rows with themselves, in float64 whatever X is."""
         gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
         gram.check_symmetric()
         return gram
@@ -240,7 +268,23 @@ class Expansion(Nested):
 
     def _functions(self, kernel: Kernel, X: Any, dual: NDArray[np.float64]) -> list[Function]:
         """One function per target."""
-        return [Function(kernel, X, alpha, memory=self.memory, n_jobs=self.n_jobs) for alpha in dual.T]
+        return [self._function(kernel, X, alpha) for alpha in dual.T]
+
+    def _function(
+        self, kernel: Kernel, X: Any, alpha: NDArray[np.float64], ridge: Any = None, noise: Any = 0.0
+    ) -> Function:
+        return Function(kernel, X, alpha, ridge, noise, self.memory, self.n_jobs)
+
+    def _keep_weights(self, features: Any, weights: NDArray[np.float64], single: bool, dtype: Any) -> None:
+        """Keep functions in a map as expansions at its landmarks or, without landmarks, by their weights: (m, k)."""
+        self.approximation_, self._landmarks = features, getattr(features, "component_indices_", None)
+        if self._landmarks is None:
+            self.coef_ = weights.ravel() if single else weights
+            return
+        X, dual = features.components_.astype(dtype, copy=False), features.expansion(weights)
+        self.X_fit_ = X[:, self._landmarks] if is_precomputed(features.kernel_) else X
+        self.dual_coef_ = dual.ravel() if single else dual
+        self.function_ = as_array(self._functions(features.kernel_, self.X_fit_, dual), single)
 
     def _evaluate(self, X: Any) -> NDArray[np.float64]:
         """Values at validated rows, in float64 whatever they are."""

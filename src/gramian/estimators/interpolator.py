@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -19,14 +19,14 @@ from gramian.estimators.base import (
     NYSTROEM,
     KernelExpansion,
     as_array,
+    fitting,
     refuse_blocks,
-    restored_on_failure,
-    warn_unless_converged,
 )
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
 from gramian.progress import Clock, Tick, progress
-from gramian.solvers.linear.least_squares import LeastSquares, by_cholesky
+from gramian.solvers.linear.least_squares import RidgeProblem
+from gramian.solvers.solution import Solution
 
 __all__ = ["KernelInterpolator"]
 
@@ -34,6 +34,7 @@ NUGGET = float(np.sqrt(np.finfo(np.float64).eps))
 """Added to a singular K, relative to its diagonal: half of the digits go to the data, half to the inverse."""
 
 
+@dataclass(eq=False, repr=False)
 class KernelInterpolator(KernelExpansion):
     """The function of least norm through the data: ``f(x_i) = y_i`` with coefficients ``K⁻¹ y``.
 
@@ -99,37 +100,15 @@ class KernelInterpolator(KernelExpansion):
     array([0.   , 0.286])
     """
 
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    nugget: float | str = "auto"
+    tol: float = 1e-6
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
         "nugget": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     }
-
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        nugget: float | str = "auto",
-        memory: int | str | None = None,
-        tol: float = 1e-6,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.nugget = nugget
-        self.memory = memory
-        self.tol = tol
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -148,8 +127,7 @@ class KernelInterpolator(KernelExpansion):
             The fitted estimator.
         """
         refuse_blocks(self, X, f"KernelRidge(1e-6, {NYSTROEM})")
-        clock = Clock(self.max_time)
-        with restored_on_failure(self):
+        with fitting(self) as clock:
             X, y = self._validated(X, y)
             kernel = self._resolved(X)
             with progress(self.verbose, "KernelInterpolator", 1.0) as tick:
@@ -158,18 +136,17 @@ class KernelInterpolator(KernelExpansion):
             self.kernel_, self.X_fit_, self.certificate_ = kernel, X, found.certificate
             self.dual_coef_ = found.x.reshape(y.shape)
             self.nugget_ = float(found.ridge[0])
-            functions = self._functions(kernel, X, found.x)
-            functions = [replace(f, ridge=self.nugget_, noise=self.nugget_) for f in functions]
+            nugget = self.nugget_
+            functions = [self._function(kernel, X, alpha, nugget, nugget) for alpha in found.x.T]
             self.function_ = as_array(functions, y.ndim == 1)
-        warn_unless_converged(self.certificate_, self)
         return self
 
-    def _through(self, gram: Gram, rows: Any, Y: NDArray[np.float64], clock: Clock, tick: Tick) -> LeastSquares:
+    def _through(self, gram: Gram, rows: Any, Y: NDArray[np.float64], clock: Clock, tick: Tick) -> Solution:
         asked = nugget = 0.0 if self.nugget == "auto" else float(self.nugget)
 
-        def attempt(nugget: float) -> LeastSquares:
+        def attempt(nugget: float) -> Solution:
             ridge = np.full(Y.shape[1], nugget)
-            return by_cholesky(gram, Y, ridge, np.ones(Y.shape[0]), tol=self.tol, clock=clock, tick=tick)
+            return RidgeProblem(gram, Y, np.ones(Y.shape[0]), ridge, tol=self.tol, clock=clock).by_cholesky(tick)
 
         try:
             found = attempt(nugget)
@@ -185,7 +162,7 @@ class KernelInterpolator(KernelExpansion):
         return replace(found, certificate=self._certificate(found, missed, largest, asked))
 
     def _certificate(
-        self, found: LeastSquares, missed: NDArray[np.float64], largest: NDArray[np.float64], asked: float
+        self, found: Solution, missed: NDArray[np.float64], largest: NDArray[np.float64], asked: float
     ) -> Certificate:
         """How far f is from its targets, but for what a nugget that was asked for takes away."""
         worst = float((np.abs(missed - asked * found.x) / largest).max())

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.data.held import Held
 from gramian.data.parts import Part
@@ -25,46 +23,27 @@ from gramian.estimators.base import (
     KernelExpansion,
     as_array,
     as_grid,
+    fitting,
+    forget,
     is_blocks,
-    restored_on_failure,
+    row_weights,
     rows_of,
-    warn_unless_converged,
-    wide,
 )
 from gramian.features.fitting import fit_map
-from gramian.gram import Gram
-from gramian.gram.operator import as_predicted
+from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
-from gramian.progress import Clock, progress
-from gramian.resources import readable
-from gramian.solvers.choice import Choice, choose, worthwhile_iterations
+from gramian.progress import Clock
+from gramian.solvers.choice import Choice
 from gramian.solvers.in_features.least_squares import moments, solve, targets_of
 from gramian.solvers.in_features.worker_map import WorkerMap
-from gramian.solvers.linear import pcg
-from gramian.solvers.linear.least_squares import LeastSquares, Moments, by_cholesky, by_eigenvectors, measured
+from gramian.solvers.linear.least_squares import Moments, RidgeProblem
+from gramian.solvers.solution import Solution
 
 __all__ = ["KernelRidge"]
 
-EIGEN_MATRICES = 4
-"""K, its eigenvectors, and twice as much workspace in LAPACK's divide and conquer."""
-OPTIONAL = ("dual_coef_", "X_fit_", "function_", "coef_", "loo_residuals_", "alphas_", "loo_path_", "approximation_")
-"""What one fit has and the next may not."""
 
-
-@dataclass(frozen=True, eq=False)
-class _Problem:
-    """The rows that count, their targets, and what is asked for."""
-
-    kernel: Kernel
-    X: Any
-    rows: NDArray[np.intp]
-    Y: NDArray[np.float64]
-    weights: NDArray[np.float64]
-    ridge: NDArray[np.float64] | None
-    grid: NDArray[np.float64] | None
-
-
+@dataclass(eq=False, repr=False)
 class KernelRidge(KernelExpansion):
     """Kernel ridge regression: the f that minimises ``Σ_i w_i (f(x_i) - y_i)² + alpha ‖f‖²``.
 
@@ -163,6 +142,18 @@ class KernelRidge(KernelExpansion):
     'eigenvectors'
     """
 
+    alpha: Any = 1
+    _: KW_ONLY
+    kernel: Any = "linear"
+    alphas: Any = None
+    store_loo: bool = False
+    solver: str = "auto"
+    approximation: Any = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    random_state: Any = None
+    warm_start: bool = False
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"}), "array-like"],
         **KERNEL,
@@ -173,47 +164,6 @@ class KernelRidge(KernelExpansion):
         "random_state": COMMON["random_state"],
         "warm_start": COMMON["warm_start"],
     }
-
-    def __init__(
-        self,
-        alpha: Any = 1,
-        *,
-        kernel: Any = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        alphas: Any = None,
-        store_loo: bool = False,
-        solver: str = "auto",
-        approximation: Any = None,
-        memory: int | str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = False,
-        random_state: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.alpha = alpha
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.alphas = alphas
-        self.store_loo = store_loo
-        self.solver = solver
-        self.approximation = approximation
-        self.memory = memory
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-        self.warm_start = warm_start
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
@@ -235,14 +185,12 @@ class KernelRidge(KernelExpansion):
         KernelRidge
             The fitted estimator.
         """
-        clock = Clock(self.max_time)
-        with restored_on_failure(self):
+        with fitting(self) as clock:
             if self.approximation is None:
                 self._fit_exactly(X, y, sample_weight, clock)
             else:
                 with self._passes(X, y, sample_weight) as passes:
                     self._fit_in_features(passes, clock)
-        warn_unless_converged(self.certificate_, self)
         return self
 
     def _regularisation(self, targets: int) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
@@ -265,24 +213,19 @@ class KernelRidge(KernelExpansion):
             raise ValueError(f"alpha must be finite and >= 0, got {self.alpha!r}.")
         return np.broadcast_to(alpha, (targets,)).copy(), None
 
-    def _keep(self, found: LeastSquares, choice: Choice, kernel: Kernel, ravel: bool) -> None:
-        """Keep what every fit leaves behind, and forget what this one does not."""
-        for name in (*OPTIONAL, "_landmarks", "_moments"):
-            self.__dict__.pop(name, None)
+    def _keep(self, found: Solution, choice: Choice, kernel: Kernel, shape: tuple[int, ...]) -> None:
+        """Keep what every fit leaves behind, and forget what this one does not; ``shape`` is that of one target."""
+        forget(self)
         self.kernel_, self.solver_, self.certificate_ = kernel, choice, found.certificate
         self.n_iter_ = max(found.certificate.iterations, 1)
-        self.alpha_ = float(found.ridge[0]) if ravel else found.ridge
+        self.alpha_ = found.ridge if shape else float(found.ridge[0])
         if found.path is not None:
-            self.alphas_, self.loo_path_ = found.grid, found.path.ravel() if ravel else found.path
+            self.alphas_, self.loo_path_ = found.grid, found.path.reshape(-1, *shape)
 
-    def _keep_expansion(self, X: Any, dual: NDArray[np.float64], functions: list[Any], ravel: bool) -> None:
-        self.X_fit_, self.dual_coef_ = X, dual.ravel() if ravel else dual
-        self.function_ = as_array(functions, ravel)
-
-    def _keep_left_out(self, loo: NDArray[np.float64] | None, rows: NDArray[Any], n: int, ravel: bool) -> None:
-        if loo is not None:
-            loo = _spread(loo, rows, n, np.nan)
-            self.loo_residuals_ = loo.ravel() if ravel else loo
+    def _keep_left_out(self, found: Solution, rows: NDArray[Any], n: int, shape: tuple[int, ...]) -> None:
+        if found.loo is not None:
+            self.loo_residuals_ = np.full((n, *shape), np.nan)
+            self.loo_residuals_[rows] = found.loo.reshape(-1, *shape)
 
     # ---- with all of K ------------------------------------------------------------------------------------------
 
@@ -290,94 +233,34 @@ class KernelRidge(KernelExpansion):
         if is_blocks(X):
             refuse(self)
         X, y = self._validated(X, y)
-        p, ravel, n = self._problem(X, y, sample_weight), y.ndim == 1, _num_samples(X)
-        gram = self._gram(p.kernel, p.X, p.rows)
-        found, choice = self._solve_exactly(gram, p, clock)
-        root = np.sqrt(p.weights)[:, None]
-        values = as_predicted(gram, wide(rows_of(p.kernel, p.X, p.rows)), found.x)
-        found = measured(found, root * (p.Y - values) - found.ridge * (found.x / root), root * p.Y, self.tol)
-        functions = self._functions(p.kernel, rows_of(p.kernel, p.X, p.rows), found.x)
-        functions = [replace(f, ridge=r / p.weights, noise=r) for f, r in zip(functions, found.ridge, strict=True)]
-        self._keep(found, choice, p.kernel, ravel)
-        self._keep_expansion(X, _spread(found.x, p.rows, n, 0.0), functions, ravel)
-        self._keep_left_out(found.loo, p.rows, n, ravel)
-
-    def _problem(self, X: Any, y: NDArray[np.float64], sample_weight: Any) -> _Problem:
-        Y, weights = y.reshape(y.shape[0], -1), np.ones(y.shape[0])
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
+        weights, kernel, shape = row_weights(sample_weight, X), self._resolved(X), y.shape[1:]
         rows = np.flatnonzero(weights)
-        if rows.size == 0:
-            raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")
+        Y, weights, points = y.reshape(y.shape[0], -1)[rows], weights[rows], rows_of(kernel, X, rows)
         ridge, grid = self._regularisation(Y.shape[1])
-        return _Problem(self._resolved(X), X, rows, Y[rows], weights[rows], ridge, grid)
-
-    def _solve_exactly(self, gram: Gram, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
-        if p.ridge is None:
-            return self._by_leave_one_out(gram, p, clock)
-        choice = self._choice(gram, p.ridge)
-        if choice.name == "pcg":
-            # Where K fits, the iteration may cost no more than the factorisation that would do instead.
-            spare = self.solver == "auto" and gram.fits
-            most = min(self.max_iter, worthwhile_iterations(gram.shape[0])) if spare else self.max_iter
-            found = self._iterate(gram, p, most, clock)
-            done = found.certificate
-            if done.converged or not spare or clock.expired:
-                return found, choice
-            choice = Choice("cholesky", f"pcg was at residual {done.violation:.0e} after {done.iterations} iterations")
-        with progress(self.verbose, "KernelRidge, cholesky", 1.0) as tick:
-            options: Any = {"loo": self.store_loo, "tol": self.tol, "names": p.rows, "clock": clock, "tick": tick}
-            return by_cholesky(gram, p.Y, p.ridge, p.weights, **options), choice
-
-    def _by_leave_one_out(self, gram: Gram, p: _Problem, clock: Clock) -> tuple[LeastSquares, Choice]:
-        needed = EIGEN_MATRICES * gram.nbytes
-        if needed > gram.memory:
-            raise MemoryError(
-                f"alpha='loo' needs {readable(needed)} for the Gram matrix, its eigenvectors and their workspace, and "
-                f"memory is {readable(gram.memory)}; raise memory= or use approximation=Nystroem(...)."
-            )
-        found = by_eigenvectors(gram, p.Y, p.grid, p.weights, tol=self.tol, clock=clock)
-        return found, Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
-
-    def _choice(self, gram: Gram, ridge: NDArray[np.float64]) -> Choice:
-        if self.solver == "auto":
-            return choose(gram, float(ridge.min()), self.tol, factor=self.store_loo)
-        if self.solver == "pcg" and (self.store_loo or ridge.min() == 0):
-            wanted = "store_loo=True" if self.store_loo else "alpha=0"
-            raise ValueError(f"{wanted} needs a factorisation; use solver='cholesky' or 'auto' instead of 'pcg'.")
-        return Choice(self.solver, "as asked")
-
-    def _iterate(self, gram: Gram, p: _Problem, max_iter: int, clock: Clock) -> LeastSquares:
-        ridge = np.asarray(p.ridge)
-        options: Any = {"weights": p.weights, "start": self._start(p), "tol": self.tol, "max_iter": max_iter}
-        with progress(self.verbose, "KernelRidge, pcg") as tick:
-            found = pcg.solve(gram, p.Y, ridge, **options, random_state=self.random_state, clock=clock, tick=tick)
-        return LeastSquares(found.x, found.certificate, ridge)
-
-    def _start(self, p: _Problem) -> NDArray[np.float64] | None:
-        """The coefficients of the last fit, where they are wanted and of the right shape."""
-        last = getattr(self, "dual_coef_", None) if self.warm_start else None
-        if last is None or last.size != _num_samples(p.X) * p.Y.shape[1]:
-            return None
-        return np.asarray(last.reshape(-1, p.Y.shape[1])[p.rows])
+        start = getattr(self, "dual_coef_", None) if self.warm_start else None
+        start = start.reshape(-1, Y.shape[1])[rows] if start is not None and start.size == y.size else None
+        how: Any = {name: getattr(self, name) for name in ("solver", "tol", "max_iter", "random_state", "verbose")}
+        how |= {"loo": self.store_loo, "clock": clock}
+        problem = RidgeProblem(self._gram(kernel, points), Y, weights, ridge, grid, start, rows, **how)
+        found, choice = problem.solve(wide(points))
+        self._keep(found, choice, kernel, shape)
+        self._keep_left_out(found, rows, y.shape[0], shape)
+        self.X_fit_, self.dual_coef_ = X, np.zeros(y.shape)
+        self.dual_coef_[rows] = found.x.reshape(-1, *shape)
+        fits = zip(found.x.T, found.ridge, strict=True)
+        self.function_ = as_array([self._function(kernel, points, a, r / weights, r) for a, r in fits], not shape)
 
     # ---- in the space of a map ----------------------------------------------------------------------------------
 
-    @contextmanager
-    def _passes(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> Iterator[Passes]:
+    def _passes(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> AbstractContextManager[Passes]:
         """Passes over rows, wherever they are."""
-        if is_blocks(X):
-            with opened(self, X, y, sample_weight) as passes:
-                yield passes
-            return
-        if self.solver != "auto":
-            raise ValueError(f"solver={self.solver!r} cannot be combined with approximation=; leave solver='auto'.")
-        X, y = self._validated(X, y, reset=reset)
-        if sample_weight is not None:
-            sample_weight = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-        held = Held(X, y, sample_weight, memory=self.memory)
-        with held.passes(n_jobs=self.n_jobs, verbose=self.verbose, label="KernelRidge") as passes:
-            yield passes
+        if not is_blocks(X):
+            if self.solver != "auto":
+                raise ValueError(f"solver={self.solver!r} cannot be combined with approximation=; leave solver='auto'.")
+            X, y = self._validated(X, y, reset=reset)
+            weights = None if sample_weight is None else row_weights(sample_weight, X)
+            X = Held(X, y, weights, memory=self.memory)
+        return opened(self, X, y, sample_weight)
 
     def _penalties(self, sample: Part) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         ridge, grid = self._regularisation(targets_of(sample).shape[1])
@@ -400,24 +283,18 @@ class KernelRidge(KernelExpansion):
         fit = solve(passes, WorkerMap.of(features, sample.X[:1]), sample, ridge, grid=grid, loo=loo, **options)
         if hasattr(features, "trace_error_"):
             features.trace_error_ = fit.error
-        self._keep_in_features(fit.found, fit.choice, features, sample)
+        shape = self._keep_in_features(fit.found, fit.choice, features, sample)
         if held is None:
             self._moments = fit.moments
         else:
-            self._keep_left_out(fit.found.loo, held.all.index, held.total, _single(sample))
+            self._keep_left_out(fit.found, held.all.index, held.total, shape)
 
-    def _keep_in_features(self, found: LeastSquares, choice: Choice, features: Any, sample: Part) -> None:
-        """Keep an expansion at the landmarks where there are any, else weights of features."""
-        ravel = _single(sample)
-        self._keep(found, choice, features.kernel_, ravel)
-        self.approximation_, self._landmarks = features, getattr(features, "component_indices_", None)
-        if self._landmarks is None:
-            self.coef_ = found.x.ravel() if ravel else found.x
-            return
-        X = features.components_.astype(sample.X.dtype, copy=False)
-        X = X[:, self._landmarks] if is_precomputed(features.kernel_) else X
-        dual = features.expansion(found.x)
-        self._keep_expansion(X, dual, self._functions(features.kernel_, X, dual), ravel)
+    def _keep_in_features(self, found: Solution, choice: Choice, features: Any, sample: Part) -> tuple[int, ...]:
+        """Keep a fit in the space of a map; the shape of one target."""
+        shape = sample.y.shape[1:] if sample.y is not None else ()
+        self._keep(found, choice, features.kernel_, shape)
+        self._keep_weights(features, found.x, not shape, sample.X.dtype)
+        return shape
 
     @available_if(lambda self: self.approximation is not None)
     @_fit_context(prefer_skip_nested_validation=True)
@@ -441,8 +318,7 @@ class KernelRidge(KernelExpansion):
         KernelRidge
             The fitted estimator.
         """
-        clock = Clock(self.max_time)
-        with restored_on_failure(self):
+        with fitting(self) as clock:
             past: Moments | None = getattr(self, "_moments", None)
             if is_precomputed(self.kernel):
                 raise ValueError("partial_fit needs rows, not a precomputed Gram matrix.")
@@ -462,19 +338,4 @@ class KernelRidge(KernelExpansion):
             choice = Choice("moments", "sums to which further rows can be added")
             self._keep_in_features(sums.solve(ridge, tol=self.tol, clock=clock), choice, features, sample)
             self._moments = sums
-        warn_unless_converged(self.certificate_, self)
         return self
-
-
-def _single(part: Part) -> bool:
-    """Tell whether there is one target, given as a vector."""
-    return part.y is not None and part.y.ndim == 1
-
-
-def _spread(values: NDArray[np.float64], rows: NDArray[Any], n: int, fill: float) -> NDArray[np.float64]:
-    """Put what was computed for some of n rows in its place among all of them."""
-    if rows.size == n:
-        return values
-    out = np.full((n, values.shape[1]), fill)
-    out[rows] = values
-    return out

@@ -53,9 +53,14 @@ class Choice:
         return f"{self.name} ({self.reason})"
 
 
-def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False) -> Choice:
-    """Choose between ``cholesky`` and ``pcg`` for ``(K + ridge · I) x = b``."""
+def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False, asked: str = "auto") -> Choice:
+    """Choose between ``cholesky`` and ``pcg`` for ``(K + ridge · I) x = b``; ``factor`` where L itself is needed."""
     n = gram.shape[0]
+    if asked == "pcg" and (factor or ridge == 0):
+        wanted = "store_loo=True" if factor else "alpha=0"
+        raise ValueError(f"{wanted} needs a factorisation; use solver='cholesky' or 'auto' instead of 'pcg'.")
+    if asked != "auto":
+        return Choice(asked, "as asked")
     if ridge == 0:
         return Choice("cholesky", "alpha = 0 interpolates, and only a factorisation tells whether that is possible")
     if factor:

@@ -1,8 +1,9 @@
-"""The solution of linear systems, with its certificate."""
+"""The solution of linear systems or least squares, with its certificate."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,11 +12,16 @@ from gramian.certificates import Certificate
 
 __all__ = ["Solution"]
 
+Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """The solution of linear systems that share a matrix."""
+    """The solution of systems that share a matrix."""
 
-    x: NDArray[np.float64]  # (n, k): One column per right-hand side
-    residuals: NDArray[np.float64]  # (k,): Their relative residuals ``‖b - A x‖ / ‖b‖``, measured in float64
-    certificate: Certificate  # The worst of them, and whether it is good enough
+    x: Array  # (n, k): One column per right-hand side
+    certificate: Certificate  # The worst relative residual ``‖b - A x‖ / ‖b‖``, and whether it is good enough
+    ridge: Array = field(default_factory=lambda: np.zeros(0))  # (k,): μ of each target
+    loo: Array | None = None  # (n, k): Leave-one-out residuals, where they were asked for
+    grid: Any = None  # (g,): Ridges that were chosen among
+    path: Any = None  # (g, k): Their leave-one-out errors

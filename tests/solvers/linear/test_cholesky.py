@@ -108,9 +108,8 @@ def test_solution_carries_its_residual():
     solution, _ = solve(A.copy(), B)
     np.testing.assert_allclose(solution.x, np.linalg.solve(A, B), rtol=1e-9)
     residual = np.linalg.norm(B - A @ solution.x, axis=0) / np.linalg.norm(B, axis=0)
-    np.testing.assert_allclose(solution.residuals, residual, atol=1e-15)
+    np.testing.assert_allclose(solution.certificate.violation, residual.max(), atol=1e-15)
     assert solution.certificate.converged
-    assert solution.certificate.violation == solution.residuals.max()
 
 
 def test_an_ill_conditioned_system_says_so():

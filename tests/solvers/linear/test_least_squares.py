@@ -11,7 +11,7 @@ from gramian.gram import Gram
 from gramian.kernels import RBF, Precomputed, Sigmoid
 from gramian.solvers.choice import choose
 from gramian.solvers.linear.diagnose import coinciding_rows, diagnosis, smallest_eigenvalue
-from gramian.solvers.linear.least_squares import by_cholesky, by_eigenvectors
+from gramian.solvers.linear.least_squares import RidgeProblem
 from reference_least_squares import leave_one_out, ridge_dual
 
 
@@ -26,7 +26,7 @@ def problem(n=25, targets=2, seed=0):
 def test_leave_one_out_is_refitting(seed, n, alpha):
     X, Y, weights = problem(n, 1, seed)
     K = RBF(1.0)(X)
-    found = by_cholesky(Gram(RBF(1.0), X), Y, np.array([alpha]), weights, loo=True)
+    found = RidgeProblem(Gram(RBF(1.0), X), Y, weights, np.array([alpha]), loo=True).by_cholesky()
     np.testing.assert_allclose(found.x, ridge_dual(K, Y, alpha, weights), rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(found.loo[:, 0], leave_one_out(K, Y[:, 0], alpha, weights), rtol=1e-6, atol=1e-8)
 
@@ -34,7 +34,7 @@ def test_leave_one_out_is_refitting(seed, n, alpha):
 def test_the_grid_in_one_decomposition():
     X, Y, weights = problem()
     K, grid = RBF(1.0)(X), np.array([1e-3, 0.1, 1.0, 10.0])
-    found = by_eigenvectors(Gram(RBF(1.0), X), Y, grid, weights)
+    found = RidgeProblem(Gram(RBF(1.0), X), Y, weights, None, grid).by_eigenvectors()
     for j in range(2):
         errors = np.array([leave_one_out(K, Y[:, j], alpha, weights) for alpha in grid])
         scores = np.average(errors**2, axis=1, weights=weights)
@@ -49,9 +49,9 @@ def test_the_grid_in_one_decomposition():
 def test_ridges_of_their_own_share_one_matrix():
     X, Y, weights = problem(targets=3)
     ridge = np.array([0.1, 2.0, 0.1])
-    found = by_cholesky(Gram(RBF(1.0), X), Y, ridge, weights, loo=True)
+    found = RidgeProblem(Gram(RBF(1.0), X), Y, weights, ridge, loo=True).by_cholesky()
     for j in range(3):
-        alone = by_cholesky(Gram(RBF(1.0), X), Y[:, [j]], ridge[[j]], weights, loo=True)
+        alone = RidgeProblem(Gram(RBF(1.0), X), Y[:, [j]], weights, ridge[[j]], loo=True).by_cholesky()
         np.testing.assert_allclose(found.x[:, [j]], alone.x, rtol=1e-10)
         np.testing.assert_allclose(found.loo[:, [j]], alone.loo, rtol=1e-10)
 
@@ -62,10 +62,10 @@ def test_singular_matrices_are_named():
     assert coinciding_rows(gram) == [(1, 3), (0, 4)]
     y, ones = np.ones((5, 1)), np.ones(5)
     with pytest.raises(np.linalg.LinAlgError, match=r"rows coincide \(11 and 13, 10 and 14\)") as caught:
-        by_cholesky(gram, y, np.zeros(1), ones, names=np.arange(10, 15))
+        RidgeProblem(gram, y, ones, np.zeros(1), names=np.arange(10, 15)).by_cholesky()
     assert "nugget=" in str(caught.value)
     with pytest.raises(np.linalg.LinAlgError, match=r"1\.0e-20 on the diagonal is too little"):
-        by_cholesky(gram, y, np.array([1e-20]), ones)
+        RidgeProblem(gram, y, ones, np.array([1e-20])).by_cholesky()
     many = Gram(RBF(1.0), np.zeros((9, 1)))
     assert "and 3 more" in diagnosis(many)
     smooth = Gram(RBF(30.0), np.linspace(0, 1, 20)[:, None])
@@ -80,9 +80,9 @@ def test_no_kernel_is_told_with_its_eigenvalue():
     assert smallest_eigenvalue(gram) == pytest.approx(-2.5)
     y, ones = np.ones((30, 1)), np.ones(30)
     with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* eigenvalue -2.5"):
-        by_cholesky(gram, y, np.array([0.1]), ones)
+        RidgeProblem(gram, y, ones, np.array([0.1])).by_cholesky()
     with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* eigenvalue -2.5"):
-        by_eigenvectors(gram, y, None, ones)
+        RidgeProblem(gram, y, ones, None).by_eigenvectors()
 
 
 @pytest.mark.parametrize("kernel", [Sigmoid(0.6, offset=-2.0), RBF(1.0)])

@@ -12,13 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, _num_samples
 
 from gramian.certificates import Certificate
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, lifted
-from gramian.estimators.base import COMMON, KERNEL, Expansion, as_array, as_grid, rows_of, wide
+from gramian.estimators.base import COMMON, KERNEL, Expansion, as_array, as_grid, forget, rows_of, wide
 from gramian.estimators.machine.places import Exact, Goal, InFeatures, Task, in_passes, keep_functions, split
 from gramian.gram import Gram
 from gramian.kernels import Kernel
@@ -48,8 +47,6 @@ MACHINE: dict[str, list[Any]] = {
     "warm_start": COMMON["warm_start"],
 }
 """Constraints on the parameters of a machine."""
-OPTIONAL = ("lams_", "cv_path_", "approximation_", "_landmarks", "_last", "dual_coef_", "X_fit_", "function_", "coef_")
-"""What one fit has and the next may not."""
 GRID = np.logspace(0, -6, 13)
 """The grid of lam="cv", in units of the mean of k(x, x)."""
 CONVERSIONS = {
@@ -126,7 +123,7 @@ class Machine(Expansion):
             starts = self._starts(place, tasks, rows)
             own = [Task(task.loss, task.y[rows]) for task in tasks]
             fitted = place.solve(goal, own, weights[rows], starts, final=True)
-        self._forget()
+        forget(self)
         place.keep(self, X, rows, fitted)
         self._keep(
             place.kernel, choice, strength, [each.certificate for each in fitted], [f.multiplier for f in fitted]
@@ -138,19 +135,11 @@ class Machine(Expansion):
         means: Any = {"tol": self.tol, "max_iter": self.max_iter, "n_jobs": self.n_jobs, "memory": self.memory}
         return Goal(choice.name, self.penalty, strength, bool(self.fit_intercept), clock=clock, **means)
 
-    def _weights(self, sample_weight: Any, X: Any, y: Any) -> Array:
-        weights = np.ones(_num_samples(X))
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
-        if not np.any(weights):
-            raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")
-        return np.asarray(weights)
-
     def _place(self, kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Exact | InFeatures:
         """The exact space of some rows, or that of the approximation fitted to them."""
         points = rows_of(kernel, X, rows)
         if self.approximation is None:
-            return Exact(kernel, ExactSpace(self._gram(kernel, X, rows), self.random_state), points)
+            return Exact(kernel, ExactSpace(self._gram(kernel, points), self.random_state), points)
         features = adapted(self, kernel)
         return InFeatures(features, features_of(features, points, self.memory))
 
@@ -172,7 +161,7 @@ class Machine(Expansion):
         if hasattr(features, "trace_error_"):
             features.trace_error_ = fitted[0].error
         weights, constants, said = split(fitted, goal.intercept)
-        self._forget()
+        forget(self)
         self.approximation_, self.intercept_ = features, float(constants[0]) if single else constants
         self._keep(features.kernel_, choice, goal.strength, said, [each.multiplier for each in fitted])
         keep_functions(self, features, weights, single)
@@ -250,11 +239,6 @@ class Machine(Expansion):
         return losses
 
     # ---- what goes out ------------------------------------------------------------------------------------------
-
-    def _forget(self) -> None:
-        """Drop what one fit has and the next may not."""
-        for name in OPTIONAL:
-            self.__dict__.pop(name, None)
 
     def _keep(
         self, kernel: Kernel, choice: Choice, strength: float, certificates: list[Certificate], multipliers: list[float]

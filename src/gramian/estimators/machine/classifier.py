@@ -15,7 +15,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import opened, sampled
-from gramian.estimators.base import DTYPES, holds_objects, is_blocks, restored_on_failure, warn_unless_converged
+from gramian.estimators.base import (
+    DTYPES,
+    holds_objects,
+    is_blocks,
+    restored_on_failure,
+    row_weights,
+    warn_unless_converged,
+)
 from gramian.estimators.machine.base import MACHINE, Machine, plain_folds
 from gramian.estimators.machine.places import Task
 from gramian.estimators.machine.targets import Labels, class_weights, labels_of, of_codes
@@ -234,7 +241,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
             return self._fit_over_blocks(X, y, sample_weight, loss)
         with restored_on_failure(self):
             X, y = self._validated_labels(X, y)
-            weights = self._weights(sample_weight, X, y)
+            weights = row_weights(sample_weight, X)
             if self.class_weight is not None:
                 weights = weights * compute_sample_weight(self.class_weight, y)
             self.classes_, codes = np.unique(y, return_inverse=True)

@@ -26,9 +26,11 @@ from gramian.estimators.base import (
     KERNEL,
     Expansion,
     as_array,
+    forget,
     is_blocks,
     is_precomputed,
     restored_on_failure,
+    row_weights,
     rows_of,
     warn_unless_converged,
     wide,
@@ -45,9 +47,6 @@ from gramian.solvers.in_features.machine import FeatureFit
 from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
 
 __all__ = ["PegasosClassifier"]
-
-OPTIONAL = ("dual_coef_", "X_fit_", "function_", "coef_", "approximation_", "_landmarks", "_counts")
-"""What one fit has and the next may not."""
 
 
 class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
@@ -268,24 +267,21 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _keep_features(self, features: Any, fitted: list[FeatureFit]) -> None:
         weights, _, certificates = split(fitted, intercept=False)
-        for name in OPTIONAL:
-            self.__dict__.pop(name, None)
+        forget(self)
         self.approximation_, self.kernel_ = features, features.kernel_
         self.certificate_ = together(certificates)
         self.n_iter_ = max(self.certificate_.iterations, 1)
         keep_functions(self, features, weights, weights.shape[1] == 1)
 
     def _weights(self, sample_weight: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
-        weights = np.ones(y.size)
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        weights = row_weights(sample_weight, X)
         present = np.unique(y[weights > 0])
         if self.classes_.size < 2 or present.size < self.classes_.size:
             raise ValueError(
                 f"PegasosClassifier needs at least two classes, and rows of positive weight in every class; got "
                 f"{present.size} class{'' if present.size == 1 else 'es'} of {self.classes_.size} so."
             )
-        return np.asarray(weights)
+        return weights
 
     def _signs(self, y: NDArray[Any]) -> list[NDArray[np.float64]]:
         """Labels -1 and +1 of each function."""
@@ -404,8 +400,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> None:
         """Drop the rows without a coefficient, except those of a Gram matrix."""
-        for name in OPTIONAL:
-            self.__dict__.pop(name, None)
+        forget(self)
         used = np.any([(each.beta != 0) | (each.late != 0) for each in counts], axis=0)
         used |= not used.any()
         if is_precomputed(kernel):

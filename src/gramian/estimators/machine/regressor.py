@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import opened, sampled
-from gramian.estimators.base import is_blocks, restored_on_failure, warn_unless_converged
+from gramian.estimators.base import is_blocks, restored_on_failure, row_weights, warn_unless_converged
 from gramian.estimators.machine.base import MACHINE, Machine, plain_folds
 from gramian.estimators.machine.places import Task
 from gramian.estimators.machine.targets import Numbers
@@ -229,7 +229,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
             X, y = self._validated(X, y)
             if self._counts() and y.ndim == 2 and y.shape[1] == 1:
                 y = column_or_1d(y, warn=True)
-            weights = self._weights(sample_weight, X, y)
+            weights = row_weights(sample_weight, X)
             tasks = self._tasks(loss, y, weights)
             self._fit_tasks(X, tasks, weights, lambda cv, rows: plain_folds(cv, rows, y, classifier=False))
             self.loss_ = loss

@@ -27,8 +27,9 @@ from gramian.progress import Clock
 from gramian.solvers.choice import Choice, choose_in_features
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
-from gramian.solvers.linear.least_squares import LeastSquares, Moments, measured, residual_certificate
+from gramian.solvers.linear.least_squares import Moments, measured, residual_certificate
 from gramian.solvers.linear.leave_one_out import default_grid, eigh
+from gramian.solvers.solution import Solution
 
 __all__ = ["InFeatures", "moments", "solve", "targets_of"]
 
@@ -42,7 +43,7 @@ REFINEMENTS = 3
 class InFeatures:
     """A solution in the space of a map, and how it was found."""
 
-    found: LeastSquares  # Weights of the features
+    found: Solution  # Weights of the features
     choice: Choice  # The solver
     error: float  # The trace error of the map
     moments: Moments | None = None  # The sums, to which further rows may be added
@@ -198,7 +199,7 @@ def by_kernel_values(
         return None
     plain = lift.congruent(sums["unweighted"]) if "unweighted" in sums.arrays else second
     error = max(1.0 - float(np.trace(plain) / sums["trace"]), 0.0) if sums["trace"] > 0 else 0.0
-    found = LeastSquares(w, certificate, ridge)
+    found = Solution(w, certificate, ridge)
     return InFeatures(found, choice, error, Moments(second, right, int(sums["count"])))
 
 
@@ -280,7 +281,7 @@ def _product_of(R: Array, u: Array, part: Part) -> Sums:
 
 def by_pcg(
     passes: Passes, lift: WorkerMap, sample: Part, ridge: Array, *, tol: float, max_iter: int, clock: Clock
-) -> tuple[LeastSquares, float]:
+) -> tuple[Solution, float]:
     """Solve by conjugate gradients, preconditioned by the moments of a sample: ridge (k,)."""
     start = passes.sum(_right, lift)
     B, n, done = lift.mixed(start["right"]), float(start["count"]), 0
@@ -314,4 +315,4 @@ def by_pcg(
         message=message,
     )
     error = float(rough["missed"] / rough["trace"]) if rough["trace"] > 0 else 0.0
-    return LeastSquares(w, certificate, ridge), error
+    return Solution(w, certificate, ridge), error

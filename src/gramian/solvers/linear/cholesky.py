@@ -228,4 +228,4 @@ def solve(
         residuals = np.minimum(refined, residuals)
     why = "the matrix is too ill-conditioned for float64; regularise more."
     certificate = certify("residual", residuals.max(initial=0.0), tol, why, seconds=clock.seconds)
-    return Solution(Z, residuals, certificate), factor
+    return Solution(Z, certificate), factor

@@ -1,4 +1,4 @@
-"""min Σ_i w_i (f(x_i) - y_i)² + μ ‖f‖²: the routes to it that hold a matrix.
+"""min Σ_i w_i (f(x_i) - y_i)² + μ ‖f‖²: one problem, and the routes to its solution.
 
 Weights make the system ``(K + μ W⁻¹) α = y``. With S = √W and α = S a it is ``(S K S + μ I) a = S y``, which is as
 well conditioned as it can be, and whose leave-one-out residuals are those of the targets times S.
@@ -6,131 +6,155 @@ well conditioned as it can be, and whose leave-one-out residuals are those of th
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate, certify, relative_residuals
 from gramian.gram import Gram, SymmetricGram
-from gramian.gram.operator import units
-from gramian.progress import Clock, Tick, silent
+from gramian.gram.operator import as_predicted, units
+from gramian.progress import Clock, Tick, progress, silent
+from gramian.resources import readable
+from gramian.solvers.choice import Choice, choose, worthwhile_iterations
+from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, solve
 from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid
+from gramian.solvers.solution import Solution
 
-__all__ = [
-    "LeastSquares",
-    "Moments",
-    "by_cholesky",
-    "by_eigenvectors",
-    "measured",
-    "residual_certificate",
-]
+__all__ = ["Moments", "RidgeProblem", "measured", "residual_certificate"]
+
+EIGEN_MATRICES = 4
+"""K, its eigenvectors, and twice as much workspace in LAPACK's divide and conquer."""
+UNSEEN = 1e-10
+"""Differences between K as it is solved with and as it predicts that need no product to be measured."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class LeastSquares:
-    """A solution of regularised least squares."""
+class RidgeProblem:
+    """Rows of positive weight, their targets, and what is asked for."""
 
-    x: Array  # (n, k) or (m, k): Dual coefficients, or weights of features
-    certificate: Certificate  # The residual of the system that was solved
-    ridge: Array  # (k,): μ of each target
-    loo: Array | None = None  # (n, k): Leave-one-out residuals, where they were asked for
-    grid: Array | None = None  # (g,): Ridges that were chosen among
-    path: Array | None = None  # (g, k): Their leave-one-out errors
+    gram: Gram  # K of the rows, in float64
+    Y: Array  # (n, k)
+    weights: Array  # (n,)
+    ridge: Array | None  # (k,): μ of each target; None to choose it by leave-one-out
+    grid: Array | None = None  # (g,): What to choose among
+    start: Array | None = None  # (n, k): Where iterations begin
+    names: NDArray[np.intp] | None = None  # (n,): Numbers of the rows, for messages
+    solver: str = "auto"
+    loo: bool = False  # Whether leave-one-out residuals are wanted
+    tol: float = 1e-8
+    max_iter: int = 1000
+    random_state: Any = None
+    clock: Clock = field(default_factory=Clock)
+    verbose: int | bool = False
 
+    @property
+    def scale(self) -> Array:
+        """S, as a column."""
+        return np.sqrt(self.weights)[:, None]
 
-def by_cholesky(
-    gram: Gram,
-    Y: Array,
-    ridge: Array,
-    weights: Array,
-    *,
-    loo: bool = False,
-    tol: float = 1e-8,
-    names: NDArray[np.intp] | None = None,
-    clock: Clock | None = None,
-    tick: Tick = silent,
-) -> LeastSquares:
-    """Factorise K once for every distinct ridge: Y (n, k), ridge (k,), weights (n,), names (n,)."""
-    clock = clock or Clock()
-    scale = np.sqrt(weights)[:, None]
-    A = _scaled(gram, scale)
-    diagonal = np.diagonal(A).copy()
-    x, errors = np.empty(Y.shape), np.empty(Y.shape) if loo else None
-    worst: Certificate | None = None
-    factor: Factor | None = None
-    for value in np.unique(ridge):
-        columns = ridge == value
-        A = A if factor is None else factor.give_back()
-        np.fill_diagonal(A, diagonal + value)
-        try:
-            solution, factor = solve(A, scale * Y[:, columns], tol=tol, clock=clock, tick=tick)
-        except NotPositiveDefiniteError as error:
-            raise _singular(gram, float(value), names) from error
-        if value == 0 and not (solution.certificate.converged and _invertible(factor)):
-            raise _singular(gram, 0.0, names)
-        x[:, columns] = scale * solution.x
-        if errors is not None:
-            errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
-        if worst is None or solution.certificate.violation > worst.violation:
-            worst = solution.certificate
-    if worst is None:
-        raise ValueError("Y must have at least one column.")
-    return LeastSquares(x, worst, ridge, errors)
+    def solve(self, points: Any) -> tuple[Solution, Choice]:
+        """Solve by the solver asked for, or one that is chosen; certified is what is predicted at the points."""
+        if self.ridge is None:
+            choice = Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
+            return self._as_predicted(self.by_eigenvectors(), points), choice
+        choice = choose(self.gram, float(self.ridge.min()), self.tol, factor=self.loo, asked=self.solver)
+        if choice.name == "pcg":
+            # Where K fits, the iteration may cost no more than the factorisation that would do instead.
+            spare = self.solver == "auto" and self.gram.fits
+            most = min(self.max_iter, worthwhile_iterations(self.gram.shape[0])) if spare else self.max_iter
+            found = self._by_pcg(self.ridge, most)
+            done = found.certificate
+            if done.converged or not spare or self.clock.expired:
+                return self._as_predicted(found, points), choice
+            choice = Choice("cholesky", f"pcg was at residual {done.violation:.0e} after {done.iterations} iterations")
+        with progress(self.verbose, "KernelRidge, cholesky", 1.0) as tick:
+            found = self.by_cholesky(tick)
+        return self._as_predicted(found, points), choice
+
+    def _as_predicted(self, found: Solution, points: Any) -> Solution:
+        """The same with the residual of the function that it predicts, bounded where rounding is small, or measured."""
+        done, B = found.certificate, self.scale * self.Y
+        apart = self.gram.rounding * float(np.abs(self.gram.diagonal()).max()) * np.abs(found.x).sum(axis=0)
+        rounding = float(relative_residuals(self.scale * apart, B).max(initial=0.0))
+        if rounding <= max(done.violation, UNSEEN) and done.violation + rounding <= self.tol:
+            return replace(found, certificate=replace(done, violation=done.violation + rounding))
+        values = as_predicted(self.gram, points, found.x)
+        return measured(found, self.scale * (self.Y - values) - found.ridge * (found.x / self.scale), B, self.tol)
+
+    def _by_pcg(self, ridge: Array, max_iter: int) -> Solution:
+        options: Any = {"weights": self.weights, "start": self.start, "tol": self.tol, "max_iter": max_iter}
+        with progress(self.verbose, "KernelRidge, pcg") as tick:
+            options |= {"random_state": self.random_state, "clock": self.clock, "tick": tick}
+            return pcg.solve(self.gram, self.Y, ridge, **options)
+
+    def by_cholesky(self, tick: Tick = silent) -> Solution:
+        """Factorise K once for every distinct ridge."""
+        A, ridge, scale = self._matrix(), np.asarray(self.ridge), self.scale
+        diagonal, factor = np.diagonal(A).copy(), None
+        x, errors = np.empty(self.Y.shape), np.empty(self.Y.shape) if self.loo else None
+        certificates = []
+        for value in np.unique(ridge):
+            columns = ridge == value
+            A = A if factor is None else factor.give_back()
+            np.fill_diagonal(A, diagonal + value)
+            try:
+                solution, factor = solve(A, scale * self.Y[:, columns], tol=self.tol, clock=self.clock, tick=tick)
+            except NotPositiveDefiniteError as error:
+                raise self._singular(value) from error
+            if value == 0 and not (solution.certificate.converged and _invertible(factor)):
+                raise self._singular(0.0)
+            x[:, columns] = scale * solution.x
+            if errors is not None:
+                errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
+            certificates.append(solution.certificate)
+        worst = max(certificates, key=lambda each: each.violation)
+        return Solution(x, worst, ridge=ridge, loo=errors)
+
+    def _matrix(self) -> Array:
+        """S K S."""
+        A = self.gram.dense().astype(np.float64, copy=False)
+        if np.any(self.weights != 1.0):
+            A *= self.scale
+            A *= self.scale.T
+        return A
+
+    def _singular(self, ridge: float) -> np.linalg.LinAlgError:
+        advice = "remove them, or add to the diagonal (nugget= or alpha=)"
+        if ridge > 0:
+            advice = f"{ridge:.1e} on the diagonal is too little, add more"
+        return np.linalg.LinAlgError(f"{diagnosis(self.gram, self.names)}; {advice}.")
+
+    def by_eigenvectors(self) -> Solution:
+        """Decompose K once, and choose for every target the ridge with the least leave-one-out error."""
+        if (needed := EIGEN_MATRICES * self.gram.nbytes) > self.gram.memory:
+            raise MemoryError(
+                f"alpha='loo' needs {readable(needed)} for the Gram matrix, its eigenvectors and their workspace, and "
+                f"memory is {readable(self.gram.memory)}; raise memory= or use approximation=Nystroem(...)."
+            )
+        basis, scale = Eigenbasis.of_matrix(self._matrix()), self.scale
+        B, unit = scale * self.Y, units(scale * self.Y)
+        grid = default_grid(basis.values) if self.grid is None else self.grid
+        path = basis.path(B / unit, grid) / self.weights.sum()
+        ridge = grid[np.argmin(path, axis=0)]
+        with np.errstate(over="ignore", under="ignore"):
+            path = unit * (unit * path)
+        a = basis.dual(B, ridge)
+        R = B - (scale * (SymmetricGram(self.gram, 0, np.float64) @ (scale * a)) + ridge * a)
+        certificate = residual_certificate(R, B, self.tol, self.clock, "regularise more")
+        return Solution(
+            scale * a, certificate, ridge=ridge, loo=basis.residuals(B, ridge) / scale, grid=grid, path=path
+        )
 
 
 def _invertible(factor: Factor) -> bool:
     """Whether the smallest pivot is more than rounding."""
     return bool(factor.smallest_pivot() > factor.n * np.finfo(np.float64).eps * factor.diagonal.max())
-
-
-def _scaled(gram: Gram, scale: Array) -> Array:
-    A = gram.dense().astype(np.float64, copy=False)
-    if np.any(scale != 1.0):
-        A *= scale
-        A *= scale.T
-    return A
-
-
-def _singular(gram: Gram, ridge: float, names: NDArray[np.intp] | None) -> np.linalg.LinAlgError:
-    advice = "remove them, or add to the diagonal (nugget= or alpha=)"
-    if ridge > 0:
-        advice = f"{ridge:.1e} on the diagonal is too little, add more"
-    return np.linalg.LinAlgError(f"{diagnosis(gram, names)}; {advice}.")
-
-
-def by_eigenvectors(
-    gram: Gram,
-    Y: Array,
-    grid: Array | None,
-    weights: Array,
-    *,
-    tol: float = 1e-8,
-    clock: Clock | None = None,
-) -> LeastSquares:
-    """Decompose K once, and choose for every target the ridge with the least leave-one-out error."""
-    clock = clock or Clock()
-    scale = np.sqrt(weights)[:, None]
-    basis = Eigenbasis.of_matrix(_scaled(gram, scale))
-    grid, path, ridge = _chosen(basis, scale * Y, grid, weights)
-    a = basis.dual(scale * Y, ridge)
-    K = SymmetricGram(gram, 0, np.float64)
-    R = scale * Y - (scale * (K @ (scale * a)) + ridge * a)
-    certificate = residual_certificate(R, scale * Y, tol, clock, "regularise more")
-    return LeastSquares(scale * a, certificate, ridge, basis.residuals(scale * Y, ridge) / scale, grid, path)
-
-
-def _chosen(basis: Eigenbasis, B: Array, grid: Array | None, weights: Array) -> tuple[Array, Array, Array]:
-    """The grid, Σ w e² / Σ w of every target there, and the best ridges; B has the targets times √w."""
-    grid = default_grid(basis.values) if grid is None else grid
-    unit = units(B)
-    path = basis.path(B / unit, grid) / weights.sum()
-    with np.errstate(over="ignore", under="ignore"):
-        return grid, unit * (unit * path), grid[np.argmin(path, axis=0)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +168,7 @@ class Moments:
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.second + other.second, self.right + other.right, self.count + other.count)
 
-    def solve(self, ridge: Array, *, tol: float = 1e-8, clock: Clock | None = None) -> LeastSquares:
+    def solve(self, ridge: Array, *, tol: float = 1e-8, clock: Clock | None = None) -> Solution:
         """Solve ``(FᵀWF + μI) w = FᵀWy``: ridge (k,)."""
         w = np.empty_like(self.right)
         for value in np.unique(ridge):
@@ -154,10 +178,10 @@ class Moments:
             w[:, columns] = solve(A, self.right[:, columns], tol=tol, jitter_limit=1e-12)[0].x
         R = self.right - self.second @ w - ridge * w
         advice = "regularise more, or take fewer features"
-        return LeastSquares(w, residual_certificate(R, self.right, tol, clock or Clock(), advice), ridge)
+        return Solution(w, residual_certificate(R, self.right, tol, clock or Clock(), advice), ridge=ridge)
 
 
-def measured(found: LeastSquares, R: Array, B: Array, tol: float) -> LeastSquares:
+def measured(found: Solution, R: Array, B: Array, tol: float) -> Solution:
     """Return a solution with the residual of the function that it predicts: R, B (m, k)."""
     worst = float(relative_residuals(R, B).max(initial=0.0))
     done, met = found.certificate, worst <= tol

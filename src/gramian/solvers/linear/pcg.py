@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate, relative_residuals
+from gramian.certificates import Certificate, certify, relative_residuals
 from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, silent
@@ -54,11 +54,6 @@ class _System:
     scale: Array
     landmarks: Preconditioner
 
-    @property
-    def in_double(self) -> bool:
-        """Whether products are in double precision, so that rounding explains no sign."""
-        return self.fast.dtype == np.float64
-
     def times(self, V: Array, columns: Any, *, exact: bool = False) -> Array:
         """Multiply the vectors of some targets."""
         K = self.exact if exact else self.fast
@@ -95,7 +90,7 @@ def solve(
         del system  # before its blocks are made anew in double precision
         if run.at_an_end():
             break
-    return Solution(unit * (scale * run.X), run.residuals, run.certificate())
+    return Solution(unit * (scale * run.X), run.certificate(), ridge)
 
 
 def _checked(gram: Gram, B: Any, ridge: Any, weights: Any) -> tuple[Array, Array, Array]:
@@ -132,7 +127,7 @@ class _Refinement:
 
     def __init__(self, B: Array, X: Array, tol: float, max_iter: int, clock: Clock, tick: Tick) -> None:
         self.B, self.X, self.tol, self.max_iter, self.clock, self.tick = B, X, tol, max_iter, clock, tick
-        self.iterations = self.rank = 0
+        self.iterations = 0
         self.R = B
         self.residuals = np.full(B.shape[1], np.inf)
         self.why = "rounding in float64 stops it; ask for a larger tol or regularise more."
@@ -154,7 +149,6 @@ class _Refinement:
 
     def with_system(self, system: _System) -> None:
         """Cycle until the residual is small enough, stalls, or an end comes."""
-        self.rank = system.landmarks.rank
         if not self.iterations:
             self._measure(self.X, system)
         while not self.at_an_end():
@@ -185,28 +179,22 @@ class _Refinement:
             self.tick(self.iterations)
             return system.times(P, columns[some])
 
+        double = system.fast.dtype == np.float64  # so that rounding explains no sign
         step[:, columns] = conjugate_gradients(
             R,
             times,
             lambda V, some: system.precondition(V, columns[some]),
             goal,
             proceed=lambda: not self.at_an_end(),
-            patience=np.inf if system.in_double else PATIENCE,
-            definite=system.in_double,
+            patience=np.inf if double else PATIENCE,
+            definite=double,
         )
         return step
 
     def certificate(self) -> Certificate:
         """Say what was measured, and why it stopped short where it did."""
-        measured = f"measured against the float64 kernel; preconditioner of rank {self.rank}"
-        return Certificate(
-            kind="residual",
-            violation=float(self.residuals.max(initial=0.0)),
-            converged=self.met,
-            iterations=self.iterations,
-            seconds=self.clock.seconds,
-            message=measured if self.met else f"{measured}; tol={self.tol:.0e} not met: {self.why}",
-        )
+        steps, worst = self.iterations, float(self.residuals.max(initial=0.0))
+        return certify("residual", worst, self.tol, self.why, seconds=self.clock.seconds, iterations=steps)
 
 
 def _norms(A: Array) -> Array:
