@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ class Solution:
 
     x: Array  # (n, k): One column per right-hand side
     certificate: Certificate  # The worst relative residual ``‖b - A x‖ / ‖b‖``, and whether it is good enough
-    ridge: Array = field(default_factory=lambda: np.zeros(0))  # (k,): μ of each target
+    ridge: Any = None  # (k,): μ of each target
     loo: Array | None = None  # (n, k): Leave-one-out residuals, where they were asked for
     grid: Any = None  # (g,): Ridges that were chosen among
     path: Any = None  # (g, k): Their leave-one-out errors
