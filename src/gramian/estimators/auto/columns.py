@@ -17,10 +17,13 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.preprocessing import normalize
 
 from gramian.data.cells import boolean, day, has_decimal_commas, may_be_numbers, number
 from gramian.estimators.auto.tables import Column, check_finite
@@ -101,16 +104,11 @@ class Category:
     def transform(self, column: Column) -> Array:
         """Return the numbers of some rows: → (n, width)."""
         others, missing = len(self.levels), len(self.levels) + 1
-        if column.values.dtype == object:
-            places: dict[Any, int] = {level: place for place, level in enumerate(self.levels)}
-            at = [missing if v is None else places.get(v, others) for v in column.values]
-        else:  # some rows of a column of texts, such as 007 and 1.50, which a file without types gives as numbers
-            read = _READERS[column.kind]
-            places = {read(level): place for place, level in reversed(list(enumerate(self.levels)))}
-            at = [missing if math.isnan(v) else places.get(v, others) for v in column.values]
-        out = np.zeros((len(at), self.width))
-        out[np.arange(len(at)), at] = ONE_HOT
-        return out
+        # A file without types gives some rows of a column of texts, such as 007 and 1.50, as numbers.
+        read: Any = str if column.values.dtype == object else _READERS[column.kind]
+        places = {read(level): place for place, level in reversed(list(enumerate(self.levels)))}
+        at = [missing if v is None or v != v else places.get(v, others) for v in column.values]
+        return ONE_HOT * np.eye(self.width)[at]
 
     def __str__(self) -> str:
         shown = ", ".join(self.levels[:4]) + (", …" if len(self.levels) > 4 else "")
@@ -131,15 +129,8 @@ class Text:
 
     def transform(self, column: Column) -> Array:
         """Return the numbers of some rows: → (n, width)."""
-        places = {word: place for place, word in enumerate(self.words)}
-        kernel = WordCount()
-        out = np.zeros((column.values.shape[0], self.width))
-        for row, text in enumerate(_texts(column)):
-            for word in kernel.pieces(text or ""):
-                if word in places:
-                    out[row, places[word]] += 1.0
-        length = np.linalg.norm(out, axis=1, keepdims=True)
-        return np.asarray(out / np.where(length > 0, length, 1.0))
+        counter = CountVectorizer(analyzer=WordCount().pieces, vocabulary=self.words, dtype=np.float64)
+        return np.asarray(normalize(counter.transform(_texts(column)).toarray()))
 
     def __str__(self) -> str:
         return f"text, counts of {len(self.words)} words; a missing text has none"
@@ -151,11 +142,7 @@ class Dropped:
 
     name: str  # Of the column
     reason: str  # Why
-
-    @property
-    def width(self) -> int:
-        """No columns."""
-        return 0
+    width: ClassVar[int] = 0
 
     def transform(self, column: Column) -> Array:
         """Return no columns: → (n, 0)."""
@@ -179,11 +166,16 @@ class Encoding:
         """Numbers to a row."""
         return sum(column.width for column in self.columns)
 
+    @property
+    def names(self) -> list[str]:
+        """What each number is called."""
+        several = [(c.name, c.width, i) for c in self.columns for i in range(c.width)]
+        return [name if width == 1 else f"{name} ({i + 1})" for name, width, i in several]
+
     def places(self, *kinds: Any) -> list[int]:
         """Return which of the numbers come from columns of some kinds."""
-        ends = np.cumsum([column.width for column in self.columns])
-        owners = zip(self.columns, ends, strict=True)
-        return [place for c, end in owners if isinstance(c, kinds) for place in range(end - c.width, end)]
+        owners = [column for column in self.columns for _ in range(column.width)]
+        return [place for place, column in enumerate(owners) if isinstance(column, kinds)]
 
     def transform(self, table: list[Column]) -> Array:
         """Return the table as numbers, not yet scaled: → (n, width)."""
@@ -253,26 +245,24 @@ def _category(column: Column, counts: Counter[str]) -> Any:
 
 
 def _is_text(values: NDArray[Any], counts: Counter[str]) -> bool:
-    words = [len(v.split()) for v in counts]
-    return len(counts) >= TEXT_VARIETY * values.shape[0] and float(np.mean(words)) >= TEXT_WORDS
+    words = float(np.mean([len(value.split()) for value in counts]))
+    return len(counts) >= TEXT_VARIETY * values.shape[0] and words >= TEXT_WORDS
 
 
 def _text(column: Column) -> Any:
-    kernel = WordCount()
-    documents: Counter[str] = Counter()
-    for text in _texts(column):
-        documents.update(set(kernel.pieces(text or "")))
+    pieces = WordCount().pieces
+    documents = Counter(word for text in _texts(column) for word in set(pieces(text)))
     words = sorted((w for w, count in documents.items() if count >= 2), key=lambda w: (-documents[w], w))
     if not words:
         return Dropped(column.name, "no word is in two texts")
     return Text(column.name, tuple(words[:WORDS]))
 
 
-def _texts(column: Column) -> list[str | None]:
-    """The values as texts, whatever they came as."""
+def _texts(column: Column) -> list[str]:
+    """The values as texts, whatever they came as; empty where one is missing."""
     if column.values.dtype == object:
-        return list(column.values)
-    return [None if math.isnan(v) else str(int(v) if v.is_integer() else v) for v in column.values.tolist()]
+        return [v or "" for v in column.values]
+    return ["" if math.isnan(v) else str(int(v) if v.is_integer() else v) for v in column.values.tolist()]
 
 
 def _present(values: NDArray[Any]) -> Iterator[str]:
@@ -281,17 +271,13 @@ def _present(values: NDArray[Any]) -> Iterator[str]:
 
 def _read(read: Callable[[str], float | None], values: NDArray[Any]) -> Array | None:
     """The values of texts, nan where one is missing; None where one cannot be read."""
-    found = np.empty(values.shape[0])
-    for row, text in enumerate(values):
-        value = math.nan if text is None else read(text)
-        if value is None:
+    found = []
+    for text in values:
+        found.append(math.nan if text is None else read(text))
+        if found[-1] is None:
             return None
-        found[row] = value
-    return found
+    return np.array(found, dtype=np.float64)
 
 
-def _with_comma(text: str) -> float | None:
-    return number(text, comma=True)
-
-
+_with_comma = partial(number, comma=True)
 _READERS: dict[str, Callable[[str], float | None]] = {"number": number, "boolean": boolean, "date": day}

@@ -31,11 +31,9 @@ class Column:
 
 def columns_of(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
     """Read a table and check it, as scikit-learn does, against the one that was fitted: X (n, d)."""
-    read = _reader(X)
-    if read is None:
-        array = _array(X)
-        X = validate_data(estimator, array, dtype=None, ensure_all_finite=False, reset=reset)
-        return array_columns(X)
+    series = _series(X)
+    if series is None:
+        return array_columns(validate_data(estimator, _array(X), dtype=None, ensure_all_finite=False, reset=reset))
     if X.shape[0] == 0 or X.shape[1] == 0:
         raise ValueError(
             f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}) while a "
@@ -45,30 +43,58 @@ def columns_of(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
     if twice := [name for name, count in Counter(names).items() if count > 1]:
         raise ValueError(f"two columns of X are called {twice[0]!r}; rename one, or leave one out.")
     validate_data(estimator, X, reset=reset, skip_check_array=True)
-    columns = read(X)
-    for column in columns:
-        check_finite(column.name, column.values)
-    return columns
+    return [_column(name, *read) for name, read in zip(names, series, strict=True)]
 
 
-def _reader(X: Any) -> Any:
-    """The function that reads this make of table; None for arrays and lists."""
+def _series(X: Any) -> Any:
+    """The columns of a data frame, each as an array and whether it is declared a category; None for arrays."""
     if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return _pandas_columns
+        return (_of_pandas(X.iloc[:, j]) for j in range(X.shape[1]))
     if hasattr(X, "get_columns"):
-        return _polars_columns
+        return ((s.to_numpy(), type(s.dtype).__name__ in ("Categorical", "Enum")) for s in X.get_columns())
     if hasattr(X, "column_names") and hasattr(X, "itercolumns"):
-        return _arrow_columns
+        return map(_of_arrow, X.itercolumns())
     return None
+
+
+def _of_pandas(series: Any) -> tuple[Any, bool]:
+    kind = type(series.dtype).__name__
+    if kind == "ArrowDtype":
+        return _of_arrow(series.array.__arrow_array__())
+    if kind == "DatetimeTZDtype":
+        series = series.dt.tz_convert(None)
+    if getattr(series.dtype, "kind", "O") in "iuf":
+        return series.to_numpy(dtype=np.float64, na_value=np.nan), False
+    return series.to_numpy(), kind == "CategoricalDtype"
+
+
+def _of_arrow(column: Any) -> tuple[Any, bool]:
+    kind = str(column.type)
+    if kind.startswith(("int", "uint", "float", "double", "halffloat", "timestamp", "date", "duration")):
+        return column.to_numpy(), False
+    return np.array(column.to_pylist(), dtype=object), kind.startswith("dictionary")
+
+
+def _column(name: str, values: Any, category: bool = False) -> Column:
+    """A column by the type of its values."""
+    values = np.asarray(values)
+    kind = values.dtype.kind
+    if category:
+        return _category(name, values)
+    if kind in "biuf":
+        column = Column(name, values.astype(np.float64), "boolean" if kind == "b" else "number")
+    elif kind in "Mm":
+        column = Column(name, _days(values), "date" if kind == "M" else "number")
+    else:
+        column = _objects(name, values)
+    check_finite(name, column.values)
+    return column
 
 
 def check_finite(name: str, values: Values) -> None:
     """Raise where a number is infinite: values (n,)."""
     if values.dtype != object and np.any(np.isinf(values)):
         raise ValueError(f"Input X contains infinity in {name}; leave such values out, or mark them as missing (nan).")
-
-
-# ---- arrays and lists -------------------------------------------------------------------------------------------
 
 
 def _array(X: Any) -> Any:
@@ -80,18 +106,7 @@ def _array(X: Any) -> Any:
 
 def array_columns(X: Values) -> list[Column]:
     """Return the columns of an array: X (n, d)."""
-    names = [f"column {j}" for j in range(X.shape[1])]
-    columns = []
-    for name, values in zip(names, X.T, strict=True):
-        if X.dtype.kind in "biuf":
-            kind = "boolean" if X.dtype.kind == "b" else "number"
-            columns.append(Column(name, np.asarray(values, dtype=np.float64), kind))
-        elif X.dtype.kind == "M":
-            columns.append(Column(name, _days(values), "date"))
-        else:
-            columns.append(_objects(name, values))
-        check_finite(name, columns[-1].values)
-    return columns
+    return [_column(f"column {j}", values) for j, values in enumerate(X.T)]
 
 
 def _objects(name: str, values: Any) -> Column:
@@ -142,79 +157,6 @@ def _floats(values: Values) -> NDArray[np.float64]:
 
 
 def _days(values: Any) -> NDArray[np.float64]:
-    """Days since 1970, ``nan`` where a date is missing."""
-    instants = np.asarray(values).astype("datetime64[us]")
-    days = instants.astype(np.int64) / 86_400e6
-    return np.asarray(np.where(np.isnat(instants), np.nan, days))
-
-
-# ---- data frames ------------------------------------------------------------------------------------------------
-
-
-def _pandas_columns(X: Any) -> list[Column]:
-    return [_pandas_column(str(name), X.iloc[:, j]) for j, name in enumerate(X.columns)]
-
-
-def _pandas_column(name: str, series: Any) -> Column:
-    kind = series.dtype.kind if hasattr(series.dtype, "kind") else "O"
-    if type(series.dtype).__name__ == "CategoricalDtype":
-        return _category(name, series.astype(object).to_numpy())
-    if type(series.dtype).__name__ == "ArrowDtype":
-        return _arrow_column(name, series.array.__arrow_array__())
-    if kind in "biuf":
-        values = series.to_numpy(dtype=np.float64, na_value=np.nan)
-        return Column(name, values, "boolean" if kind == "b" else "number")
-    if kind == "M":
-        if getattr(series.dtype, "tz", None) is not None:
-            series = series.dt.tz_convert("UTC").dt.tz_localize(None)
-        return Column(name, _days(series.to_numpy()), "date")
-    if kind == "m":
-        return Column(name, _durations(series.to_numpy()), "number")
-    return _objects(name, series.to_numpy(dtype=object))
-
-
-def _durations(values: Any) -> NDArray[np.float64]:
-    """Days, ``nan`` where a duration is missing."""
-    spans = np.asarray(values).astype("timedelta64[us]")
-    return np.asarray(np.where(np.isnat(spans), np.nan, spans.astype(np.int64) / 86_400e6))
-
-
-def _polars_columns(X: Any) -> list[Column]:
-    return [_polars_column(series) for series in X.get_columns()]
-
-
-def _polars_column(series: Any) -> Column:
-    name, dtype = str(series.name), type(series.dtype).__name__
-    if series.dtype.is_numeric() or dtype == "Boolean":
-        values = series.cast(_polars_float(), strict=False).to_numpy()
-        return Column(name, np.array(values, dtype=np.float64), "boolean" if dtype == "Boolean" else "number")
-    if dtype in ("Date", "Datetime"):
-        return Column(name, _days(np.array(series.to_numpy(), dtype="datetime64[us]")), "date")
-    if dtype == "Duration":
-        return Column(name, _durations(np.array(series.to_numpy(), dtype="timedelta64[us]")), "number")
-    values = np.array(series.to_list(), dtype=object)
-    return _category(name, values) if dtype in ("Categorical", "Enum") else _objects(name, values)
-
-
-def _polars_float() -> Any:
-    import polars
-
-    return polars.Float64
-
-
-def _arrow_columns(X: Any) -> list[Column]:
-    names, columns = X.column_names, X.itercolumns()
-    return [_arrow_column(str(name), column) for name, column in zip(names, columns, strict=True)]
-
-
-def _arrow_column(name: str, column: Any) -> Column:
-    kind = str(column.type)
-    if kind.startswith("dictionary"):
-        return _category(name, column.to_pylist())
-    if kind.startswith(("int", "uint", "float", "double", "halffloat")):
-        return Column(name, np.asarray(column.to_numpy(), dtype=np.float64), "number")
-    if kind.startswith(("timestamp", "date")):
-        return Column(name, _days(np.asarray(column.to_numpy()).astype("datetime64[us]")), "date")
-    if kind.startswith("duration"):
-        return Column(name, _durations(column.to_numpy()), "number")
-    return _objects(name, np.array(column.to_pylist(), dtype=object))
+    """Dates as days since 1970, or durations as days; ``nan`` where one is missing."""
+    exact = values.astype(f"{values.dtype.kind}8[us]")
+    return np.asarray(np.where(np.isnat(exact), np.nan, exact.astype(np.int64) / 86_400e6))
