@@ -2,59 +2,64 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from gramian.estimators.auto import plans
-from gramian.estimators.auto.plans import Effort, affordable, efforts, part, plan, reserve
+from gramian.estimators.auto.plans import Effort, Planner, efforts
 from gramian.kernels import RBF
 
 RIDGES = [Effort(1e-4, 60, 2000), Effort(2e-3, 20, 2000)]
 
 
 def test_the_way_is_chosen_by_time_and_memory():
-    chosen = {n: plan(n, 1, RIDGES, 60.0, 8 * 10**9, loo=False) for n in (1000, 25_000, 300_000)}
+    chosen = {n: Planner(n, 1, 8 * 10**9).plan(RIDGES, 60.0, loo=False) for n in (1000, 25_000, 300_000)}
     assert [p.way for p in chosen.values()] == ["exact", "pcg", "nystroem"]
     assert all(p.seconds < 60 for p in chosen.values())
-    fast, slow = (plan(300_000, 1, RIDGES, budget, 10**9, loo=False).landmarks for budget in (10.0, 100.0))
+    many = Planner(300_000, 1, 10**9)
+    fast, slow = (many.plan(RIDGES, budget, loo=False).landmarks for budget in (10.0, 100.0))
     assert 100 <= fast < slow
     assert "too many" in chosen[300_000].reason
 
 
 def test_the_ridge_is_as_small_as_the_time_allows():
-    ridges = [plan(30_000, 1, RIDGES, budget, 8 * 10**9, loo=True).ridge for budget in (50.0, 200.0)]
+    planner = Planner(30_000, 1, 8 * 10**9)
+    ridges = [planner.plan(RIDGES, budget, loo=True).ridge for budget in (50.0, 200.0)]
     assert ridges == [2e-3, 1e-4]
 
 
 def test_blocks_that_do_not_fit_in_memory_take_time():
-    little, much = (plan(30_000, 1, RIDGES, 1e3, memory, loo=True) for memory in (4 * 10**8, 2 * 10**9))
+    little, much = (Planner(30_000, 1, memory).plan(RIDGES, 1e3, loo=True) for memory in (4 * 10**8, 2 * 10**9))
     assert little.way == much.way == "pcg"
     assert little.seconds > 2 * much.seconds
 
 
 def test_more_time_more_rows_of_a_part():
-    few, many = (part(300_000, 1, RIDGES, budget, 2 * 10**9)[0] for budget in (5.0, 50.0))
+    few, many = (Planner(300_000, 1, 2 * 10**9).part(RIDGES, budget)[0] for budget in (5.0, 50.0))
     assert 2000 < few < many < 300_000
 
 
 def test_what_is_reserved_is_what_is_needed():
-    common = {"limit": 300.0, "memory": 8 * 10**9, "loo": False}
-    assert reserve("gp", 3000, 1, **common) == 30.0
-    assert reserve("gp", 10**6, 1, **common) == 180.0
-    kept = reserve("ridge", 30_000, 1, **common)
+    few, medium, many = (Planner(n, 1, 8 * 10**9, limit=300.0) for n in (100, 30_000, 10**6))
+    assert few.reserve("gp") == few.reserve("svm") == 30.0
+    assert many.reserve("gp") == 180.0
+    kept = medium.reserve("ridge")
     assert 30.0 < kept < 180.0
-    assert plan(30_000, 1, plans.TYPICAL, kept, 8 * 10**9, loo=False).way == "pcg"
-    assert reserve("svm", 100, 1, **common) == 30.0
-    assert reserve("svm", 20_000, 1, **common) == pytest.approx(180.0)
+    assert medium.plan(plans.TYPICAL, kept, loo=False).way == "pcg"
+    assert medium.reserve("svm") == pytest.approx(180.0)
+    assert Planner(100, 1, 10**9).reserve("gp") == math.inf
 
 
 def test_support_vectors_of_too_many_rows_do_not_win():
-    assert affordable("svm", 5000, 1, 60.0)
-    assert affordable("machine", 3000, 1, 60.0)
-    assert not affordable("svm", 200_000, 1, 60.0)
-    assert not affordable("machine", 20_000, 1, 60.0)
-    assert affordable("gp", 10**7, 1, 60.0)
-    assert affordable("svm", 10**7, 1, float("inf"))
+    few, many = (Planner(n, 1, 10**9, limit=60.0) for n in (3000, 200_000))
+    assert few.affordable("svm")
+    assert few.affordable("machine")
+    assert not many.affordable("svm")
+    assert not many.affordable("machine")
+    assert many.affordable("gp")
+    assert Planner(10**7, 1, 10**9).affordable("svm")
 
 
 def test_smaller_ridges_take_more_iterations(rng):

@@ -84,12 +84,13 @@ def test_what_would_overrun_is_cut_and_the_model_says_so(rows, make, way):
     X, y = rows
     y = y > 1.0 if make is AutoKernelClassifier else y
     done = make(None, **PROCESS)._searched(X, y, Clock())
-    Z, late = done.search.scaled[done.winner.candidate.scaling], replace(done.means, clock=Clock(1.0, pace=1e12))
-    last = refit(done.winner, done.search.found, done.response, Z, late, SMALL, planned(way))
+    late, planner = replace(done.winner.means, clock=Clock(1.0, pace=1e12)), done.winner.planner
+    short = replace(done.winner, means=late, planner=replace(planner, limit=1.0, sizes=SMALL))
+    last = refit(short, planned(way))
     said = {"exact": "time_limit stopped an exact fit; ", "pcg": "time_limit stopped an iteration over all rows; "}
     assert last.note.startswith(said.get(way, "nystroem: as the test asks"))
     assert last.note.endswith("time_limit left none to try fewer rows without them")
-    assert done.response.judge(last.held, last.rows, [np.arange(100)]).score < 0.3
+    assert done.winner.response.judge(last.held, last.rows, [np.arange(100)]).score < 0.3
 
 
 def test_equal_rows_with_other_targets_bound_the_noise():

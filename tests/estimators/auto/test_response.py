@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from gramian import SVC
-from gramian.estimators.auto.fitting import outputs
 from gramian.estimators.auto.response import Classes
 from gramian.kernels import RBF
 
@@ -16,9 +15,7 @@ def test_pairs_of_a_machine_rank_classes_better_than_votes(rng):
     codes = np.digitize(X[:, 0] + 0.5 * rng.standard_normal(600), [-1.0, 1.0])
     response, train, test = Classes(codes, 3, "error"), np.arange(300), np.arange(300, 600)
     pairs, votes = (
-        outputs(
-            "svm", SVC(kernel=RBF(1.0), decision_function_shape=shape).fit(X[train], codes[train]), response, X[test]
-        )
+        response.outputs(SVC(kernel=RBF(1.0), decision_function_shape=shape).fit(X[train], codes[train]), X[test])
         for shape in ("ovo", "ovr")
     )
     assert np.all(pairs.max(axis=1) <= 0.0)

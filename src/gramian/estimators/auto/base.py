@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -21,15 +20,14 @@ from gramian.certificates import Certificate
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
-from gramian.estimators.auto.fitting import Means, outputs
 from gramian.estimators.auto.ladder import rungs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard, Trial
-from gramian.estimators.auto.passes import Encoded, refit_over_passes, table_of
-from gramian.estimators.auto.plans import LEAST_SQUARES, Plan, Sizes, affordable, reserve
-from gramian.estimators.auto.refit import Refit, refit
+from gramian.estimators.auto.machines import Means
+from gramian.estimators.auto.plans import LEAST_SQUARES, Plan, Planner, Sizes
+from gramian.estimators.auto.refit import Encoded, Refit, Winner, refit, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
-from gramian.estimators.auto.search import Found, Search
+from gramian.estimators.auto.search import Search
 from gramian.estimators.auto.tables import columns_of
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.sample import sample_seed
@@ -52,12 +50,10 @@ COPIES = 4
 class _Searched:
     """What came of a search."""
 
-    response: Response
     encoding: Encoding
     scaling: Any
     search: Search
-    winner: Found
-    means: Means
+    winner: Winner
 
 
 class AutoKernel(Nested, BaseEstimator):
@@ -122,42 +118,39 @@ class AutoKernel(Nested, BaseEstimator):
         clock = clock or Clock(self.time_limit)
         with restored_on_failure(self):
             if is_blocks(X):
-                self._fit_blocks(as_blocks(X, y), clock)
+                done, last = self._fit_blocks(as_blocks(X, y), clock)
             else:
-                self._fit_table(X, y, clock, way)
+                done, last = self._fit_table(X, y, clock, way)
+            self._keep(done, last)
         warn_unless_converged(self.certificate_, self)
         return self
 
-    def _fit_table(self, X: Any, y: Any, clock: Clock, way: Plan | None = None) -> None:
+    def _fit_table(self, X: Any, y: Any, clock: Clock, way: Plan | None = None) -> tuple[_Searched, Refit]:
         if y is None:
             name = type(self).__name__
             raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
         done = self._searched(X, y, clock)
-        Z = done.search.scaled[done.winner.candidate.scaling]
-        self._keep(done, refit(done.winner, done.search.found, done.response, Z, done.means, self._sizes, way))
+        return done, refit(done.winner, way)
 
-    def _fit_blocks(self, blocks: Blocks, clock: Clock) -> None:
+    def _fit_blocks(self, blocks: Blocks, clock: Clock) -> tuple[_Searched, Refit]:
         name = type(self).__name__
         if not blocks.has_targets:
             raise ValueError(f"{name} requires y to be passed: name it, as Blocks(..., target='y').")
         if blocks.weight is not None:
             raise ValueError(f"{name} takes no weights; leave weight= out of Blocks.")
         sample = blocks.sample(self._sizes.sample, sample_seed(self.random_state))
-        table = table_of(sample, blocks.names)
+        table = sample.X
+        if blocks.names is not None:
+            import pyarrow as pa
+
+            table = pa.table(dict(zip(blocks.names, sample.X.T, strict=True)))
         if sample.index.size == blocks.n_rows:
-            self._fit_table(table, sample.y, clock)
-            return
+            return self._fit_table(table, sample.y, clock)
         done = self._searched(table, sample.y, clock)
-        found, response, scaling = done.winner, done.response, done.scaling
-        squares, classes = found.candidate.machine in LEAST_SQUARES, getattr(self, "classes_", None)
-        encoded = Encoded(done.encoding, scaling, response.centre, response.scale, classes, squares)
-        last = refit_over_passes(found, done.search.found, response, encoded, blocks, sample, done.means, self._sizes)
-        if classes is not None and not squares:
-            # One function for each class, where there may have been one for each pair: what they mean is learned
-            # anew, from rows that are few among those of the fit.
-            rows = np.arange(sample.index.size)
-            last = replace(last, held=outputs("machine", last.model, response, encoded.rows(sample.X)), rows=rows)
-        self._keep(done, last)
+        response, squares = done.winner.response, done.winner.machine in LEAST_SQUARES
+        classes = getattr(self, "classes_", None)
+        encoded = Encoded(done.encoding, done.scaling, response.centre, response.scale, classes, squares)
+        return done, refit_over_passes(done.winner, encoded, blocks)
 
     def _searched(self, X: Any, y: Any, clock: Clock) -> _Searched:
         """Read a table, and find the machine that predicts best."""
@@ -179,17 +172,17 @@ class AutoKernel(Nested, BaseEstimator):
         scaled = {name: scaling.transform(Z) for name, scaling in scalings.items()}
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
-        targets = response.targets.shape[1]
+        planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes)
         with self._watched() as observer:
-            kept = partial(reserve, n=n, targets=targets, limit=limit, memory=means.memory, loo=classes)
-            search = Search(response, scaled, machines, means, kept, observer)
+            search = Search(response, scaled, machines, means, planner.reserve, observer)
             steps = rungs(response, n, self.cv, means.seed, self._sizes, self.time_limit)
             ranked = search.run(candidates(encoding, n, machines, kernel, classes), steps)
-        possible = (found for found in ranked if affordable(found.candidate.machine, n, targets, limit))
-        winner = next(possible, ranked[0])
-        for better in ranked[: ranked.index(winner)]:
-            search.found[better.trial.name] = replace(better, trial=replace(better.trial, status=TOO_SLOW))
-        return _Searched(response, encoding, scalings[winner.candidate.scaling], search, winner, means)
+        best = next((found for found in ranked if planner.affordable(found.candidate.machine)), ranked[0])
+        for better in ranked[: ranked.index(best)]:
+            search.mark(better, TOO_SLOW)
+        scaling, source = best.candidate.scaling, search.source_of(best)
+        winner = Winner(best, source, response, scaled[scaling], means, planner, source.kernels[0])
+        return _Searched(encoding, scalings[scaling], search, winner)
 
     def _means(self, Z: Array, response: Response, clock: Clock) -> Means:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -213,25 +206,24 @@ class AutoKernel(Nested, BaseEstimator):
             yield seen if self.verbose or self._observer is not None else None
 
     def _keep(self, done: _Searched, last: Refit) -> None:
-        self.best_trial_ = replace(done.winner.trial, status=WINNER)
-        others = [trial for trial in done.search.leaderboard if trial.name != done.winner.trial.name]
-        self.leaderboard_ = Leaderboard([self.best_trial_, *others], done.response.metric)
+        best, response = done.winner.found, done.winner.response
+        done.search.mark(best, WINNER)
+        self.leaderboard_ = done.search.leaderboard
+        self.best_trial_ = self.leaderboard_[0]
         baseline = self.leaderboard_.baseline
         self.baseline_ = math.nan if baseline is None else baseline.score
         self.columns_, self.scaling_ = done.encoding, done.scaling
         self.best_, self.machine_, self.refit_ = last.model, last.machine, last.note + done.search.unfinished
-        self.certificate_ = last.certificate
-        held, rows = last.held, last.rows
-        if held is None or rows is None:
-            held, rows = done.winner.held, done.winner.rung.held_out if done.winner.rung else None
-        self._calibrate(done.response, np.asarray(held), np.asarray(rows))
+        self.certificate_, self._centre, self._scale = last.certificate, response.centre, response.scale
+        held, rows = (best.held, best.rung.held_out) if last.held is None else (last.held, last.rows)
+        self._calibrate(response, np.asarray(held), np.asarray(rows))
         if self._observer is not None:
             self._observer(self.leaderboard_)
 
     def _response(self, y: Any) -> Response:
         raise NotImplementedError(f"{type(self).__name__} must define _response(y).")
 
-    def _calibrate(self, response: Response, held: Array, rows: NDArray[np.intp]) -> None:
+    def _calibrate(self, response: Any, held: Array, rows: NDArray[np.intp]) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _calibrate(response, held, rows).")
 
     def _metric(self, metrics: tuple[str, ...]) -> str:
@@ -246,6 +238,3 @@ class AutoKernel(Nested, BaseEstimator):
         check_is_fitted(self)
         table = columns_of(self, X, reset=False)
         return np.asarray(self.scaling_.transform(self.columns_.transform(table)))
-
-    def _outputs(self, X: Any, response: Response) -> Array:
-        return outputs(self.machine_, self.best_, response, self._rows(X))

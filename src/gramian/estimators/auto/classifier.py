@@ -129,7 +129,6 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         return Classes(codes, int(self.classes_.size), metric)
 
     def _calibrate(self, response: Classes, held: Array, rows: NDArray[np.intp]) -> None:
-        self._centre, self._scale = response.centre, response.scale
         factor, constants = fit_softmax(held, response.codes[rows])
         self.temperature_, self.offsets_ = 1.0 / factor, constants / factor
 
@@ -203,13 +202,5 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
-        response = _Codes(int(self.classes_.size), self._centre, self._scale)
-        return self._outputs(X, response) + self.offsets_
-
-
-class _Codes(Classes):
-    """A response without its rows: what the outputs of a fitted machine mean."""
-
-    def __init__(self, count: int, centre: Array, scale: float) -> None:
-        super().__init__(np.zeros(0, dtype=np.intp), count, "error")
-        self.__dict__.update(centre=centre, scale=scale)
+        response = Classes.fitted(int(self.classes_.size), np.asarray(self._centre), self._scale)
+        return response.outputs(self.best_, self._rows(X)) + self.offsets_

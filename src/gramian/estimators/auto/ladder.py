@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from gramian.estimators.auto.fitting import quiet
+from gramian.estimators.auto.machines import quiet
 from gramian.estimators.auto.plans import Sizes
 from gramian.estimators.auto.response import Response
 from gramian.solvers.choice import factor_operations, nominal_seconds

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import Any, overload
+from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from gramian.certificates import Certificate
 
@@ -25,12 +25,12 @@ class Trial:
 
     name: str  # In a few words, unique on its leaderboard
     machine: str  # ``"ridge"``, ``"gp"``, ``"svm"``, ``"machine"`` or ``"baseline"``
-    kernel: str  # The kernel, as an expression; empty for a baseline
-    settings: dict[str, Any]  # What else was chosen or learned: plain values
+    kernel: str = ""  # The kernel, as an expression; empty for a baseline
+    settings: dict[str, Any] = field(default_factory=dict)  # What else was chosen or learned: plain values
     score: float  # Mean over the held-out parts
     spread: float  # Standard deviation over the parts
-    fit_seconds: float  # All parts together
-    predict_seconds: float  # All parts together
+    fit_seconds: float = 0.0  # All parts together
+    predict_seconds: float = 0.0  # All parts together
     certificate: Certificate | None = None  # Of the last fit; ``None`` for a baseline
     rows: int  # How many rows it was judged on: cheap subsets come first
     status: str = DONE  # ``"done"``
@@ -44,10 +44,8 @@ class Trial:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values["settings"], values["figures"] = dict(self.settings), dict(self.figures)
-        values["certificate"] = None if self.certificate is None else self.certificate.to_dict()
-        return values
+        certificate = None if self.certificate is None else self.certificate.to_dict()
+        return asdict(self) | {"certificate": certificate}
 
 
 @dataclass(frozen=True)
@@ -65,13 +63,7 @@ class Leaderboard(Sequence[Trial]):
             raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {self.metric!r}.")
         object.__setattr__(self, "trials", tuple(sorted(self.trials, key=_place)))
 
-    @overload
-    def __getitem__(self, index: int) -> Trial: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Trial]: ...
-
-    def __getitem__(self, index: int | slice) -> Trial | Sequence[Trial]:
+    def __getitem__(self, index: Any) -> Any:
         return tuple(self.trials)[index]
 
     def __len__(self) -> int:
@@ -109,12 +101,5 @@ class Leaderboard(Sequence[Trial]):
 
 def _place(trial: Trial) -> tuple[bool, bool, bool, int, float, float]:
     """More rows first, then the smaller score, then the smaller log-loss where scores are equal."""
-    tie = trial.figures.get("log_loss", 0.0)
-    return (
-        trial.status != WINNER,
-        not trial.ok,
-        trial.status == DROPPED,
-        -trial.rows,
-        trial.score if trial.ok else 0.0,
-        tie,
-    )
+    score, tie = trial.score if trial.ok else 0.0, trial.figures.get("log_loss", 0.0)
+    return trial.status != WINNER, not trial.ok, trial.status == DROPPED, -trial.rows, score, tie

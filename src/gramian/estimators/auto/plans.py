@@ -22,7 +22,7 @@ from gramian.solvers.choice import (
 )
 from gramian.solvers.linear import pcg
 
-__all__ = ["LEAST_SQUARES", "PCG_TOL", "Effort", "Plan", "Sizes", "affordable", "efforts", "part", "plan", "reserve"]
+__all__ = ["LEAST_SQUARES", "PCG_TOL", "RACE", "Effort", "Plan", "Planner", "Sizes", "efforts"]
 
 Array = NDArray[np.float64]
 
@@ -91,60 +91,66 @@ class Plan:
     ridge: float = 0.0  # What an iteration adds to the diagonal, at least
 
 
-def plan(
-    n: int, targets: int, ridges: Sequence[Effort], budget: float, memory: int, *, loo: bool, most: int = 5000
-) -> Plan:
-    """Choose how to fit all rows in a budget of nominal seconds and bytes."""
-    exact = nominal_seconds(factor_operations(n, inverse=loo))
-    if factor_bytes(n) <= memory and exact <= SHARE * budget:
-        return Plan("exact", f"{n:,} rows, exactly", exact)
-    for effort in ridges:
-        seconds = _iterated(n, targets, effort, memory)
-        if seconds <= SHARE * budget:
-            return Plan("pcg", f"{n:,} rows by about {effort.on(n)} conjugate gradients", seconds, ridge=effort.ridge)
-    return through_landmarks(n, budget, memory, most)
+@dataclass(frozen=True)
+class Planner:
+    """Ways to fit all rows that nominal seconds and bytes allow."""
 
+    n: int  # Rows
+    targets: int  # Columns of the targets
+    memory: int  # Bytes
+    limit: float = math.inf  # Nominal seconds of everything, the search included
+    loo: bool = False  # Whether a process, too, needs the inverse of its factor: for leave-one-out predictions
+    sizes: Sizes = Sizes()
 
-def through_landmarks(n: int, budget: float, memory: int, most: int = 5000) -> Plan:
-    """Plan a fit of all rows through as many landmarks as the budget allows."""
-    # A few m x m matrices, and the features of the rows that they come from.
-    m = min(most, n // 2, int(math.sqrt(memory / (8 * 8))))
-    while m > LEAST_LANDMARKS and nominal_seconds(landmark_operations(n, m)) > RACE * budget:
-        m = int(0.9 * m)
-    m = max(m, min(LEAST_LANDMARKS, n // 2), 1)
-    reason = f"Nyström with {m:,} landmarks: {n:,} rows are too many for time_limit or memory"
-    return Plan("nystroem", reason, nominal_seconds(landmark_operations(n, m)), m)
+    def plan(self, ridges: Sequence[Effort], budget: float, *, loo: bool) -> Plan:
+        """Choose how to fit all rows in a budget."""
+        exact = nominal_seconds(factor_operations(self.n, inverse=loo))
+        if factor_bytes(self.n) <= self.memory and exact <= SHARE * budget:
+            return Plan("exact", f"{self.n:,} rows, exactly", exact)
+        for effort in ridges:
+            seconds = self._iterated(self.n, effort)
+            if seconds <= SHARE * budget:
+                reason = f"{self.n:,} rows by about {effort.on(self.n)} conjugate gradients"
+                return Plan("pcg", reason, seconds, ridge=effort.ridge)
+        return self.through_landmarks(budget)
 
+    def through_landmarks(self, budget: float) -> Plan:
+        """Plan a fit of all rows through as many landmarks as the budget allows."""
+        # A few m x m matrices, and the features of the rows that they come from.
+        m = min(self.sizes.landmarks, self.n // 2, int(math.sqrt(self.memory / (8 * 8))))
+        while m > LEAST_LANDMARKS and nominal_seconds(landmark_operations(self.n, m)) > RACE * budget:
+            m = int(0.9 * m)
+        m = max(m, min(LEAST_LANDMARKS, self.n // 2), 1)
+        reason = f"Nyström with {m:,} landmarks: {self.n:,} rows are too many for time_limit or memory"
+        return Plan("nystroem", reason, nominal_seconds(landmark_operations(self.n, m)), m)
 
-def part(n: int, targets: int, ridges: Sequence[Effort], budget: float, memory: int) -> tuple[int, Effort]:
-    """Choose how many rows an iteration can take in a budget, where all are too many."""
-    effort = next((each for each in ridges if each.on(n) <= FEW), ridges[-1])
-    rows = n
-    while rows > 1 and _iterated(rows, targets, effort, memory) > budget:
-        rows = int(0.9 * rows)
-    return rows, effort
+    def part(self, ridges: Sequence[Effort], budget: float) -> tuple[int, Effort]:
+        """Choose how many rows an iteration can take in a budget, where all are too many."""
+        effort = next((each for each in ridges if each.on(self.n) <= FEW), ridges[-1])
+        rows = self.n
+        while rows > 1 and self._iterated(rows, effort) > budget:
+            rows = int(0.9 * rows)
+        return rows, effort
 
+    def _iterated(self, n: int, effort: Effort) -> float:
+        rank = pcg.default_rank(n, self.memory)
+        return nominal_seconds(pcg_operations(n, self.targets, effort.on(n), rank, self.memory))
 
-def _iterated(n: int, targets: int, effort: Effort, memory: int) -> float:
-    return nominal_seconds(pcg_operations(n, targets, effort.on(n), pcg.default_rank(n, memory), memory))
+    def reserve(self, machine: str) -> float:
+        """Return how many seconds of the time limit are kept for the last fit."""
+        low, high = RESERVE[0] * self.limit, RESERVE[1] * self.limit
+        if machine not in LEAST_SQUARES:
+            return float(np.clip(self._other_seconds(machine), low, high))
+        way = self.plan(TYPICAL, high, loo=self.loo)
+        return high if way.way == "nystroem" else float(np.clip(way.seconds / SHARE, low, high))
 
+    def affordable(self, machine: str) -> bool:
+        """Tell whether a machine can be fitted to all rows in its part of the time limit."""
+        return machine in LEAST_SQUARES or self._other_seconds(machine) <= RESERVE[1] * self.limit
 
-def reserve(machine: str, n: int, targets: int, limit: float, memory: int, *, loo: bool) -> float:
-    """Return how many seconds of a time limit are kept for the last fit."""
-    low, high = RESERVE[0] * limit, RESERVE[1] * limit
-    if machine not in LEAST_SQUARES:
-        return float(np.clip(_other_seconds(machine, n, targets), low, high))
-    way = plan(n, targets, TYPICAL, high, memory, loo=loo)
-    return high if way.way == "nystroem" else float(np.clip(way.seconds / SHARE, low, high))
-
-
-def affordable(machine: str, n: int, targets: int, limit: float) -> bool:
-    """Tell whether a machine can be fitted to all rows in its part of a time limit."""
-    return machine in LEAST_SQUARES or _other_seconds(machine, n, targets) <= RESERVE[1] * limit
-
-
-def _other_seconds(machine: str, n: int, targets: int) -> float:
-    return CAUTION * nominal_seconds(svm_operations(n) if machine == "svm" else newton_operations(n, targets))
+    def _other_seconds(self, machine: str) -> float:
+        operations = svm_operations(self.n) if machine == "svm" else newton_operations(self.n, self.targets)
+        return CAUTION * nominal_seconds(operations)
 
 
 def efforts(kernel: Kernel, Z: Array, Y: Array, ridge: float, memory: int) -> list[Effort]:

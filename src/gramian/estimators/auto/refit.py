@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -10,41 +11,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.estimators.auto.fitting import PAIRS, Means, fit, outputs, quiet, unit
-from gramian.estimators.auto.plans import (
-    LEAST_SQUARES,
-    PCG_TOL,
-    RACE,
-    Effort,
-    Plan,
-    Sizes,
-    affordable,
-    efforts,
-    part,
-    plan,
-    reserve,
-    through_landmarks,
-)
-from gramian.estimators.auto.response import Classes, Numbers, Response
+from gramian.data.blocks import Blocks
+from gramian.estimators.auto.columns import Encoding
+from gramian.estimators.auto.machines import Means, fit, quiet, unit
+from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, RACE, Effort, Plan, Planner, efforts
+from gramian.estimators.auto.response import Classes, Response, one_hot
 from gramian.estimators.auto.search import Found
+from gramian.estimators.auto.tables import array_columns
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
-from gramian.estimators.machine.classifier import KernelMachineClassifier
-from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
-from gramian.estimators.svm import SVC, SVR
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import Kernel
+from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock
 from gramian.resources import spans
 from gramian.solvers.gp.evidence import signal_and_noise
 
-__all__ = ["Refit", "kernel_of", "refit", "ridge_of"]
+__all__ = ["Encoded", "Refit", "Winner", "refit", "refit_over_passes"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-LANDMARK_FLOOR = 2e-5
-"""The least ridge of a fit through landmarks, relative to k(x, x)."""
+LANDMARK_FLOOR, PASSES_FLOOR = 2e-5, 1e-6
+"""The least ridge of a fit through landmarks, in memory and over passes, relative to k(x, x)."""
 USELESS = 0.05
 """A residual above this makes landmarks, or fewer rows, the better choice."""
 ENOUGH, CLEARLY = 2, 0.98
@@ -53,19 +42,12 @@ WITNESSES = 2000
 """Rows that are predicted before they are added, to see how wrong a fit is."""
 FIRST_ROWS, MORE_ROWS = 20_000, 20_000
 """Rows that landmarks are chosen from, and that are added at a time."""
-MACHINE_TOL = 1e-4
-"""The duality gap asked of a kernel machine: its probabilities change by less than they are uncertain."""
+TOLERANCES = {"svm": 1e-3, "machine": 1e-4}
+"""Asked of other machines: probabilities change by less than they are uncertain."""
 SHARE_OF_LEARNING, SHARE_OF_ITERATION = 0.3, 0.75
 """Of the time left: for learning again, and for an iteration over all rows."""
 GRACE = 0.1
 """Of the time limit: what the last fit has in any case, where the search overran."""
-OTHERS: dict[tuple[str, bool], tuple[Any, dict[str, Any]]] = {
-    ("svm", False): (SVR, {}),
-    ("svm", True): (SVC, PAIRS),
-    ("machine", False): (KernelMachineRegressor, {"tol": MACHINE_TOL}),
-    ("machine", True): (KernelMachineClassifier, {"tol": MACHINE_TOL}),
-}
-"""By machine, and whether classes are predicted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +55,7 @@ class Refit:
     """The winner, fitted to everything."""
 
     model: Any  # It
-    machine: str  # How to read its outputs
+    machine: str  # What it is
     note: str  # How it was fitted, why so, and what the time limit cut
     held: Array | None = None  # (m, c): Outputs for rows that it had not seen
     rows: Rows | None = None  # Which rows
@@ -84,75 +66,40 @@ class Refit:
         proof: Certificate = self.model.certificate_
         return proof
 
-
-def refit(
-    found: Found, sources: dict[str, Found], response: Response, Z: Array, means: Means, sizes: Sizes, way: Plan | None
-) -> Refit:
-    """Fit the winner of a search to all rows: Z (n, d). A plan that is given is followed."""
-    limit = means.clock.max_time
-    if limit is not None:
-        means = replace(means, clock=replace(means.clock, max_time=max(limit, means.clock.seconds + GRACE * limit)))
-    learned, cut = _relearned(found, sources, response, Z, means, sizes)
-    p = _Problem(found, learned, response, Z, means, sizes, float("inf") if limit is None else limit)
-    with quiet():
-        done = _least_squares(p, way or p.plan) if found.candidate.machine in LEAST_SQUARES else _other(p)
-    if _cut(done.certificate):
-        cut = f"{cut}; time_limit stopped it short"
-    return replace(done, note=done.note + cut)
-
-
-def _cut(certificate: Certificate) -> bool:
-    """Whether time, and not the problem, ended a fit."""
-    return not certificate.converged and "max_time" in certificate.message
-
-
-def _relearned(
-    found: Found, sources: dict[str, Found], response: Response, Z: Array, means: Means, sizes: Sizes
-) -> tuple[Kernel, str]:
-    """The kernel: where all rows are few, what the process learns from all of them; and whether time cut that."""
-    source = kernel_of(found, sources)
-    kernel = source.kernels[0]
-    if source.candidate.machine != "gp" or Z.shape[0] > sizes.exact:
-        return kernel, ""
-    limited = replace(means, clock=means.clock.share(SHARE_OF_LEARNING))
-    again: Kernel = fit(source.candidate, response, Z, np.arange(Z.shape[0]), kernel, limited)[0].kernel
-    return again, "; time_limit stopped learning on all rows" if limited.clock.expired else ""
-
-
-def kernel_of(found: Found, sources: dict[str, Found]) -> Found:
-    """Return the candidate that learned the kernel: a process, or the candidate itself."""
-    return sources[found.candidate.source] if found.candidate.source else found
-
-
-def ridge_of(found: Found, learned: Kernel) -> float:
-    """Return what least squares adds to the diagonal: the noise of a process, or the ridge."""
-    return signal_and_noise(learned)[1] if found.candidate.machine == "gp" else float(found.settings["alpha"])
-
-
-# ---- least squares ----------------------------------------------------------------------------------------------
+    @property
+    def cut(self) -> bool:
+        """Whether time, and not the problem, ended the fit."""
+        return not self.certificate.converged and "max_time" in self.certificate.message
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
-    """The winner, all rows, and what may be used."""
+class Winner:
+    """The winner of a search, the rows, and what may be used."""
 
     found: Found
-    learned: Kernel
+    source: Found  # Who learned its kernel: a process, or the winner itself
     response: Response
-    Z: Array
+    Z: Array  # (n, d)
     means: Means
-    sizes: Sizes
-    limit: float
+    planner: Planner
+    learned: Kernel  # With the noise of a process
+
+    @property
+    def machine(self) -> str:
+        """Its name."""
+        return self.found.candidate.machine
 
     @cached_property
     def kernel(self) -> Kernel:
-        """Without the noise of a process."""
-        return signal_and_noise(self.learned)[0]
+        """Without the noise; for other machines than least squares, with k(x, x) about one."""
+        if self.machine in LEAST_SQUARES:
+            return signal_and_noise(self.learned)[0]
+        return unit(self.learned, self.Z)[0] if self.found.candidate.source else self.learned
 
     @cached_property
     def ridge(self) -> float:
-        """What is added to the diagonal."""
-        return ridge_of(self.found, self.learned)
+        """What least squares adds to the diagonal: the noise of a process, or the ridge."""
+        return signal_and_noise(self.learned)[1] if self.machine == "gp" else float(self.found.settings["alpha"])
 
     @cached_property
     def efforts(self) -> list[Effort]:
@@ -162,36 +109,30 @@ class _Problem:
     @property
     def deviations(self) -> bool:
         """Whether the posterior of a process gives deviations."""
-        return self.found.candidate.machine == "gp" and isinstance(self.response, Numbers)
+        return self.machine == "gp" and not isinstance(self.response, Classes)
 
     @cached_property
     def budget(self) -> float:
         """Nominal seconds for the last fit: by the time limit and sizes, never by a clock."""
-        if self.limit == float("inf"):
-            return self.limit
-        n, targets = self.response.targets.shape
-        return reserve("gp", n, targets, self.limit, self.means.memory, loo=isinstance(self.response, Classes))
+        return self.planner.reserve("gp")
 
     @property
     def plan(self) -> Plan:
         """How to fit all rows."""
-        (n, targets), memory = self.response.targets.shape, self.means.memory
-        if n <= self.sizes.exact and 8 * n * n <= memory:
+        n = self.planner.n
+        if n <= self.planner.sizes.exact and 8 * n * n <= self.means.memory:
             return Plan("exact", f"{n:,} rows, exactly")
-        options: Any = {"loo": not self.deviations, "most": self.sizes.landmarks}
-        return plan(n, targets, self.efforts, self.budget, memory, **options)
+        return self.planner.plan(self.efforts, self.budget, loo=not self.deviations)
 
     def fewer(self, budget: float, why: str) -> Plan:
         """Landmarks in place of a way that came nowhere."""
-        how = through_landmarks(self.Z.shape[0], budget, self.means.memory, self.sizes.landmarks)
+        how = self.planner.through_landmarks(budget)
         return replace(how, reason=f"{why}; {how.reason}")
 
     def iterate(self, ridge: float, clock: Clock, rows: Any = slice(None)) -> KernelRidge:
         """Conjugate gradients; what they have when the time is up."""
-        options = replace(self.means, clock=clock).common()
-        model = KernelRidge(
-            ridge, kernel=self.kernel, solver="pcg", tol=PCG_TOL, random_state=self.means.seed, **options
-        )
+        options = {"tol": PCG_TOL, "random_state": self.means.seed, **replace(self.means, clock=clock).common()}
+        model = KernelRidge(ridge, kernel=self.kernel, solver="pcg", **options)
         return model.fit(self.Z[rows], self.response.targets[rows])
 
     def split(self) -> tuple[Rows, Rows]:
@@ -201,23 +142,47 @@ class _Problem:
         return order[:first], order[first:]
 
 
-def _least_squares(p: _Problem, how: Plan) -> Refit:
+def refit(p: Winner, way: Plan | None = None) -> Refit:
+    """Fit the winner of a search to all rows. A plan that is given is followed."""
+    clock = p.means.clock
+    if clock.max_time is not None:
+        clock = replace(clock, max_time=max(clock.max_time, clock.seconds + GRACE * clock.max_time))
+    p, cut = _learned_again(replace(p, means=replace(p.means, clock=clock)))
+    with quiet():
+        done = _least_squares(p, way or p.plan) if p.machine in LEAST_SQUARES else _other(p)
+    return replace(done, note=done.note + cut + ("; time_limit stopped it short" if done.cut else ""))
+
+
+def _learned_again(p: Winner) -> tuple[Winner, str]:
+    """The winner with what its process learns from all rows, where they are few; and whether time cut that."""
+    n = p.Z.shape[0]
+    if p.source.candidate.machine != "gp" or n > p.planner.sizes.exact:
+        return p, ""
+    limited = replace(p.means, clock=p.means.clock.share(SHARE_OF_LEARNING))
+    again = fit(p.source.candidate, p.response, p.Z, np.arange(n), p.learned, limited)[0].kernel
+    return replace(p, learned=again), "; time_limit stopped learning on all rows" if limited.clock.expired else ""
+
+
+# ---- least squares ----------------------------------------------------------------------------------------------
+
+
+def _least_squares(p: Winner, how: Plan) -> Refit:
     if how.way == "exact":
         try:
             return _exactly(p, how)
         except TimeoutError:
-            how = p.fewer(GRACE * p.limit, "time_limit stopped an exact fit")
+            how = p.fewer(GRACE * p.planner.limit, "time_limit stopped an exact fit")
     if how.way == "pcg":
         iterated = _by_iteration(p, how)
         if iterated.certificate.violation <= USELESS:
             return iterated
-        why = "time_limit stopped an iteration" if _cut(iterated.certificate) else "conjugate gradients stalled"
+        why = "time_limit stopped an iteration" if iterated.cut else "conjugate gradients stalled"
         how = p.fewer(p.budget, f"{why} over all rows")
     return _by_landmarks_or_part(p, how)
 
 
-def _exactly(p: _Problem, how: Plan) -> Refit:
-    targets, few = p.response.targets, p.Z.shape[0] <= p.sizes.exact
+def _exactly(p: Winner, how: Plan) -> Refit:
+    targets, few = p.response.targets, p.planner.n <= p.planner.sizes.exact
     common = (replace(p.means, clock=Clock()) if few else p.means).common()
     if not few and p.means.clock.left < how.seconds:
         raise TimeoutError("the search left less time than the factor takes by its count.")
@@ -229,7 +194,7 @@ def _exactly(p: _Problem, how: Plan) -> Refit:
     return Refit(model, "ridge", how.reason, held, np.arange(p.Z.shape[0]))
 
 
-def _by_iteration(p: _Problem, how: Plan) -> Refit:
+def _by_iteration(p: Winner, how: Plan) -> Refit:
     """Conjugate gradients, and once more without some rows, to see how wrong they are."""
     model = p.iterate(how.ridge, p.means.clock.share(SHARE_OF_ITERATION))
     if model.certificate_.violation > USELESS or not model.certificate_.converged:
@@ -242,32 +207,33 @@ def _by_iteration(p: _Problem, how: Plan) -> Refit:
     other.fit(p.Z, p.response.targets, weights)
     if not other.certificate_.converged:
         return Refit(model, "ridge", f"{how.reason}; time_limit left none to see how wrong it is")
-    return Refit(model, "ridge", how.reason, outputs("ridge", other, p.response, p.Z[rows]), rows)
+    return Refit(model, "ridge", how.reason, p.response.outputs(other, p.Z[rows]), rows)
 
 
-def _by_landmarks_or_part(p: _Problem, how: Plan) -> Refit:
+def _by_landmarks_or_part(p: Winner, how: Plan) -> Refit:
     """All rows through landmarks, or some of them without: whichever predicts rows better that neither has seen."""
     landmarks = _by_landmarks(p, how)
-    if p.limit == float("inf"):
+    if p.planner.limit == math.inf:
         return landmarks
     if p.means.clock.expired:
         return replace(landmarks, note=f"{landmarks.note}; time_limit left none to try fewer rows without them")
-    n, targets = p.response.targets.shape
-    count, effort = part(n, targets, p.efforts, (1.0 - RACE) * p.budget, p.means.memory)
+    count, effort = p.planner.part(p.efforts, (1.0 - RACE) * p.budget)
     rest, last = p.split()
     if count < ENOUGH * how.landmarks:
         return landmarks
     model = p.iterate(effort.ridge, p.means.clock, rest[:count])
-    held = outputs("ridge", model, p.response, p.Z[last])
-    some = [np.arange(last.size)]
-    worse, better = (p.response.judge(each, last, some).score for each in (landmarks.held, held))
+    held = p.response.outputs(model, p.Z[last])
+    worse, better = (
+        p.response.judge(each, last, [np.arange(last.size)]).score for each in (np.asarray(landmarks.held), held)
+    )
     if not better <= CLEARLY * worse:
         return landmarks
-    note = f"{min(count, rest.size):,} of {n:,} rows predict others better than {how.landmarks:,} landmarks of all"
-    return Refit(model, "ridge", f"{note} ({better:.3g} against {worse:.3g})", held, last)
+    rows = f"{min(count, rest.size):,} of {p.planner.n:,} rows"
+    note = f"{rows} predict others better than {how.landmarks:,} landmarks of all ({better:.3g} against {worse:.3g})"
+    return Refit(model, "ridge", note, held, last)
 
 
-def _by_landmarks(p: _Problem, how: Plan) -> Refit:
+def _by_landmarks(p: Winner, how: Plan) -> Refit:
     """Moments of the features, some rows at a time: the last are predicted before they are added."""
     Z, Y, means = p.Z, p.response.targets, p.means
     rest, last = p.split()
@@ -284,7 +250,7 @@ def _by_landmarks(p: _Problem, how: Plan) -> Refit:
             break
         at = rest[first:][some]
         model.partial_fit(Z[at], Y[at])
-    held = outputs("ridge", model, p.response, Z[last])
+    held = p.response.outputs(model, Z[last])
     model.partial_fit(Z[last], Y[last])
     return Refit(model, "ridge", note, held, last)
 
@@ -292,14 +258,70 @@ def _by_landmarks(p: _Problem, how: Plan) -> Refit:
 # ---- support vectors and any loss -------------------------------------------------------------------------------
 
 
-def _other(p: _Problem) -> Refit:
-    (n, targets), found, means = p.response.targets.shape, p.found, p.means
-    make, options = OTHERS[found.candidate.machine, isinstance(p.response, Classes)]
-    note, approximation = f"{n:,} rows, exactly", None
-    if not affordable(found.candidate.machine, n, targets, p.limit):
-        m = int(max(min(p.sizes.other_landmarks, n // 2, means.memory // (6 * 8 * n)), 1))
-        approximation = Nystroem(n_components=m, selection="uniform", random_state=means.seed)
+def _other(p: Winner) -> Refit:
+    n, note, approximation = p.planner.n, f"{p.planner.n:,} rows, exactly", None
+    if not p.planner.affordable(p.machine):
+        m = int(max(min(p.planner.sizes.other_landmarks, n // 2, p.means.memory // (6 * 8 * n)), 1))
+        approximation = Nystroem(n_components=m, selection="uniform", random_state=p.means.seed)
         note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for time_limit"
-    kernel = unit(p.learned, p.Z)[0] if found.candidate.source else p.learned
-    model = make(kernel=kernel, approximation=approximation, **found.settings, **options, **means.common())
-    return Refit(model.fit(p.Z, p.response.labels), found.candidate.machine, note)
+    options = {"tol": TOLERANCES[p.machine], **p.found.settings, **p.means.common()}
+    model = p.response.makers[p.machine](kernel=p.kernel, approximation=approximation, **options)
+    return Refit(model.fit(p.Z, p.response.labels), p.machine, note)
+
+
+# ---- over passes ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Encoded:
+    """Rows as the winner takes them: columns encoded and scaled, targets as least squares or a machine has them."""
+
+    columns: Encoding
+    scaling: Any
+    centre: Any  # Of the targets of least squares
+    scale: float
+    classes: NDArray[Any] | None  # Labels; None where numbers are predicted
+    least_squares: bool
+
+    def __call__(self, X: Any, y: Any) -> tuple[Any, Any]:
+        rows = None if X is None else np.asarray(self.scaling.transform(self.columns.transform(array_columns(X))))
+        return rows, None if y is None else self._targets(np.asarray(y))
+
+    def _targets(self, y: NDArray[Any]) -> NDArray[Any]:
+        if self.classes is not None:
+            labels, y = y, np.searchsorted(self.classes, y)
+            known = np.take(self.classes, y, mode="clip") == labels
+            if not np.all(known):
+                rare = str(labels[~known][0])
+                raise ValueError(f"label {rare!r} is too rare: no row of the sample that was searched has it.")
+            if not self.least_squares:
+                return y
+            y = one_hot(y, self.classes.size)
+        return np.asarray((y - self.centre) / self.scale)
+
+
+def refit_over_passes(p: Winner, encoded: Encoded, blocks: Blocks) -> Refit:
+    """Fit the kernel of the winner on a sample to all rows of blocks, through landmarks."""
+    n, some, classes = blocks.n_rows, p.Z.shape[0], isinstance(p.response, Classes)
+    landmarks = Nystroem(n_components=min(p.planner.sizes.other_landmarks, some // 2), selection="uniform")
+    common: Any = {"approximation": landmarks, "memory": p.means.memory, "n_jobs": p.means.n_jobs}
+    common |= {"kernel": p.kernel, "random_state": p.means.seed}
+    settings = p.found.settings
+    if encoded.least_squares:
+        # A map cannot interpolate.
+        final: Any = KernelRidge(max(p.ridge, PASSES_FLOOR * float(np.mean(p.kernel.diag(p.Z[:100])))), **common)
+    else:
+        loss: Any = "logistic" if classes else "huber"
+        if p.machine == "svm":
+            loss = "hinge" if classes else EpsilonInsensitive(settings["epsilon"])
+        # C counts each row, lam the mean of all.
+        lam = 1.0 / (n * settings["C"]) if "C" in settings else settings["lam"] * some / n
+        final = p.response.makers["machine"](loss, lam=lam, **common)
+    final.fit(blocks.mapped(encoded))
+    count = final.approximation_.components_.shape[0]
+    note = f"Nyström with {count:,} landmarks over {n:,} rows in blocks; chosen on {some:,}"
+    if encoded.least_squares or not classes:
+        return Refit(final, "ridge" if encoded.least_squares else "machine", note)
+    # One function for each class, where there may have been one for each pair: what they mean is learned anew, from
+    # rows that are few among those of the fit.
+    return Refit(final, "machine", note, p.response.outputs(final, p.Z), np.arange(some))

@@ -124,7 +124,6 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         return Numbers(y, metric)
 
     def _calibrate(self, response: Numbers, held: Array, rows: NDArray[np.intp]) -> None:
-        self._centre, self._scale = response.centre, response.scale
         self.residuals_ = response.scale * (response.targets[rows, 0] - held[:, 0])
 
     @by_blocks

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax
+from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from gramian.estimators.auto.calibration import calibration_error, fit_temperature, log_loss
+from gramian.estimators.machine.classifier import KernelMachineClassifier
+from gramian.estimators.machine.regressor import KernelMachineRegressor
+from gramian.estimators.svm import SVC, SVR
 
-__all__ = ["Classes", "Judgement", "Numbers", "Response"]
+__all__ = ["PAIRS", "Classes", "Judgement", "Numbers", "Response", "one_hot"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
+
+PAIRS: dict[str, Any] = {"decision_function_shape": "ovo"}
+"""Support vector machines of several classes are asked for the values of all pairs, not for votes."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +43,10 @@ class Numbers:
 
     y: Array  # (n,): The targets
     metric: str  # What to judge by
+    makers: ClassVar[dict[str, Any]] = {"svm": SVR, "machine": KernelMachineRegressor}  # Other than least squares
+    least_noise: ClassVar[float] = 1e-6  # Of a process: numbers can be exact
+    simplest_rule: ClassVar[str] = "mean"
+    strata: ClassVar[Any] = None  # What folds should hold equal shares of: nothing
 
     @cached_property
     def centre(self) -> float:
@@ -57,18 +69,13 @@ class Numbers:
         """Targets of the other machines."""
         return self.targets[:, 0]
 
-    @property
-    def strata(self) -> None:
-        """What folds should hold equal shares of: nothing."""
-        return None
-
     def from_least_squares(self, F: Array) -> Array:
         """Return outputs from predictions of ``targets``: F (m,) or (m, 1) → (m, 1)."""
         return F.reshape(-1, 1)
 
-    def from_decisions(self, f: Array) -> Array:
-        """Return outputs from predictions of ``labels``: f (m,) → (m, 1)."""
-        return f.reshape(-1, 1)
+    def outputs(self, model: Any, Z: Array) -> Array:
+        """Return what a fitted machine says of new rows: Z (m, d) → (m, 1)."""
+        return self.from_least_squares(np.asarray(model.predict(Z)))
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
         """Score outputs for some rows: outputs (m, 1), rows (m,)."""
@@ -79,9 +86,13 @@ class Numbers:
         figures = {"rmse": float(np.sqrt(np.mean(e**2))), "mae": float(np.mean(np.abs(e))), "r2": r2}
         return Judgement(_mean_error(e, self.metric), float(np.std(each)), figures)
 
-    def baseline(self, train: Rows) -> Array:
-        """Return what the simplest rule says: the mean. → (1,)."""
-        return np.array([self.targets[train, 0].mean()])
+    def simplest(self, Z: Array, train: Rows, test: Rows) -> Array:
+        """Return outputs of the simplest rule, the mean: → (m, 1)."""
+        return np.full((test.size, 1), self.targets[train, 0].mean())
+
+    def linear(self, Z: Array, train: Rows, test: Rows) -> Array:
+        """Return outputs of a linear model: Z (n, d) → (m, 1)."""
+        return self.outputs(RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.targets[train, 0]), Z[test])
 
 
 def _mean_error(e: Array, metric: str) -> float:
@@ -95,12 +106,20 @@ class Classes:
     codes: Rows  # (n,): Which class each row has
     count: int  # How many classes there are
     metric: str  # What to judge by
+    makers: ClassVar[dict[str, Any]] = {"svm": partial(SVC, **PAIRS), "machine": KernelMachineClassifier}
+    least_noise: ClassVar[float] = 1e-3  # Of a process: codes are a manner of speaking
+    simplest_rule: ClassVar[str] = "majority"
+
+    @classmethod
+    def fitted(cls, count: int, centre: Array, scale: float) -> Self:
+        """Return a response without its rows: what the outputs of a fitted machine mean."""
+        made = cls(np.zeros(0, dtype=np.intp), count, "error")
+        vars(made).update(centre=centre, scale=scale)
+        return made
 
     @cached_property
     def _one_hot(self) -> Array:
-        if self.count == 2:
-            return np.where(self.codes == 1, 1.0, -1.0)[:, None]
-        return np.asarray(self.codes[:, None] == np.arange(self.count), dtype=np.float64)
+        return one_hot(self.codes, self.count)
 
     @cached_property
     def centre(self) -> Array:
@@ -129,23 +148,19 @@ class Classes:
 
     def from_least_squares(self, F: Array) -> Array:
         """Return outputs from predictions of ``targets``: F (m,) or (m, c) → (m, c)."""
-        return self.from_decisions(self.centre + self.scale * F.reshape(F.shape[0], -1))
+        return _each_way(self.centre + self.scale * F.reshape(F.shape[0], -1), self.count)
 
-    def from_decisions(self, f: Array, present: int | None = None) -> Array:
-        """Return outputs from decision values: where one is given for two classes, half of it each way."""
-        f = f.reshape(f.shape[0], -1)
-        two = (self.count if present is None else present) == 2
-        return 0.5 * np.hstack([-f, f]) if two and f.shape[1] == 1 else f
-
-    def from_pairs(self, f: Array, present: int) -> Array:
-        """Return outputs from decision values of pairs: for each class, what it lost in the comparisons that it lost.
-
-        Of equal rank with votes, and unlike them a measure of how sure the winner is.
-        """
-        out = np.zeros((f.shape[0], present))
-        for values, (i, j) in zip(f.T, combinations(range(present), 2), strict=True):
-            out[:, i] += np.minimum(values, 0.0)
-            out[:, j] -= np.maximum(values, 0.0)
+    def outputs(self, model: Any, Z: Array) -> Array:
+        """Return what a fitted machine says of new rows; classes that its rows did not hold never win: → (m, c)."""
+        if not hasattr(model, "classes_"):
+            return self.from_least_squares(np.asarray(model.predict(Z)))
+        f, present = model.decision_function(Z), model.classes_.size
+        pairs = present > 2 and getattr(model, "decision_function_shape", "ovr") == "ovo"
+        scores = (_from_pairs if pairs else _each_way)(f, present)
+        if present == self.count:
+            return scores
+        out = np.repeat(scores.min(axis=1, keepdims=True) - 1.0, self.count, axis=1)
+        out[:, model.classes_] = scores
         return out
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
@@ -161,11 +176,45 @@ class Classes:
         by_row = wrong.astype(np.float64) if self.metric == "error" else -logs[np.arange(codes.size), codes]
         return Judgement(figures[self.metric], float(np.std([by_row[part].mean() for part in parts])), figures)
 
-    def baseline(self, train: Rows) -> Array:
-        """Return what the simplest rule says: how frequent each class is, in logarithms. → (c,)."""
+    def simplest(self, Z: Array, train: Rows, test: Rows) -> Array:
+        """Return outputs of the simplest rule: how frequent each class is, in logarithms. → (m, c)."""
         counts = np.bincount(self.codes[train], minlength=self.count)
-        return np.asarray(np.log(np.maximum(counts, 0.5) / train.size))
+        return np.tile(np.log(np.maximum(counts, 0.5) / train.size), (test.size, 1))
+
+    def linear(self, Z: Array, train: Rows, test: Rows) -> Array:
+        """Return outputs of a linear model: Z (n, d) → (m, c)."""
+        present = np.unique(self.codes[train])
+        if present.size < 2:
+            return self.simplest(Z, train, test)
+        model = LogisticRegression(max_iter=200).fit(Z[train], self.codes[train])
+        out = np.full((test.size, self.count), math.log(0.5 / train.size))
+        out[:, present] = model.predict_log_proba(Z[test])
+        return np.maximum(out, -700.0)
 
 
-Response = Any
-"""``Numbers`` or ``Classes``."""
+def one_hot(codes: Rows, count: int) -> Array:
+    """Return codes for least squares: (n, c), or (n, 1) of -1 and +1 for two classes."""
+    if count == 2:
+        return np.where(codes == 1, 1.0, -1.0)[:, None]
+    return np.asarray(codes[:, None] == np.arange(count), dtype=np.float64)
+
+
+def _each_way(f: Array, present: int) -> Array:
+    """Scores from decision values: where one is given for two classes, half of it each way."""
+    f = f.reshape(f.shape[0], -1)
+    return 0.5 * np.hstack([-f, f]) if present == 2 and f.shape[1] == 1 else f
+
+
+def _from_pairs(f: Array, present: int) -> Array:
+    """Scores from decision values of pairs: for each class, what it lost in the comparisons that it lost.
+
+    Of equal rank with votes, and unlike them a measure of how sure the winner is.
+    """
+    out = np.zeros((f.shape[0], present))
+    for values, (i, j) in zip(f.T, combinations(range(present), 2), strict=True):
+        out[:, i] += np.minimum(values, 0.0)
+        out[:, j] -= np.maximum(values, 0.0)
+    return out
+
+
+Response = Numbers | Classes
