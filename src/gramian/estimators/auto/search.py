@@ -125,9 +125,8 @@ class Search:
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a step, the others being marked as dropped; machines that follow a process bring it along."""
         ranked = [found for found in self._ranked if found.rung is step]
-        kept: list[Candidate] = []
-        for found in _varied(ranked, count):
-            kept += [c for c in (self.source_of(found).candidate, found.candidate) if c not in kept]
+        chosen = _varied(ranked, count)
+        kept = list(dict.fromkeys(c for f in chosen for c in (self.source_of(f).candidate, f.candidate)))
         for found in ranked:
             if found.candidate not in kept:
                 self.mark(found, DROPPED)
