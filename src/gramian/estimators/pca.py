@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, PositiveSpectrumWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.held import Held
 from gramian.data.passes import Passes
@@ -22,41 +22,45 @@ from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
 from gramian.estimators.base import (
     COMMON,
+    DTYPES,
+    KERNEL,
+    KernelParameters,
+    fitting,
+    forget,
     holds_objects,
     is_blocks,
     is_precomputed,
     kernel_tags,
     resolved,
-    restored_on_failure,
-    warn_unless_converged,
+    validated,
     wide,
 )
-from gramian.estimators.components import NEGLIGIBLE, Request, Spectrum, by_features, by_gram
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.fitting import fit_map
 from gramian.gram import Gram
 from gramian.gram.operator import narrow
 from gramian.kernels import RBF, Kernel
-from gramian.kernels.points import dtype_of, objects
+from gramian.kernels.points import dtype_of
 from gramian.kernels.pointwise import Scaled
-from gramian.kernels.tunable import Nested
-from gramian.progress import Clock, progress
+from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, spans
 from gramian.solvers.in_features.worker_map import WorkerMap
+from gramian.solvers.spectral.components import Spectrum, by_features, by_gram
+from gramian.solvers.spectral.eigen import Request, Rounding
 from gramian.solvers.spectral.preimage import fixed_point
 
 __all__ = ["KernelPCA"]
 
-DTYPES = [np.float64, np.float32]
+NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
+"""Eigenvalues below this share of the largest are rounding, by the dtype of X, as in scikit-learn."""
 NEGATIVE = 1e-5
 """An eigenvalue more negative than this share of the largest is no rounding."""
 NEIGHBOURS = 10
 """Training rows whose mean is the first guess of a pre-image."""
-OPTIONAL = ("approximation_", "dual_coef_", "X_transformed_fit_", "_inverse")
-"""What one fit has and the next may not."""
 
 
-class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+@dataclass(eq=False, repr=False)
+class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Principal components in the space of a kernel.
 
     With ``K v_j = λ_j v_j``, ‖v_j‖ = 1, the projection of x on component j is ``λ_j^(-1/2) Σ_i v_ij k(x_i, x)``; K is
@@ -153,13 +157,25 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     ((200, 2), True)
     """
 
+    n_components: int | None = None
+    _: KW_ONLY
+    kernel: Any = "linear"
+    alpha: float = 1.0
+    fit_inverse_transform: bool = False
+    eigen_solver: str = "auto"
+    tol: float = 0
+    max_iter: int | None = None
+    iterated_power: int | str = "auto"
+    remove_zero_eig: bool = False
+    random_state: Any = None
+    copy_X: bool = True  # noqa: N815  # scikit-learn's name
+    center: bool = True
+    inverse: str = "ridge"
+    approximation: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **KERNEL,
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "kernel": [str, callable, Kernel],
-        "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "degree": [Interval(Real, 0, None, closed="left")],
-        "coef0": [Interval(Real, None, None, closed="neither")],
-        "kernel_params": [dict, None],
         "alpha": [Interval(Real, 0, None, closed="left")],
         "fit_inverse_transform": ["boolean"],
         "eigen_solver": [StrOptions({"auto", "dense", "lanczos", "arpack", "randomized"})],
@@ -171,57 +187,8 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         "center": ["boolean"],
         "inverse": [StrOptions({"ridge", "fixed-point"})],
         "approximation": APPROXIMATION,
-        **{name: COMMON[name] for name in ("memory", "max_time", "n_jobs", "verbose", "random_state")},
+        "random_state": COMMON["random_state"],
     }
-
-    def __init__(
-        self,
-        n_components: int | None = None,
-        *,
-        kernel: Any = "linear",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        alpha: float = 1.0,
-        fit_inverse_transform: bool = False,
-        eigen_solver: str = "auto",
-        tol: float = 0,
-        max_iter: int | None = None,
-        iterated_power: int | str = "auto",
-        remove_zero_eig: bool = False,
-        random_state: Any = None,
-        copy_X: bool = True,
-        n_jobs: int | None = None,
-        center: bool = True,
-        inverse: str = "ridge",
-        approximation: Any = None,
-        memory: int | str | None = None,
-        max_time: float | None = None,
-        verbose: int | bool = False,
-    ) -> None:
-        self.n_components = n_components
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.alpha = alpha
-        self.fit_inverse_transform = fit_inverse_transform
-        self.eigen_solver = eigen_solver
-        self.tol = tol
-        self.max_iter = max_iter
-        self.iterated_power = iterated_power
-        self.remove_zero_eig = remove_zero_eig
-        self.random_state = random_state
-        self.copy_X = copy_X
-        self.n_jobs = n_jobs
-        self.center = center
-        self.inverse = inverse
-        self.approximation = approximation
-        self.memory = memory
-        self.max_time = max_time
-        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = kernel_tags(super().__sklearn_tags__(), self.kernel)
@@ -251,8 +218,7 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         KernelPCA
             The fitted estimator.
         """
-        clock = Clock(self.max_time)
-        with restored_on_failure(self):
+        with fitting(self) as clock:
             if self.fit_inverse_transform and is_precomputed(self.kernel):
                 raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
             if self.approximation is None:
@@ -262,13 +228,28 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
                     self._fit_in_features(passes, clock)
             if self.fit_inverse_transform:
                 self._fit_inverse(self.X_fit_)
-        warn_unless_converged(self.certificate_, self)
         return self
 
     def _training_rows(self, X: Any) -> Any:
-        # Pre-images are dense, so rows that are not are refused where pre-images are wanted.
+        # Pre-images are dense rows of numbers, so other rows are refused where pre-images are wanted.
+        if self.fit_inverse_transform and holds_objects(self.kernel, X):
+            raise ValueError("pre-images are rows of numbers, got objects; leave fit_inverse_transform=False.")
         sparse: Any = False if self.fit_inverse_transform else "csr"
-        return self._validated(X, reset=True, accept_sparse=sparse, copy=self.copy_X)
+        return validated(self, X, accept_sparse=sparse, copy=self.copy_X)
+
+    def _request(self, X: Any, n: int, clock: Clock, tick: Tick) -> Request:
+        return Request(
+            n if self.n_components is None else min(self.n_components, n),
+            self.tol,
+            self.eigen_solver,
+            self.center,
+            self.max_iter,
+            None if isinstance(self.iterated_power, str) else self.iterated_power,
+            Rounding(floor=NEGLIGIBLE[dtype_of(X)]),
+            check_random_state(self.random_state),
+            clock,
+            tick,
+        )
 
     def _fit_exactly(self, X: Any, clock: Clock) -> None:
         if is_blocks(X):
@@ -277,46 +258,28 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         kernel = resolved(self, X)
         gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
         with progress(self.verbose, "KernelPCA") as tick:
-            rng = check_random_state(self.random_state)
-            spectrum = by_gram(gram, wide(X), self._request(X, X.shape[0]), rng, clock, tick)
+            spectrum = by_gram(gram, wide(X), self._request(X, X.shape[0], clock, tick))
         self._keep(spectrum, kernel, X)
 
-    def _request(self, X: Any, n: int) -> Request:
-        return Request(
-            n if self.n_components is None else min(self.n_components, n),
-            self.eigen_solver,
-            self.center,
-            self.tol,
-            self.max_iter,
-            None if isinstance(self.iterated_power, str) else self.iterated_power,
-            NEGLIGIBLE[dtype_of(X)],
-        )
-
-    @contextmanager
-    def _passes(self, X: Any) -> Iterator[Passes]:
+    def _passes(self, X: Any) -> AbstractContextManager[Passes]:
         """Passes over rows, wherever they are."""
         if self.eigen_solver != "auto":
             raise ValueError(
                 f"eigen_solver={self.eigen_solver!r} cannot be combined with approximation=; leave 'auto'."
             )
         if not is_blocks(X):
-            held = Held(self._training_rows(X), memory=self.memory)
-            with held.passes(n_jobs=self.n_jobs, verbose=self.verbose, label="KernelPCA") as passes:
-                yield passes
-            return
-        if self.fit_inverse_transform:
+            X = Held(self._training_rows(X), memory=self.memory)
+        elif self.fit_inverse_transform:
             raise ValueError("fit_inverse_transform keeps the projections of all rows; over blocks leave it at False.")
-        with opened(self, X, targets=False) as passes:
-            if passes.blocks.weight is not None:
-                raise ValueError("KernelPCA takes no weights; leave weight= out of Blocks.")
-            yield passes
+        return opened(self, X, targets=False)
 
     def _fit_in_features(self, passes: Passes, clock: Clock) -> None:
-        sample = sampled(self, passes)
+        if passes.blocks.weight is not None:
+            raise ValueError("KernelPCA takes no weights; leave weight= out of Blocks.")
+        sample, held = sampled(self, passes), isinstance(passes.blocks, Held)
         features = fit_map(adapted(self, resolved(self, wide(sample.X))), passes, sample, error=False)
-        lift, rng = WorkerMap.of(features, sample.X[:1]), check_random_state(self.random_state)
-        ask, held = self._request(sample.X, passes.blocks.n_rows), isinstance(passes.blocks, Held)
-        spectrum, error = by_features(passes, lift, sample, ask, rng, clock, every=held)
+        ask = self._request(sample.X, passes.blocks.n_rows, clock, silent)
+        spectrum, error = by_features(passes, WorkerMap.of(features, sample.X[:1]), sample, ask, every=held)
         if hasattr(features, "trace_error_"):
             features.trace_error_ = error
         # Signs are such that of the sample's rows, the largest projection is positive.
@@ -327,23 +290,13 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if not held:
             del self.X_fit_, self.eigenvectors_
 
-    def _validated(self, X: Any, *, reset: bool, accept_sparse: Any = "csr", copy: bool = False) -> Any:
-        if not holds_objects(self.kernel, X):
-            options: Any = {"dtype": DTYPES, "order": "C", "copy": copy, "reset": reset}
-            return validate_data(self, X, accept_sparse=accept_sparse, **options)
-        if self.fit_inverse_transform:
-            raise ValueError("pre-images are rows of numbers, got objects; leave fit_inverse_transform=False.")
-        if reset:
-            self.n_features_in_ = 1
-        return objects(X, kernel=type(self.kernel).__name__)
-
     def _keep(self, spectrum: Spectrum, kernel: Kernel, X: Any, deciding_rows: NDArray[Any] | None = None) -> None:
         """Keep the components, with signs such that the largest entry of some rows is positive."""
-        for name in OPTIONAL:
-            self.__dict__.pop(name, None)
+        forget(self)
         self.gamma_ = 1.0 / self.n_features_in_ if self.gamma is None else self.gamma
         self.X_fit_, self.kernel_ = X, kernel
-        values = self._cleaned(spectrum)
+        self._warn_if_indefinite(spectrum)
+        values = spectrum.values
         deciding = spectrum.vectors if deciding_rows is None else spectrum.vectors[deciding_rows]
         largest = np.argmax(np.abs(deciding), axis=0)
         signs = np.where(deciding[largest, np.arange(values.size)] < 0, -1.0, 1.0)
@@ -369,17 +322,15 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             expansion -= expansion.mean(axis=0)
         return expansion
 
-    def _cleaned(self, spectrum: Spectrum) -> NDArray[np.float64]:
-        """Eigenvalues with what is rounding set to zero; a warning where K is visibly not positive semi-definite."""
-        largest = float(np.abs(spectrum.values).max(initial=0.0))
-        if spectrum.smallest < -NEGATIVE * largest:
+    def _warn_if_indefinite(self, spectrum: Spectrum) -> None:
+        largest = float(spectrum.values.max(initial=0.0))
+        if spectrum.smallest < -NEGATIVE * max(largest, -spectrum.smallest):
             warnings.warn(
                 f"the Gram matrix has the eigenvalue {spectrum.smallest:.3g} beside its largest, {largest:.3g}, so "
                 "this is no kernel on these rows; negative eigenvalues are set to zero. See gramian.kernels.is_kernel.",
                 PositiveSpectrumWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
-        return np.where(spectrum.values > spectrum.zero, spectrum.values, 0.0)
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """Find the components and project the same rows on them, which costs nothing more.
@@ -417,7 +368,7 @@ class KernelPCA(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             The projections, in the dtype of X.
         """
         check_is_fitted(self)
-        X = self._validated(X, reset=False)
+        X = validated(self, X, reset=False)
         if hasattr(self, "approximation_"):
             K = self.approximation_.transform(X)
         else:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gramian.progress import Clock
-from gramian.solvers.spectral.eigen import Centred, Rounding, arpack, dense, lanczos, randomized
+from gramian.solvers.spectral.eigen import Centred, Request, Rounding, arpack, dense, lanczos, randomized
 
 
 def matrix(values, seed=0):
@@ -36,7 +36,7 @@ SPECTRA = {
 @pytest.mark.parametrize("block", [None, 7])
 def test_lanczos_finds_the_largest(values, block):
     A = matrix(values)
-    pairs = lanczos(A, 12, block=block, tol=1e-7, max_iter=2000)
+    pairs = lanczos(A, Request(12, 1e-7, max_iter=2000), block=block)
     assert pairs.certificate.converged
     assert pairs.certificate.kind == "eigen-residual"
     np.testing.assert_allclose(pairs.values, np.sort(values)[::-1][:12], atol=1e-7 * max(values.max(), 1e-9))
@@ -45,13 +45,11 @@ def test_lanczos_finds_the_largest(values, block):
         assert residual(A, pairs) == pytest.approx(pairs.certificate.violation, abs=1e-10)
 
 
-@pytest.mark.parametrize(
-    "solve", [lanczos, arpack, lambda A, r: randomized(A, r, power=7), lambda A, r: dense(A, A, r)]
-)
+@pytest.mark.parametrize("solve", [lanczos, arpack, randomized, lambda A, ask: dense(A, A, ask)])
 def test_small_eigenvalues_are_as_true_as_large_ones(solve):
     values = np.r_[1e6, 1e4, 1e2, 1.0, 1e-2, np.zeros(295)]
     A = matrix(values)
-    pairs = solve(A, 7)
+    pairs = solve(A, Request(7, power=7))
     assert pairs.certificate.converged
     np.testing.assert_allclose(pairs.values[:5], values[:5], rtol=1e-6)
     np.testing.assert_allclose(residual(A, pairs), pairs.certificate.violation, atol=1e-12)
@@ -69,15 +67,15 @@ def test_a_residual_is_relative_to_its_own_eigenvalue():
 
 def test_lanczos_restarts():
     A = matrix(1.0 / np.arange(1.0, 801.0))
-    pairs = lanczos(A, 5, block=2, tol=1e-6)
+    pairs = lanczos(A, Request(5, 1e-6), block=2)
     assert pairs.certificate.iterations * 2 > 29  # more vectors than the basis has room for
     np.testing.assert_allclose(pairs.values, 1.0 / np.arange(1.0, 6.0), rtol=1e-9)
 
 
-@pytest.mark.parametrize("solve", [lanczos, arpack, lambda A, r: randomized(A, r, power=30)])
+@pytest.mark.parametrize("solve", [lanczos, arpack, randomized])
 def test_solvers_agree_with_lapack(solve):
     A = matrix(0.8 ** np.arange(200.0))
-    exact, found = dense(A, A, 6), solve(A, 6)
+    exact, found = dense(A, A, Request(6)), solve(A, Request(6, power=30))
     np.testing.assert_allclose(found.values, exact.values, rtol=1e-8)
     np.testing.assert_allclose(np.abs(np.sum(found.vectors * exact.vectors, axis=0)), 1.0, atol=1e-7)
     assert found.certificate.converged
@@ -92,18 +90,18 @@ def test_centred(rng):
 
 def test_what_stops_short_says_so():
     A = matrix(np.linspace(1.0, 0.99, 400))
-    pairs = lanczos(A, 10, max_iter=4, tol=1e-9)
+    pairs = lanczos(A, Request(10, 1e-9, max_iter=4))
     assert not pairs.certificate.converged
     assert pairs.exhausted
     assert "max_iter=4 products" in pairs.certificate.message
-    assert "max_time" in lanczos(A, 10, tol=1e-12, clock=Clock(1e-9)).certificate.message
-    assert "iterated_power" in randomized(A, 10, power=0, tol=1e-6).certificate.message
+    assert "max_time" in lanczos(A, Request(10, 1e-12, clock=Clock(1e-9))).certificate.message
+    assert "iterated_power" in randomized(A, Request(10, 1e-6, power=0)).certificate.message
     with pytest.raises(TimeoutError, match="use 'lanczos'"):
-        arpack(A, 10, clock=Clock(1e-9))
+        arpack(A, Request(10, clock=Clock(1e-9)))
     with pytest.raises(np.linalg.LinAlgError, match="raise max_iter"):
-        arpack(A, 10, max_iter=1)
+        arpack(A, Request(10, max_iter=1))
 
 
 def test_smallest_is_an_upper_bound():
     A = matrix(SPECTRA["indefinite"])
-    assert -4.0 - 1e-9 <= lanczos(A, 5).smallest < -3.0
+    assert -4.0 - 1e-9 <= lanczos(A, Request(5)).smallest < -3.0

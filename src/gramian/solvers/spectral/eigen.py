@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from gramian.certificates import Certificate, certify
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 
-__all__ = ["Centred", "Eigenpairs", "Rounding", "arpack", "dense", "lanczos", "randomized"]
+__all__ = ["Centred", "Eigenpairs", "Request", "Rounding", "arpack", "dense", "lanczos", "randomized"]
 
 Array = NDArray[np.float64]
 
+TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "randomized": 1e-2}
+"""What ``tol=0`` means to each solver; ARPACK goes on to machine precision."""
+OVERSAMPLES = 10
+"""Vectors that subspace iteration takes beside those asked for."""
 DIGITS = 100.0
 """An eigenvalue that is fewer times its residual has no two digits, and rounding is no excuse."""
 
@@ -39,6 +43,10 @@ class Rounding:
         largest, rounding = float(np.abs(values).max(initial=0.0)), self._of(values)
         lost = largest <= DIGITS * rounding
         return max(self.floor * largest, 0.0 if lost else rounding * (DIGITS if values.size == n else 1.0))
+
+    def cleaned(self, values: Array, n: int) -> Array:
+        """Return eigenvalues without those that are negative or zero to rounding, which become zero."""
+        return np.where(values > self.zero(values, n), values, 0.0)
 
     def _worst(self, residuals: Array, values: Array, n: int) -> float:
         """Return the worst residual, relative to its own eigenvalue; to the largest where it is mere rounding."""
@@ -90,77 +98,70 @@ class Centred:
         return product - product.mean(axis=0)
 
 
-def _certified(
-    A: Operator,
-    values: Array,
-    vectors: Array,
-    smallest: float,
-    tol: float,
-    *,
-    iterations: int,
-    clock: Clock,
-    advice: str,
-    rounding: Rounding,
-) -> Eigenpairs:
-    """Measure the residuals that count: those of the vectors returned, by one more product."""
-    residuals = np.linalg.norm(np.asarray(A @ vectors) - vectors * values, axis=0)
-    worst = rounding._worst(residuals, values, A.shape[0])
-    certificate = certify("eigen-residual", worst, tol, advice, seconds=clock.seconds, iterations=iterations)
-    return Eigenpairs(values, vectors, smallest, certificate)
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What is asked of an eigensolver."""
+
+    rank: int  # How many eigenvalues
+    tol: float = 0.0  # Relative residual; zero for the solver's own
+    solver: str = "auto"  # ``"auto"``, ``"dense"``, ``"lanczos"``, ``"arpack"`` or ``"randomized"``
+    center: bool = True  # Whether to take away the mean in the kernel's space
+    max_iter: int | None = None  # Iterations at most
+    power: int | None = None  # Products of ``"randomized"``; ``None`` for 7 where few values are asked for, else 4
+    rounding: Rounding = DOUBLE
+    random_state: np.random.RandomState = field(default_factory=lambda: np.random.RandomState(0))
+    clock: Clock = field(default_factory=Clock)
+    tick: Tick = silent
+
+    def certified(
+        self, A: Operator, values: Array, vectors: Array, smallest: float, tol: float, iterations: int, advice: str
+    ) -> Eigenpairs:
+        """Measure the residuals that count: those of the vectors returned, by one more product."""
+        residuals = np.linalg.norm(np.asarray(A @ vectors) - vectors * values, axis=0)
+        worst = self.rounding._worst(residuals, values, A.shape[0])
+        seconds = self.clock.seconds
+        certificate = certify("eigen-residual", worst, tol, advice, seconds=seconds, iterations=iterations)
+        return Eigenpairs(values, vectors, float(smallest), certificate)
 
 
-def dense(
-    A: Operator,
-    matrix: Array,
-    rank: int,
-    *,
-    tol: float = 1e-8,
-    rounding: Rounding = DOUBLE,
-    clock: Clock | None = None,
-) -> Eigenpairs:
+def dense(A: Operator, matrix: Array, ask: Request) -> Eigenpairs:
     """Decompose the matrix itself by LAPACK: matrix (n, n)."""
-    clock = clock or Clock()
-    n = matrix.shape[0]
+    first, n = matrix.shape[0] - ask.rank, matrix.shape[0]
     # Of a range, LAPACK's fast driver finds none where all eigenvalues coincide; then it is asked for all.
-    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(n - rank, n - 1), check_finite=False)
-    if values.size < rank:
+    values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(first, n - 1), check_finite=False)
+    if values.size < ask.rank:
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
-        values, vectors = values[n - rank :], vectors[:, n - rank :]
+        values, vectors = values[first:], vectors[:, first:]
     advice = "the matrix is not symmetric, not finite, or so large before centring that only rounding is left of it."
-    how: Any = {"iterations": 1, "clock": clock, "advice": advice, "rounding": rounding}
-    return _certified(A, values[::-1], vectors[:, ::-1], float(values[0]), tol, **how)
+    return ask.certified(A, values[::-1], vectors[:, ::-1], values[0], ask.tol or TOLERANCE["dense"], 1, advice)
 
 
 def lanczos(
     A: Operator,
-    rank: int,
+    ask: Request,
     *,
-    tol: float = 1e-5,
-    max_iter: int | None = None,
     block: int | None = None,
     start: Array | None = None,
     exact: Operator | None = None,
     unit: float | None = None,
-    rounding: Rounding = DOUBLE,
-    random_state: np.random.RandomState | None = None,
-    clock: Clock | None = None,
-    tick: Tick = silent,
 ) -> Eigenpairs:
-    """Find the largest eigenvalues by block Lanczos with full reorthogonalisation and thick restarts."""
-    clock = clock or Clock()
-    rng = random_state or np.random.RandomState(0)
-    n, limit = A.shape[0], 300 if max_iter is None else max_iter
+    """Find the largest eigenvalues by block Lanczos with full reorthogonalisation and thick restarts.
+
+    Products with ``A`` may be rough, to ``unit`` of its norm, where ``exact`` certifies what is found.
+    """
+    n, rank, tol, rounding = A.shape[0], ask.rank, ask.tol or TOLERANCE["lanczos"], ask.rounding
+    limit = 300 if ask.max_iter is None else ask.max_iter
     coarse = rounding if unit is None else replace(rounding, unit=unit)
     b = int(np.clip(rank // 3, 4, 32)) if block is None else block
-    first = rng.standard_normal((n, b)) if start is None else start
+    first = ask.random_state.standard_normal((n, b)) if start is None else start
     b = first.shape[1]
-    basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), first, rng)
+    basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), first, ask.random_state)
     steps, worst, stop = 0, np.inf, ""
     values, S = np.zeros(0), np.zeros((0, 0))
     with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
         while worst > 0.5 * tol:
-            if basis.size >= rank and (clock.expired or steps >= limit):
-                stop = "max_time" if clock.expired else f"max_iter={limit} products"
+            if basis.size >= rank and (ask.clock.expired or steps >= limit):
+                stop = "max_time" if ask.clock.expired else f"max_iter={limit} products"
                 break
             if basis.size + b > basis.room:
                 basis.restart(values, S, rank + (basis.room - rank) // 3)
@@ -171,12 +172,11 @@ def lanczos(
                 residuals = np.linalg.norm(tail @ S[-tail.shape[1] :, :rank], axis=0)
                 residuals[residuals <= 0.5 * coarse._of(values)] = 0.0  # no more work on what rounding leaves
                 worst = rounding._worst(residuals, values[:rank], n)
-            tick(steps, residual=worst)
+            ask.tick(steps, residual=worst)
     vectors = basis.vectors @ S[:, :rank]
     advice = f"stopped by {stop}; allow more, or ask for fewer components." if stop else "loosen tol, or use 'dense'."
     judge = A if exact is None else exact
-    how: Any = {"iterations": steps, "clock": clock, "advice": advice, "rounding": rounding}
-    found = _certified(judge, values[:rank], vectors, float(values[-1]), tol, **how)
+    found = ask.certified(judge, values[:rank], vectors, values[-1], tol, steps, advice)
     return replace(found, exhausted=bool(stop))
 
 
@@ -225,7 +225,8 @@ class _Basis:
         for _ in range(2):
             N -= Q @ (Q.T @ N)
             N, T = np.linalg.qr(N)
-            R = T @ R if not lacking.any() else _times_kept(T, R, lacking)
+            R = T @ R
+            R[lacking] = 0.0  # rows that belong to random directions
         back = np.empty_like(R)
         back[:, order] = R
         return N, back
@@ -244,93 +245,41 @@ class _Basis:
         self.size = keep
 
 
-def _times_kept(T: Array, R: Array, lacking: NDArray[np.bool_]) -> Array:
-    """T R, where rows of R that belong to random directions stay zero."""
-    product = T @ R
-    product[lacking] = 0.0
-    return product
-
-
-def arpack(
-    A: Operator,
-    rank: int,
-    *,
-    tol: float = 0.0,
-    max_iter: int | None = None,
-    rounding: Rounding = DOUBLE,
-    random_state: np.random.RandomState | None = None,
-    clock: Clock | None = None,
-) -> Eigenpairs:
+def arpack(A: Operator, ask: Request) -> Eigenpairs:
     """Find the largest eigenvalues by ARPACK, one vector at a time."""
-    clock = clock or Clock()
-    rng = random_state or np.random.RandomState(0)
     products = 0
 
     def multiply(v: Array) -> Array:
         nonlocal products
         products += 1
-        if clock.expired:
-            raise TimeoutError(f"ARPACK did not converge within max_time={clock.max_time} s; use 'lanczos'.")
+        if ask.clock.expired:
+            raise TimeoutError(f"ARPACK did not converge within max_time={ask.clock.max_time} s; use 'lanczos'.")
         return np.asarray(A @ v.reshape(-1, 1)).ravel()
 
     operator = LinearOperator(A.shape, matvec=multiply, dtype=np.float64)
-    start = rng.uniform(-1, 1, A.shape[0])
+    start = ask.random_state.uniform(-1, 1, A.shape[0])
     try:
-        values, vectors = eigsh(operator, rank, which="LA", tol=tol, maxiter=max_iter, v0=start)
-    except ArpackNoConvergence as error:
-        raise np.linalg.LinAlgError(
-            f"ARPACK found {len(error.eigenvalues)} of {rank} eigenvalues in max_iter={max_iter}; raise max_iter, "
-            "loosen tol, or use 'lanczos'."
-        ) from error
+        values, vectors = eigsh(operator, ask.rank, which="LA", tol=ask.tol, maxiter=ask.max_iter, v0=start)
     except ArpackError as error:
         raise np.linalg.LinAlgError(
-            f"{error} K is zero on these rows, or not finite; use 'dense' or 'lanczos'."
+            f"{error} ARPACK did not find {ask.rank} eigenvalues in max_iter={ask.max_iter}: raise max_iter, loosen "
+            "tol, or use 'lanczos' or 'dense', which also take a K that is zero."
         ) from error
     order = np.argsort(values)[::-1]
     # ARPACK's criterion is relative to |λ| too, but is an estimate.
-    return _certified(
-        A,
-        values[order],
-        vectors[:, order],
-        float(values.min()),
-        max(10.0 * tol, 1e-8),
-        iterations=products,
-        clock=clock,
-        advice="lower tol.",
-        rounding=rounding,
-    )
+    tol = max(10.0 * ask.tol, 1e-8)
+    return ask.certified(A, values[order], vectors[:, order], values.min(), tol, products, "lower tol.")
 
 
-def randomized(
-    A: Operator,
-    rank: int,
-    *,
-    power: int,
-    tol: float = 1e-2,
-    oversamples: int = 10,
-    rounding: Rounding = DOUBLE,
-    random_state: np.random.RandomState | None = None,
-    clock: Clock | None = None,
-) -> Eigenpairs:
+def randomized(A: Operator, ask: Request) -> Eigenpairs:
     """Find the largest eigenvalues by subspace iteration from a random block (Halko, Martinsson and Tropp, 2011)."""
-    clock = clock or Clock()
-    rng = random_state or np.random.RandomState(0)
-    n = A.shape[0]
-    Q = np.linalg.qr(rng.standard_normal((n, min(rank + oversamples, n))))[0]
+    n, rank = A.shape[0], ask.rank
+    power = ask.power if ask.power is not None else (7 if rank < 0.1 * n else 4)
+    Q = np.linalg.qr(ask.random_state.standard_normal((n, min(rank + OVERSAMPLES, n))))[0]
     for _ in range(power):
         Q = np.linalg.qr(np.asarray(A @ Q))[0]
     H = Q.T @ np.asarray(A @ Q)
     values, S = scipy.linalg.eigh((H + H.T) / 2.0)
-    values, S = values[::-1], S[:, ::-1]
-    advice = "raise iterated_power, or use 'lanczos'."
-    return _certified(
-        A,
-        values[:rank],
-        Q @ S[:, :rank],
-        float(values[-1]),
-        tol,
-        iterations=power + 1,
-        clock=clock,
-        advice=advice,
-        rounding=rounding,
-    )
+    values, vectors = values[::-1], Q @ S[:, : -rank - 1 : -1]
+    tol, advice = ask.tol or TOLERANCE["randomized"], "raise iterated_power, or use 'lanczos'."
+    return ask.certified(A, values[:rank], vectors, values[-1], tol, power + 1, advice)

@@ -1,0 +1,130 @@
+"""Principal components in a kernel's space, by the Gram matrix or by explicit features."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+from gramian.data.parts import Part
+from gramian.data.passes import Passes
+from gramian.gram import Gram, SymmetricGram
+from gramian.kernels.resolve import is_precomputed
+from gramian.solvers.in_features.covariance import CentredProducts, covariance, projections
+from gramian.solvers.in_features.worker_map import WorkerMap
+from gramian.solvers.spectral import eigen
+from gramian.solvers.spectral.eigen import Request
+
+__all__ = ["Spectrum", "by_features", "by_gram"]
+
+Array = NDArray[np.float64]
+
+DENSE_ROWS = 1000
+"""Rows up to which a full decomposition takes no longer than Lanczos would."""
+BASIS = 5
+"""Lanczos keeps up to about this many vectors for each one asked for."""
+SINGLE = 1e-6
+"""Residuals that float32 products can be expected to reach."""
+SINGLE_UNIT = 1e-8
+"""What float32 products leave of a residual, as a share of the norm of K."""
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Eigenvalues and eigenvectors of a (centred) Gram matrix."""
+
+    values: Array  # (r,): From the largest down; those that are zero to rounding are zero
+    vectors: Array  # (n, r): Orthonormal
+    smallest: float  # The smallest eigenvalue seen on the way
+    trace: float  # The sum of all eigenvalues
+    means: Array  # Of the columns of K, shape (n,), or of the features, shape (m,); zeros where nothing is centred
+    certificate: Certificate  # The eigen-residual
+    directions: Array | None = None  # (m, r): Principal directions in the space of the features, where there is a map
+
+
+def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
+    """Decompose the Gram matrix, dense or by products within its memory budget: X (n, d)."""
+    gram.check_symmetric()
+    n, solver = gram.shape[0], _solver(ask, gram.shape[0])
+    K = X if is_precomputed(gram.kernel) else SymmetricGram(gram, 0, np.float64)
+    means = (K @ np.ones((n, 1)))[:, 0] / n if ask.center else np.zeros(n)
+    ask = replace(ask, rounding=replace(ask.rounding, offset=abs(n * float(means.mean()))))
+    if solver == "dense":
+        matrix = gram.dense().astype(np.float64, copy=False)
+        if ask.center:
+            matrix -= means
+            matrix -= means[:, None]
+            matrix += means.mean()
+        pairs = eigen.dense(_centred(K, ask), matrix, ask)
+    elif solver == "lanczos":
+        pairs = _lanczos(gram, K, ask)
+    else:
+        A = _centred(_stored(gram, K, ask, np.float64), ask)
+        pairs = eigen.arpack(A, ask) if solver == "arpack" else eigen.randomized(A, ask)
+    trace = float(gram.diagonal().sum(dtype=np.float64) - n * means.mean())
+    values = ask.rounding.cleaned(pairs.values, n)
+    return Spectrum(values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate)
+
+
+def _solver(ask: Request, n: int) -> str:
+    if ask.solver == "auto":
+        return "dense" if n <= DENSE_ROWS or BASIS * ask.rank > n else "lanczos"
+    if ask.solver == "lanczos" and ask.rank > n // BASIS:
+        raise ValueError(
+            f"eigen_solver='lanczos' finds at most a fifth of the eigenvectors, {n // BASIS} of {n}; "
+            f"n_components={ask.rank} needs 'dense'."
+        )
+    if ask.solver == "arpack" and ask.rank >= n:
+        raise ValueError(f"eigen_solver='arpack' needs n_components < n = {n}, got {ask.rank}; use 'dense'.")
+    return ask.solver
+
+
+def _centred(K: Any, ask: Request) -> Any:
+    return eigen.Centred(K) if ask.center else K
+
+
+def _stored(gram: Gram, K: Any, ask: Request, dtype: Any) -> Any:
+    """K to multiply by often: as much of it kept as memory allows beside the basis."""
+    budget = max(gram.memory - 2 * BASIS * ask.rank * 8 * gram.shape[0], 0)
+    return SymmetricGram(gram, budget, dtype) if isinstance(K, SymmetricGram) else K
+
+
+def _lanczos(gram: Gram, K: Any, ask: Request) -> eigen.Eigenpairs:
+    """Lanczos on K in float32, certified in float64; in float64 from there where that is not good enough."""
+    start = None
+    if isinstance(K, SymmetricGram) and not 0 < ask.tol < SINGLE:
+        rough = _stored(gram, K, ask, np.float32)
+        # Where K is made anew for every product, fewer and wider products are cheaper.
+        block = int(np.clip(ask.rank // 4, 4, 16) if rough.stored == 1.0 else np.clip(ask.rank // 2, 4, 32))
+        pairs = eigen.lanczos(_centred(rough, ask), ask, block=block, exact=_centred(K, ask), unit=SINGLE_UNIT)
+        del rough
+        if pairs.certificate.converged or pairs.exhausted:
+            return pairs
+        start = pairs.vectors
+    return eigen.lanczos(_centred(_stored(gram, K, ask, np.float64), ask), ask, start=start)
+
+
+def by_features(passes: Passes, lift: WorkerMap, sample: Part, ask: Request, *, every: bool) -> tuple[Spectrum, float]:
+    """Decompose ``F Fᵀ``, centred or not, through the covariance of the features; and the map's trace error.
+
+    The vectors are those of every row, or of the sample's rows only.
+    """
+    found = covariance(passes, lift, sample, center=ask.center)
+    means, C = found.mean, found.scatter
+    rounding = replace(ask.rounding, offset=found.count * float(means @ means))
+    ask = replace(ask, rank=min(ask.rank, C.shape[0], found.count), rounding=rounding)
+    judge = CentredProducts(passes, lift, means)
+    pairs = eigen.dense(judge, C, ask) if _solver(ask, C.shape[0]) == "dense" else eigen.lanczos(C, ask, exact=judge)
+    if every:
+        vectors = projections(passes, lift, pairs.vectors)
+    else:
+        vectors = np.vstack([F @ pairs.vectors for F, _ in lift.strips(iter([sample]))])
+    vectors -= means @ pairs.vectors
+    roots = np.sqrt(np.maximum(pairs.values, 0.0))
+    vectors = np.divide(vectors, roots, out=np.zeros_like(vectors), where=roots > 0)
+    values = rounding.cleaned(pairs.values, C.shape[0])
+    done = pairs.certificate
+    return Spectrum(values, vectors, pairs.smallest, float(np.trace(C)), means, done, pairs.vectors), found.error
