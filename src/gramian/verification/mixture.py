@@ -10,7 +10,7 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from gramian.certificates import Certificate
-from gramian.verification.rows import EPS, Array, Data
+from gramian.verification.rows import EPS, Array, Data, found
 
 __all__ = ["mixture"]
 
@@ -22,36 +22,26 @@ ROUNDING = 1e-9
 
 def mixture(model: Any, data: Data) -> Certificate:
     """The log-likelihood per row, and what another step of EM adds to it."""
-    X = np.asarray(data.X[data.kept] - _centre(data), dtype=np.float64)
-    w = data.weights[data.kept] / data.weights[data.kept].sum()
-    weights, means = np.asarray(model.weights_, dtype=np.float64), np.asarray(model.means_, dtype=np.float64)
-    stacked = _stacked(model, X.shape[1])
-    hard = model.assignment == "hard"
-    means = means - _centre(data)
-    log_joint = _log_joint(X, weights, means, stacked)
+    centre = np.asarray(data.X).mean(axis=0)
+    X, w, hard = np.asarray(data.X[data.kept] - centre), data.weights[data.kept], model.assignment == "hard"
+    w = w / w.sum()
+    weights, means = np.asarray(model.weights_, dtype=np.float64), np.asarray(model.means_, dtype=np.float64) - centre
+    covariances = _stacked(model, X.shape[1])
+    log_joint = _log_joint(X, weights, means, covariances)
     value, responsibilities = _expected(log_joint, w, hard)
     following = _maximised(model, X, w, responsibilities)
     gain = _expected(_log_joint(X, *following), w, hard)[0] - value
-    rounding = ROUNDING * (1.0 + abs(value)) + 2.0 * model.reg_covar * _stiffness(stacked)
+    # The largest precision: how much the likelihood feels what reg_covar adds.
+    stiffness = max(1.0 / max(np.linalg.eigvalsh(C)[0], EPS) for C in covariances)
+    rounding = ROUNDING * (1.0 + abs(value)) + 2.0 * model.reg_covar * float(stiffness)
     faults = []
     if gain < -rounding:
         faults.append(f"another step of EM lowers the objective by {-gain:.1e} per row")
     if abs(gain) >= max(MORE * model.tol, rounding):
         faults.append(f"another step of EM raises the objective by {gain:.1e} per row, above tol={model.tol:.0e}")
-    return Certificate(
-        kind="evidence",
-        primal=float(w @ logsumexp(log_joint, axis=1)),
-        dual=value,
-        violation=_slope(weights, means, stacked, following),
-        converged=not faults,
-        iterations=model.certificate_.iterations,
-        seconds=model.certificate_.seconds,
-        message="; ".join(faults),
-    )
-
-
-def _centre(data: Data) -> Array:
-    return np.asarray(np.asarray(data.X).mean(axis=0), dtype=np.float64)
+    violation = _slope(weights, means, covariances, following)
+    likelihood = float(w @ logsumexp(log_joint, axis=1))
+    return found(model, "evidence", faults, primal=likelihood, dual=value, violation=violation)
 
 
 def _stacked(model: Any, d: int) -> Array:
@@ -114,8 +104,3 @@ def _slope(weights: Array, means: Array, covariances: Array, following: tuple[Ar
         total += following[0][k] * float(np.linalg.norm(solve_triangular(L, shift, lower=True)))
         total += 0.5 * following[0][k] * float(np.linalg.norm(inside - np.eye(len(C))))
     return total
-
-
-def _stiffness(covariances: Array) -> float:
-    """The largest precision: how much the likelihood feels what ``reg_covar`` adds."""
-    return float(max(1.0 / max(np.linalg.eigvalsh(C)[0], EPS) for C in covariances))

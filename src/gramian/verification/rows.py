@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import _check_sample_weight, _num_samples, check_consistent_length, validate_data
 
+from gramian.certificates import Certificate
 from gramian.kernels import Kernel
 from gramian.kernels.points import objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
@@ -19,22 +19,35 @@ from gramian.resources import memory_budget, spans
 
 __all__ = [
     "EPS",
+    "INDEFINITE",
+    "SUMS",
     "Array",
     "Data",
+    "Shown",
+    "Verified",
     "check_same",
     "dense",
-    "expanded",
     "feature_weights",
+    "found",
     "product",
-    "size_of_terms",
-    "tiles",
-    "unlike",
+    "relative",
 ]
 
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 SAME = 1e-6
 """What predictions may differ from the function that a model shows, relative to the largest."""
+NOISE = 1e-6
+"""What k(x, x) has over k between x and a copy of it is noise, not rounding, where it is more than this share."""
+DENSE = 1000
+"""Rows up to which the smallest eigenvalue of K is computed."""
+VISIBLE = 1e-6
+"""An eigenvalue more negative than this share of the largest is no rounding."""
+INDEFINITE = "K is not positive semi-definite on these rows, so the dual value bounds nothing"
+SUMS = 4.0 * EPS
+"""What the order of a sum may change, relative to the sum of its terms' sizes."""
+STRIP = 4096
+"""Rows whose features are made together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,14 +104,21 @@ class Data:
             raise ValueError(f"y has labels that are not among the classes of the model, {classes}.")
         return codes
 
-    def features(self, model: Any) -> Iterator[tuple[slice, Array]]:
-        """Yield the features of the rows by the model's map, some rows at a time."""
+    def is_definite(self, model: Any) -> bool:
+        """Whether K has no eigenvalue that is visibly negative; not looked at in a map or where there are many rows."""
+        if hasattr(model, "approximation_") or np.count_nonzero(self.kept) > DENSE:
+            return True
+        (kept,) = np.nonzero(self.kept)
+        K = dense(model.kernel_(self.X[np.ix_(kept, kept)] if is_precomputed(model.kernel_) else self.X[kept]))
+        values = np.linalg.eigvalsh(0.5 * (K + K.T))
+        return bool(values[0] >= -VISIBLE * max(float(values[-1]), 0.0))
+
+    def features(self, model: Any) -> Array:
+        """The features of the rows by the model's map."""
         # A map of a Gram matrix knows the columns of all rows, or of those that count.
         few = is_precomputed(model.kernel_) and model.approximation_.n_features_in_ < self.X.shape[1]
         X = self.X[:, self.kept] if few else self.X
-        width = feature_weights(model).shape[0]
-        for rows in spans(self.n, max(self.memory // (32 * max(width, 1)), 1)):
-            yield rows, dense(model.approximation_.transform(X[rows]))
+        return np.concatenate([dense(model.approximation_.transform(X[rows])) for rows in spans(self.n, STRIP)])
 
 
 def tiles(kernel: Kernel, X: Any, Y: Any, memory: int, columns: Any = None) -> Iterator[tuple[slice, Array]]:
@@ -116,25 +136,61 @@ def product(kernel: Kernel, X: Any, Y: Any, V: Array, memory: int, columns: Any 
     return np.concatenate([K @ V for _, K in tiles(kernel, X, Y, memory, columns)])
 
 
-def expanded(kernel: Kernel, X: Any, V: Array, memory: int, columns: Any = None) -> tuple[Array, Array]:
-    """Return ``K @ V`` as it is predicted, with rows apart from themselves, and with the noise that only a row has.
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """The functions that a model shows, one column each."""
 
-    V has a row for each of the ``columns``, which are rows of X; by default for all.
-    """
-    columns = np.arange(_num_samples(X)) if columns is None else np.asarray(columns)
-    if is_precomputed(kernel):
-        f = product(kernel, X, None, V, memory, columns)
-        return f, f
-    diagonal = np.asarray(kernel.diag(X), dtype=np.float64)[columns]
-    predicted, apart = np.zeros((_num_samples(X), V.shape[1])), diagonal.copy()
-    for rows, K in tiles(kernel, X, X[columns], memory) if columns.size else ():
-        predicted[rows] = K @ V
+    coefficients: Array  # at the rows of an expansion; weights of the features of a map
+    f: Array  # (n, k): values at the rows, without constants
+    predicted: Array  # (n, k): the same less the noise that a row has with itself alone
+    norm2: Array  # (k,): squared norms
+    lost: Array  # (k,): what rounding may change in a value, by the order of a sum and in k itself
+    scale: float  # the largest k(x, x)
+    F: Array | None = None  # (n, m): features
+
+    @classmethod
+    def of(cls, model: Any, data: Data, coefficients: Array, columns: Any = None) -> Shown:
+        """Of coefficients (k columns) at rows, all of them by default; of weights where the model has a map."""
+        c = np.asarray(coefficients, dtype=np.float64)
+        c = c[:, None] if c.ndim == 1 else c
+        if hasattr(model, "approximation_"):
+            F = data.features(model)
+            scale = float(np.sum(F**2, axis=1).max(initial=0.0))
+            size = np.abs(F).max(initial=0.0) * np.abs(c).sum(axis=0)
+            if hasattr(model.approximation_, "expansion"):  # at landmarks, where it is evaluated
+                size = size + scale * np.abs(model.approximation_.expansion(c)).sum(axis=0)
+            f = F @ c
+            return cls(c, f, f, np.sum(c**2, axis=0), SUMS * size, scale, F)
+        columns = np.arange(data.n) if columns is None else columns
+        predicted, f, drift = _expanded(model.kernel_, data, c, columns)
+        scale = float(np.abs(model.kernel_.diag(data.X)).max())
+        norm2 = np.maximum(np.sum(c * f[columns], axis=0), 0.0)
+        return cls(c, f, predicted, norm2, (SUMS * scale + drift) * np.abs(c).sum(axis=0), scale)
+
+    def unlike(self, predicted: Any, f: Array | None = None) -> list[str]:
+        """Say whether predictions differ from f by more than rounding; by default from the functions themselves."""
+        f, predicted = self.predicted if f is None else f, np.asarray(predicted)
+        off = np.abs(predicted.astype(np.float64).reshape(f.shape) - f)
+        if np.all(off <= 4.0 * self.lost.max() + SAME * np.abs(f).max(axis=0, initial=0.0)):
+            return []
+        return [f"predictions differ by up to {off.max():.1e} from the function that the model shows"]
+
+
+def _expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array, Array, float]:
+    """``K c`` as it is predicted, with rows apart from themselves; with the noise of a row itself; k's own rounding."""
+    if is_precomputed(kernel) or not columns.size:
+        f = product(kernel, data.X, None, c, data.memory, columns)
+        return f, f, 0.0
+    diagonal = np.asarray(kernel.diag(data.X), dtype=np.float64)[columns]
+    predicted, apart = np.zeros((data.n, c.shape[1])), diagonal.copy()
+    for rows, K in tiles(kernel, data.X, data.X[columns], data.memory):
+        predicted[rows] = K @ c
         (own,) = np.nonzero((columns >= rows.start) & (columns < rows.stop))
         apart[own] = K[columns[own] - rows.start, own]
-    noise = np.where(np.abs(diagonal - apart) > SAME * np.abs(diagonal), diagonal - apart, 0.0)
+    noise = np.where(np.abs(diagonal - apart) > NOISE * np.abs(diagonal), diagonal - apart, 0.0)
     f = predicted.copy()
-    np.add.at(f, columns, noise[:, None] * V)
-    return predicted, f
+    f[columns] += noise[:, None] * c
+    return predicted, f, float(np.abs(diagonal - apart - noise).max())
 
 
 def dense(a: Any) -> Array:
@@ -145,8 +201,7 @@ def dense(a: Any) -> Array:
 def feature_weights(model: Any) -> Array:
     """Return the weights of a map's features, one column per function, whether the model shows them or landmarks."""
     if hasattr(model, "coef_"):
-        w = np.asarray(model.coef_, dtype=np.float64)
-        return w.reshape(w.shape[0], -1)
+        return np.asarray(model.coef_, dtype=np.float64)
     dual = model.dual_coef_.reshape(model.dual_coef_.shape[0], -1)
     lower = np.asarray(model.approximation_.normalization_, dtype=np.float64)
     if not lower.any():
@@ -154,32 +209,34 @@ def feature_weights(model: Any) -> Array:
     return np.asarray(scipy.linalg.solve_triangular(lower, dual, lower=True, trans=1))
 
 
-def size_of_terms(model: Any, F: Array, w: Array) -> Array:
-    """Return the size of the terms that a function of features sums; at landmarks, where it is evaluated."""
-    size = np.abs(F).max(initial=0.0) * np.abs(w).sum(axis=0)
-    if hasattr(model.approximation_, "expansion"):
-        largest = float(np.sum(F**2, axis=1).max(initial=0.0))
-        size = size + largest * np.abs(model.approximation_.expansion(w)).sum(axis=0)
-    return np.asarray(size)
-
-
 def check_same(kept: Any, rows: Any) -> None:
     """Raise where rows that a model keeps are not the rows given."""
-    objects = not hasattr(kept, "dtype") or kept.dtype.kind == "O"
-    if objects or (kept.shape == rows.shape and not _differ(kept, rows)):
+    if getattr(kept, "dtype", np.dtype(object)).kind == "O":
         return
-    raise ValueError("these are not the rows that the model was fitted to, in the same order; pass those.")
+    if kept.shape != rows.shape or (
+        np.any(kept != rows) if isinstance(kept, np.ndarray) else abs(kept - rows).max() > 0
+    ):
+        raise ValueError("these are not the rows that the model was fitted to, in the same order; pass the same rows.")
 
 
-def _differ(A: Any, B: Any) -> bool:
-    if isinstance(A, np.ndarray) and isinstance(B, np.ndarray):
-        return not np.array_equal(A, B)
-    return bool(abs(sp.csr_array(A) - sp.csr_array(B)).max() > 0)
+def relative(R: Array, B: Array) -> float:
+    """Return the worst ``‖r‖ / ‖b‖`` of two matrices' columns."""
+    size = np.linalg.norm(B, axis=0)
+    return float(np.max(np.linalg.norm(R, axis=0) / np.where(size > 0, size, 1.0)))
 
 
-def unlike(predicted: Any, f: Array, size: Any) -> list[str]:
-    """Say whether predictions differ from f by more than rounding in sums of terms of the size given."""
-    off = np.abs(np.asarray(predicted, dtype=np.float64).reshape(f.shape) - f)
-    if np.all(off <= 16.0 * EPS * np.asarray(size) + SAME * np.abs(f).max(axis=0, initial=0.0)):
-        return []
-    return [f"predictions differ by up to {off.max():.1e} from the function that the model shows"]
+@dataclass(frozen=True, kw_only=True)
+class Verified(Certificate):
+    """A certificate computed again."""
+
+    rounding: float = 0.0  # what rounding in float64 may change in its figures
+    bound: bool = False  # whether its figure comes from a dual point made here, which may be better than the fit's
+
+    __str__ = Certificate.__str__
+
+
+def found(model: Any, kind: str, faults: list[str], **figures: float) -> Verified:
+    """Return the certificate that says what was found, with the iterations and seconds of the fit."""
+    said = model.certificate_
+    claim: Any = {"kind": kind, "converged": not faults, "message": "; ".join(faults)} | figures
+    return Verified(iterations=said.iterations, seconds=said.seconds, **claim)

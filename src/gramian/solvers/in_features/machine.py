@@ -104,7 +104,7 @@ def _fit(
 ) -> FeatureFit:
     said = gap_certificate(
         primal,
-        min(dual, primal),
+        dual,
         found.scale,
         found.total,
         room.limits.tol,
