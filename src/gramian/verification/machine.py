@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
 from gramian.losses import offers
-from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, feature_weights, found, product
+from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, expanded, feature_weights, found
 
 __all__ = ["classification", "regression"]
 
@@ -237,7 +237,7 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
             return np.asarray(F @ (F.T @ V))
         spread = np.zeros((data.n, V.shape[1]))
         spread[kept] = V
-        return product(model.kernel_, data.X, None, spread, data.memory)[kept]
+        return expanded(model.kernel_, data, spread, np.arange(data.n))[1][kept]
 
     b = np.atleast_1d(model.intercept_).astype(np.float64)
     with np.errstate(over="ignore"):

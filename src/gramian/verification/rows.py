@@ -27,6 +27,7 @@ __all__ = [
     "Verified",
     "check_same",
     "dense",
+    "expanded",
     "feature_weights",
     "found",
     "product",
@@ -162,7 +163,7 @@ class Shown:
             f = F @ c
             return cls(c, f, f, np.sum(c**2, axis=0), SUMS * size, scale, F)
         columns = np.arange(data.n) if columns is None else columns
-        predicted, f, drift = _expanded(model.kernel_, data, c, columns)
+        predicted, f, drift = expanded(model.kernel_, data, c, columns)
         scale = float(np.abs(model.kernel_.diag(data.X)).max())
         norm2 = np.maximum(np.sum(c * f[columns], axis=0), 0.0)
         return cls(c, f, predicted, norm2, (SUMS * scale + drift) * np.abs(c).sum(axis=0), scale)
@@ -176,7 +177,7 @@ class Shown:
         return [f"predictions differ by up to {off.max():.1e} from the function that the model shows"]
 
 
-def _expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array, Array, float]:
+def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array, Array, float]:
     """``K c`` as it is predicted, with rows apart from themselves; with the noise of a row itself; k's own rounding."""
     if is_precomputed(kernel) or not columns.size:
         f = product(kernel, data.X, None, c, data.memory, columns)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -21,7 +21,8 @@ from gramian.estimators.base import as_array, rows_of, wide
 from gramian.estimators.machine.targets import Columns
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted
-from gramian.kernels import Kernel
+from gramian.kernels import Kernel, Sigmoid
+from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import memory_budget, readable
 from gramian.solvers.in_features.machine import COUPLED, FeatureFit, Room, started
@@ -39,6 +40,10 @@ __all__ = ["Exact", "Goal", "InFeatures", "Task", "in_passes", "keep_functions",
 
 Array = NDArray[np.float64]
 
+DENSE = 1000
+"""Rows up to which the smallest eigenvalue of K is computed."""
+VISIBLE = 1e-6
+"""An eigenvalue more negative than this share of the largest is no rounding."""
 COPIES = 3
 """Hessians alive at once: two that are added, and their sum."""
 
@@ -82,7 +87,7 @@ class Exact:
         """Fit tasks; where it is final, to rounding where that is cheap, with the certificate of what is predicted."""
         predict = partial(self._predicted, memory=goal.memory) if final else None
         options: Any = {"tol": goal.tol, "max_iter": goal.max_iter, "clock": goal.clock, "tick": goal.tick}
-        return [
+        fitted = [
             solve(
                 Problem(
                     self.space,
@@ -99,6 +104,19 @@ class Exact:
             )
             for task, start in zip(tasks, starts, strict=True)
         ]
+        if final and self._indefinite():
+            why = "K is not positive semi-definite on these rows, so the dual value bounds nothing; see is_kernel."
+            return [
+                replace(each, certificate=replace(each.certificate, converged=False, message=why)) for each in fitted
+            ]
+        return fitted
+
+    def _indefinite(self) -> bool:
+        """Whether K has a visibly negative eigenvalue; looked at where the kernel may be none, and of few rows."""
+        if not (is_precomputed(self.kernel) or isinstance(self.kernel, Sigmoid)) or self.space.gram.shape[0] > DENSE:
+            return False
+        values = np.linalg.eigvalsh(self.space.gram.dense())
+        return bool(values[0] < -VISIBLE * max(float(values[-1]), 0.0))
 
     def _predicted(self, alpha: Array, memory: Any) -> Array:
         """Values at the rows themselves, as ``predict`` will compute them."""
