@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import Array, Points
-from gramian.kernels.pointwise import Exp, PolynomialOf, Scaled
+from gramian.kernels.points import Array
+from gramian.kernels.pointwise import Compound, Exp, PolynomialOf, Scaled, Values
 from gramian.kernels.stationary import Constant
 
 __all__ = ["Product", "Sum", "add", "exp", "multiply", "polynomial"]
@@ -86,7 +86,7 @@ def polynomial(k: Kernel, coefficients: Sequence[float]) -> PolynomialOf:
 
 
 @kernel
-class Sum(Kernel):
+class Sum(Compound):
     """The sum of two kernels, written ``k1 + k2``: the features of both, side by side.
 
     Parameters
@@ -104,32 +104,11 @@ class Sum(Kernel):
     left: Kernel
     right: Kernel
     operands: ClassVar[tuple[str, ...]] = ("left", "right")
-    compound: ClassVar[bool] = True
     precedence: ClassVar[int] = 1
     buffers: ClassVar[int] = 2
 
-    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        (a, c), (b, d) = A.children, B.children
-        return points.add(self.left.tile(a, b, out), self.right.tile(c, d))
-
-    def diagonal(self, A: Points) -> Array:
-        return self.left.diagonal(A.children[0]) + self.right.diagonal(A.children[1])
-
-    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
-        (a, c), (b, d) = A.children, B.children
-        return np.concatenate([self.left.tile_vjp(a, b, W), self.right.tile_vjp(c, d, W)])
-
-    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
-        a, c = A.children
-        return np.concatenate([self.left.diagonal_vjp(a, w), self.right.diagonal_vjp(c, w)])
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        (a, c), (b, d) = A.children, B.children
-        return self.left.tile_gradient(a, b, W) + self.right.tile_gradient(c, d, W)
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        a, c = A.children
-        return self.left.diagonal_gradient(a, w) + self.right.diagonal_gradient(c, w)
+    def apply(self, left: Array, right: Array) -> Array:
+        return points.add(left, right)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         from_left = rng.random(size) * self.amplitude < self.left.amplitude
@@ -145,7 +124,7 @@ class Sum(Kernel):
 
 
 @kernel
-class Product(Kernel):
+class Product(Compound):
     """The product of two kernels, written ``k1 * k2``: a feature of one times a feature of the other, for all pairs.
 
     Parameters
@@ -163,40 +142,14 @@ class Product(Kernel):
     left: Kernel
     right: Kernel
     operands: ClassVar[tuple[str, ...]] = ("left", "right")
-    compound: ClassVar[bool] = True
     precedence: ClassVar[int] = 2
     buffers: ClassVar[int] = 2
 
-    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        (a, c), (b, d) = A.children, B.children
-        return points.multiply(self.left.tile(a, b, out), self.right.tile(c, d))
+    def apply(self, left: Array, right: Array) -> Array:
+        return points.multiply(left, right)
 
-    def diagonal(self, A: Points) -> Array:
-        return self.left.diagonal(A.children[0]) * self.right.diagonal(A.children[1])
-
-    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
-        (a, c), (b, d) = A.children, B.children
-        parts = []
-        if self.left.theta.size:
-            parts.append(self.left.tile_vjp(a, b, W * self.right.tile(c, d)))
-        if self.right.theta.size:
-            parts.append(self.right.tile_vjp(c, d, W * self.left.tile(a, b)))
-        return np.concatenate([np.zeros(0), *parts])
-
-    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
-        a, c = A.children
-        left = self.left.diagonal_vjp(a, w * self.right.diagonal(c))
-        return np.concatenate([left, self.right.diagonal_vjp(c, w * self.left.diagonal(a))])
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        (a, c), (b, d) = A.children, B.children
-        left = self.left.tile_gradient(a, b, W * self.right.tile(c, d))
-        return left + self.right.tile_gradient(c, d, W * self.left.tile(a, b))
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        a, c = A.children
-        left = self.left.diagonal_gradient(a, w * self.right.diagonal(c))
-        return left + self.right.diagonal_gradient(c, w * self.left.diagonal(a))
+    def _inside(self, i: int, W: Array, value: Values) -> Array:
+        return W * value(1 - i)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         # The spectral measure of a product is a convolution, so draws add.

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.kernels.points import Array, Points, check_out, namespace, put, same_pairs, store
+from gramian.kernels.points import Array, Points, check_out, full, namespace, put, same_pairs, store
 from gramian.kernels.serialize import expression, plain
 from gramian.kernels.tunable import Tunable
 
 if TYPE_CHECKING:
     from gramian.kernels.maps import Composed, Normalized
 
-__all__ = ["Kernel", "kernel"]
+__all__ = ["ConstantDiagonal", "Kernel", "kernel"]
 
 T = TypeVar("T")
 
@@ -283,7 +283,7 @@ class Kernel(Tunable):
         array of shape (p,)
             The sums.
         """
-        return self._pick(self._derivatives(A, B, W) if self._own_free else {})
+        return self._pick(self._derivatives(A, B, W)) if self._own_free else np.zeros(0)
 
     def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
         """Return Σ_i w_i ∂k(x_i, x_i)/∂theta.
@@ -300,7 +300,7 @@ class Kernel(Tunable):
         array of shape (p,)
             The sums.
         """
-        return self._pick(self._diagonal_derivatives(A, w) if self._own_free else {})
+        return np.zeros(self._size)
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
         """Return Σ_j W_ij ∂k(x_i, y_j)/∂x_i over one tile.
@@ -340,13 +340,20 @@ class Kernel(Tunable):
         """Σ W ∂K/∂log(parameter), by parameter name."""
         raise NotImplementedError(f"{self.name} must define _derivatives(A, B, W).")
 
-    def _diagonal_derivatives(self, A: Points, w: Array) -> dict[str, Any]:
-        """Σ w ∂diag/∂log(parameter), by parameter name; zero unless a kernel says otherwise."""
-        return {name: np.zeros(np.size(getattr(self, name))) for name in self.parameters}
-
     def _pick(self, derivatives: dict[str, Any]) -> NDArray[np.float64]:
-        values = [np.atleast_1d(np.asarray(derivatives[name], dtype=np.float64)) for name in self._own_free]
-        return np.concatenate(values) if values else np.zeros(0)
+        own = [np.atleast_1d(np.asarray(derivatives[name], dtype=np.float64)) for name in self._own_free]
+        return np.concatenate([np.zeros(0), *own])
+
+    # ---- a tile, or the diagonal where B is None -------------------------------------------------------------------
+
+    def _values(self, A: Points, B: Points | None) -> Array:
+        return self.diagonal(A) if B is None else self.tile(A, B)
+
+    def _vjp(self, A: Points, B: Points | None, W: Array) -> NDArray[np.float64]:
+        return self.diagonal_vjp(A, W) if B is None else self.tile_vjp(A, B, W)
+
+    def _gradient(self, A: Points, B: Points | None, W: Array) -> Array:
+        return self.diagonal_gradient(A, W) if B is None else self.tile_gradient(A, B, W)
 
     @property
     def takes_sparse(self) -> bool:
@@ -479,3 +486,15 @@ class Kernel(Tunable):
         from gramian.kernels.registry import from_dict
 
         return from_dict(data)
+
+
+class ConstantDiagonal(Kernel):
+    """A kernel with the same k(x, x), the number ``level``, whatever its parameters and x are."""
+
+    level: ClassVar[float] = 1.0
+
+    def diagonal(self, A: Points) -> Array:
+        return full(A, self.level)
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return full(A, 0.0, A.parts[0].shape[1])

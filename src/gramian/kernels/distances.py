@@ -7,6 +7,7 @@ differences themselves. The choice is made once, when the rows are prepared.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -27,7 +28,6 @@ from gramian.kernels.points import (
     store,
     subtract,
 )
-from gramian.kernels.tunable import Number
 
 __all__ = [
     "Differences",
@@ -50,22 +50,30 @@ SPARSE_COLUMNS = 4096
 """Columns up to which the rows of a tile may be filled."""
 
 
-class ByProduct:
-    """Rows whose weighted sums of differences come from one product of matrices."""
+class DistanceRows:
+    """Rows made ready for squared distances; their weighted sums of differences come from one product of matrices."""
 
     coordinates: Any
 
-    def pull(self, other: ByProduct, M: Array) -> Array:
-        """Return Σ_j M_ij (x_i - z_j) by one product: M (n, m) → (n, d)."""
-        return _pull(self.coordinates, other.coordinates, M)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Rows and inputs."""
+        return tuple(self.coordinates.shape)
 
-    def second_moments(self, other: ByProduct, M: Array) -> np.ndarray[Any, Any]:
-        """Return Σ_ij M_ij (x_ik - z_jk)² for every k by one product: M (n, m) → (d,)."""
-        return _second_moments(self.coordinates, other.coordinates, M)
+    def pull(self, other: DistanceRows, M: Array) -> Array:
+        """Return Σ_j M_ij (x_i - z_j): M (n, m) → (n, d)."""
+        x, row_sums = self.coordinates, namespace(M).sum(M, axis=1)[:, None]
+        return (x.multiply(row_sums).toarray() if is_sparse(x) else row_sums * x) - M @ other.coordinates
+
+    def second_moments(self, other: DistanceRows, M: Array) -> np.ndarray[Any, Any]:
+        """Return Σ_ij M_ij (x_ik - z_jk)² for every k: M (n, m) → (d,)."""
+        x, z, xp = self.coordinates, other.coordinates, namespace(M)
+        squares = _column_sums(xp.sum(M, axis=1)[:, None], x, x) + _column_sums(xp.sum(M, axis=0)[:, None], z, z)
+        return squares - 2.0 * _column_sums(1.0, x, M @ z)
 
 
 @dataclass(frozen=True, eq=False)
-class Expanded(ByProduct):
+class Expanded(DistanceRows):
     """Rows whose squared distances come from one GEMM of ``[-2wz, w‖z‖², w] · [z, 1, ‖z‖²]``."""
 
     matrix: Array  # (n, d + 2): The augmented rows, of the left or of the right side
@@ -84,11 +92,12 @@ class Expanded(ByProduct):
 
     def times_squared(self, other: Expanded, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair; ``weight`` is already in the left matrix: → (n, m)."""
-        return matmul(self.matrix, other.matrix.T, _usable(out, self.matrix.dtype))
+        usable = out is not None and out.dtype == self.matrix.dtype
+        return matmul(self.matrix, other.matrix.T, out if usable else None)
 
 
 @dataclass(frozen=True, eq=False)
-class Differences:
+class Differences(DistanceRows):
     """Rows whose squared distances come from their differences: slower, and right for any spread."""
 
     coordinates: Array  # (n, d): The scaled, centred rows
@@ -100,32 +109,25 @@ class Differences:
 
     def times_squared(self, other: Differences, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
+        if isinstance(self.coordinates, np.ndarray):
+            return multiply(cdist(self.coordinates, other.coordinates, "sqeuclidean"), weight)
+        return sum(D**2 for D in self.columns(other)) * weight
+
+    def columns(self, other: Differences) -> Iterator[Array]:
+        """Yield the differences x_ik - z_jk of one input after the other: (n, m) each."""
         a, b = self.coordinates, other.coordinates
-        if isinstance(a, np.ndarray):
-            return multiply(cdist(a, b, "sqeuclidean"), weight)
-        total = self._column(other, 0) ** 2
-        for k in range(1, a.shape[1]):
-            total = total + self._column(other, k) ** 2
-        return total * weight
+        return (a[:, None, k] - b[None, :, k] for k in range(a.shape[1]))
 
-    def _column(self, other: Differences, k: int) -> Array:
-        return self.coordinates[:, None, k] - other.coordinates[None, :, k]
-
-    def pull(self, other: Differences, M: Array) -> Array:
-        """Return Σ_j M_ij (x_i - z_j), column by column: M (n, m) → (n, d)."""
+    def pull(self, other: Differences, M: Array) -> Array:  # type: ignore[override]
         xp = namespace(M)
-        columns = [xp.sum(M * self._column(other, k), axis=1)[:, None] for k in range(self.coordinates.shape[1])]
-        return xp.concat(columns, axis=1)
+        return xp.stack([xp.sum(M * D, axis=1) for D in self.columns(other)], axis=1)
 
-    def second_moments(self, other: Differences, M: Array) -> np.ndarray[Any, Any]:
-        """Return Σ_ij M_ij (x_ik - z_jk)² for every k, column by column: M (n, m) → (d,)."""
-        xp = namespace(M)
-        sums = [float(xp.sum(M * self._column(other, k) ** 2)) for k in range(self.coordinates.shape[1])]
-        return np.array(sums)
+    def second_moments(self, other: Differences, M: Array) -> np.ndarray[Any, Any]:  # type: ignore[override]
+        return np.array([float(namespace(M).sum(M * D**2)) for D in self.columns(other)])
 
 
 @dataclass(frozen=True, eq=False)
-class SparseRows(ByProduct):
+class SparseRows(DistanceRows):
     """CSR rows with their squared norms, always in float64: centring would fill them.
 
     Where the spread of the data would cost digits, the rows of a tile are filled and their differences taken.
@@ -149,52 +151,55 @@ class SparseRows(ByProduct):
         return multiply(np.maximum(t, 0.0, out=t), weight)
 
 
-def lengthscales(owner: str, lengthscale: Number, d: int) -> np.ndarray[Any, Any]:
-    """Return one lengthscale per input: → (1,) or (d,)."""
-    scale = np.atleast_1d(np.asarray(lengthscale, dtype=np.float64))
-    if isinstance(lengthscale, tuple) and scale.size != d:
-        raise ValueError(f"{owner} has {scale.size} lengthscales but X has {d} columns; pass one number or {d}.")
+def lengthscales(owner: Any, d: int) -> np.ndarray[Any, Any]:
+    """Return the lengthscales of a kernel, one for all inputs or one each: → (1,) or (d,)."""
+    scale = np.atleast_1d(np.asarray(owner.lengthscale, dtype=np.float64))
+    if isinstance(owner.lengthscale, tuple) and scale.size != d:
+        raise ValueError(f"{owner.name} has {scale.size} lengthscales but X has {d} columns; pass one number or {d}.")
     return scale
 
 
-def centred(X: Array, Y: Array | None, scale: np.ndarray[Any, Any]) -> tuple[Array, Array]:
+def centred(X: Array, Y: Array, scale: np.ndarray[Any, Any]) -> tuple[Array, Array]:
     """Return both sets of rows in float64, less the mean of the columns' side, divided by the lengthscales."""
     xp = namespace(X)
     scale = asarray(scale, X, xp.float64)
-    right = xp.astype(X if Y is None else Y, xp.float64)  # a copy, which the rest may overwrite
+    right = xp.astype(Y, xp.float64)  # a copy, which the rest may overwrite
     centre = xp.mean(right, axis=0)
     right = divide(subtract(right, centre), scale)
-    return (right if Y is None else divide(subtract(xp.astype(X, xp.float64), centre), scale)), right
+    return (right if X is Y else divide(subtract(xp.astype(X, xp.float64), centre), scale)), right
 
 
 def rows_for_distances(
-    X: Array, Y: Array | None, scale: np.ndarray[Any, Any], weight: float, smooth: bool
-) -> tuple[Any, Any]:
+    X: Array, Y: Array, scale: np.ndarray[Any, Any], weight: float, smooth: bool
+) -> tuple[DistanceRows, DistanceRows]:
     """Prepare two sets of rows in the fastest way that keeps the digits: X (n, d), Y (m, d), scale (1,) or (d,)."""
     if is_sparse(X) or is_sparse(Y):
-        left = _sparse_rows(X, scale)
-        right = left if Y is None else _sparse_rows(Y, scale)
-        spread = max(float(rows.norms.max(initial=0.0)) for rows in (left, right))
-        if not EPS["float64"] * spread <= SPARSE_LOSS and X.shape[1] > SPARSE_COLUMNS:
-            raise ValueError(
-                f"sparse rows are up to {spread**0.5:.2g} lengthscales from the origin, where their distances lose "
-                f"digits, and with {X.shape[1]} columns they cannot be filled; scale the columns."
-            )
-        return replace(left, loss=EPS["float64"] * spread), replace(right, loss=EPS["float64"] * spread)
+        return _sparse_pair(X, Y, scale)
     xp = namespace(X)
     left, right = centred(X, Y, scale)
     with np.errstate(over="ignore"):
         spread = max(float(xp.max(squared_norms(z))) for z in ((right,) if left is right else (left, right)))
     if not spread < np.inf:
-        raise ValueError(
-            "the rows are so far apart, in lengthscales, that their squared distances overflow; rescale X."
-        )
-    allowed = LOSS["smooth" if smooth else "rough"]
-    if X.dtype == xp.float32 and EPS["float32"] * spread <= allowed["float32"]:
-        return _expanded(left, right, weight, xp.float32, X.dtype, EPS["float32"] * spread)
-    if EPS["float64"] * spread <= allowed["float64"]:
-        return _expanded(left, right, weight, xp.float64, X.dtype, EPS["float64"] * spread)
+        raise ValueError("the rows are so many lengthscales apart that their squared distances overflow; rescale X.")
+    for work in (xp.float32, xp.float64) if X.dtype == xp.float32 else (xp.float64,):
+        name = "float32" if work == xp.float32 else "float64"
+        loss = EPS[name] * spread
+        if loss <= LOSS["smooth" if smooth else "rough"][name]:
+            return _expanded(left, right, weight, work, X.dtype, loss)
     return Differences(left, X.dtype), Differences(right, X.dtype)
+
+
+def _sparse_pair(X: Any, Y: Any, scale: np.ndarray[Any, Any]) -> tuple[SparseRows, SparseRows]:
+    left = _sparse_rows(X, scale)
+    right = left if X is Y else _sparse_rows(Y, scale)
+    spread = max(float(rows.norms.max(initial=0.0)) for rows in (left, right))
+    loss = EPS["float64"] * spread
+    if not loss <= SPARSE_LOSS and X.shape[1] > SPARSE_COLUMNS:
+        raise ValueError(
+            f"sparse rows are up to {spread**0.5:.2g} lengthscales from the origin, where their distances lose "
+            f"digits, and with {X.shape[1]} columns they cannot be filled; scale the columns."
+        )
+    return replace(left, loss=loss), replace(right, loss=loss)
 
 
 def _expanded(
@@ -230,26 +235,11 @@ def _sparse_rows(X: Any, scale: np.ndarray[Any, Any]) -> SparseRows:
     return SparseRows(Z, np.asarray(Z.multiply(Z).sum(axis=1)).ravel(), X.dtype, 0.0)
 
 
-def _usable(out: Array | None, dtype: Any) -> Array | None:
-    return out if out is not None and out.dtype == dtype else None
-
-
 def cast(t: Array, dtype: Any, out: Array | None) -> Array:
     """Return ``t`` in another dtype, in ``out`` where there is one."""
     if out is not None:
         return store(t, out)
     return t if t.dtype == dtype else namespace(t).astype(t, dtype)
-
-
-def _pull(x: Any, z: Any, M: Array) -> Array:
-    row_sums = namespace(M).sum(M, axis=1)[:, None]
-    return (x.multiply(row_sums).toarray() if is_sparse(x) else row_sums * x) - M @ z
-
-
-def _second_moments(x: Any, z: Any, M: Array) -> np.ndarray[Any, Any]:
-    xp = namespace(M)
-    squares = _column_sums(xp.sum(M, axis=1)[:, None], x, x) + _column_sums(xp.sum(M, axis=0)[:, None], z, z)
-    return squares - 2.0 * _column_sums(1.0, x, M @ z)
 
 
 def _column_sums(w: Any, x: Any, y: Any) -> np.ndarray[Any, Any]:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import special
 
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import (
@@ -17,12 +18,12 @@ from gramian.kernels.points import (
     add,
     check_range,
     copy,
-    identities,
     is_sparse,
     matmul,
     multiply,
     namespace,
     pair_of_vectors,
+    paired,
     power,
     tanh,
 )
@@ -91,13 +92,12 @@ class Dot(Kernel):
         return {}
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
-        for rows in (X,) if Y is None else (X, Y):
+        rows, columns = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
+        for side in (rows,) if Y is None else (rows, columns):
             with np.errstate(over="ignore"):
-                norms = _squared_norms(rows)
+                norms = _squared_norms(side)
             check_range(self, self.profile, norms)
-        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-        return Points((X,), a), Points((X if Y is None else Y,), b)
+        return paired((rows,), (columns,), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return self.profile(matmul(A.parts[0], B.parts[0].T, out))
@@ -105,11 +105,13 @@ class Dot(Kernel):
     def diagonal(self, A: Points) -> Array:
         return self.profile(_squared_norms(A.parts[0]))
 
-    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        return _weighted_sums(self.by_parameter(matmul(A.parts[0], B.parts[0].T)), W)
+    def _derivatives(self, A: Points, B: Points | None, W: Array) -> dict[str, Any]:
+        x = A.parts[0]
+        terms = self.by_parameter(_squared_norms(x) if B is None else matmul(x, B.parts[0].T))
+        return {name: float(namespace(W).sum(term * W)) for name, term in terms.items()}
 
-    def _diagonal_derivatives(self, A: Points, w: Array) -> dict[str, Any]:
-        return _weighted_sums(self.by_parameter(_squared_norms(A.parts[0])), w)
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        return self._pick(self._derivatives(A, None, w))
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
         x, z = A.parts[0], B.parts[0]
@@ -126,10 +128,6 @@ def _squared_norms(x: Any) -> Array:
     if is_sparse(x):
         return np.asarray(x.multiply(x).sum(axis=1)).ravel()
     return namespace(x).sum(x * x, axis=1)
-
-
-def _weighted_sums(terms: dict[str, Array], W: Array) -> dict[str, Any]:
-    return {name: float(namespace(W).sum(term * W)) for name, term in terms.items()}
 
 
 @kernel
@@ -227,24 +225,16 @@ class Polynomial(Dot):
         >>> m.exponents.ravel(), m.weights.round(3)
         (array([0, 1, 2]), array([4.   , 2.828, 1.   ]))
         """
-        count = math.comb(d + self.degree, d)
+        k, count = self.degree, math.comb(d + self.degree, d)
         if count > 10_000_000:
-            raise MemoryError(
-                f"Polynomial(degree={self.degree}) has {count:,} monomials in {d} inputs; too many to list."
-            )
-        degrees = range(self.degree + 1) if self.offset > 0 else range(self.degree, self.degree + 1)
-        exponents, weights = [], []
-        for i in degrees:
-            of_degree = math.comb(self.degree, i) * self.offset ** (self.degree - i) * self.scale**i
-            for chosen in itertools.combinations_with_replacement(range(d), i):
-                powers = np.bincount(np.array(chosen, dtype=np.intp), minlength=d)
-                exponents.append(powers)
-                weights.append(math.sqrt(of_degree * _multinomial(powers)))
-        return Monomials(np.array(exponents, dtype=np.intp), np.array(weights))
-
-
-def _multinomial(powers: NDArray[np.intp]) -> float:
-    return math.factorial(int(powers.sum())) / math.prod(math.factorial(int(p)) for p in powers)
+            raise MemoryError(f"Polynomial(degree={k}) has {count:,} monomials in {d} inputs; too many to list.")
+        # Words of length k over the inputs and, as letter 0, the offset.
+        words = itertools.combinations_with_replacement(range(d + 1), k)
+        powers = np.array([np.bincount(word, minlength=d + 1) for word in words])
+        powers = powers if self.offset > 0 else powers[powers[:, 0] == 0]
+        multinomials = math.factorial(k) / special.factorial(powers).prod(axis=1)
+        squares = multinomials * self.offset ** powers[:, 0] * self.scale ** (k - powers[:, 0])
+        return Monomials(powers[:, 1:], np.sqrt(squares))
 
 
 @kernel

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-import numpy as np
-
-from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import Array, Points, asarray, exp, identities, multiply, namespace, pair_of_vectors, store
+from gramian.kernels.base import ConstantDiagonal, kernel
+from gramian.kernels.points import Array, Points, exp, multiply, namespace, pair_of_vectors, paired, store
 from gramian.kernels.tunable import FREE, Bounds
 
 __all__ = ["AdditiveChi2", "Chi2"]
 
 
-def _histograms(k: Kernel, X: Any, Y: Any) -> tuple[Points, Points]:
-    X, Y = pair_of_vectors(X, Y, kernel=k.name)
-    for name, Z in (("X", X), ("Y", Y)):
-        if Z is not None and bool(namespace(Z).any(Z < 0)):
-            raise ValueError(f"{k.name} compares counts or shares, which are >= 0, but {name} has negative entries.")
-    a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-    return Points((X,), a), Points((X if Y is None else Y,), b)
+class Histograms(ConstantDiagonal):
+    """A function of the chi-squared distance of two rows of counts or shares."""
+
+    buffers: ClassVar[int] = 4
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        rows, columns = pair_of_vectors(X, Y, kernel=self.name)
+        for name, Z in (("X", rows), ("Y", columns)):
+            if bool(namespace(Z).any(Z < 0)):
+                raise ValueError(f"{self.name} takes counts or shares >= 0, but {name} has negative entries.")
+        return paired((rows,), (columns,), Y is None)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        return _chi_squares(A.parts[0], B.parts[0], out)
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        x, z = A.parts[0], B.parts[0]
+        xp = namespace(x)
+        columns = [-xp.sum(W * _term(x[:, None, k], z[None, :, k], 1), axis=1) for k in range(x.shape[1])]
+        return xp.astype(xp.stack(columns, axis=1), x.dtype)
 
 
 def _chi_squares(x: Array, z: Array, out: Array | None) -> Array:
@@ -40,7 +51,7 @@ def _term(x: Array, z: Array, order: int) -> Array:
 
 
 @kernel
-class AdditiveChi2(Kernel):
+class AdditiveChi2(Histograms):
     """The similarity -Σ_k (x_k - z_k)² / (x_k + z_k) of scikit-learn, which is **not** positive semi-definite.
 
     It is so only on weights that sum to zero. ``Chi2``, its exponential, is a kernel.
@@ -52,33 +63,11 @@ class AdditiveChi2(Kernel):
     array([[-1.]])
     """
 
-    buffers: ClassVar[int] = 4
-
-    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        return _histograms(self, X, Y)
-
-    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return _chi_squares(A.parts[0], B.parts[0], out)
-
-    def diagonal(self, A: Points) -> Array:
-        return asarray(np.zeros(len(A)), A.parts[0])
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        return _gradient(A, B, W)
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return asarray(np.zeros(A.parts[0].shape), A.parts[0])
-
-
-def _gradient(A: Points, B: Points, M: Array) -> Array:
-    x, z = A.parts[0], B.parts[0]
-    xp = namespace(x)
-    columns = [-xp.sum(M * _term(x[:, None, k], z[None, :, k], 1), axis=1)[:, None] for k in range(x.shape[1])]
-    return xp.astype(xp.concat(columns, axis=1), x.dtype)
+    level: ClassVar[float] = 0.0
 
 
 @kernel
-class Chi2(Kernel):
+class Chi2(Histograms):
     """The exponential chi-squared kernel exp(-gamma Σ_k (x_k - z_k)² / (x_k + z_k)), for rows >= 0.
 
     Parameters
@@ -98,24 +87,14 @@ class Chi2(Kernel):
     gamma: float = 1.0
     gamma_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("gamma",)
-    buffers: ClassVar[int] = 4
-
-    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        return _histograms(self, X, Y)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return exp(multiply(_chi_squares(A.parts[0], B.parts[0], out), self.gamma))
-
-    def diagonal(self, A: Points) -> Array:
-        return asarray(np.ones(len(A)), A.parts[0])
+        return exp(multiply(super()._tile(A, B, out), self.gamma))
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        t = _chi_squares(A.parts[0], B.parts[0], None) * self.gamma
+        t = super()._tile(A, B, None) * self.gamma
         xp = namespace(t)
         return {"gamma": float(xp.sum(xp.exp(t) * t * W))}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        return _gradient(A, B, self._tile(A, B, None) * W * self.gamma)
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return asarray(np.zeros(A.parts[0].shape), A.parts[0])
+        return super().tile_gradient(A, B, self._tile(A, B, None) * W * self.gamma)

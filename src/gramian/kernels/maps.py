@@ -11,14 +11,52 @@ from numpy.typing import NDArray
 
 from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import Array, Points, asarray, identities, is_sparse, namespace, raw_rows
-from gramian.kernels.pointwise import Exp
+from gramian.kernels.points import Array, Points, asarray, is_sparse, namespace, paired, raw_rows
+from gramian.kernels.pointwise import Compound, Exp
 
 __all__ = ["Columns", "Composed", "Function", "Normalized", "NormalizedExp"]
 
 
+class Normalizing(Compound):
+    """A function of k(x, z) and of what one number per row makes of k(x, x) and k(z, z), with a constant diagonal."""
+
+    operands: ClassVar[tuple[str, ...]] = ("kernel",)
+    kernel: Kernel
+
+    def _of_rows(self, squares: Array) -> Array:
+        """One number per row from k(x, x): (n,) → (n,)."""
+        raise NotImplementedError
+
+    def _pulled(self, A: Points, B: Points, W: Array) -> tuple[Array, Array, Array]:
+        """The weights that the derivative puts on ∂k (n, m), and -2 times those on ∂k(x, x) (n,) and ∂k(z, z) (m,)."""
+        raise NotImplementedError
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        a, b = self.kernel.prepare(X, Y)
+        left = self._of_rows(self.kernel.diagonal(a))
+        right = left if Y is None else self._of_rows(self.kernel.diagonal(b))
+        return Points((left,), a.ids, (a,)), Points((right,), b.ids, (b,))
+
+    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:  # type: ignore[override]
+        (a,), (b,) = A.children, B.children
+        inner, rows, columns = self._pulled(A, B, W)
+        halves = self.kernel.diagonal_vjp(a, rows) + self.kernel.diagonal_vjp(b, columns)
+        return self.kernel.tile_vjp(a, b, inner) - 0.5 * halves
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        return np.zeros(self._size)
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:  # type: ignore[override]
+        (a,), (b,) = A.children, B.children
+        inner, rows, _ = self._pulled(A, B, W)
+        return self.kernel.tile_gradient(a, b, inner) - 0.5 * self.kernel.diagonal_gradient(a, rows)
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return 0.0 * self.kernel.diagonal_gradient(A.children[0], w)
+
+
 @kernel
-class Normalized(Kernel):
+class Normalized(Normalizing):
     """The cosine in feature space, k(x, z) / √(k(x, x) k(z, z)), written ``k.normalized()``.
 
     Parameters
@@ -34,21 +72,11 @@ class Normalized(Kernel):
     """
 
     kernel: Kernel
-    operands: ClassVar[tuple[str, ...]] = ("kernel",)
-    compound: ClassVar[bool] = True
 
-    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        a, b = self.kernel.prepare(X, Y)
-        left = Points((self._inverse_norms(a),), a.ids, (a,))
-        return left, Points(left.parts if Y is None else (self._inverse_norms(b),), b.ids, (b,))
-
-    def _inverse_norms(self, A: Points) -> Array:
-        squares = self.kernel.diagonal(A)
+    def _of_rows(self, squares: Array) -> Array:
         xp = namespace(squares)
         if not bool(xp.all(xp.isfinite(squares))):
-            raise ValueError(
-                f"{self.kernel!r} overflows on these rows, so it cannot be normalised; scale the rows down."
-            )
+            raise ValueError(f"{self.kernel!r} overflows on these rows, so it cannot be normalised; scale them down.")
         if bool(xp.any(squares < 0)):
             raise ValueError(
                 f"{self.kernel!r} has k(x, x) < 0 on these rows, so it is not positive semi-definite and has no norm."
@@ -63,28 +91,11 @@ class Normalized(Kernel):
     def diagonal(self, A: Points) -> Array:
         return self.kernel.diagonal(A.children[0]) * A.parts[0] ** 2
 
-    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
-        a, b, inner, rows, columns = self._pulled(A, B, W)
-        total = self.kernel.tile_vjp(a, b, inner)
-        return total - 0.5 * (self.kernel.diagonal_vjp(a, rows) + self.kernel.diagonal_vjp(b, columns))
-
-    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
-        return np.zeros(self.theta.size)
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        a, b, inner, rows, _ = self._pulled(A, B, W)
-        return self.kernel.tile_gradient(a, b, inner) - 0.5 * self.kernel.diagonal_gradient(a, rows)
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return 0.0 * self.kernel.diagonal_gradient(A.children[0], w)
-
-    def _pulled(self, A: Points, B: Points, W: Array) -> tuple[Points, Points, Array, Array, Array]:
-        """The weights that ∂(k/√(ab)) puts on ∂k, on ∂a and on ∂b."""
+    def _pulled(self, A: Points, B: Points, W: Array) -> tuple[Array, Array, Array]:
         xp = namespace(W)
         inner = W * A.parts[0][:, None] * B.parts[0][None, :]
         M = inner * self.kernel.tile(A.children[0], B.children[0])
-        rows, columns = xp.sum(M, axis=1) * A.parts[0] ** 2, xp.sum(M, axis=0) * B.parts[0] ** 2
-        return A.children[0], B.children[0], inner, rows, columns
+        return inner, xp.sum(M, axis=1) * A.parts[0] ** 2, xp.sum(M, axis=0) * B.parts[0] ** 2
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self.kernel.frequencies(d, size, rng)
@@ -98,7 +109,7 @@ class Normalized(Kernel):
 
 
 @kernel
-class NormalizedExp(Kernel):
+class NormalizedExp(Normalizing):
     """The normalised exponential exp(k(x,z) - (k(x,x) + k(z,z))/2), written ``exp(k).normalized()``.
 
     Written so, nothing overflows that the quotient would cancel; of ``(1/σ²) * Linear()`` it is the RBF.
@@ -116,13 +127,9 @@ class NormalizedExp(Kernel):
     """
 
     kernel: Kernel
-    operands: ClassVar[tuple[str, ...]] = ("kernel",)
-    compound: ClassVar[bool] = True
 
-    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        a, b = self.kernel.prepare(X, Y)
-        left = Points((self.kernel.diagonal(a) / 2.0,), a.ids, (a,))
-        return left, Points(left.parts if Y is None else (self.kernel.diagonal(b) / 2.0,), b.ids, (b,))
+    def _of_rows(self, squares: Array) -> Array:
+        return squares / 2.0
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         k = self.kernel.tile(A.children[0], B.children[0], out)
@@ -131,24 +138,9 @@ class NormalizedExp(Kernel):
     def diagonal(self, A: Points) -> Array:
         return namespace(A.parts[0]).ones_like(A.parts[0])
 
-    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
-        a, b = A.children[0], B.children[0]
+    def _pulled(self, A: Points, B: Points, W: Array) -> tuple[Array, Array, Array]:
         M = self.tile(A, B) * W
-        xp = namespace(M)
-        halves = self.kernel.diagonal_vjp(a, xp.sum(M, axis=1)) + self.kernel.diagonal_vjp(b, xp.sum(M, axis=0))
-        return self.kernel.tile_vjp(a, b, M) - 0.5 * halves
-
-    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
-        return np.zeros(self.theta.size)
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        a, b = A.children[0], B.children[0]
-        M = self.tile(A, B) * W
-        half = self.kernel.diagonal_gradient(a, namespace(M).sum(M, axis=1))
-        return self.kernel.tile_gradient(a, b, M) - 0.5 * half
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return 0.0 * self.kernel.diagonal_gradient(A.children[0], w)
+        return M, namespace(M).sum(M, axis=1), namespace(M).sum(M, axis=0)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return Exp(self.kernel).frequencies(d, size, rng)
@@ -162,7 +154,7 @@ class NormalizedExp(Kernel):
 
 
 @kernel
-class Composed(Kernel):
+class Composed(Compound):
     """A kernel behind any map φ: k(φ(x), φ(z)), written ``k.compose(phi)``.
 
     Parameters
@@ -183,7 +175,6 @@ class Composed(Kernel):
     kernel: Kernel
     phi: Callable[[Any], Any]
     operands: ClassVar[tuple[str, ...]] = ("kernel",)
-    compound: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -200,28 +191,13 @@ class Composed(Kernel):
                 )
         return Points((X,), a.ids, (a,)), Points((X if Y is None else Y,), b.ids, (b,))
 
-    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return self.kernel.tile(A.children[0], B.children[0], out)
+    def apply(self, k: Array) -> Array:
+        return k
 
-    def diagonal(self, A: Points) -> Array:
-        return self.kernel.diagonal(A.children[0])
-
-    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
-        return self.kernel.tile_vjp(A.children[0], B.children[0], W)
-
-    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
-        return self.kernel.diagonal_vjp(A.children[0], w)
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        return self._pullback(A, self.kernel.tile_gradient(A.children[0], B.children[0], W))
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return self._pullback(A, self.kernel.diagonal_gradient(A.children[0], w))
-
-    def _pullback(self, A: Points, G: Array) -> Array:
+    def tile_gradient(self, A: Points, B: Points | None, W: Array) -> Array:
         if not hasattr(self.phi, "pullback"):
             raise TypeError(f"{self!r} has no input gradient: give its map a method pullback(X, G).")
-        return self.phi.pullback(A.parts[0], G)
+        return self.phi.pullback(A.parts[0], super().tile_gradient(A, B, W))
 
     def __repr__(self) -> str:
         phi = getattr(self.phi, "__qualname__", None) or repr(self.phi)
@@ -327,9 +303,7 @@ class Function(Kernel):
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._parts(X)
-        right = left if Y is None else self._parts(Y)
-        a, b = identities(left[0].shape[0], None if Y is None else right[0].shape[0])
-        return Points(left, a), Points(right, b)
+        return paired(left, left if Y is None else self._parts(Y), Y is None)
 
     def _parts(self, X: Any) -> tuple[Array, Any]:
         rows = raw_rows(X)

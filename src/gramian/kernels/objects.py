@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable as Fn
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,13 +18,13 @@ from gramian.kernels.points import (
     Points,
     asarray,
     copy,
-    identities,
     is_foreign,
     is_sparse,
     is_table,
     matmul,
     namespace,
     objects,
+    paired,
     store,
     vectors,
 )
@@ -32,25 +33,14 @@ from gramian.kernels.tunable import natural
 __all__ = ["Callable", "Precomputed", "Spectrum", "WordCount"]
 
 
-def _counted(k: Kernel, X: Any, Y: Any, pieces: Fn[[str], list[str]]) -> tuple[Points, Points]:
-    """Rows of counts of the pieces of each text, over one common list of pieces."""
-    texts = objects(X, kernel=k.name, kind=str)
-    others = None if Y is None else objects(Y, kernel=k.name, name="Y", kind=str)
-    columns: dict[str, int] = {}
-    counts = [_count(t, pieces, columns) for t in (texts if others is None else np.concatenate([texts, others]))]
-    indptr = np.cumsum([0, *(len(c) for c in counts)])
+def _counts(texts: NDArray[Any], pieces: Fn[[str], list[str]]) -> Any:
+    """Counts of the pieces of each text, as CSR rows over one common list of pieces."""
+    counts = [Counter(pieces(text)) for text in texts]
+    columns = {piece: i for i, piece in enumerate(dict.fromkeys(chain.from_iterable(counts)))}
+    indptr = np.cumsum([0, *map(len, counts)])
     indices = np.fromiter((columns[p] for c in counts for p in c), dtype=np.int64, count=indptr[-1])
     data = np.fromiter((v for c in counts for v in c.values()), dtype=np.float64, count=indptr[-1])
-    matrix = sp.csr_array((data, indices, indptr), shape=(len(counts), max(len(columns), 1)))
-    a, b = identities(len(texts), None if others is None else len(others))
-    return Points((matrix[: len(texts)],), a), Points((matrix if others is None else matrix[len(texts) :],), b)
-
-
-def _count(text: str, pieces: Fn[[str], list[str]], columns: dict[str, int]) -> Counter[str]:
-    count = Counter(pieces(text))
-    for piece in count:
-        columns.setdefault(piece, len(columns))
-    return count
+    return sp.csr_array((data, indices, indptr), shape=(len(counts), max(len(columns), 1)))
 
 
 class Counts(Kernel):
@@ -72,7 +62,10 @@ class Counts(Kernel):
         raise NotImplementedError(f"{self.name} must define pieces(text).")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        return _counted(self, X, Y, self.pieces)
+        texts = objects(X, kernel=self.name, kind=str)
+        both = texts if Y is None else np.concatenate([texts, objects(Y, kernel=self.name, name="Y", kind=str)])
+        matrix, n = _counts(both, self.pieces), len(texts)
+        return paired((matrix[:n],), (matrix if Y is None else matrix[n:],), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return matmul(A.parts[0], B.parts[0].T, out)
@@ -153,19 +146,16 @@ class Precomputed(Kernel):
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         X = vectors(X, kernel=self.name, sparse=True)
-        if Y is None:
-            if X.shape[0] != X.shape[1]:
-                raise ValueError(f"a precomputed Gram matrix must be square, got shape {tuple(X.shape)}.")
-            left, right = (X, _diagonal(X)), (None, _diagonal(X))
-        else:
-            Y = vectors(Y, kernel=self.name, name="Y", sparse=True)
-            if X.shape[1] != Y.shape[0]:
-                raise ValueError(
-                    f"precomputed X must have one column per training row, {Y.shape[0]}; got {X.shape[1]}."
-                )
-            left, right = (X, None), (None, _diagonal(Y))
-        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-        return Points(left, a), Points(right, b)
+        square = X if Y is None else vectors(Y, kernel=self.name, name="Y", sparse=True)
+        if Y is None and X.shape[0] != X.shape[1]:
+            raise ValueError(f"a precomputed Gram matrix must be square, got shape {tuple(X.shape)}.")
+        if X.shape[1] != square.shape[0]:
+            raise ValueError(
+                f"precomputed X must have one column per training row, {square.shape[0]}; got {X.shape[1]}."
+            )
+        A, B = paired((X,), (square,), Y is None)
+        diagonal = _diagonal(square)
+        return Points((X, diagonal if Y is None else None), A.ids), Points((None, diagonal), B.ids)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         matrix = A.parts[0]
@@ -223,9 +213,7 @@ class Callable(Kernel):
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._rows(X, "X")
-        right = left if Y is None else self._rows(Y, "Y")
-        a, b = identities(left.shape[0], None if Y is None else right.shape[0])
-        return Points((left,), a), Points((right,), b)
+        return paired((left,), (left if Y is None else self._rows(Y, "Y"),), Y is None)
 
     def _rows(self, X: Any, name: str) -> Any:
         if is_table(X) or self.vectorized:

@@ -29,7 +29,6 @@ __all__ = [
     "dtype_of",
     "exp",
     "full",
-    "identities",
     "is_foreign",
     "is_sparse",
     "is_table",
@@ -41,6 +40,7 @@ __all__ = [
     "namespace",
     "objects",
     "pair_of_vectors",
+    "paired",
     "power",
     "put",
     "raw_rows",
@@ -228,9 +228,10 @@ def _picked(ids: Ids, rows: Any) -> NDArray[np.intp]:
     return np.asarray(ids)[rows]
 
 
-def identities(n: int, m: int | None) -> tuple[range, range]:
-    """Name the rows of X and of Y."""
-    return (range(n), range(n)) if m is None else (range(n), range(-m, 0))
+def paired(left: tuple[Any, ...], right: tuple[Any, ...], same: bool) -> tuple[Points, Points]:
+    """Make both sides of a tile of what it needs to know of its rows; ``same`` where the columns are the rows."""
+    n, m = left[0].shape[0], right[0].shape[0]
+    return Points(left, range(n)), Points(right, range(n) if same else range(-m, 0))
 
 
 def same_pairs(A: Points, B: Points) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
@@ -325,11 +326,11 @@ def _holds_text(X: Any) -> bool:
     return any(isinstance(value, str | bytes) for value in np.asarray(head, dtype=object).ravel())
 
 
-def pair_of_vectors(X: Any, Y: Any, *, kernel: str, sparse: bool = False) -> tuple[Array, Array | None]:
-    """Check two sets of rows against each other: X (n, d), Y (m, d)."""
+def pair_of_vectors(X: Any, Y: Any, *, kernel: str, sparse: bool = False) -> tuple[Array, Array]:
+    """Check two sets of rows against each other; ``None`` for Y is X itself: X (n, d), Y (m, d)."""
     X = vectors(X, kernel=kernel, sparse=sparse)
     if Y is None:
-        return X, None
+        return X, X
     Y = vectors(Y, kernel=kernel, name="Y", sparse=sparse)
     if X.shape[1] != Y.shape[1]:
         raise ValueError(
@@ -375,11 +376,11 @@ def dtype_of(X: Any) -> np.dtype[Any]:
 def anything(X: Any, Y: Any, *, kernel: str) -> tuple[Points, Points]:
     """Prepare rows for a kernel that looks at who they are and not at what they hold."""
     if is_table(X):
-        X, Y = pair_of_vectors(X, Y, kernel=kernel, sparse=True)
+        left, right = pair_of_vectors(X, Y, kernel=kernel, sparse=True)
     else:
-        X, Y = _mixed(X, kernel, "X"), None if Y is None else _mixed(Y, kernel, "Y")
-    a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-    return Points((X,), a), Points((X if Y is None else Y,), b)
+        left = _mixed(X, kernel, "X")
+        right = left if Y is None else _mixed(Y, kernel, "Y")
+    return paired((left,), (right,), Y is None)
 
 
 def _mixed(X: Any, kernel: str, name: str) -> NDArray[Any]:
@@ -403,10 +404,8 @@ def is_table(X: Any) -> bool:
 def full(A: Points, value: float, *shape: int) -> Array:
     """Fill an array with a value: one row per row of A, in their namespace and dtype."""
     rows = A.parts[0]
-    values = np.full((len(A), *shape), value)
-    if rows.dtype == object:
-        return values
-    return asarray(values, rows)
+    dtype = np.float64 if rows.dtype == object else rows.dtype
+    return asarray(np.full((len(A), *shape), value), getattr(rows, "coordinates", rows), dtype)
 
 
 def raw_rows(X: Any) -> Any:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,30 +18,77 @@ from gramian.kernels.tunable import FREE, Bounds, natural
 if TYPE_CHECKING:
     from gramian.kernels.maps import NormalizedExp
 
-__all__ = ["Exp", "Pointwise", "PolynomialOf", "Power", "Scaled"]
+__all__ = ["Compound", "Exp", "Pointwise", "PolynomialOf", "Power", "Scaled"]
+
+Values = Callable[[int], Array]
 
 
-class Pointwise(Kernel):
-    """A function φ of the values of one kernel: ``apply`` is φ, ``slope`` its derivative."""
+class Compound(Kernel):
+    """A function g of the values of other kernels: ``apply`` is g, ``_inside`` takes weights through its derivative."""
 
-    operands: ClassVar[tuple[str, ...]] = ("kernel",)
     compound: ClassVar[bool] = True
-    kernel: Kernel
 
-    def apply(self, k: Array) -> Array:
-        """Return φ(k); may overwrite k.
+    def apply(self, *values: Array) -> Array:
+        """Return g of the operands' values; may overwrite the first.
 
         Parameters
         ----------
-        k : array
-            Values of the kernel inside.
+        *values : array
+            Values of the operands.
 
         Returns
         -------
         array
             Values of this kernel.
         """
-        raise NotImplementedError(f"{self.name} must define apply(k).")
+        raise NotImplementedError(f"{self.name} must define apply(*values).")
+
+    def _inside(self, i: int, W: Array, value: Values) -> Array:
+        """Weights W on this kernel as weights on operand i; ``value(j)`` is what operand j is there."""
+        return W
+
+    def _own(self, W: Array, value: Values) -> NDArray[np.float64]:
+        """Σ W ∂g/∂theta over the kernel's own parameters."""
+        return np.zeros(0)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        first, *others = zip(self.children, A.children, B.children, strict=True)
+        return self.apply(first[0].tile(*first[1:], out), *(child.tile(a, b) for child, a, b in others))
+
+    def diagonal(self, A: Points) -> Array:
+        return self.apply(*(child.diagonal(a) for child, a, _ in self._operands(A, None)))
+
+    def tile_vjp(self, A: Points, B: Points | None, W: Array) -> NDArray[np.float64]:
+        operands = self._operands(A, B)
+        value = cache(lambda i: operands[i][0]._values(*operands[i][1:]))
+        parts = [self._own(W, value)]
+        for i, (child, a, b) in enumerate(operands):
+            if child._size:
+                parts.append(child._vjp(a, b, self._inside(i, W, value)))
+        return np.concatenate(parts)
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        return self.tile_vjp(A, None, w)
+
+    def tile_gradient(self, A: Points, B: Points | None, W: Array) -> Array:
+        operands = self._operands(A, B)
+        value = cache(lambda i: operands[i][0]._values(*operands[i][1:]))
+        return sum(child._gradient(a, b, self._inside(i, W, value)) for i, (child, a, b) in enumerate(operands))
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return self.tile_gradient(A, None, w)
+
+    def _operands(self, A: Points, B: Points | None) -> list[tuple[Kernel, Points, Points | None]]:
+        """The kernels inside, each with its own view of the rows; ``B`` is None on the diagonal."""
+        columns = (None,) * len(A.children) if B is None else B.children
+        return list(zip(self.children, A.children, columns, strict=True))
+
+
+class Pointwise(Compound):
+    """A function φ of the values of one kernel: ``apply`` is φ, ``slope`` its derivative."""
+
+    operands: ClassVar[tuple[str, ...]] = ("kernel",)
+    kernel: Kernel
 
     def slope(self, k: Array) -> Array:
         """Return φ'(k); may overwrite k.
@@ -74,47 +122,22 @@ class Pointwise(Kernel):
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         A, B = super().prepare(X, Y)
-        for side in {id(A.children[0]): A, id(B.children[0]): B}.values():
-            self._check_range(side)
+        for side in (A,) if Y is None else (A, B):
+            try:
+                inside = self.kernel.diagonal(side.children[0])
+            except ValueError:  # k(new, train) of a precomputed kernel has no diagonal
+                continue
+            points.check_range(self, self.apply, inside)
         return A, B
 
-    def _check_range(self, A: Points) -> None:
-        try:
-            inside = self.kernel.diagonal(A.children[0])
-        except ValueError:  # k(new, train) of a precomputed kernel has no diagonal
-            return
-        points.check_range(self, self.apply, inside)
+    def _inside(self, i: int, W: Array, value: Values) -> Array:
+        return self.slope(value(0)) * W
 
-    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return self.apply(self.kernel.tile(A.children[0], B.children[0], out))
-
-    def diagonal(self, A: Points) -> Array:
-        return self.apply(self.kernel.diagonal(A.children[0]))
-
-    def tile_vjp(self, A: Points, B: Points, W: Array) -> NDArray[np.float64]:
-        a, b = A.children[0], B.children[0]
-        k = self.kernel.tile(a, b)
-        own = self._own(k, W)
-        return np.concatenate([own, self.kernel.tile_vjp(a, b, self.slope(k) * W)])
-
-    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
-        k = self.kernel.diagonal(A.children[0])
-        own = self._own(k, w)
-        return np.concatenate([own, self.kernel.diagonal_vjp(A.children[0], self.slope(k) * w)])
-
-    def _own(self, k: Array, W: Array) -> NDArray[np.float64]:
+    def _own(self, W: Array, value: Values) -> NDArray[np.float64]:
         if not self._own_free:
             return np.zeros(0)
-        sums = {name: [float(namespace(W).sum(t * W)) for t in ts] for name, ts in self.by_parameter(k).items()}
-        return self._pick(sums)
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        a, b = A.children[0], B.children[0]
-        return self.kernel.tile_gradient(a, b, self.slope(self.kernel.tile(a, b)) * W)
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        a = A.children[0]
-        return self.kernel.diagonal_gradient(a, self.slope(self.kernel.diagonal(a)) * w)
+        terms = self.by_parameter(value(0))
+        return self._pick({name: [float(namespace(W).sum(t * W)) for t in ts] for name, ts in terms.items()})
 
     def _sums_of_draws(self, counts: NDArray[np.intp], d: int, rng: np.random.Generator) -> NDArray[np.float64]:
         """Draw the frequencies of powers of the kernel: sums of that many draws each."""

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.base import ConstantDiagonal, kernel
 from gramian.kernels.distances import cast, lengthscales, rows_for_distances
 from gramian.kernels.points import (
     Array,
@@ -17,12 +17,13 @@ from gramian.kernels.points import (
     add,
     asarray,
     exp,
-    identities,
+    full,
     log1p,
     maximum,
     multiply,
     namespace,
     pair_of_vectors,
+    paired,
     put,
     same_pairs,
     sqrt,
@@ -40,7 +41,7 @@ RBF_NU = 1e16
 """Above this the Matérn kernel is the RBF to all digits."""
 
 
-class Radial(Kernel):
+class Radial(ConstantDiagonal):
     """A function of the scaled squared distance s = Σ_k ((x_k - z_k) / ℓ_k)², with value 1 at s = 0.
 
     A subclass gives ``profile`` and ``slope``; everything else (sparse rows, float32, gradients, lengthscales per
@@ -69,6 +70,7 @@ class Radial(Kernel):
     weight: ClassVar[float] = 1.0
     """What ``profile`` and ``slope`` want s multiplied by; the GEMM does it for nothing."""
     lengthscale: Any
+    amplitude: ClassVar[float] = 1.0
 
     @property
     def smooth(self) -> bool:
@@ -106,11 +108,10 @@ class Radial(Kernel):
         raise NotImplementedError(f"{self.name} must define slope(t).")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
-        scale = lengthscales(self.name, self.lengthscale, X.shape[1])
-        left, right = rows_for_distances(X, Y, scale, self.weight, self.smooth)
-        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-        return Points((left,), a), Points((right,), b)
+        rows, columns = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
+        scale = lengthscales(self, rows.shape[1])
+        left, right = rows_for_distances(rows, columns, scale, self.weight, self.smooth)
+        return paired((left,), (right,), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return cast(self.profile(self._weighted(A, B, out)), A.parts[0].dtype, out)
@@ -125,13 +126,13 @@ class Radial(Kernel):
             t = put(t, *pairs, asarray(np.zeros(len(A)), t))
         return t
 
+    def _normal_draws(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draws from the spectral measure of the RBF of the same lengthscales."""
+        return rng.standard_normal((size, d)) / lengthscales(self, d)
+
     def rounding(self, A: Points) -> float:
         loss: float = A.parts[0].loss
         return max(super().rounding(A), loss if self.smooth else loss**0.5)
-
-    def diagonal(self, A: Points) -> Array:
-        rows = A.parts[0]
-        return asarray(np.ones(len(A)), rows.coordinates, rows.dtype)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         t = self._settled(A, B)
@@ -142,20 +143,24 @@ class Radial(Kernel):
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
         G = A.parts[0].pull(B.parts[0], self.slope(self._settled(A, B)) * W)
-        scale = asarray(lengthscales(self.name, self.lengthscale, G.shape[1]), G)
-        return namespace(G).astype(G * 2.0 / scale, A.parts[0].dtype)
+        return namespace(G).astype(G * 2.0 / asarray(lengthscales(self, G.shape[1]), G), A.parts[0].dtype)
 
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        x = A.parts[0].coordinates
-        return asarray(np.zeros(x.shape), w, A.parts[0].dtype)
 
-    @property
-    def amplitude(self) -> float:
-        return 1.0
+class Gaussian(Radial):
+    """The profile exp(-s/2)."""
+
+    weight: ClassVar[float] = -0.5
+
+    def profile(self, t: Array) -> Array:
+        # No clip at zero: what rounding leaves above it gives 1 + 1e-15, and a pass over the tile costs 20%.
+        return exp(t)
+
+    def slope(self, t: Array) -> Array:
+        return multiply(exp(t), -0.5)
 
 
 @kernel
-class RBF(Radial):
+class RBF(Gaussian):
     """The Gaussian kernel exp(-s/2), s = Σ_k ((x_k - z_k) / ℓ_k)².
 
     Smooth and universal; its Gram matrix on distinct points is nonsingular. It is exactly ``exp(<x,z>/ℓ²)``
@@ -178,17 +183,9 @@ class RBF(Radial):
 
     lengthscale: Any = 1.0
     lengthscale_bounds: Bounds = FREE
-    weight: ClassVar[float] = -0.5
-
-    def profile(self, t: Array) -> Array:
-        # No clip at zero: what rounding leaves above it gives 1 + 1e-15, and a pass over the tile costs 20%.
-        return exp(t)
-
-    def slope(self, t: Array) -> Array:
-        return multiply(exp(t), -0.5)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.standard_normal((size, d)) / lengthscales(self.name, self.lengthscale, d)
+        return self._normal_draws(d, size, rng)
 
 
 @kernel
@@ -255,7 +252,7 @@ class Matern(Radial):
         return through_numpy(lambda v: _matern_slope(v, self.nu), u)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        draws = rng.standard_normal((size, d)) / lengthscales(self.name, self.lengthscale, d)
+        draws = self._normal_draws(d, size, rng)
         if self.nu > RBF_NU:
             return draws
         return draws * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, size))[:, None]
@@ -349,12 +346,12 @@ class RationalQuadratic(Radial):
         return super()._derivatives(A, B, W) | {"alpha": float(xp.sum(by_alpha * W))}
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        draws = rng.standard_normal((size, d)) / lengthscales(self.name, self.lengthscale, d)
+        draws = self._normal_draws(d, size, rng)
         return draws * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, size))[:, None]
 
 
 @kernel
-class Periodic(Radial):
+class Periodic(Gaussian):
     """The periodic kernel exp(-2 Σ_k sin²(π (x_k - z_k) / p) / ℓ_k²).
 
     It is the RBF on circles, so it is positive semi-definite for any number of inputs (scikit-learn's
@@ -382,61 +379,46 @@ class Periodic(Radial):
     period_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("lengthscale", "period")
     sparse: ClassVar[bool] = False
-    weight: ClassVar[float] = -0.5
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
-        scale = lengthscales(self.name, self.lengthscale, X.shape[1])
-        xp = namespace(X)
-        turns = [None if Z is None else xp.astype(Z, xp.float64) / self.period for Z in (X, Y)]
+        both = pair_of_vectors(X, Y, kernel=self.name)
+        d, dtype, xp = both[0].shape[1], both[0].dtype, namespace(both[0])
+        turns = [xp.astype(Z, xp.float64) / self.period for Z in both]
         # Whole turns change nothing, and many of them would cost the derivative in the period its digits.
-        whole = xp.round(xp.mean(turns[0] if Y is None else turns[1], axis=0))
-        turns = [None if t is None else t - whole for t in turns]
-        circles = [None if t is None else xp.astype(_circle(t), X.dtype) for t in turns]
-        both = np.tile(scale, 2) if scale.size > 1 else scale
-        left, right = rows_for_distances(circles[0], circles[1], both, self.weight, True)
-        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-        return Points((left, turns[0]), a), Points((right, turns[0] if Y is None else turns[1]), b)
-
-    def profile(self, t: Array) -> Array:
-        return exp(t)
-
-    def slope(self, t: Array) -> Array:
-        return multiply(exp(t), -0.5)
+        turns = [t - xp.round(xp.mean(turns[1], axis=0)) for t in turns]
+        scale = np.tile(np.broadcast_to(lengthscales(self, d), (d,)), 2)
+        circles = [xp.astype(_circle(t), dtype) for t in turns]
+        left, right = rows_for_distances(circles[0], circles[1], scale, self.weight, True)
+        return paired((left, turns[0]), (right, turns[1]), Y is None)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        t = self._weighted(A, B)
-        s = t / self.weight
-        M = self.slope(t) * W
-        xp = namespace(M)
+        found = super()._derivatives(A, B, W)
         if isinstance(self.lengthscale, tuple):
-            halves = -2.0 * A.parts[0].second_moments(B.parts[0], M)
-            by_scale: Any = halves[: len(self.lengthscale)] + halves[len(self.lengthscale) :]
-        else:
-            by_scale = -2.0 * float(xp.sum(M * s))
+            found["lengthscale"] = found["lengthscale"].reshape(2, -1).sum(axis=0)
+        M = self.slope(self._weighted(A, B)) * W
+        xp = namespace(M)
         by_period = -xp.sum(self._turning(A, B, M) * A.parts[1]) - xp.sum(self._turning(B, A, M.T) * B.parts[1])
-        return {"lengthscale": by_scale, "period": float(by_period)}
+        return found | {"period": float(by_period)}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        G = self._turning(A, B, self.slope(self._weighted(A, B)) * W)
-        return namespace(G).astype(G / self.period, A.parts[0].dtype)
+        G = self._turning(A, B, self.slope(self._weighted(A, B)) * W) / self.period
+        return namespace(G).astype(G, A.parts[0].dtype)
 
     def _turning(self, A: Points, B: Points, M: Array) -> Array:
         """Σ_j M_ij ∂s_ij/∂(turns of x_i): the pull on the circle, along its tangent."""
-        xp = namespace(M)
         G = 2.0 * A.parts[0].pull(B.parts[0], M)
         d = A.parts[1].shape[1]
-        scale = asarray(lengthscales(self.name, self.lengthscale, d), G)
-        circle = xp.astype(_circle(A.parts[1]), G.dtype)
-        return (G[:, d:] * circle[:, :d] - G[:, :d] * circle[:, d:]) * (2.0 * math.pi) / scale
+        circle = namespace(M).astype(_circle(A.parts[1]), G.dtype)
+        along = G[:, d:] * circle[:, :d] - G[:, :d] * circle[:, d:]
+        return along * (2.0 * math.pi) / asarray(lengthscales(self, d), G)
 
     def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return asarray(np.zeros(A.parts[1].shape), w, A.parts[0].dtype)
+        return full(A, 0.0, A.parts[1].shape[1])
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         # A Fourier series on the circle: frequency 2πj/p has weight I_|j|(1/ℓ²) exp(-1/ℓ²).
         draws = np.empty((size, d))
-        for k, scale in enumerate(np.broadcast_to(lengthscales(self.name, self.lengthscale, d), (d,))):
+        for k, scale in enumerate(np.broadcast_to(lengthscales(self, d), (d,))):
             if scale < 1e-2:  # so many harmonics that their weights are those of a normal law, to 1e-5
                 draws[:, k] = np.rint(rng.standard_normal(size) / scale)
                 continue

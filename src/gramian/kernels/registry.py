@@ -11,8 +11,6 @@ from gramian.kernels.maps import Columns
 
 __all__ = ["from_dict", "known_kernels", "nearest"]
 
-MAX_DEPTH = 200
-"""Operators within each other: a sum of so many terms; Python's own recursion ends at some multiple of it."""
 _NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 
@@ -47,18 +45,10 @@ def from_dict(data: Any) -> Kernel:
     >>> from_dict((2.0 * RBF(0.5)).to_dict())
     2.0 * RBF(0.5)
     """
-    if _depth(data) > MAX_DEPTH:
-        raise ValueError(f"a kernel expression nests more than {MAX_DEPTH} levels deep; the data are damaged.")
-    return _from_dict(data)
-
-
-def _depth(data: Any) -> int:
-    """Nesting of dictionaries, without recursion, as far as it matters."""
-    level, depth = [data], 0
-    while level and depth <= MAX_DEPTH:
-        level = [v for d in level if isinstance(d, dict) for v in d.values() if isinstance(v, dict)]
-        depth += 1
-    return depth
+    try:
+        return _from_dict(data)
+    except RecursionError:
+        raise ValueError("a kernel expression nests too many levels deep; the data are damaged.") from None
 
 
 def _from_dict(data: Any) -> Kernel:

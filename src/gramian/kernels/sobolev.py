@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import Array, Points, identities, minimum, namespace, pair_of_vectors, store
+from gramian.kernels.points import Array, Points, minimum, namespace, pair_of_vectors, paired, store
 
 __all__ = ["Sobolev"]
 
@@ -25,10 +25,9 @@ class Sobolev(Kernel):
     """
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = pair_of_vectors(X, Y, kernel=self.name)
-        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-        left = self._parts(X, "X")
-        return Points(left, a), Points(left if Y is None else self._parts(Y, "Y"), b)
+        rows, columns = pair_of_vectors(X, Y, kernel=self.name)
+        left = self._parts(rows, "X")
+        return paired(left, left if Y is None else self._parts(columns, "Y"), Y is None)
 
     def _parts(self, X: Array, name: str) -> tuple[Array, Array, Array]:
         xp = namespace(X)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.base import ConstantDiagonal, Kernel, kernel
 from gramian.kernels.distances import Differences, cast, centred, lengthscales
 from gramian.kernels.points import (
     Array,
@@ -17,10 +17,10 @@ from gramian.kernels.points import (
     asarray,
     exp,
     full,
-    identities,
     multiply,
     namespace,
     pair_of_vectors,
+    paired,
     same_pairs,
     store,
 )
@@ -30,7 +30,7 @@ __all__ = ["Constant", "Laplace", "White"]
 
 
 @kernel
-class Laplace(Kernel):
+class Laplace(ConstantDiagonal):
     """The Laplace kernel ``exp(-Σ_k |x_k - z_k| / ℓ_k)``, in the L1 distance.
 
     scikit-learn's ``gamma`` is 1/ℓ. (With the Euclidean distance it is ``Matern(nu=0.5)``.)
@@ -54,64 +54,63 @@ class Laplace(Kernel):
     parameters: ClassVar[tuple[str, ...]] = ("lengthscale",)
     per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
     buffers: ClassVar[int] = 2
+    amplitude: ClassVar[float] = 1.0
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = pair_of_vectors(X, Y, kernel=self.name)
-        left, right = centred(X, Y, lengthscales(self.name, self.lengthscale, X.shape[1]))
-        a, b = identities(X.shape[0], None if Y is None else Y.shape[0])
-        return Points((Differences(left, X.dtype),), a), Points((Differences(right, X.dtype),), b)
+        rows, columns = pair_of_vectors(X, Y, kernel=self.name)
+        left, right = centred(rows, columns, lengthscales(self, rows.shape[1]))
+        return paired((Differences(left, rows.dtype),), (Differences(right, rows.dtype),), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         rows = A.parts[0]
         return cast(exp(multiply(_city_blocks(rows.coordinates, B.parts[0].coordinates, out), -1.0)), rows.dtype, out)
 
-    def diagonal(self, A: Points) -> Array:
-        return asarray(np.ones(len(A)), A.parts[0].coordinates, A.parts[0].dtype)
-
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        x, z = A.parts[0].coordinates, B.parts[0].coordinates
-        xp = namespace(x)
+        xp, M = namespace(W), self._tile(A, B, None) * W
         if isinstance(self.lengthscale, tuple):
-            M = self._tile(A, B, None) * W
-            sums = [float(xp.sum(M * xp.abs(x[:, None, k] - z[None, :, k]))) for k in range(x.shape[1])]
-            return {"lengthscale": np.array(sums)}
-        r = _city_blocks(x, z, None)
-        return {"lengthscale": float(xp.sum(xp.exp(-r) * r * W))}
+            return {"lengthscale": [float(xp.sum(M * xp.abs(D))) for D in A.parts[0].columns(B.parts[0])]}
+        return {"lengthscale": float(xp.sum(M * _city_blocks(A.parts[0].coordinates, B.parts[0].coordinates, None)))}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        x, z = A.parts[0].coordinates, B.parts[0].coordinates
-        xp = namespace(x)
+        xp = namespace(W)
         M = self._tile(A, B, None) * W
-        columns = [xp.sum(M * xp.sign(z[None, :, k] - x[:, None, k]), axis=1)[:, None] for k in range(x.shape[1])]
-        G = xp.concat(columns, axis=1)
-        return xp.astype(G / asarray(lengthscales(self.name, self.lengthscale, x.shape[1]), G), A.parts[0].dtype)
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        x = A.parts[0].coordinates
-        return asarray(np.zeros(x.shape), x, A.parts[0].dtype)
+        G = xp.stack([-xp.sum(M * xp.sign(D), axis=1) for D in A.parts[0].columns(B.parts[0])], axis=1)
+        return xp.astype(G / asarray(lengthscales(self, G.shape[1]), G), A.parts[0].dtype)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        return rng.standard_cauchy((size, d)) / lengthscales(self.name, self.lengthscale, d)
-
-    @property
-    def amplitude(self) -> float:
-        return 1.0
+        return rng.standard_cauchy((size, d)) / lengthscales(self, d)
 
 
 def _city_blocks(x: Array, z: Array, out: Array | None) -> Array:
-    xp = namespace(x)
-    if xp is not np:
-        total = xp.abs(x[:, None, 0] - z[None, :, 0])
-        for k in range(1, x.shape[1]):
-            total = total + xp.abs(x[:, None, k] - z[None, :, k])
-        return total
-    if out is not None and out.dtype == np.float64 and out.flags.c_contiguous:
-        return cdist(x, z, "cityblock", out=out)
-    return cdist(x, z, "cityblock")
+    if isinstance(x, np.ndarray):
+        usable = out is not None and out.dtype == np.float64 and out.flags.c_contiguous
+        return cdist(x, z, "cityblock", out=out if usable else None)
+    return sum(namespace(x).abs(D) for D in Differences(x, x.dtype).columns(Differences(z, z.dtype)))
+
+
+class Anywhere(Kernel):
+    """A kernel that looks at who two objects are and not at what they hold; its one parameter is k(x, x)."""
+
+    sparse: ClassVar[bool] = True
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        return anything(X, Y, kernel=self.name)
+
+    def diagonal(self, A: Points) -> Array:
+        return full(A, getattr(self, self.parameters[0]))
+
+    def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
+        return np.full(self._size, getattr(self, self.parameters[0]) * float(namespace(w).sum(w)))
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        return full(A, 0.0, A.parts[0].shape[1])
+
+    def diagonal_gradient(self, A: Points, w: Array) -> Array:
+        return full(A, 0.0, A.parts[0].shape[1])
 
 
 @kernel
-class White(Kernel):
+class White(Anywhere):
     """Independent noise: the value ``noise`` for an object and itself, zero for any two different objects.
 
     Row i of X and row i of X are the same object; a row of Y never is a row of X, however equal.
@@ -135,33 +134,17 @@ class White(Kernel):
     noise_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("noise",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("noise",)
-    sparse: ClassVar[bool] = True
-
-    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        return anything(X, Y, kernel=self.name)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return store(full(A, 0.0, len(B)), out)
-
-    def diagonal(self, A: Points) -> Array:
-        return full(A, self.noise)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         pairs = same_pairs(A, B)
         return {"noise": 0.0 if pairs is None else self.noise * float(np.asarray(W)[pairs].sum())}
 
-    def _diagonal_derivatives(self, A: Points, w: Array) -> dict[str, Any]:
-        return {"noise": self.noise * float(namespace(w).sum(w))}
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        return full(A, 0.0, A.parts[0].shape[1])
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return full(A, 0.0, A.parts[0].shape[1])
-
 
 @kernel
-class Constant(Kernel):
+class Constant(Anywhere):
     """The same value for every pair.
 
     Parameters
@@ -183,28 +166,12 @@ class Constant(Kernel):
     value_bounds: Bounds = FREE
     parameters: ClassVar[tuple[str, ...]] = ("value",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("value",)
-    sparse: ClassVar[bool] = True
-
-    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        return anything(X, Y, kernel=self.name)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return store(full(A, self.value, len(B)), out)
 
-    def diagonal(self, A: Points) -> Array:
-        return full(A, self.value)
-
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         return {"value": self.value * float(namespace(W).sum(W))}
-
-    def _diagonal_derivatives(self, A: Points, w: Array) -> dict[str, Any]:
-        return {"value": self.value * float(namespace(w).sum(w))}
-
-    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        return full(A, 0.0, A.parts[0].shape[1])
-
-    def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return full(A, 0.0, A.parts[0].shape[1])
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return np.zeros((size, d))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import islice
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -56,13 +57,10 @@ def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vecto
 
 def check_bounds(owner: str, name: str, bounds: Any) -> Bounds:
     """Check the range in which a parameter may be learned."""
-    if isinstance(bounds, str):
-        if bounds == "fixed":
-            return bounds
-    elif isinstance(bounds, Sequence | np.ndarray) and len(bounds) == 2:
-        low, high = (float(b) for b in bounds)
-        if 0 < low <= high < np.inf:
-            return (low, high)
+    if isinstance(bounds, str) and bounds == "fixed":
+        return bounds
+    if isinstance(bounds, list | tuple | np.ndarray) and len(bounds) == 2 and 0 < bounds[0] <= bounds[1] < np.inf:
+        return float(bounds[0]), float(bounds[1])
     raise ValueError(f"{owner}: {name}_bounds must be (low, high) with 0 < low <= high, or 'fixed'; got {bounds!r}.")
 
 
@@ -97,13 +95,8 @@ class Tunable:
             if not isinstance(child, Tunable):
                 raise TypeError(f"{self.name}: {name} must be a kernel, got {child!r}.")
         for name in self.parameters:
-            value = check_number(
-                self.name,
-                name,
-                getattr(self, name),
-                zero=name in self.may_be_zero,
-                vector=name in self.per_input,
-            )
+            zero, vector = name in self.may_be_zero, name in self.per_input
+            value = check_number(self.name, name, getattr(self, name), zero=zero, vector=vector)
             object.__setattr__(self, name, value)
             bounds = check_bounds(self.name, name, getattr(self, f"{name}_bounds"))
             object.__setattr__(self, f"{name}_bounds", bounds)
@@ -134,10 +127,9 @@ class Tunable:
         list of Parameter
             Fixed ones included.
         """
-        listed = list(self._own_parameters())
-        for name, child in zip(self.operands, self.children, strict=True):
-            listed += [replace(p, name=f"{name}.{p.name}") for p in child.all_parameters()]
-        return listed
+        names = zip(self.operands, self.children, strict=True)
+        inside = [replace(p, name=f"{name}.{p.name}") for name, child in names for p in child.all_parameters()]
+        return [*self._own_parameters(), *inside]
 
     def all_fields(self) -> dict[str, Any]:
         """List everything that the expression is made of.
@@ -189,8 +181,7 @@ class Tunable:
     @property
     def _size(self) -> int:
         """How many entries ``theta`` has."""
-        own = sum(p.values.size for p in self._own_parameters() if p.free)
-        return own + sum(child._size for child in self.children)
+        return sum(p.values.size for p in self.all_parameters() if p.free)
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -224,19 +215,14 @@ class Tunable:
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (self._size,):
             raise ValueError(f"theta must have shape {(self._size,)} for {self!r}, got {theta.shape}.")
+        # Never to zero or infinity, where a parameter would lose its place in theta.
+        values = iter(np.exp(np.clip(theta, *LOG_RANGE)).tolist())
         changes: dict[str, Any] = {}
-        start = 0
-        for p in self._own_parameters():
+        for p in self.all_parameters():
             if p.free:
-                # Never to zero or infinity, where a parameter would lose its place in theta.
-                values = np.exp(np.clip(theta[start : start + p.values.size], *LOG_RANGE))
-                changes[p.name] = tuple(values.tolist()) if isinstance(p.value, tuple) else float(values[0])
-                start += p.values.size
-        for name, child in zip(self.operands, self.children, strict=True):
-            size = child._size
-            changes[name] = child.with_theta(theta[start : start + size])
-            start += size
-        return replace(self, **changes)  # type: ignore[type-var]
+                several = isinstance(p.value, tuple)
+                changes[p.name] = tuple(islice(values, p.values.size)) if several else next(values)
+        return self.with_fields(changes)
 
     def fix(self, *names: str) -> Self:
         """Return the kernel with parameters kept out of ``theta``.
@@ -254,15 +240,7 @@ class Tunable:
         listed = [p.name for p in self.all_parameters()]
         if unknown := sorted(set(names) - set(listed)):
             raise ValueError(f"{self!r} has parameters {listed}, not {unknown}.")
-        return self._fixed(names or tuple(listed))
-
-    def _fixed(self, names: tuple[str, ...]) -> Self:
-        changes: dict[str, Any] = {f"{name}_bounds": "fixed" for name in names if name in self.parameters}
-        for operand, child in zip(self.operands, self.children, strict=True):
-            inside = tuple(name.removeprefix(f"{operand}.") for name in names if name.startswith(f"{operand}."))
-            if inside:
-                changes[operand] = child._fixed(inside)
-        return replace(self, **changes)  # type: ignore[type-var]
+        return self.with_fields({f"{name}_bounds": "fixed" for name in names or listed})
 
 
 class Nested:
