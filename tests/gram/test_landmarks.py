@@ -6,7 +6,6 @@ from scipy import stats
 
 from gramian import kernels as gk
 from gramian.gram import Gram, draw_landmarks, rpcholesky
-from gramian.gram.landmarks import draw_pivots
 from gramian.gram.pivots import factorise
 
 
@@ -49,20 +48,8 @@ def test_same_seed_same_landmarks(rng):
     np.testing.assert_array_equal(draw_landmarks(alone, 40, 3), draw_landmarks(alone.on(2), 40, 3))
 
 
-@pytest.mark.parametrize("scale", [0.3, 1.0, 50.0])
-def test_the_factor_goes_on_from_the_first_half(scale, rng):
-    gram = Gram(gk.RBF(scale), rng.random((300, 2)))
-    pivots = draw_pivots(gram, 50, 0)
-    np.testing.assert_array_equal(pivots.indices[: pivots.rank], draw_landmarks(gram, 50, 0)[: pivots.rank])
-    again = factorise(gram, pivots.indices)
-    np.testing.assert_allclose(pivots.factor @ pivots.factor.T, again.factor @ again.factor.T, atol=1e-7)
-    assert pivots.trace_error == pytest.approx(again.trace_error, abs=1e-9)
-    assert pivots.factor.shape == (300, pivots.rank)
-
-
-@pytest.mark.parametrize("draw", [draw_landmarks, draw_pivots])
 @pytest.mark.parametrize("rank", [-3, 0, 41, 2.5, True])
-def test_a_rank_that_is_none_is_named(rng, draw, rank):
+def test_a_rank_that_is_none_is_named(rng, rank):
     gram = Gram(gk.RBF(1.0), rng.standard_normal((40, 2)))
     with pytest.raises(ValueError, match=f"between 1 and the number of rows, 40; got {rank!r}"):
-        draw(gram, rank)
+        draw_landmarks(gram, rank)

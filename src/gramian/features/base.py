@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
-from typing import Any
+from numbers import Integral, Real
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
 from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from gramian.data.blocks import is_blocks
+from gramian.data.results import by_blocks
 from gramian.features.accuracy import Accuracy, observed
+from gramian.features.fitting import fit_over_blocks
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.kernels.tunable import Nested
 from gramian.resources import memory_budget, spans
 
-__all__ = ["ExplicitMap"]
+__all__ = ["ExplicitMap", "constraints"]
 
 STRIP_BYTES = 32
 """What a feature of a row takes while it is made, with room for a map's own temporaries."""
 STRIP_ROWS = 4096
 """Rows whose features are made at a time: more brings nothing."""
+
+_CONSTRAINTS: dict[str, list[Any]] = {
+    "kernel": [str, callable, Kernel],
+    "gamma": [Interval(Real, 0, None, closed="left"), None],
+    "n_components": [Interval(Integral, 1, None, closed="left")],
+    "memory": [None, str, Interval(Real, 1, None, closed="left")],
+    "random_state": ["random_state"],
+    "n_jobs": [Integral, None],
+}
+
+
+def constraints(*names: str, **own: list[Any]) -> dict[str, list[Any]]:
+    """Return scikit-learn's constraints on parameters: those that mean the same in every map, and a map's own."""
+    return {name: _CONSTRAINTS[name] for name in names} | own
 
 
 class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
@@ -39,6 +58,52 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Fit the map to some rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+        y : None
+            Not used.
+
+        Returns
+        -------
+        ExplicitMap
+            The fitted map.
+        """
+        if is_blocks(X):
+            return fit_over_blocks(self, X)
+        self._fit(self._validated(X, reset=True))
+        return self
+
+    @by_blocks
+    def transform(self, X: Any) -> Any:
+        """Return the features of some rows.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array or CSR of shape (n, m)
+            The features, in the dtype of X; float64 of objects.
+        """
+        check_is_fitted(self)
+        return self._features(self._validated(X, reset=False))
+
+    def _fit(self, X: Any) -> Any:
+        """Learn from validated rows."""
+        raise NotImplementedError
+
+    def _features(self, X: Any) -> Any:
+        """The features of validated rows."""
+        raise NotImplementedError
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if holds_objects(None, X):

@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import math
-from numbers import Integral, Real
-from typing import Any, ClassVar, Self
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.data.blocks import is_blocks
-from gramian.data.results import by_blocks
 from gramian.features.accuracy import Components, components_for
-from gramian.features.base import ExplicitMap
-from gramian.features.fitting import fit_over_blocks
+from gramian.features.base import ExplicitMap, constraints
 from gramian.features.frequencies import METHODS, draw
-from gramian.features.waves import cosines, pairs_of_waves
-from gramian.kernels import Kernel, resolve
+from gramian.features.waves import waves
+from gramian.kernels import resolve
 from gramian.kernels.resolve import resolve_gamma
 
 __all__ = ["FourierFeatures", "RBFSampler"]
 
 
+@dataclass(eq=False, repr=False)
 class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     """Random Fourier features of a stationary kernel, a cosine and a sine for each frequency.
 
@@ -78,51 +77,19 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     ((50, 4000), True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [str, callable, Kernel],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "method": [StrOptions(set(METHODS))],
-        "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    kernel: Any = "rbf"
+    n_components: int = 100
+    _: KW_ONLY
+    method: str = "orthogonal"
+    gamma: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        n_components: int = 100,
-        *,
-        method: str = "orthogonal",
-        gamma: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.n_components = n_components
-        self.method = method
-        self.gamma = gamma
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = constraints(
+        *("kernel", "n_components", "gamma", "random_state", "n_jobs"), method=[StrOptions(set(METHODS))]
+    )
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw the frequencies; of X only the shape, the mean and the default gamma count.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        FourierFeatures
-            The fitted map.
-        """
-        if is_blocks(X):
-            return fit_over_blocks(self, X)
-        X = self._validated(X, reset=True)
+    def _fit(self, X: Any) -> None:
         if self.gamma is not None and not isinstance(self.kernel, str):
             raise ValueError("gamma belongs to a kernel given by name; set the lengthscale on the kernel itself.")
         kernel = resolve(self.kernel, X, gamma=self.gamma)
@@ -136,27 +103,11 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self.center_ = np.asarray(X.mean(axis=0, dtype=np.float64)) if dense else np.zeros(X.shape[1])
         self.kernel_ = kernel
         self._n_features_out = self.n_components
-        return self
 
-    @by_blocks
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Return the features of some rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n, n_components)
-            Cosines, then sines; in the dtype of X.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        scale = math.sqrt(2.0 * self.kernel_.amplitude / self._n_features_out)
+    def _features(self, X: Any) -> NDArray[Any]:
         size = self._n_features_out
-        return pairs_of_waves(X, self.center_, self.frequencies_, self.offset_, scale, size, self.n_jobs)
+        scale = math.sqrt(2.0 * self.kernel_.amplitude / size)
+        return waves(X, self.frequencies_, self.offset_, scale, size, self.n_jobs, self.center_)
 
     def components_for(self, eps: float, X: Any, delta: float = 0.05) -> Components:
         """Return how many components keep the error within eps, with probability at least 1 - delta.
@@ -179,6 +130,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return components_for(self.kernel_, self._validated(X, reset=False), eps, delta)
 
 
+@dataclass(eq=False, repr=False)
 class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     """Random Fourier features of the RBF kernel exp(-γ‖x - z‖²), a cosine with a random phase for each frequency.
 
@@ -216,45 +168,18 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     array([[ 0.763, -0.311, -0.032]])
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "gamma": [StrOptions({"scale"}), Interval(Real, 0.0, None, closed="left")],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    _: KW_ONLY
+    gamma: float | str = 1.0
+    n_components: int = 100
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        *,
-        gamma: float | str = 1.0,
-        n_components: int = 100,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.gamma = gamma
-        self.n_components = n_components
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = constraints(
+        *("n_components", "random_state", "n_jobs"),
+        gamma=[StrOptions({"scale"}), Interval(Real, 0.0, None, closed="left")],
+    )
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Draw weights and phases; of X only the shape and, for ``gamma="scale"``, the variance count.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        RBFSampler
-            The fitted map.
-        """
-        if is_blocks(X):
-            return fit_over_blocks(self, X)
-        X = self._validated(X, reset=True)
+    def _fit(self, X: Any) -> None:
         rng = check_random_state(self.random_state)
         gamma = resolve_gamma(self.gamma, X)
         weights = math.sqrt(2.0 * gamma) * rng.normal(size=(X.shape[1], self.n_components))
@@ -262,23 +187,7 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self.random_offset_ = rng.uniform(0, 2 * np.pi, size=self.n_components).astype(X.dtype, copy=False)
         self.kernel_ = resolve("rbf", gamma=gamma)
         self._n_features_out = self.n_components
-        return self
 
-    @by_blocks
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Return the features of some rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array of shape (n, n_components)
-            ``√(2/n_components) cos(xᵀω + b)``, in the dtype of X.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        scale = math.sqrt(2.0 / self._n_features_out)
-        return cosines(X, self.random_weights_, self.random_offset_, scale, self.n_jobs)
+    def _features(self, X: Any) -> NDArray[Any]:
+        size = self._n_features_out
+        return waves(X, self.random_weights_, self.random_offset_, math.sqrt(2.0 / size), size, self.n_jobs)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from numbers import Integral, Real
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -16,13 +18,11 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import is_blocks
-from gramian.data.results import by_blocks
-from gramian.features.base import ExplicitMap
-from gramian.features.fitting import fit_over_blocks
+from gramian.features.base import ExplicitMap, constraints
 from gramian.features.sample import sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
-from gramian.gram.landmarks import draw_pivots
 from gramian.gram.operator import wide
+from gramian.gram.pivots import inverse
 from gramian.gram.rules import RULES
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
@@ -35,6 +35,7 @@ FIRST = 16
 """Landmarks that ``tol`` begins with where a rule cannot add to those it has."""
 
 
+@dataclass(eq=False, repr=False)
 class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     """Approximate a kernel by an explicit map from landmarks.
 
@@ -97,75 +98,35 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     ((50, 8), True)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [str, callable, Kernel],
-        "gamma": [Interval(Real, 0, None, closed="left"), None],
-        "coef0": [Interval(Real, None, None, closed="neither"), None],
-        "degree": [Interval(Real, 0, None, closed="left"), None],
-        "kernel_params": [dict, None],
-        "n_components": [Interval(Integral, 1, None, closed="left")],
-        "selection": [StrOptions(set(RULES))],
-        "tol": [Interval(Real, 0, None, closed="neither"), None],
-        "memory": [None, str, Interval(Real, 1, None, closed="left")],
-        "random_state": ["random_state"],
-        "n_jobs": [Integral, None],
-    }
+    kernel: Any = "rbf"
+    _: KW_ONLY
+    gamma: float | None = None
+    coef0: float | None = None
+    degree: float | None = None
+    kernel_params: dict[str, Any] | None = None
+    n_components: int = 100
+    selection: str = "rpcholesky"
+    tol: float | None = None
+    memory: int | str | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | None = None,
-        coef0: float | None = None,
-        degree: float | None = None,
-        kernel_params: dict[str, Any] | None = None,
-        n_components: int = 100,
-        selection: str = "rpcholesky",
-        tol: float | None = None,
-        memory: int | str | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.degree = degree
-        self.kernel_params = kernel_params
-        self.n_components = n_components
-        self.selection = selection
-        self.tol = tol
-        self.memory = memory
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = constraints(
+        *("kernel", "gamma", "n_components", "memory", "random_state", "n_jobs"),
+        coef0=[Interval(Real, None, None, closed="neither"), None],
+        degree=[Interval(Real, 0, None, closed="left"), None],
+        kernel_params=[dict, None],
+        selection=[StrOptions(set(RULES))],
+        tol=[Interval(Real, 0, None, closed="neither"), None],
+    )
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the landmarks.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        Nystroem
-            The fitted map.
-        """
-        if is_blocks(X):
-            fit_over_blocks(self, X)
-        else:
-            self.fit_transform(X, y)
-        return self
-
     @_fit_context(prefer_skip_nested_validation=True)
-    def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Choose the landmarks and return the features of the same rows, which the choice computes anyway.
 
         Parameters
@@ -180,49 +141,29 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         array of shape (n, n_components_)
             The features, in the dtype of X; float64 of objects.
         """
-        if is_blocks(X):
-            return self.fit(X).transform(X)
-        X = self._validated(X, reset=True)
-        kernel = self._resolved(X)
-        gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
-        rank, among = self._rank(X, gram.memory), self._among(kernel, X)
-        if among is not None:
-            return self._fit_among(gram, X, rank, among)
-        pivots = self._landmarks(gram, X, rank)
-        self.trace_error_ = pivots.trace_error
-        if pivots.rank == 0:
-            return self._keep_nothing(kernel, X)
-        self._keep(kernel, X, pivots.indices, np.tril(pivots.factor[pivots.indices]))
-        return pivots.factor.astype(dtype_of(X), copy=False)
+        return self.fit(X).transform(X) if is_blocks(X) else self._fit(self._validated(X, reset=True))
 
-    def _fit_among(self, gram: Gram, X: Any, rank: int, among: NDArray[np.intp]) -> NDArray[Any]:
-        """Choose landmarks among some rows, and return the features of all."""
-        self._choose(gram, X, rank, among)
-        F = self.transform(X)
-        trace = float(gram.diagonal().sum(dtype=np.float64))
-        missed = trace - float(np.einsum("ij,ij->", F, F, dtype=np.float64))
-        self.trace_error_ = max(missed / trace, 0.0) if trace > 0 else 0.0
+    def _fit(self, X: Any) -> NDArray[Any]:
+        """Choose the landmarks, and return the features of all rows."""
+        kernel = self._resolved(X)
+        among = None
+        # ``tol`` is a promise about all rows.
+        if self.tol is None and not is_precomputed(kernel) and not holds_objects(self.kernel, X):
+            among = sampled_rows(X.shape[0], self.n_components, self.memory, self.random_state)
+        factor = self._choose(kernel, X, among)
+        F = self._features(X) if factor is None else factor.astype(dtype_of(X), copy=False)
+        diagonal = self.kernel_.diag(X).astype(np.float64, copy=False)
+        missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F, dtype=np.float64), 0.0)
+        self.trace_error_ = float(missed.sum() / diagonal.sum()) if diagonal.any() else 0.0
         return F
 
-    def _drawn(self, gram: Gram, rank: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Landmarks and their factor, without that of the other rows; ``LinAlgError`` where that does not do."""
-        if self.needs_features:
-            raise np.linalg.LinAlgError("the rule looks at the features of all rows.")
-        index = draw_landmarks(gram, rank, check_random_state(self.random_state))
-        block = gram.rows(index, index).astype(np.float64, copy=False)
-        return index, np.asarray(np.linalg.cholesky(block), dtype=np.float64)
-
-    def _keep_nothing(self, kernel: Kernel, X: Any) -> NDArray[Any]:
-        """Keep one zero feature, as K = 0."""
-        self._keep(kernel, X, np.zeros(1, dtype=np.intp), np.ones((1, 1)))
-        self.normalization_ = np.zeros((1, 1))
-        return np.zeros((X.shape[0], 1), dtype_of(X))
-
-    def _among(self, kernel: Kernel, X: Any) -> NDArray[np.intp] | None:
-        """The rows that landmarks are chosen among; ``None`` for all, as ``tol`` is a promise about all of them."""
-        if self.tol is not None or is_precomputed(kernel) or holds_objects(self.kernel, X):
-            return None
-        return sampled_rows(X.shape[0], self.n_components, self.memory, self.random_state)
+    @_fit_context(prefer_skip_nested_validation=True)
+    def _fit_landmarks(self, X: Any) -> Self:
+        """Choose the landmarks among all of X and make no features; the caller sets ``trace_error_``."""
+        X = self._validated(X, reset=True)
+        self._choose(self._resolved(X), X, None)
+        self.trace_error_ = 0.0
+        return self
 
     def _validated(self, X: Any, *, reset: bool) -> Any:
         if not holds_objects(self.kernel, X):
@@ -234,42 +175,6 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             self.__dict__.pop("feature_names_in_", None)
         return objects(X, kernel=type(self.kernel).__name__)
 
-    @property
-    def needs_features(self) -> bool:
-        """Whether the choice of landmarks takes the features of all rows."""
-        return self.selection != "rpcholesky" or self.tol is not None
-
-    @_fit_context(prefer_skip_nested_validation=True)
-    def _fit_landmarks(self, X: Any) -> Self:
-        """Choose the landmarks among all of X and make no features; the caller sets ``trace_error_``."""
-        X = self._validated(X, reset=True)
-        kernel = self._resolved(X)
-        gram = Gram(kernel, X, memory=self.memory, n_jobs=self.n_jobs)
-        self._choose(gram, X, self._rank(X, gram.memory))
-        self.trace_error_ = 0.0
-        return self
-
-    def _choose(self, gram: Gram, X: Any, rank: int, among: NDArray[np.intp] | None = None) -> None:
-        """Choose landmarks among some rows of X, or among all."""
-        some = X if among is None else X[among]
-        few = gram if among is None else Gram(gram.kernel, some, memory=self.memory, n_jobs=self.n_jobs)
-        try:
-            index, lower = self._drawn(few, rank)
-        except np.linalg.LinAlgError:
-            pivots = self._landmarks(few, some, rank)
-            index, lower = pivots.indices, np.tril(pivots.factor[pivots.indices])
-        if index.size == 0:
-            self._keep_nothing(gram.kernel, X)
-        else:
-            self._keep(gram.kernel, X, index if among is None else among[index], lower)
-
-    def _keep(self, kernel: Kernel, X: Any, index: NDArray[np.intp], lower: NDArray[np.float64]) -> None:
-        self.kernel_ = kernel
-        self.component_indices_ = index
-        self.components_ = X[index]
-        self.normalization_ = scipy.linalg.solve_triangular(lower, np.eye(index.size), lower=True, check_finite=False)
-        self._n_features_out = index.size
-
     def _resolved(self, X: Any) -> Kernel:
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         if not named and not (self.gamma is self.coef0 is self.degree is None):
@@ -277,12 +182,40 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         degree, coef0 = 3 if self.degree is None else self.degree, 1.0 if self.coef0 is None else self.coef0
         return resolve(self.kernel, X, gamma=self.gamma, degree=degree, coef0=coef0, params=self.kernel_params)
 
-    def _landmarks(self, gram: Gram, X: Any, rank: int) -> Pivots:
-        """As many landmarks as ``n_components`` allows or ``tol`` needs."""
-        rng = check_random_state(self.random_state)
+    def _choose(self, kernel: Kernel, X: Any, among: NDArray[np.intp] | None) -> NDArray[np.float64] | None:
+        """Choose landmarks among some rows of X, or among all; return the features of all where the rule made them."""
+        rank = self._rank(X.shape[0])
+        some = X if among is None else X[among]
+        gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs)
+        index, lower, factor = self._landmarks(gram, some, rank)
+        nothing = index.size == 0
+        if nothing:  # K = 0: one zero feature
+            index, lower, factor = np.zeros(1, dtype=np.intp), np.ones((1, 1)), None
+        elif among is not None:
+            index, factor = among[index], None
+        self.kernel_ = kernel
+        self.component_indices_ = index
+        self.components_ = X[index]
+        self.normalization_ = inverse(lower) * (not nothing)
+        self._n_features_out = index.size
+        return factor
+
+    def _landmarks(self, gram: Gram, X: Any, rank: int) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any] | None]:
+        """Landmarks, the Cholesky factor of their block of K, and the features of all rows if the rule makes them."""
         if not self.needs_features:
-            # The landmarks of ``draw_landmarks``, with their factor.
-            return draw_pivots(gram, rank, rng)
+            index = draw_landmarks(gram, rank, check_random_state(self.random_state))
+            with suppress(np.linalg.LinAlgError):  # to rounding some landmarks depend on others: choose by pivots
+                return index, np.linalg.cholesky(gram.rows(index, index).astype(np.float64, copy=False)), None
+        pivots = self._pivots(gram, X, rank, check_random_state(self.random_state))
+        return pivots.indices, np.tril(pivots.factor[pivots.indices]), pivots.factor
+
+    @property
+    def needs_features(self) -> bool:
+        """Whether the choice of landmarks takes the features of all rows."""
+        return self.selection != "rpcholesky" or self.tol is not None
+
+    def _pivots(self, gram: Gram, X: Any, rank: int, rng: np.random.RandomState) -> Pivots:
+        """As many landmarks as ``n_components`` allows or ``tol`` needs."""
         if self.tol is None:
             return select(self.selection, gram, rank, rng, X=X)
         if self.selection in ("rpcholesky", "greedy"):
@@ -302,14 +235,13 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             )
         return pivots
 
-    def _rank(self, X: Any, memory: int) -> int:
-        n = X.shape[0]
+    def _rank(self, n: int) -> int:
         if self.n_components > n:
             warnings.warn(
                 f"n_components = {self.n_components} is more than the {n} rows; all rows are taken as landmarks.",
                 stacklevel=4,
             )
-        rank = int(min(self.n_components, n))
+        rank, memory = int(min(self.n_components, n)), memory_budget(self.memory)
         if 8 * n * rank > memory:
             raise MemoryError(
                 f"features of {n:,} rows by {rank:,} landmarks take {readable(8 * n * rank)} and memory is "
@@ -317,39 +249,20 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             )
         return rank
 
-    @by_blocks
-    def transform(self, X: Any) -> NDArray[Any]:
-        """Return the features of some rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (m, d)
-            Rows; k(new, train) where the kernel is precomputed; objects where the kernel compares objects.
-
-        Returns
-        -------
-        array of shape (m, n_components_)
-            The features, in the dtype of X; float64 of objects.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
+    def _features(self, X: Any) -> NDArray[Any]:
         K = self._gram(X)
         out = np.empty(K.shape, dtype_of(X))
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)
         for rows in spans(K.shape[0], height):
-            out[rows] = self._whitened(K.rows(rows))
+            # K L⁻ᵀ, at half the operations of a product with a full matrix.
+            strip = np.ascontiguousarray(K.rows(rows), dtype=np.float64)
+            out[rows] = scipy.linalg.blas.dtrmm(1.0, self.normalization_, strip.T, lower=1, overwrite_b=1).T
         return out
 
-    def _whitened(self, K: NDArray[Any]) -> NDArray[np.float64]:
-        """``K L⁻ᵀ``, at half the operations of a product with a full matrix."""
-        K = np.ascontiguousarray(K, dtype=np.float64)
-        return scipy.linalg.blas.dtrmm(1.0, self.normalization_, K.T, lower=1, overwrite_b=1).T
-
     def _gram(self, X: Any, memory: int | str | None = None) -> Gram:
+        landmarks = self.components_
         if is_precomputed(self.kernel_):
-            X, landmarks = X[:, self.component_indices_], self.components_[:, self.component_indices_]
-        else:
-            landmarks = self.components_
+            X, landmarks = X[:, self.component_indices_], landmarks[:, self.component_indices_]
         memory = self.memory if memory is None else memory
         return Gram(self.kernel_, X, landmarks, memory=memory, n_jobs=self.n_jobs)
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import reduce
+from itertools import groupby
 from numbers import Integral, Real
 from operator import mul
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.special import gammaln
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
-from gramian.data.blocks import is_blocks
-from gramian.data.results import by_blocks
-from gramian.features.base import ExplicitMap
-from gramian.features.fitting import fit_over_blocks
+from gramian.features.base import ExplicitMap, constraints
 from gramian.kernels import Kernel, Linear, Polynomial, polynomial
 from gramian.resources import memory_budget, readable, run, spans, worker_count
 
@@ -44,6 +41,14 @@ class Monomials:
     def degrees(self) -> NDArray[np.intp]:
         """Degree of every monomial."""
         return np.repeat(np.arange(len(self.parents) + 1), [1, *(p.size for p in self.parents)])
+
+    def levels(self, X: Any) -> list[Any]:
+        """Evaluate the monomials, degree by degree; CSC where X is."""
+        ones = np.ones((X.shape[0], 1), X.dtype)
+        levels = [ones if isinstance(X, np.ndarray) else sp.csc_array(ones)]
+        for parents, inputs in zip(self.parents, self.inputs, strict=True):
+            levels.append(levels[-1][:, parents] * X[:, inputs])
+        return levels
 
     @classmethod
     def of(cls, basis: str, d: int, degree: int) -> Monomials:
@@ -69,6 +74,7 @@ class Monomials:
         return cls(parents, inputs, np.concatenate(factorials))
 
 
+@dataclass(eq=False, repr=False)
 class PolynomialMap(ExplicitMap):
     """All products of powers of the inputs, weighted so that inner products are a kernel exactly.
 
@@ -119,28 +125,19 @@ class PolynomialMap(ExplicitMap):
     Polynomial(2)
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "degree": [Interval(Integral, 1, None, closed="left")],
-        "basis": [StrOptions({"total", "box", "ordered"})],
-        "offset": [Interval(Real, 0, None, closed="left")],
-        "memory": [None, str, Interval(Real, 1, None, closed="left")],
-        "n_jobs": [Integral, None],
-    }
+    degree: int = 2
+    basis: str = "total"
+    offset: float = 1.0
+    _: KW_ONLY
+    memory: int | str | None = None
+    n_jobs: int | None = None
 
-    def __init__(
-        self,
-        degree: int = 2,
-        basis: str = "total",
-        offset: float = 1.0,
-        *,
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.degree = degree
-        self.basis = basis
-        self.offset = offset
-        self.memory = memory
-        self.n_jobs = n_jobs
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = constraints(
+        *("memory", "n_jobs"),
+        degree=[Interval(Integral, 1, None, closed="left")],
+        basis=[StrOptions({"total", "box", "ordered"})],
+        offset=[Interval(Real, 0, None, closed="left")],
+    )
 
     def output_size(self, d: int) -> int:
         """Return the number of features of d inputs, without computing any.
@@ -168,25 +165,7 @@ class PolynomialMap(ExplicitMap):
             return int(sum(d**r for r in range(k + 1)))
         return math.comb(d + k, k) if self.offset > 0 else math.comb(d + k - 1, k)
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Count the features and list the products; of X only the shape counts.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-        y : None
-            Not used.
-
-        Returns
-        -------
-        PolynomialMap
-            The fitted map.
-        """
-        if is_blocks(X):
-            return fit_over_blocks(self, X)
-        X = self._validated(X, reset=True)
+    def _fit(self, X: Any) -> None:
         if self.basis != "total" and self.offset != 1.0:
             raise ValueError(f"offset belongs to basis='total', got offset={self.offset} with basis={self.basis!r}.")
         n, d = X.shape
@@ -194,25 +173,22 @@ class PolynomialMap(ExplicitMap):
         # Of sparse rows only the nonzero products are kept; the list of all products must fit all the same.
         listed, made = LISTED * size, X.dtype.itemsize * n * size if isinstance(X, np.ndarray) else 0
         if listed + made > memory_budget(self.memory):
-            rows = f", and {n:,} rows of them {readable(made)}" if made else ""
             raise MemoryError(
                 f"basis={self.basis!r} of degree {self.degree} on {d} inputs has {size:,} features. The list of their "
-                f"products takes {readable(listed)}{rows}; memory is {readable(memory_budget(self.memory))}. Lower "
-                "degree, raise memory=, or use the kernel (kernel=Polynomial(...)), which never computes them."
+                f"products takes {readable(listed)}, and {n:,} rows of them {readable(made)}; memory is "
+                f"{readable(memory_budget(self.memory))}. Lower degree, raise memory=, or use the kernel "
+                "(kernel=Polynomial(...)), which never computes them."
             )
         self.n_output_features_ = size
         self.kernel_ = self._kernel(d)
         self._monomials = Monomials.of(self.basis, d, self.degree)
         self._weights = self._weighting(self._monomials)
-        return self
 
     def _kernel(self, d: int) -> Kernel:
-        ones = [1.0] * (self.degree + 1)
         if self.basis == "total":
             return Polynomial(self.degree, 1.0, float(self.offset))
-        if self.basis == "ordered":
-            return polynomial(Linear(), ones)
-        return reduce(mul, [polynomial(Linear(), ones).on(i) for i in range(d)])
+        powers = polynomial(Linear(), [1.0] * (self.degree + 1))
+        return powers if self.basis == "ordered" else reduce(mul, [powers.on(i) for i in range(d)])
 
     def _weighting(self, monomials: Monomials) -> NDArray[np.float64]:
         """Weight of every product; zero for those that ``offset=0`` leaves out."""
@@ -223,55 +199,26 @@ class PolynomialMap(ExplicitMap):
         # Exact integers, but for the rounding of the logarithms.
         return np.sqrt(np.round(squared) * np.power(float(self.offset), k - r))
 
-    @by_blocks
-    def transform(self, X: Any) -> Any:
-        """Return the features of some rows.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d)
-            Rows.
-
-        Returns
-        -------
-        array or CSR of shape (n, n_output_features_)
-            The features, sparse where X is, in the dtype of X.
-        """
-        check_is_fitted(self)
-        X = self._validated(X, reset=False)
-        if not isinstance(X, np.ndarray):
-            return self._sparse(X)
-        kept = self._weights > 0
+    def _features(self, X: Any) -> Any:
+        kept = np.flatnonzero(self._weights)
         weights = self._weights[kept].astype(X.dtype)
+        if not isinstance(X, np.ndarray):
+            with np.errstate(over="ignore", invalid="ignore"):
+                levels = sp.hstack(self._monomials.levels(sp.csc_array(X)), format="csc")
+                features = levels[:, kept] @ sp.diags_array(weights)
+            _check_finite(features.data)
+            return sp.csr_array(features)
         out = np.empty((X.shape[0], self.n_output_features_), X.dtype)
 
         def block(rows: slice) -> None:
-            level = np.ones((rows.stop - rows.start, 1), X.dtype)
-            levels = [level]
             with np.errstate(over="ignore", invalid="ignore"):
-                for parents, inputs in zip(self._monomials.parents, self._monomials.inputs, strict=True):
-                    level = level[:, parents] * X[rows][:, inputs]
-                    levels.append(level)
-                np.multiply(np.concatenate(levels, axis=1)[:, kept], weights, out=out[rows])
+                levels = np.concatenate(self._monomials.levels(X[rows]), axis=1)
+                np.multiply(levels[:, kept], weights, out=out[rows])
             _check_finite(out[rows])
 
-        blocks = spans(X.shape[0], max(CELLS // kept.size, 1))
+        blocks = spans(X.shape[0], max(CELLS // self._weights.size, 1))
         run(block, blocks, worker_count(self.n_jobs) if out.size > CELLS else 1)
         return out
-
-    def _sparse(self, X: Any) -> Any:
-        X = sp.csc_array(X)
-        level = sp.csc_array(np.ones((X.shape[0], 1), X.dtype))
-        levels = [level]
-        kept = self._weights > 0
-        scale = sp.diags_array(self._weights[kept].astype(X.dtype))
-        with np.errstate(over="ignore", invalid="ignore"):
-            for parents, inputs in zip(self._monomials.parents, self._monomials.inputs, strict=True):
-                level = sp.csc_array(level[:, parents].multiply(X[:, inputs]))
-                levels.append(level)
-            features = sp.hstack(levels, format="csc")[:, np.flatnonzero(kept)] @ scale
-        _check_finite(features.data)
-        return sp.csr_array(features)
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
         """Return the products by name: ``1``, ``x0^2 x1``.
@@ -293,8 +240,7 @@ class PolynomialMap(ExplicitMap):
         for parents, appended in zip(self._monomials.parents, self._monomials.inputs, strict=True):
             level = [(*level[p], i) for p, i in zip(parents.tolist(), appended.tolist(), strict=True)]
             words = words + level
-        kept = np.flatnonzero(self._weights > 0)
-        return np.array([_name(words[j], inputs) for j in kept], dtype=object)
+        return np.array([_name(words[j], inputs) for j in np.flatnonzero(self._weights)], dtype=object)
 
 
 def _check_finite(features: NDArray[Any]) -> None:
@@ -304,10 +250,5 @@ def _check_finite(features: NDArray[Any]) -> None:
 
 def _name(word: tuple[int, ...], inputs: Any) -> str:
     """Neighbours that are equal become a power; the order of an ordered product stays."""
-    parts: list[tuple[int, int]] = []
-    for i in word:
-        if parts and parts[-1][0] == i:
-            parts[-1] = (i, parts[-1][1] + 1)
-        else:
-            parts.append((i, 1))
-    return " ".join(f"{inputs[i]}^{power}" if power > 1 else str(inputs[i]) for i, power in parts) or "1"
+    powers = [(inputs[i], len(list(same))) for i, same in groupby(word)]
+    return " ".join(f"{name}^{power}" if power > 1 else str(name) for name, power in powers) or "1"

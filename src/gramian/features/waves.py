@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramian.resources import run, spans, worker_count
 
-__all__ = ["cosines", "pairs_of_waves"]
+__all__ = ["waves"]
 
 BYTES = 1 << 20
 """Of the phases of a block: it stays in the cache through all passes, and threads seldom wait for the interpreter."""
@@ -22,46 +22,23 @@ COMPILED = 1 << 22
 """Phases that are worth compiled code, which has single precision only: there NumPy's passes over memory lead."""
 
 
-def pairs_of_waves(
+def waves(
     X: Any,
-    center: NDArray[Any],
     W: NDArray[np.float64],
     offset: NDArray[np.float64],
     scale: float,
     size: int,
     n_jobs: int | None,
+    center: NDArray[Any] | float = 0.0,
 ) -> NDArray[Any]:
-    """Return the first columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``."""
+    """Return the first ``size`` columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``, by blocks."""
     out = np.empty((X.shape[0], size), X.dtype)
-    _by_blocks(X, center, W, offset, scale, out, n_jobs)
-    return out
-
-
-def cosines(
-    X: Any, W: NDArray[np.float64], offset: NDArray[np.float64], scale: float, n_jobs: int | None
-) -> NDArray[Any]:
-    """Return ``scale · cos(X @ W + offset)``: X (n, d), W (d, m), offset (m,) → (n, m)."""
-    out = np.empty((X.shape[0], W.shape[1]), X.dtype)
-    _by_blocks(X, np.zeros(X.shape[1]), W, offset, scale, out, n_jobs)
-    return out
-
-
-def _by_blocks(
-    X: Any,
-    center: NDArray[Any],
-    W: NDArray[np.float64],
-    offset: NDArray[np.float64],
-    scale: float,
-    out: NDArray[Any],
-    n_jobs: int | None,
-) -> None:
-    """Write cosines into the first columns of ``out`` and sines into the others, a block of rows at a time."""
     half = np.ascontiguousarray(0.5 * W, X.dtype)
-    dense = isinstance(X, np.ndarray)
+    dense, centred = isinstance(X, np.ndarray), bool(np.any(center))
     # A sparse X stays as it is: the centre moves the phases instead.
-    shift = np.asarray(0.5 * (offset if dense else offset - center @ W), X.dtype)
+    shift = np.asarray(0.5 * (offset if dense or not centred else offset - center @ W), X.dtype)
     shifted = bool(np.any(shift))
-    middle = np.asarray(center, X.dtype) if dense and np.any(center) else None
+    middle = np.asarray(center, X.dtype) if dense and centred else None
     n, m = X.shape[0], W.shape[1]
     height = max(BYTES // (half.itemsize * m), 1)
     fill = _filler(X.dtype, n * m)
@@ -82,6 +59,7 @@ def _by_blocks(
     blocks = spans(n, height)
     workers = worker_count(n_jobs) if n * m > SMALL else 1
     run(several, [blocks[part] for part in spans(len(blocks), BLOCKS)], workers)
+    return out
 
 
 def _filler(dtype: Any, phases: int) -> Callable[[NDArray[Any], NDArray[Any], float, NDArray[Any]], None]:

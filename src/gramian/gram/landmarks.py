@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Pivots, Seed, checked, factorise, rounding_floor
-from gramian.gram.rpcholesky import eliminate, extended, rpcholesky
+from gramian.gram.pivots import Seed, checked, rounding_floor
+from gramian.gram.rpcholesky import eliminate, rpcholesky
 from gramian.resources import spans
 
-__all__ = ["draw_landmarks", "draw_pivots"]
+__all__ = ["draw_landmarks"]
 
 CHUNK = 200
 """Candidates that are gone through one by one before the rest of the pool is brought up to date."""
@@ -57,47 +57,23 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     >>> draw_landmarks(Gram(RBF(0.01), X), 20, random_state=0).size
     20
     """
-    first, rest = _in_halves(gram, rank, checked(gram, rank), check_random_state(random_state), None)
-    return np.concatenate([first.indices, rest])
-
-
-def draw_pivots(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
-    """Choose the landmarks of ``draw_landmarks``, and go on to their factor from what the choice has of it."""
-    diagonal = checked(gram, rank)
-    store = np.empty((rank, gram.shape[0]))
-    first, rest = _in_halves(gram, rank, diagonal, check_random_state(random_state), store)
-    if not rest.size:
-        return first
-    try:
-        return extended(first, gram, rest, store)
-    except np.linalg.LinAlgError:
-        return factorise(gram, np.concatenate([first.indices, rest]), diagonal)
-
-
-def _in_halves(
-    gram: Gram, rank: int, diagonal: Array, rng: np.random.RandomState, store: Array | None
-) -> tuple[Pivots, Index]:
-    """The first half of the landmarks with its factor, and the others; or all of them, and none."""
-    n, half = gram.shape[0], rank // 2
+    diagonal, rng = checked(gram, rank), check_random_state(random_state)
+    n, half, start = gram.shape[0], rank // 2, rng.get_state()
     if half == 0 or n < WORTH * rank:
-        return rpcholesky(gram, rank, rng, store=store), np.zeros(0, np.intp)
-    start = rng.get_state()
-    first = rpcholesky(gram, half, rng, store=store)
-    rest = np.zeros(0, np.intp)
-    floor = rounding_floor(gram, diagonal)
-    stale, total = first.residual, float(first.residual.sum())
-    while rest.size < rank - half:
-        wanted, found = rank - half - rest.size, np.zeros(0, np.intp)
+        return rpcholesky(gram, rank, rng).indices
+    first = rpcholesky(gram, half, rng)
+    chosen, stale, floor = first.indices, first.residual, rounding_floor(gram, diagonal)
+    while chosen.size < rank:
+        wanted, found, total = rank - chosen.size, np.zeros(0, np.intp), float(stale.sum())
         if first.rank == half and total > 0:
             pool = rng.choice(n, size=rank, p=stale / total)
-            chosen = np.concatenate([first.indices, rest])
             found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(rank), floor, wanted)
         if found.size < min(STALE * rank, wanted):
             # A spectrum that falls fast, or ends: all rows must be looked at.
             rng.set_state(start)
-            return rpcholesky(gram, rank, rng, store=store), np.zeros(0, np.intp)
-        rest = np.concatenate([rest, found])
-    return first, rest
+            return rpcholesky(gram, rank, rng).indices
+        chosen = np.concatenate([chosen, found])
+    return chosen
 
 
 def _accepted(

@@ -13,12 +13,10 @@ from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, invers
 from gramian.kernels.tunable import natural
 from gramian.resources import one_blas_thread, run, spans
 
-__all__ = ["eliminate", "extended", "rpcholesky"]
+__all__ = ["eliminate", "rpcholesky"]
 
 STRIP = 4096
 """Rows of F that a thread makes at a time, at most: few enough to stay in its cache."""
-BLOCK = 200
-"""Landmarks, chosen already, whose part of F is made at a time."""
 STRIPS = 8
 """Strips at least, so that threads share them evenly, unless rows are few."""
 
@@ -92,22 +90,6 @@ def rpcholesky(
     found = store[: len(chosen)]
     # What was reserved for nothing goes.
     return done(chosen, found.T if given or len(chosen) == rank else found.copy().T, diagonal, residual)
-
-
-def extended(pivots: Pivots, gram: Gram, index: NDArray[np.intp], store: NDArray[np.float64]) -> Pivots:
-    """Return the factor of some landmarks and of others after them, where the first is."""
-    diagonal = gram.diagonal().astype(np.float64)
-    residual, rank = pivots.residual.copy(), pivots.rank
-    with one_blas_thread():
-        for part in spans(index.size, BLOCK):
-            new = index[part]
-            known = store[:rank, new]
-            H = gram.rows(new, new).astype(np.float64) - known.T @ known
-            _grow(gram, store, rank, new, np.asarray(np.linalg.cholesky(H), dtype=np.float64), residual)
-            rank += new.size
-    chosen = np.concatenate([pivots.indices, index])
-    residual[chosen] = 0.0
-    return done(chosen, store.T, diagonal, residual)
 
 
 def _grow(
