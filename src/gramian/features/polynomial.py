@@ -173,9 +173,10 @@ class PolynomialMap(ExplicitMap):
         # Of sparse rows only the nonzero products are kept; the list of all products must fit all the same.
         listed, made = LISTED * size, X.dtype.itemsize * n * size if isinstance(X, np.ndarray) else 0
         if listed + made > memory_budget(self.memory):
+            rows = f", and {n:,} rows of them {readable(made)}" if made else ""
             raise MemoryError(
                 f"basis={self.basis!r} of degree {self.degree} on {d} inputs has {size:,} features. The list of their "
-                f"products takes {readable(listed)}, and {n:,} rows of them {readable(made)}; memory is "
+                f"products takes {readable(listed)}{rows}; memory is "
                 f"{readable(memory_budget(self.memory))}. Lower degree, raise memory=, or use the kernel "
                 "(kernel=Polynomial(...)), which never computes them."
             )
