@@ -6,55 +6,34 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gramian.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
-    from gramian.estimators.gp.classifier import GaussianProcessClassifier
-    from gramian.estimators.gp.regressor import GaussianProcessRegressor
-    from gramian.estimators.interpolator import KernelInterpolator
-    from gramian.estimators.machine.classifier import KernelMachineClassifier
-    from gramian.estimators.machine.pegasos import PegasosClassifier
-    from gramian.estimators.machine.regressor import KernelMachineRegressor
-    from gramian.estimators.mixture.gaussian import GaussianMixture
-    from gramian.estimators.mixture.selection import select_components
-    from gramian.estimators.pca import KernelPCA
-    from gramian.estimators.ridge import KernelRidge
-    from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
-    from gramian.features.fourier import FourierFeatures, RBFSampler
-    from gramian.features.nystrom import Nystroem
-    from gramian.features.polynomial import PolynomialMap
-    from gramian.files import load, save
-    from gramian.reports import report
-    from gramian.verification import verify
+    from gramian.estimators.auto import AutoKernelClassifier as AutoKernelClassifier
+    from gramian.estimators.auto import AutoKernelRegressor as AutoKernelRegressor
+    from gramian.estimators.gp.classifier import GaussianProcessClassifier as GaussianProcessClassifier
+    from gramian.estimators.gp.regressor import GaussianProcessRegressor as GaussianProcessRegressor
+    from gramian.estimators.interpolator import KernelInterpolator as KernelInterpolator
+    from gramian.estimators.machine.classifier import KernelMachineClassifier as KernelMachineClassifier
+    from gramian.estimators.machine.pegasos import PegasosClassifier as PegasosClassifier
+    from gramian.estimators.machine.regressor import KernelMachineRegressor as KernelMachineRegressor
+    from gramian.estimators.mixture.gaussian import GaussianMixture as GaussianMixture
+    from gramian.estimators.mixture.selection import select_components as select_components
+    from gramian.estimators.pca import KernelPCA as KernelPCA
+    from gramian.estimators.ridge import KernelRidge as KernelRidge
+    from gramian.estimators.svm import SVC as SVC
+    from gramian.estimators.svm import SVR as SVR
+    from gramian.estimators.svm import NuSVC as NuSVC
+    from gramian.estimators.svm import NuSVR as NuSVR
+    from gramian.estimators.svm import OneClassSVM as OneClassSVM
+    from gramian.estimators.svm import svm_path as svm_path
+    from gramian.features.fourier import FourierFeatures as FourierFeatures
+    from gramian.features.fourier import RBFSampler as RBFSampler
+    from gramian.features.nystrom import Nystroem as Nystroem
+    from gramian.features.polynomial import PolynomialMap as PolynomialMap
+    from gramian.files import load as load
+    from gramian.files import save as save
+    from gramian.reports import report as report
+    from gramian.verification import verify as verify
 
 __version__ = "0.1.0"
-
-__all__ = [
-    "SVC",
-    "SVR",
-    "AutoKernelClassifier",
-    "AutoKernelRegressor",
-    "FourierFeatures",
-    "GaussianMixture",
-    "GaussianProcessClassifier",
-    "GaussianProcessRegressor",
-    "KernelInterpolator",
-    "KernelMachineClassifier",
-    "KernelMachineRegressor",
-    "KernelPCA",
-    "KernelRidge",
-    "NuSVC",
-    "NuSVR",
-    "Nystroem",
-    "OneClassSVM",
-    "PegasosClassifier",
-    "PolynomialMap",
-    "RBFSampler",
-    "load",
-    "report",
-    "save",
-    "select_components",
-    "svm_path",
-    "verify",
-]
 
 _PLACES = {
     "estimators.auto": ["AutoKernelClassifier", "AutoKernelRegressor"],
@@ -77,6 +56,7 @@ _PLACES = {
     "verification": ["verify"],
 }
 """Where the public names live; each is imported when it is first asked for, so that none costs those who do not."""
+__all__ = sorted(name for names in _PLACES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:

@@ -7,7 +7,7 @@ import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from numbers import Integral, Real
 from pathlib import Path
@@ -52,21 +52,16 @@ def memory_budget(memory: int | float | str | None) -> int:
 def available_memory() -> int:
     """Return the bytes that this process can still have, by the machine and by its control group."""
     limits = []
-    try:
+    with suppress(OSError, ValueError):
         lines = Path("/proc/meminfo").read_text().splitlines()
         limits += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
         ceiling = Path("/sys/fs/cgroup/memory.max").read_text().strip()
         if ceiling != "max":
             used = int(Path("/sys/fs/cgroup/memory.current").read_text())
             limits.append(max(int(ceiling) - used, 1))
-    except (OSError, ValueError):
-        pass
-    if not limits:
-        try:
-            limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-        except (AttributeError, OSError, ValueError):
-            limits.append(4 * 1000**3)
-    return min(limits)
+    with suppress(AttributeError, OSError, ValueError):
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(limits, default=4 * 1000**3)
 
 
 def readable(count: float) -> str:
@@ -135,14 +130,9 @@ def _blas() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-@contextmanager
-def blas_threads(n_jobs: int | None) -> Iterator[None]:
+def blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
     """Hold BLAS and LAPACK to as many threads as the user allows, for the length of the block."""
-    if n_jobs is None:
-        yield
-        return
-    with _blas().limit(limits=worker_count(n_jobs), user_api="blas"):
-        yield
+    return nullcontext() if n_jobs is None else _blas().limit(limits=worker_count(n_jobs), user_api="blas")
 
 
 def run(

@@ -45,8 +45,8 @@ from gramian.kernels.pointwise import Scaled
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, spans
 from gramian.solvers.in_features.worker_map import WorkerMap
-from gramian.solvers.spectral.components import Spectrum, by_features, by_gram
-from gramian.solvers.spectral.eigen import Request, Rounding
+from gramian.solvers.spectral.components import by_features, by_gram
+from gramian.solvers.spectral.eigen import Request, Rounding, Spectrum
 from gramian.solvers.spectral.preimage import fixed_point
 
 __all__ = ["KernelPCA"]
@@ -427,9 +427,9 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         out, stuck, clock = np.empty((T.shape[0], rows.shape[1])), 0, Clock(self.max_time)
         for part in spans(T.shape[0], max(memory_budget(self.memory) // (4 * 8 * n), 1)):
             weights = T[part] @ expansion.T + (1.0 / n if self.center else 0.0)
-            found = fixed_point(self.kernel_, rows, weights, self._first_guess(T[part], rows), clock=clock)
-            out[part] = found.points
-            stuck += int(np.count_nonzero(~found.converged))
+            start = self._first_guess(T[part], rows)
+            out[part], converged = fixed_point(self.kernel_, rows, weights, start, clock=clock)
+            stuck += int(np.count_nonzero(~converged))
         if stuck:
             warnings.warn(
                 f"KernelPCA: {stuck} of {T.shape[0]} pre-images did not settle; these projections are far from those "

@@ -39,7 +39,11 @@ def conjugate_gradients(
         Q = times(P, columns)
         curvature = _dots(P, Q)
         if definite and np.any(curvature < 0):
-            raise np.linalg.LinAlgError(_indefinite(curvature / _dots(P, P)))
+            smallest = (curvature / _dots(P, P)).min()
+            raise np.linalg.LinAlgError(
+                "the kernel is not positive semi-definite on these rows: with the ridge added, the smallest eigenvalue "
+                f"of the matrix is still {smallest:.3g} or less; use a kernel (is_kernel tells), or add more."
+            )
         sound = (curvature > 0) & (rho > 0)
         length = np.where(sound, rho, 0.0) / np.where(sound, curvature, 1.0)
         D[:, columns] += length * P
@@ -61,10 +65,3 @@ def _dots(A: Array, B: Array) -> Array:
 
 def _norms(A: Array) -> Array:
     return np.asarray(np.linalg.norm(A, axis=0))
-
-
-def _indefinite(quotients: Array) -> str:
-    return (
-        "the kernel is not positive semi-definite on these rows: with the ridge added, the smallest eigenvalue of the "
-        f"matrix is still {quotients.min():.3g} or less; use a kernel (is_kernel tells), or add more."
-    )

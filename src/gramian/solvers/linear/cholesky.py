@@ -6,7 +6,6 @@ with a little more on the diagonal (jitter), and residuals are taken against A i
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -112,14 +111,6 @@ class Factor:
         np.fill_diagonal(self.packed, self.diagonal)
         return self.packed
 
-    def inverse(self) -> NDArray[np.float64]:
-        """Return (A + jitter · I)⁻¹ as an array of its own: → (n, n)."""
-        inverse, info = lapack.dpotri(self.packed.T, lower=0)
-        if info:
-            raise NotPositiveDefiniteError(int(info) - 1, self.jitter)
-        _mirror(inverse)
-        return np.asarray(inverse)
-
 
 def cholesky(
     A: NDArray[np.float64],
@@ -138,7 +129,7 @@ def cholesky(
     diagonal = np.diagonal(A).copy()
     scale = float(np.abs(diagonal).mean())
     jitter, failed, step = 0.0, 0, A.shape[0] * float(np.finfo(np.float64).eps)
-    for attempt in _attempts(step, jitter_limit):
+    for attempt in (0.0, *(step * 10.0**k for k in range(20) if step * 10.0**k <= jitter_limit)):
         if attempt:
             _mirror(A)
         jitter = attempt * scale
@@ -150,13 +141,6 @@ def cholesky(
     _mirror(A)
     np.fill_diagonal(A, diagonal)
     raise NotPositiveDefiniteError(failed, jitter)
-
-
-def _attempts(step: float, limit: float) -> Iterator[float]:
-    yield 0.0
-    while step <= limit:
-        yield step
-        step *= 10.0
 
 
 def _mirror(A: NDArray[np.float64]) -> None:
@@ -187,17 +171,13 @@ def _factorise(A: NDArray[np.float64], clock: Clock, tick: Tick) -> int | None:
 
 
 def _diagonal_block(A: NDArray[np.float64], columns: slice) -> int | None:
-    if columns == slice(0, A.shape[0]):
-        # The whole at once and in place: with clean=0, LAPACK leaves the other triangle as it is.
-        lower, info = lapack.dpotrf(A.T, lower=0, clean=0, overwrite_a=1)
-        return None if info == 0 and np.all(np.isfinite(np.diagonal(lower))) else max(int(info) - 1, 0)
-    left = A[columns, : columns.start]
-    block = A[columns, columns] - left @ left.T
-    lower, info = lapack.dpotrf(block.T, lower=0, clean=0, overwrite_a=1)
-    if info > 0 or not np.all(np.isfinite(np.diagonal(lower))):
+    left, corner = A[columns, : columns.start], A[columns, columns]
+    whole = corner.size == A.size  # at once and in place: with clean=0, LAPACK leaves the other triangle as it is
+    lower, info = lapack.dpotrf((A if whole else corner - left @ left.T).T, lower=0, clean=0, overwrite_a=1)
+    if info != 0 or not np.all(np.isfinite(np.diagonal(lower))):
         return max(int(info) - 1, 0)
-    corner = A[columns, columns]
-    corner[...] = np.tril(lower.T) + np.triu(corner, 1)
+    if not whole:
+        corner[...] = np.tril(lower.T) + np.triu(corner, 1)
     return None
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
+from scipy.sparse.linalg import LinearOperator, eigsh
 
 from gramian.gram import Gram, SymmetricGram
 from gramian.resources import spans
@@ -28,15 +30,11 @@ def smallest_eigenvalue(gram: Gram) -> float:
     if n <= DENSE_ROWS:
         return float(scipy.linalg.eigvalsh(gram.rows(slice(None)).astype(np.float64), subset_by_index=[0, 0])[0])
     K = SymmetricGram(gram, gram.memory, np.float64)
-    operator = LinearOperator((n, n), matvec=lambda v: K @ v, dtype=np.float64)
-    start = np.random.default_rng(0).standard_normal(n)
-    try:
-        return float(eigsh(operator, 1, which="SA", maxiter=10, v0=start, return_eigenvectors=False)[0])
-    except ArpackNoConvergence:
-        # Eigenvalues cluster at zero; the shifted matrix λ - K is led by the most negative one, if there is any.
-        top = float(eigsh(operator, 1, which="LA", tol=1e-3, v0=start, return_eigenvectors=False)[0])
-        shifted = LinearOperator((n, n), matvec=lambda v: top * v - K @ v, dtype=np.float64)
-        return top - float(eigsh(shifted, 1, which="LA", tol=1e-3, v0=start, return_eigenvectors=False)[0])
+    how: Any = {"which": "LA", "tol": 1e-3, "v0": np.random.default_rng(0).standard_normal(n)}
+    top = float(eigsh(LinearOperator((n, n), lambda v: K @ v), 1, **how, return_eigenvectors=False)[0])
+    # Eigenvalues cluster at zero; the shifted matrix λ - K is led by the most negative one, if there is any.
+    shifted = LinearOperator((n, n), lambda v: top * v - K @ v)
+    return top - float(eigsh(shifted, 1, **how, return_eigenvectors=False)[0])
 
 
 def coinciding_rows(gram: Gram) -> list[tuple[int, int]]:

@@ -7,7 +7,6 @@ certificate says was measured against the true matrix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,26 +43,6 @@ def default_rank(n: int, memory: int) -> int:
     return int(max(min(ROOTS * np.sqrt(n), n / 4, memory / (4 * 8 * n)), 1))
 
 
-@dataclass(frozen=True, eq=False)
-class _System:
-    """``S K S + diag(μ)`` for each target: the weighted system made symmetric by S = √W."""
-
-    exact: SymmetricGram
-    fast: SymmetricGram
-    ridge: Array
-    scale: Array
-    landmarks: Preconditioner
-
-    def times(self, V: Array, columns: Any, *, exact: bool = False) -> Array:
-        """Multiply the vectors of some targets."""
-        K = self.exact if exact else self.fast
-        return self.scale * (K @ (self.scale * V)) + self.ridge[columns] * V
-
-    def precondition(self, R: Array, columns: Any) -> Array:
-        """Solve with ``S F Fᵀ S + diag(μ)`` instead."""
-        return self.landmarks.solve(R, self.ridge[columns])
-
-
 def solve(
     gram: Gram,
     B: NDArray[Any],
@@ -79,63 +58,56 @@ def solve(
     tick: Tick = silent,
 ) -> Solution:
     """Solve ``(K + ridge_j W⁻¹) x_j = b_j`` for every column of B, sharing each product with K."""
-    clock = clock or Clock()
-    B, ridge, scale = _checked(gram, B, ridge, weights)
-    rank = default_rank(gram.shape[0], gram.memory) if rank is None else rank
-    unit = units(B)  # landmarks and products in single precision end at 3e38
-    X = np.zeros_like(B) if start is None else np.asarray(start, dtype=np.float64).reshape(B.shape) / unit / scale
-    run = _Refinement(scale * (B / unit), X, tol, max_iter, clock, tick)
-    for system in _systems(gram, ridge, scale, rank, random_state):
-        run.with_system(system)
-        del system  # before its blocks are made anew in double precision
-        if run.at_an_end():
-            break
-    return Solution(unit * (scale * run.X), run.certificate(), ridge)
-
-
-def _checked(gram: Gram, B: Any, ridge: Any, weights: Any) -> tuple[Array, Array, Array]:
-    n = gram.shape[0]
-    B = np.asarray(B, dtype=np.float64)
+    n, B = gram.shape[0], np.asarray(B, dtype=np.float64)
     if B.ndim != 2 or B.shape[0] != n:
         raise ValueError(f"B must have shape ({n}, k), got {B.shape}.")
     ridge = np.broadcast_to(np.asarray(ridge, dtype=np.float64), B.shape[1:])
     weights = np.ones(1) if weights is None or np.all(weights == 1.0) else np.asarray(weights, dtype=np.float64)
     if not np.all(ridge > 0) or not np.all(weights > 0):
         raise ValueError("conjugate gradients need ridge > 0 and weights > 0; leave out rows of weight zero.")
-    return B, ridge, np.sqrt(weights)[:, None]
+    scale, unit = np.sqrt(weights)[:, None], units(B)  # landmarks and products in single precision end at 3e38
+    X = np.zeros_like(B) if start is None else np.asarray(start, dtype=np.float64).reshape(B.shape) / unit / scale
+    landmarks = _landmarks(gram, ridge, scale, default_rank(n, gram.memory) if rank is None else rank, random_state)
+    exact, left = SymmetricGram(gram, 0, np.float64), max(gram.memory - landmarks.nbytes, 0)
+    run = _Refinement(exact, ridge, scale, landmarks, scale * (B / unit), X, tol, max_iter, clock or Clock(), tick)
+    for dtype in (np.float32, np.float64):  # in double precision where single stalls
+        run.refine(SymmetricGram(gram, left, dtype))
+        if run.at_an_end():
+            break
+    return Solution(unit * (scale * run.X), run.certificate(), ridge)
 
 
-def _systems(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: Any) -> Iterator[_System]:
-    """The system in single precision, then, where that stalls, in double."""
-    trace = float(gram.diagonal().sum(dtype=np.float64))
+def _landmarks(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: Any) -> Preconditioner:
+    least, trace = float(ridge.min(initial=np.inf)), float(gram.diagonal().sum(dtype=np.float64))
     # What F Fᵀ misses is at most its trace: below the ridge, no further landmark shortens the iteration.
-    enough = float(ridge.min(initial=np.inf)) / (trace * float(scale.max()) ** 2) if trace > 0 else 0.0
-    dtype = np.float32 if narrow_enough(gram, scale, float(ridge.min(initial=np.inf))) else np.float64
+    enough = least / (trace * float(scale.max()) ** 2) if trace > 0 else 0.0
+    dtype = np.float32 if narrow_enough(gram, scale, least) else np.float64
     factor = rpcholesky(gram, min(rank, gram.shape[0]), random_state, tol=min(enough, 1.0), dtype=dtype).factor
     if np.any(scale != 1.0):
         factor *= scale.astype(dtype)
-    landmarks = Preconditioner(factor, ridge, gram.workers)
-    del factor  # before blocks of K take the memory
-    left = max(gram.memory - landmarks.nbytes, 0)
-    exact = SymmetricGram(gram, 0, np.float64)
-    for dtype in (np.float32, np.float64):
-        yield _System(exact, SymmetricGram(gram, left, dtype), ridge, scale, landmarks)
+    return Preconditioner(factor, ridge, gram.workers)
 
 
+@dataclass(eq=False)
 class _Refinement:
-    """The state of the outer iteration: the solution so far and its true residual."""
+    """The solution of ``(S K S + diag(μ)) x = b`` so far, with S = √W, and its true residual."""
 
-    def __init__(self, B: Array, X: Array, tol: float, max_iter: int, clock: Clock, tick: Tick) -> None:
-        self.B, self.X, self.tol, self.max_iter, self.clock, self.tick = B, X, tol, max_iter, clock, tick
-        self.iterations = 0
-        self.R = B
-        self.residuals = np.full(B.shape[1], np.inf)
-        self.why = "rounding in float64 stops it; ask for a larger tol or regularise more."
+    exact: SymmetricGram
+    ridge: Array
+    scale: Array
+    landmarks: Preconditioner
+    B: Array
+    X: Array
+    tol: float
+    max_iter: int
+    clock: Clock
+    tick: Tick
+    iterations: int = 0
+    why: str = "rounding in float64 stops it; ask for a larger tol or regularise more."
 
-    @property
-    def met(self) -> bool:
-        """Whether every column met the tolerance."""
-        return bool(np.all(self.residuals <= self.tol))
+    def __post_init__(self) -> None:
+        self.R, self.residuals = self.B, np.full(self.B.shape[1], np.inf)
+        self._measure(self.X)
 
     def at_an_end(self) -> bool:
         """Whether there is no reason, or no leave, to go on; notes why."""
@@ -144,46 +116,48 @@ class _Refinement:
         elif self.iterations >= self.max_iter:
             self.why = f"max_iter={self.max_iter} was reached; allow more, or regularise more."
         else:
-            return self.met
+            return bool(np.all(self.residuals <= self.tol))
         return True
 
-    def with_system(self, system: _System) -> None:
+    def refine(self, fast: SymmetricGram) -> None:
         """Cycle until the residual is small enough, stalls, or an end comes."""
-        if not self.iterations:
-            self._measure(self.X, system)
         while not self.at_an_end():
             before = self.residuals
             todo = np.flatnonzero(before > self.tol)
             with one_blas_thread():  # between our own threads' turns, a pool of BLAS threads would spin
-                step = self._cycle(system, todo)
-            self._measure(self.X + step, system)
+                step = self._cycle(fast, todo)
+            self._measure(self.X + step)
             if np.any(self.residuals[todo] > GAIN * before[todo]):
                 return
 
-    def _measure(self, X: Array, system: _System) -> None:
+    def _times(self, K: SymmetricGram, V: Array, columns: Any) -> Array:
+        return self.scale * (K @ (self.scale * V)) + self.ridge[columns] * V
+
+    def _measure(self, X: Array) -> None:
         """Take over the columns whose true residual fell."""
-        R = self.B - system.times(X, slice(None), exact=True) if np.any(X) else self.B
+        R = self.B - self._times(self.exact, X, slice(None)) if np.any(X) else self.B
         residuals = relative_residuals(R, self.B)
         better = residuals < self.residuals
         self.X, self.R = np.where(better, X, self.X), np.where(better, R, self.R)
         self.residuals = np.where(better, residuals, self.residuals)
         self.tick(self.iterations, residual=float(self.residuals.max(initial=0.0)))
 
-    def _cycle(self, system: _System, columns: NDArray[np.intp]) -> Array:
+    def _cycle(self, fast: SymmetricGram, columns: NDArray[np.intp]) -> Array:
         """Preconditioned conjugate gradients for A d = r, each column by itself."""
         step, R = np.zeros_like(self.X), self.R[:, columns]
-        goal = np.maximum(MARGIN * self.tol * _norms(self.B[:, columns]), DROP * _norms(R))
+        sizes = np.linalg.norm(self.B[:, columns], axis=0)
+        goal = np.maximum(MARGIN * self.tol * sizes, DROP * np.linalg.norm(R, axis=0))
 
         def times(P: Array, some: NDArray[np.intp]) -> Array:
             self.iterations += 1
             self.tick(self.iterations)
-            return system.times(P, columns[some])
+            return self._times(fast, P, columns[some])
 
-        double = system.fast.dtype == np.float64  # so that rounding explains no sign
+        double = fast.dtype == np.float64  # so that rounding explains no sign
         step[:, columns] = conjugate_gradients(
             R,
             times,
-            lambda V, some: system.precondition(V, columns[some]),
+            lambda V, some: self.landmarks.solve(V, self.ridge[columns[some]]),
             goal,
             proceed=lambda: not self.at_an_end(),
             patience=np.inf if double else PATIENCE,
@@ -195,7 +169,3 @@ class _Refinement:
         """Say what was measured, and why it stopped short where it did."""
         steps, worst = self.iterations, float(self.residuals.max(initial=0.0))
         return certify("residual", worst, self.tol, self.why, seconds=self.clock.seconds, iterations=steps)
-
-
-def _norms(A: Array) -> Array:
-    return np.asarray(np.linalg.norm(A, axis=0))

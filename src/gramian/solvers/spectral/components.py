@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
 from gramian.gram import Gram, SymmetricGram
@@ -16,9 +15,9 @@ from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.in_features.covariance import CentredProducts, covariance, projections
 from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.spectral import eigen
-from gramian.solvers.spectral.eigen import Request
+from gramian.solvers.spectral.eigen import Request, Spectrum
 
-__all__ = ["Spectrum", "by_features", "by_gram"]
+__all__ = ["by_features", "by_gram"]
 
 Array = NDArray[np.float64]
 
@@ -30,19 +29,6 @@ SINGLE = 1e-6
 """Residuals that float32 products can be expected to reach."""
 SINGLE_UNIT = 1e-8
 """What float32 products leave of a residual, as a share of the norm of K."""
-
-
-@dataclass(frozen=True, eq=False)
-class Spectrum:
-    """Eigenvalues and eigenvectors of a (centred) Gram matrix."""
-
-    values: Array  # (r,): From the largest down; those that are zero to rounding are zero
-    vectors: Array  # (n, r): Orthonormal
-    smallest: float  # The smallest eigenvalue seen on the way
-    trace: float  # The sum of all eigenvalues
-    means: Array  # Of the columns of K, shape (n,), or of the features, shape (m,); zeros where nothing is centred
-    certificate: Certificate  # The eigen-residual
-    directions: Array | None = None  # (m, r): Principal directions in the space of the features, where there is a map
 
 
 def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
@@ -65,8 +51,7 @@ def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
         A = _centred(_stored(gram, K, ask, np.float64), ask)
         pairs = eigen.arpack(A, ask) if solver == "arpack" else eigen.randomized(A, ask)
     trace = float(gram.diagonal().sum(dtype=np.float64) - n * means.mean())
-    values = ask.rounding.cleaned(pairs.values, n)
-    return Spectrum(values, pairs.vectors, pairs.smallest, trace, means, pairs.certificate)
+    return replace(pairs, values=ask.rounding.cleaned(pairs.values, n), trace=trace, means=means)
 
 
 def _solver(ask: Request, n: int) -> str:
@@ -92,7 +77,7 @@ def _stored(gram: Gram, K: Any, ask: Request, dtype: Any) -> Any:
     return SymmetricGram(gram, budget, dtype) if isinstance(K, SymmetricGram) else K
 
 
-def _lanczos(gram: Gram, K: Any, ask: Request) -> eigen.Eigenpairs:
+def _lanczos(gram: Gram, K: Any, ask: Request) -> Spectrum:
     """Lanczos on K in float32, certified in float64; in float64 from there where that is not good enough."""
     start = None
     if isinstance(K, SymmetricGram) and not 0 < ask.tol < SINGLE:
@@ -125,6 +110,6 @@ def by_features(passes: Passes, lift: WorkerMap, sample: Part, ask: Request, *, 
     vectors -= means @ pairs.vectors
     roots = np.sqrt(np.maximum(pairs.values, 0.0))
     vectors = np.divide(vectors, roots, out=np.zeros_like(vectors), where=roots > 0)
-    values = rounding.cleaned(pairs.values, C.shape[0])
-    done = pairs.certificate
-    return Spectrum(values, vectors, pairs.smallest, float(np.trace(C)), means, done, pairs.vectors), found.error
+    values, trace = rounding.cleaned(pairs.values, C.shape[0]), float(np.trace(C))
+    spectrum = replace(pairs, values=values, vectors=vectors, trace=trace, means=means, directions=pairs.vectors)
+    return spectrum, found.error

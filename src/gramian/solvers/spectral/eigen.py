@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -14,9 +14,11 @@ from gramian.certificates import Certificate, certify
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 
-__all__ = ["Centred", "Eigenpairs", "Request", "Rounding", "arpack", "dense", "lanczos", "randomized"]
+__all__ = ["Centred", "Request", "Rounding", "Spectrum", "arpack", "dense", "lanczos", "randomized"]
 
 Array = NDArray[np.float64]
+Operator = Any
+"""A symmetric matrix: what has a shape and can be multiplied by a block of vectors."""
 
 TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "randomized": 1e-2}
 """What ``tol=0`` means to each solver; ARPACK goes on to machine precision."""
@@ -60,25 +62,18 @@ DOUBLE = Rounding()
 """Of a matrix that was not centred, in double precision."""
 
 
-class Operator(Protocol):
-    """A symmetric matrix that can be multiplied by a block of vectors."""
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """(n, n)."""
-
-    def __matmul__(self, V: Any) -> Any: ...
-
-
 @dataclass(frozen=True, eq=False)
-class Eigenpairs:
-    """Eigenvalues from the largest down, and their eigenvectors."""
+class Spectrum:
+    """Eigenvalues from the largest down, and their eigenvectors; of a Gram matrix, also what projections need."""
 
     values: Array  # (r,): Eigenvalues
     vectors: Array  # (n, r): Orthonormal eigenvectors
     smallest: float  # The smallest value seen on the way: an upper bound on the smallest eigenvalue
     certificate: Certificate  # The worst relative residual ``‖A v - λ v‖ / λ``; over λ₁ where it is rounding
     exhausted: bool = False  # Whether iterations or time ran out
+    trace: float = 0.0  # The sum of all eigenvalues
+    means: Any = None  # Of the columns of K, (n,), or the features, (m,); zeros where nothing is centred
+    directions: Array | None = None  # (m, r): Principal directions in the space of the features, where there is a map
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,16 +110,16 @@ class Request:
 
     def certified(
         self, A: Operator, values: Array, vectors: Array, smallest: float, tol: float, iterations: int, advice: str
-    ) -> Eigenpairs:
+    ) -> Spectrum:
         """Measure the residuals that count: those of the vectors returned, by one more product."""
         residuals = np.linalg.norm(np.asarray(A @ vectors) - vectors * values, axis=0)
         worst = self.rounding._worst(residuals, values, A.shape[0])
         seconds = self.clock.seconds
         certificate = certify("eigen-residual", worst, tol, advice, seconds=seconds, iterations=iterations)
-        return Eigenpairs(values, vectors, float(smallest), certificate)
+        return Spectrum(values, vectors, float(smallest), certificate)
 
 
-def dense(A: Operator, matrix: Array, ask: Request) -> Eigenpairs:
+def dense(A: Operator, matrix: Array, ask: Request) -> Spectrum:
     """Decompose the matrix itself by LAPACK: matrix (n, n)."""
     first, n = matrix.shape[0] - ask.rank, matrix.shape[0]
     # Of a range, LAPACK's fast driver finds none where all eigenvalues coincide; then it is asked for all.
@@ -144,7 +139,7 @@ def lanczos(
     start: Array | None = None,
     exact: Operator | None = None,
     unit: float | None = None,
-) -> Eigenpairs:
+) -> Spectrum:
     """Find the largest eigenvalues by block Lanczos with full reorthogonalisation and thick restarts.
 
     Products with ``A`` may be rough, to ``unit`` of its norm, where ``exact`` certifies what is found.
@@ -245,7 +240,7 @@ class _Basis:
         self.size = keep
 
 
-def arpack(A: Operator, ask: Request) -> Eigenpairs:
+def arpack(A: Operator, ask: Request) -> Spectrum:
     """Find the largest eigenvalues by ARPACK, one vector at a time."""
     products = 0
 
@@ -271,7 +266,7 @@ def arpack(A: Operator, ask: Request) -> Eigenpairs:
     return ask.certified(A, values[order], vectors[:, order], values.min(), tol, products, "lower tol.")
 
 
-def randomized(A: Operator, ask: Request) -> Eigenpairs:
+def randomized(A: Operator, ask: Request) -> Spectrum:
     """Find the largest eigenvalues by subspace iteration from a random block (Halko, Martinsson and Tropp, 2011)."""
     n, rank = A.shape[0], ask.rank
     power = ask.power if ask.power is not None else (7 if rank < 0.1 * n else 4)

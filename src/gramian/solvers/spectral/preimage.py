@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from gramian.kernels import Kernel
 from gramian.progress import Clock
 
-__all__ = ["Preimages", "fixed_point"]
+__all__ = ["fixed_point"]
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Preimages:
-    """Points, and which of them are stationary."""
-
-    points: Array  # (m, d): The pre-images
-    converged: NDArray[np.bool_]  # (m,): Whether each moved less than the tolerance in its last step
-    iterations: int  # Steps taken
 
 
 def fixed_point(
@@ -33,11 +22,12 @@ def fixed_point(
     tol: float = 1e-6,
     max_iter: int = 200,
     clock: Clock | None = None,
-) -> Preimages:
+) -> tuple[Array, NDArray[np.bool_]]:
     """Find z with φ(z) near Σ_i γ_i φ(x_i), for the RBF kernel (Mika et al., 1999).
 
     Where z maximises ``Σ_i γ_i k(z, x_i)``, it is ``Σ_i γ_i k(z, x_i) x_i / Σ_i γ_i k(z, x_i)``, which is iterated. A
-    step that does not climb, as it may where some γ are negative, is halved.
+    step that does not climb, as it may where some γ are negative, is halved. Returned are the points (m, d), and which
+    of them moved less than ``tol`` in their last step (m,).
     """
     clock = clock or Clock()
     Z, target = start.copy(), start.copy()
@@ -45,9 +35,9 @@ def fixed_point(
     height, step = np.full(m, -np.inf), np.ones(m)
     moving, converged = np.ones(m, dtype=bool), np.zeros(m, dtype=bool)
     small = tol * max(float(X.std(axis=0).max()), np.finfo(float).tiny)
-    iterations = 0
-    while iterations < max_iter and moving.any() and not clock.expired:
-        iterations += 1
+    for _ in range(max_iter):
+        if clock.expired or not moving.any():
+            break
         at = np.flatnonzero(moving)
         trial = Z[at] + step[at, None] * (target[at] - Z[at])
         pull = weights[at] * np.asarray(kernel(trial, X))
@@ -63,4 +53,4 @@ def fixed_point(
         # A step so short that it climbs no more for rounding has arrived too.
         converged[at] = (total > 0) & (np.abs(step[at, None] * (target[at] - Z[at])).max(axis=1, initial=0.0) <= small)
         moving[at[converged[at]]] = False
-    return Preimages(Z, converged, iterations)
+    return Z, converged
