@@ -126,3 +126,11 @@ def test_float32_rows_with_targets_that_float32_cannot_hold():
     mean, deviation = GaussianProcessRegressor(normalize_y=True).fit(X, y).predict(X, return_std=True)
     np.testing.assert_allclose(mean, y, atol=1e96)
     assert np.all(np.isfinite(deviation))
+
+
+def test_noise_far_above_the_targets_is_told():
+    X = np.linspace(0, 6, 30)[:, None]
+    y = 1e-8 * np.sin(X[:, 0])
+    with pytest.warns(UserWarning, match="alpha=1e-10 is noise far above the targets"):
+        assert abs(GaussianProcessRegressor().fit(X, y).score(X, y)) < 0.1
+    assert GaussianProcessRegressor(normalize_y=True).fit(X, y).score(X, y) > 0.99  # no warning

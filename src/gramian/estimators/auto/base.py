@@ -35,7 +35,7 @@ from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget
-from gramian.solvers.gp.starts import noise_of_repeats
+from gramian.solvers.gp.hyperparameters import noise_of_repeats
 
 __all__ = ["AutoKernel", "Observer"]
 

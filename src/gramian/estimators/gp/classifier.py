@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -19,17 +23,33 @@ from gramian.data.results import by_blocks
 from gramian.estimators.base import (
     COMMON,
     NYSTROEM,
+    is_precomputed,
     kernel_tags,
     refuse_blocks,
     restored_on_failure,
+    rows_of,
+    validated,
     warn_unless_converged,
+    wide,
 )
-from gramian.estimators.gp.binary_laplace import BinaryLaplaceClassifier
-from gramian.estimators.gp.process import checked_rows
+from gramian.estimators.gp.process import LEARNING
+from gramian.gram import Gram
+from gramian.gram.operator import narrow
+from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.tunable import Nested
-from gramian.resources import blas_threads
+from gramian.progress import Clock, progress
+from gramian.resources import blas_threads, memory_budget, spans
+from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
+from gramian.solvers.gp.laplace import LaplaceEvidence, logistic_gaussian
 
-__all__ = ["GaussianProcessClassifier"]
+__all__ = ["BinaryLaplaceClassifier", "GaussianProcessClassifier"]
+
+CHUNK = 1024
+"""New points whose variances are computed at a time."""
+LATENT = 2.0
+"""The mean square that latent functions start with: they have no units but the logistic's."""
+FIXED = Scaled(RBF(1.0, "fixed"), 1.0, "fixed")
+"""What ``kernel=None`` means, as in scikit-learn."""
 
 
 class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
@@ -99,15 +119,9 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [None, str, callable],
-        "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
-        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+        **LEARNING,
         "max_iter_predict": [Interval(Integral, 1, None, closed="left")],
-        "copy_X_train": ["boolean"],
         "multi_class": [StrOptions({"one_vs_rest", "one_vs_one"})],
-        "start": [StrOptions({"data", "given"})],
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
         **COMMON,
     }
 
@@ -170,7 +184,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
             return self._fit(X, y)
 
     def _fit(self, X: Any, y: Any) -> Self:
-        X, y = checked_rows(self, X, y)
+        X, y = validated(self, X, y)
         check_classification_targets(y)
         classes = np.unique(y)
         if classes.size == 1:
@@ -188,15 +202,13 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 
     def _binary(self, classes: int) -> Any:
         """What solves the task; with ``warm_start``, the one that solved the last."""
-        shared = BinaryLaplaceClassifier().get_params(deep=False)
-        params = {name: getattr(self, name) for name in shared}
-        before = getattr(self, "base_estimator_", None)
+        params, before = self.get_params(deep=False), getattr(self, "base_estimator_", None)
+        if classes == 2 and self.warm_start and isinstance(before, BinaryLaplaceClassifier):
+            return before.set_params(**params)
+        binary = BinaryLaplaceClassifier(**params)
         if classes == 2:
-            if self.warm_start and isinstance(before, BinaryLaplaceClassifier):
-                return before.set_params(**params)
-            return BinaryLaplaceClassifier(**params)
-        scheme = OneVsRestClassifier if self.multi_class == "one_vs_rest" else OneVsOneClassifier
-        return scheme(BinaryLaplaceClassifier(**params))
+            return binary
+        return (OneVsRestClassifier if self.multi_class == "one_vs_rest" else OneVsOneClassifier)(binary)
 
     @property
     def _parts(self) -> list[Any]:
@@ -224,7 +236,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
             Labels.
         """
         check_is_fitted(self)
-        return np.asarray(self.base_estimator_.predict(checked_rows(self, X, reset=False)))
+        return np.asarray(self.base_estimator_.predict(validated(self, X, reset=False)))
 
     @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -246,9 +258,9 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
                 "one_vs_one multi-class mode does not support predicting probability estimates. "
                 "Use one_vs_rest mode instead."
             )
-        X = checked_rows(self, X, reset=False)
+        X = validated(self, X, reset=False)
         with blas_threads(self.n_jobs):
-            return self._as(X, self.base_estimator_.predict_proba(X))
+            return narrow(self.base_estimator_.predict_proba(X), X)
 
     def latent_mean_and_variance(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return mean and variance of the latent function of two classes.
@@ -269,14 +281,10 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
                 "Returning the mean and variance of the latent function f is only supported for binary "
                 f"classification, received {self.n_classes_} classes."
             )
-        X = checked_rows(self, X, reset=False)
+        X = validated(self, X, reset=False)
         with blas_threads(self.n_jobs):
             mean, variance = self.base_estimator_.latent_mean_and_variance(X)
-        return self._as(X, mean), self._as(X, variance)
-
-    @staticmethod
-    def _as(X: Any, values: NDArray[Any]) -> NDArray[Any]:
-        return values.astype(np.float32) if X.dtype == np.float32 else values
+        return narrow(mean, X), narrow(variance, X)
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
@@ -323,8 +331,103 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 def _worst(certificates: list[Certificate]) -> Certificate:
     """The certificate that proves least, with the steps and the time of all."""
     worst = min(certificates, key=lambda c: (c.converged, -c.violation))
-    return replace(
-        worst,
-        iterations=sum(c.iterations for c in certificates),
-        seconds=max(c.seconds for c in certificates),
-    )
+    steps, seconds = sum(c.iterations for c in certificates), max(c.seconds for c in certificates)
+    return replace(worst, iterations=steps, seconds=seconds)
+
+
+class BinaryLaplaceClassifier(GaussianProcessClassifier):
+    """One Gaussian process for two classes; what ``GaussianProcessClassifier`` is made of."""
+
+    kernel_: Any = None  # in place of the property of several
+    pi_: NDArray[np.float64]
+    y_train_: NDArray[np.intp]
+
+    def fit(self, X: Any, y: NDArray[Any]) -> Self:
+        """Learn the hyperparameters and find the mode: X (n, d), y (n,)."""
+        clock = Clock(self.max_time)
+        classes, labels = np.unique(y, return_inverse=True)
+        if classes.size != 2:
+            raise ValueError(f"{type(self).__name__} takes two classes, got {classes.size}: {classes!r:.80}.")
+        rows = wide(X)
+        kernel = widened(FIXED if self.kernel is None else resolve(self.kernel, rows), rows, LATENT)
+        evidence = self._evidence(rows, labels)
+        if self.warm_start and hasattr(self, "pi_") and self.pi_.size == labels.size:
+            evidence.last = self.y_train_ - self.pi_
+        learned = self._learn(kernel, evidence, labels, clock)
+        if learned is not None:
+            kernel = kernel.with_theta(learned.theta)
+            for _, message in learned.binding(kernel):
+                warnings.warn(message, ConvergenceWarning, stacklevel=2)
+        kernel = widened(kernel, rows, LATENT, back=True)
+        found = evidence.mode(kernel)
+        self.classes_, self.y_train_ = classes, labels
+        self.X_train_ = X.copy() if self.copy_X_train else X
+        self.kernel_ = kernel
+        self.pi_, self.W_sr_ = found.pi, found.root
+        self.L_ = np.tril(found.factor.packed)
+        self.log_marginal_likelihood_value_ = found.evidence
+        self.certificate_ = found.certificate if learned is None else learned.certified(found.certificate)
+        return self
+
+    def _evidence(self, X: Any, labels: NDArray[Any]) -> LaplaceEvidence:
+        options: Any = {"max_iter": self.max_iter_predict, "warm_start": self.warm_start}
+        return LaplaceEvidence(X, labels, self.memory, self.n_jobs, **options)
+
+    def _learn(self, kernel: Kernel, evidence: LaplaceEvidence, labels: NDArray[Any], clock: Clock) -> Optimum | None:
+        if self.optimizer is None or kernel.theta.size == 0:
+            return None
+
+        def evidence_of(index: NDArray[np.intp]) -> LaplaceEvidence:
+            whole = index.size == labels.size
+            return evidence if whole else self._evidence(rows_of(kernel, evidence.X, index), labels[index])
+
+        rng, index = check_random_state(self.random_state), np.arange(labels.size)
+        options: Any = {name: getattr(self, name) for name in ("start", "optimizer", "tol", "max_iter")}
+        options |= {"restarts": self.n_restarts_optimizer, "clock": clock}
+        with progress(self.verbose, "evidence") as tick:
+            return learn_from_rows(kernel, evidence_of, index, evidence.X, LATENT, rng, tick=tick, **options)
+
+    def _gram(self, X: Any) -> Gram:
+        train = wide(self.X_train_)
+        return Gram(self.kernel_, wide(X), train, memory=memory_budget(self.memory) // 2, n_jobs=self.n_jobs)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the likelier class: X (m, d) → (m,)."""
+        latent = self._gram(X) @ (self.y_train_ - self.pi_)
+        return np.asarray(self.classes_[(latent > 0).astype(np.intp)])
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+        """Return the probabilities of both classes, averaged over the latent Gaussian: X (m, d) → (m, 2)."""
+        p = logistic_gaussian(*self.latent_mean_and_variance(X))
+        return np.column_stack([1.0 - p, p])
+
+    def latent_mean_and_variance(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return mean and variance of the latent function: X (m, d) → (m,)."""
+        if is_precomputed(self.kernel_):
+            raise ValueError(
+                "a precomputed k(new, train) does not hold k(new, new), which probabilities need, and so do the labels "
+                "of more than two classes one against the rest; pass the rows and their kernel instead."
+            )
+        gram = self._gram(X)
+        mean = np.asarray(gram @ (self.y_train_ - self.pi_))
+        variance = np.asarray(self.kernel_.diag(wide(X)), dtype=np.float64).copy()
+        height = max(min(CHUNK, memory_budget(self.memory) // (4 * 8 * gram.shape[1])), 1)
+        for rows in spans(gram.shape[0], height):
+            K = gram.rows(rows) * self.W_sr_
+            V = solve_triangular(self.L_, K.T, lower=True, overwrite_b=True, check_finite=False)
+            variance[rows] -= np.einsum("ij,ij->j", V, V)
+        return mean, np.maximum(variance, 0.0)
+
+    def log_marginal_likelihood(
+        self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
+    ) -> Any:
+        """Return the approximate log evidence of the training rows: theta (p,) → (p,)."""
+        if theta is None:
+            if eval_gradient:
+                raise ValueError("Gradient can only be evaluated for theta!=None")
+            return self.log_marginal_likelihood_value_
+        kernel = self.kernel_.with_theta(np.asarray(theta))
+        at = self._evidence(wide(self.X_train_), self.y_train_)(kernel, gradient=eval_gradient)
+        if not clone_kernel:
+            self.kernel_ = kernel
+        return (at.value, at.gradient) if eval_gradient else at.value

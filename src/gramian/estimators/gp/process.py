@@ -2,50 +2,39 @@
 
 from __future__ import annotations
 
+from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
+from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.results import by_blocks
-from gramian.estimators.base import is_precomputed, wide
+from gramian.estimators.base import is_precomputed, validated, wide
 from gramian.gram.operator import narrow
-from gramian.kernels import RBF, Callable, Columns, Composed, Kernel, Scaled, Spectrum, WordCount, resolve
+from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.tunable import Nested
 from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.solvers.gp.posterior import Posterior
 
-__all__ = ["Process", "checked_rows", "default_kernel", "prior_kernel"]
+__all__ = ["DEFAULT", "LEARNING", "Noise", "Process"]
 
-
-def default_kernel() -> Kernel:
-    """Return the prior covariance where none is given."""
-    return Scaled(RBF(1.0), 1.0)
-
-
-def prior_kernel(kernel: Any, default: Kernel, X: Any = None) -> Kernel:
-    """Return the kernel that a user's ``kernel=`` stands for: X (n, d)."""
-    return default if kernel is None else resolve(kernel, X)
-
-
-def _takes_objects(kernel: Any) -> bool:
-    """Tell whether rows may be something else than numbers."""
-    if isinstance(kernel, Composed) and isinstance(kernel.phi, Columns):
-        return _takes_objects(kernel.kernel)
-    if isinstance(kernel, Kernel):
-        of_objects = (Spectrum, WordCount, Callable, Composed)
-        return isinstance(kernel, of_objects) or any(_takes_objects(k) for k in kernel.children)
-    return callable(kernel) and not hasattr(kernel, "theta")
-
-
-def checked_rows(estimator: Any, *data: Any, **options: Any) -> Any:
-    """Validate X, and y where it is given, as scikit-learn does, for vectors or for objects."""
-    if _takes_objects(estimator.kernel):
-        return validate_data(estimator, *data, ensure_2d=False, dtype=None, accept_sparse="csr", **options)
-    return validate_data(estimator, *data, dtype=[np.float64, np.float32], accept_sparse="csr", **options)
+Noise = float | NDArray[np.float64]
+"""The variance of every row, or one for each."""
+DEFAULT = Scaled(RBF(1.0), 1.0)
+"""The prior covariance where none is given."""
+LEARNING: dict[str, list[Any]] = {
+    "kernel": [None, str, callable],
+    "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
+    "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
+    "copy_X_train": ["boolean"],
+    "start": [StrOptions({"data", "given"})],
+    "tol": [Interval(Real, 0, None, closed="neither")],
+    "max_iter": [Interval(Integral, 1, None, closed="left")],
+}
+"""Constraints on the parameters of processes that learn their kernel."""
 
 
 class _Prior:
@@ -114,7 +103,7 @@ class Process(Nested):
             raise RuntimeError("At most one of return_std, return_cov and return_interval can be requested.")
         if return_interval is not None and not 0.0 < return_interval < 1.0:
             raise ValueError(f"return_interval must be a probability between 0 and 1, got {return_interval!r}.")
-        X = checked_rows(self, X, reset=False)
+        X = validated(self, X, reset=False)
         if (return_std or return_cov or return_interval is not None) and is_precomputed(self.kernel):
             raise ValueError(
                 "a precomputed k(new, train) does not hold k(new, new), so only the mean can be predicted; "
@@ -145,7 +134,7 @@ class Process(Nested):
         memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
         if hasattr(self, "posterior_"):
             return self.posterior_.under(memory, workers)
-        return _Prior(prior_kernel(self.kernel, default_kernel(), X), self.n_targets or 1)
+        return _Prior(DEFAULT if self.kernel is None else resolve(self.kernel, X), self.n_targets or 1)
 
     @property
     def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -11,28 +13,46 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.approximation import APPROXIMATION
-from gramian.estimators.base import COMMON, is_blocks, kernel_tags, restored_on_failure, warn_unless_converged
-from gramian.estimators.gp.learning import Noise, location, warn_at_bounds
-from gramian.estimators.gp.process import checked_rows
+from gramian.estimators.base import (
+    COMMON,
+    as_array,
+    is_blocks,
+    is_precomputed,
+    kernel_tags,
+    restored_on_failure,
+    rows_of,
+    validated,
+    warn_unless_converged,
+    wide,
+)
+from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise
 from gramian.estimators.gp.sparse import SparseProcess, held_rows
-from gramian.gram.operator import wide
-from gramian.kernels import Kernel
-from gramian.progress import Clock, Tick, progress
+from gramian.gram.operator import units
+from gramian.kernels import Kernel, White, resolve
+from gramian.progress import Clock, progress
 from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.rkhs import Function
 from gramian.solvers.choice import choose_posterior
 from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
-from gramian.solvers.gp.hyperparameters import Optimum
-from gramian.solvers.gp.posterior import ExactPosterior, Posterior, exact_posterior, projected_posterior
-from gramian.solvers.gp.starts import widened
+from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, noise_of_repeats, widened
+from gramian.solvers.gp.posterior import ExactPosterior, exact_posterior, projected_posterior
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, LandmarkPosterior
 
 __all__ = ["GaussianProcessRegressor"]
 
-"""Rows above which ``solver="auto"`` does not factorise, whatever the memory: the time grows with their cube."""
+EVIDENCE_ROWS = 3000
+"""Rows from which hyperparameters are learned with ``evidence="auto"``."""
+NOISE_START = 0.1
+"""Where a learned noise begins, relative to the mean square of the targets."""
+NOISE_RANGE = (1e-8, 10.0)
+"""Where it may go."""
+DROWNED = 10.0
+"""Noise, in mean squares of the targets, from which a fixed ``alpha`` leaves nothing to explain."""
 
 
 class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, BaseEstimator):
@@ -143,20 +163,14 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     """
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
-        "kernel": [None, str, callable],
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
-        "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
-        "n_restarts_optimizer": [Interval(Integral, 0, None, closed="left")],
         "normalize_y": ["boolean"],
-        "copy_X_train": ["boolean"],
         "n_targets": [Interval(Integral, 1, None, closed="left"), None],
         "noise": [StrOptions({"learn"}), None],
-        "start": [StrOptions({"data", "given"})],
         "evidence": [StrOptions({"auto", "full"}), Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
         "approximation": APPROXIMATION,
-        "tol": [Interval(Real, 0, None, closed="neither")],
-        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        **LEARNING,
         **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "verbose", "random_state")},
     }
 
@@ -228,17 +242,17 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         """
         clock = Clock(self.max_time)
         with restored_on_failure(self), blas_threads(self.n_jobs):
-            for name in ("approximation_", "_over_blocks", "function_", "L_"):
+            for name in ("approximation_", "_over_blocks", "L_"):
                 self.__dict__.pop(name, None)
             learned = self._fit_blocks(X, y, clock) if is_blocks(X) else self._fit_rows(X, y, clock)
             self._publish(learned)
         return self
 
     def _fit_rows(self, X: Any, y: Any, clock: Clock) -> Optimum | None:
-        X, y = checked_rows(self, X, y, multi_output=True, y_numeric=True)
+        X, y = validated(self, X, y, multi_output=True, y_numeric=True)
         y = np.asarray(y, dtype=np.float64)
         self._check_targets(y)
-        centre, scale = location(y) if self.normalize_y else (np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
+        centre, scale = _location(y) if self.normalize_y else (np.zeros(y.shape[1:]), np.ones(y.shape[1:]))
         y = (y - centre) / scale
         X = X.copy() if self.copy_X_train else X
         rows, Y, noise = wide(X), y.reshape(y.shape[0], -1), self._noise(y.shape[0])
@@ -250,27 +264,90 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         self.evidence_rows_, learned = self._learn(kernel, rows, Y, noise, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
+        memory = memory_budget(self.memory)
+        self.solver_ = choose_posterior(Y.shape[0], memory, self.solver)
         with progress(self.verbose, "posterior", total=1.0) as tick:
-            self.posterior_ = self._condition(kernel, rows, Y, noise, clock, tick)
-        self.kernel_ = widened(kernel, rows, Y, back=True)
+            options: Any = {"memory": memory, "workers": worker_count(self.n_jobs), "clock": clock, "tick": tick}
+            if self.solver_.name == "cholesky":
+                self.posterior_ = exact_posterior(kernel, rows, Y, noise, **options)
+            else:
+                options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
+                self.posterior_ = projected_posterior(kernel, rows, Y, noise, **options)
+        self.kernel_ = widened(kernel, rows, float(np.mean(Y**2)), back=True)
         return learned
 
-    def _condition(
-        self,
-        kernel: Kernel,
-        X: Any,
-        Y: NDArray[np.float64],
-        noise: Noise,
-        clock: Clock,
-        tick: Tick,
-    ) -> Posterior:
-        memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
-        self.solver_ = choose_posterior(Y.shape[0], memory, self.solver)
-        options: Any = {"memory": memory, "workers": workers, "clock": clock, "tick": tick}
-        if self.solver_.name == "cholesky":
-            return exact_posterior(kernel, X, Y, noise, **options)
-        options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
-        return projected_posterior(kernel, X, Y, noise, **options)
+    def _check_targets(self, y: NDArray[np.float64]) -> None:
+        seen = 1 if y.ndim == 1 else y.shape[1]
+        if self.n_targets is not None and seen != self.n_targets:
+            raise ValueError(
+                f"n_targets is {self.n_targets} but y has {seen}; pass y with {self.n_targets} columns, or "
+                f"n_targets={seen}."
+            )
+        if self.noise == "learn" and self.optimizer is None:
+            raise ValueError("noise='learn' needs an optimizer; with optimizer=None give the noise by alpha= or White.")
+
+    def _noise(self, n: int) -> Noise:
+        noise = np.asarray(self.alpha, dtype=np.float64)
+        if noise.shape not in ((), (1,), (n,)):
+            raise ValueError(
+                f"alpha must be a scalar or an array with same number of entries as y, {n}; got shape {noise.shape}."
+            )
+        if not np.all(np.isfinite(noise)) or np.any(noise < 0):
+            raise ValueError(f"alpha must be finite and >= 0, a variance; got {noise.min():.3g} among its entries.")
+        return float(noise.item()) if noise.size == 1 else noise
+
+    def _prior(self, X: Any, Y: NDArray[np.float64]) -> Kernel:
+        """The kernel before learning, with bounds that suit the data; with the noise, where that is learned."""
+        kernel = DEFAULT if self.kernel is None else resolve(self.kernel, X)
+        if self.approximation is not None:
+            kernel = self._prior_of_map(kernel, X)
+        size, least = float(np.mean(Y**2)), float(np.min(self.alpha))
+        if 0 < DROWNED * size < least and not self.normalize_y:
+            warnings.warn(
+                f"{type(self).__name__}: alpha={least:.3g} is noise far above the targets, whose mean square is "
+                f"{size:.1e}, so that hardly anything of them is explained; lower alpha, or set normalize_y=True.",
+                UserWarning,
+                stacklevel=5,
+            )
+        kernel = widened(kernel, X, size)
+        if self.noise is None:
+            return kernel
+        low, high = (bound * (size or 1.0) for bound in NOISE_RANGE)
+        # Few of the rows that the evidence looks at repeat each other; of all rows, many may, and contradict it.
+        low = low if is_precomputed(kernel) else min(max(low, noise_of_repeats(X, Y)), high)
+        return kernel + White(min(max(NOISE_START * (size or 1.0), low), high), (low, high))
+
+    def _learn(
+        self, kernel: Kernel, X: Any, Y: NDArray[np.float64], noise: Noise, clock: Clock
+    ) -> tuple[NDArray[np.intp], Optimum | None]:
+        """The rows whose evidence was looked at, and the best parameters where there are any to learn."""
+        rng, n = check_random_state(self.random_state), Y.shape[0]
+        wanted = self._evidence_size(n)
+        index = np.arange(n) if n <= wanted else rng.permutation(n)[:wanted]
+        if self.optimizer is None or kernel.theta.size == 0:
+            return index, None
+
+        def evidence_of(index: NDArray[np.intp]) -> LogEvidence:
+            own = noise if isinstance(noise, float) else noise[index]
+            return LogEvidence(rows_of(kernel, X, index), Y[index], own, self.memory, self.n_jobs)
+
+        size = float(np.mean(Y**2))
+        with self._search(clock) as options:
+            options |= {"start": self.start, "restarts": self.n_restarts_optimizer}
+            return index, learn_from_rows(kernel, evidence_of, index, X, size, rng, **options)
+
+    def _evidence_size(self, n: int) -> int:
+        """How many of n rows the hyperparameters are learned from."""
+        affordable = max(math.isqrt(memory_budget(self.memory) // 16), 1)
+        named = {"full": n, "auto": min(EVIDENCE_ROWS, affordable)}
+        return min(named.get(str(self.evidence)) or int(self.evidence), n)
+
+    @contextmanager
+    def _search(self, clock: Clock) -> Iterator[dict[str, Any]]:
+        """Options of a search for hyperparameters, for as long as its progress is shown."""
+        with progress(self.verbose, "evidence") as tick:
+            options = {"optimizer": self.optimizer, "tol": self.tol, "max_iter": self.max_iter}
+            yield {**options, "clock": clock, "tick": tick}
 
     def _publish(self, learned: Optimum | None) -> None:
         """Derive the remaining attributes from the posterior, and say what should be known."""
@@ -289,27 +366,22 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             warnings.warn(f"{type(self).__name__}: {note}", UserWarning, stacklevel=3)
             solved = replace(solved, message=f"{note} {solved.message}".strip())
         self.certificate_ = solved if learned is None else learned.certified(solved)
-        if learned is not None:
-            warn_at_bounds(self.kernel_, learned.slope, "right.noise" if self.noise == "learn" else "")
+        for name, message in learned.binding(self.kernel_) if learned is not None else ():
+            if self.noise is None or name != "right.noise":
+                warnings.warn(message, ConvergenceWarning, stacklevel=3)
         self.n_iter_ = max(self.certificate_.iterations, 1)
         warn_unless_converged(self.certificate_, self)
 
     def __getattr__(self, name: str) -> Any:
-        """Make ``function_`` when it is asked for."""
+        """Make ``function_`` when it is asked for: less the constant of ``normalize_y``, one for each target."""
         posterior = vars(self).get("posterior_")
         if name != "function_" or posterior is None or isinstance(posterior, FeaturePosterior):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        return self._functions(posterior)
-
-    def _functions(self, posterior: Posterior) -> Any:
-        """The mean as an element of the kernel's space, one for each target; less the constant of ``normalize_y``."""
-        scale, dual, sparse = np.atleast_1d(self._y_train_std), posterior.alpha, hasattr(self, "approximation_")
+        dual, sparse = np.atleast_1d(self._y_train_std) * posterior.alpha, hasattr(self, "approximation_")
         ridge = None if sparse else self.noise_ + self._noise(dual.shape[0]) + self.jitter_
         signal, X = signal_and_noise(self.kernel_)[0], posterior.X if sparse else self.X_train_
-        functions = np.empty(dual.shape[1], dtype=object)
-        for t in range(dual.shape[1]):
-            functions[t] = Function(signal, X, scale[t] * dual[:, t], ridge, self.noise_, self.memory, self.n_jobs)
-        return functions[0] if self.y_train_.ndim == 1 else functions
+        functions = [Function(signal, X, alpha, ridge, self.noise_, self.memory, self.n_jobs) for alpha in dual.T]
+        return as_array(functions, self.y_train_.ndim == 1)
 
     # ---- evidence ------------------------------------------------------------------------------------------------
 
@@ -355,3 +427,13 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         held, observations = held_rows(X, Y, noise, self.memory)
         with held.passes(n_jobs=self.n_jobs) as passes:
             return CollapsedBound(passes, observations, self.posterior_.X)(kernel, gradient=gradient)
+
+
+def _location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean and deviation of each target: y (n,) or (n, t)."""
+    # In units in which squares neither overflow nor vanish.
+    size = units(y)
+    mean, deviation = size * np.mean(y / size, axis=0), size * np.std(y / size, axis=0)
+    # Rounding leaves a constant column a deviation of a few ulps of its mean.
+    floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
+    return mean, np.where(deviation > floor, deviation, 1.0)

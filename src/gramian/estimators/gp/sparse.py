@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,8 @@ from gramian.data.held import Held
 from gramian.data.parts import Part
 from gramian.data.passes import Passes
 from gramian.estimators.approximation import adapted, has_landmarks, opened, sampled
-from gramian.estimators.gp.learning import EVIDENCE_ROWS, LearnedProcess, Noise
+from gramian.estimators.base import is_precomputed
+from gramian.estimators.gp.process import Noise, Process
 from gramian.features.fitting import fit_map, trace_error
 from gramian.features.sample import sample_seed
 from gramian.gram.operator import wide
@@ -21,9 +21,7 @@ from gramian.progress import Clock
 from gramian.resources import memory_budget, worker_count
 from gramian.solvers.choice import Choice
 from gramian.solvers.gp.evidence import signal_and_noise
-from gramian.solvers.gp.hyperparameters import Optimum
-from gramian.solvers.gp.posterior import Posterior
-from gramian.solvers.gp.starts import widened
+from gramian.solvers.gp.hyperparameters import Optimum, learn, widened
 from gramian.solvers.in_features.sparse_gp import (
     CollapsedBound,
     Observations,
@@ -34,22 +32,23 @@ from gramian.solvers.in_features.sparse_gp import (
 __all__ = ["SparseProcess", "held_rows"]
 
 
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    """What a fit over passes found."""
-
-    kernel: Kernel
-    posterior: Posterior
-    learned: Optimum | None
-    index: NDArray[np.intp]  # the evidence rows, among all
-    rows: Part  # which they were taken from
-
-
-class SparseProcess(LearnedProcess):
+class SparseProcess(Process):
     """A regression that can be conditioned through a map, on rows in memory or by blocks."""
 
-    # Parameters, and what is learned.
+    # Parameters, what is learned, and methods of the estimator.
+    alpha: Any
     normalize_y: bool
+    evidence: str | int
+    approximation: Any
+    solver: str
+    tol: float
+    random_state: Any
+    _prior: Any
+    _learn: Any
+    _search: Any
+    _noise: Any
+    _check_targets: Any
+    _evidence_size: Any
     approximation_: Any
     kernel_: Kernel
     solver_: Choice
@@ -70,26 +69,20 @@ class SparseProcess(LearnedProcess):
             if self.evidence == "full" and sample.index.size < passes.blocks.n_rows:
                 n = passes.blocks.n_rows
                 raise ValueError(f"evidence='full' is {n:,} rows in memory; over blocks give a number, or 'auto'.")
-            found = self._through_map(passes, observations, sample, clock)
-            count = len(passes.blocks.items)
-        kept = observations.of(found.rows)[0]
-        self.X_train_, self.y_train_ = found.rows.X, kept[:, 0] if single else kept
+            why = f"as asked, over {len(passes.blocks.items)} blocks"
+            rows, learned = self._through_map(passes, observations, sample, clock, why)
+        kept = observations.of(rows)[0]
+        self.X_train_, self.y_train_ = rows.X, kept[:, 0] if single else kept
         units = (np.broadcast_to(v, Y.shape[1:]).copy() for v in (observations.centre, observations.scale))
         self._y_train_mean, self._y_train_std = (v[0] if single else v for v in units)
         self._over_blocks = True
-        return self._keep(found, f"as asked, over {count} blocks")
+        return learned
 
     def _fit_held(self, X: Any, Y: NDArray[np.float64], noise: Noise, clock: Clock) -> Optimum | None:
         """Fit rows in memory: X (n, d), Y (n, t)."""
         held, observations = held_rows(X, Y, noise, self.memory)
         with held.passes(n_jobs=self.n_jobs) as passes:
-            found = self._through_map(passes, observations, sampled(self, passes), clock)
-        return self._keep(found, "as asked")
-
-    def _keep(self, found: _Fitted, why: str) -> Optimum | None:
-        self.kernel_, self.posterior_ = found.kernel, found.posterior
-        self.solver_, self.evidence_rows_ = Choice(type(self.approximation).__name__, why), found.index
-        return found.learned
+            return self._through_map(passes, observations, sampled(self, passes), clock, "as asked")[1]
 
     def _observations(self, passes: Passes) -> Observations:
         if passes.blocks.weight is not None:
@@ -100,15 +93,18 @@ class SparseProcess(LearnedProcess):
             )
         return Observations(np.zeros(1), np.ones(1), float(self._noise(1)))
 
-    def _through_map(self, passes: Passes, observations: Observations, sample: Part, clock: Clock) -> _Fitted:
+    def _through_map(
+        self, passes: Passes, observations: Observations, sample: Part, clock: Clock, why: str
+    ) -> tuple[Part, Optimum | None]:
         """Learn the parameters from some rows, fit the map, and condition on all rows."""
         X, Y = wide(sample.X), observations.of(sample)[0]
         kernel = self._prior(X, Y)
-        rows = self._rows_to_learn_from(passes, sample)
+        wanted = self._evidence_size(passes.blocks.n_rows)
+        # The sample that the map is fitted to, or a larger one where more rows are wanted.
+        rows = sample if sample.index.size >= wanted else passes.sample(wanted, sample_seed(self.random_state))
         chosen, learned = self._learn(kernel, wide(rows.X), *observations.of(rows), clock)
         kernel = kernel if learned is None else kernel.with_theta(learned.theta)
         features = fit_map(adapted(self, signal_and_noise(kernel)[0]), passes, sample)
-        self.approximation_ = features
         options: Any = {"memory": memory_budget(self.memory), "workers": worker_count(self.n_jobs)}
         options |= {"tol": self.tol, "clock": clock}
         if has_landmarks(features):
@@ -117,19 +113,28 @@ class SparseProcess(LearnedProcess):
             bound = CollapsedBound(passes, observations, features.components_)
             if learned is not None:
                 # From the bound on all rows, starting where the evidence of some led.
-                learned = self._maximised(kernel, bound, clock)
+                with self._search(clock) as search:
+                    learned = learn(kernel, bound, **search)
                 kernel = kernel.with_theta(learned.theta)
-            posterior = landmark_posterior(bound, kernel, **options)
+            self.posterior_ = landmark_posterior(bound, kernel, **options)
         else:
-            posterior = feature_posterior(passes, observations, features, kernel, X[:1], **options)
-        return _Fitted(widened(kernel, X, Y, back=True), posterior, learned, rows.index[chosen], rows)
+            self.posterior_ = feature_posterior(passes, observations, features, kernel, X[:1], **options)
+        self.kernel_ = widened(kernel, X, float(np.mean(Y**2)), back=True)
+        self.approximation_, self.evidence_rows_ = features, rows.index[chosen]
+        self.solver_ = Choice(type(self.approximation).__name__, why)
+        return rows, learned
 
-    def _rows_to_learn_from(self, passes: Passes, sample: Part) -> Part:
-        """The sample that the map is fitted to, or a larger one where more rows are wanted."""
-        wanted = {"full": passes.blocks.n_rows, "auto": EVIDENCE_ROWS}.get(str(self.evidence)) or int(self.evidence)
-        if sample.index.size >= min(wanted, passes.blocks.n_rows):
-            return sample
-        return passes.sample(wanted, sample_seed(self.random_state))
+    def _prior_of_map(self, kernel: Kernel, X: Any) -> Kernel:
+        """The process's own prior, or the map's where it has one."""
+        if is_precomputed(kernel):
+            raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
+        if self.solver != "auto":
+            raise ValueError(f"solver={self.solver!r} cannot be combined with approximation=; leave solver='auto'.")
+        features = adapted(self, signal_and_noise(kernel)[0])
+        if "kernel" in features.get_params(deep=False):
+            return kernel
+        own: Kernel = features.fit(X).kernel_
+        return own.fix()
 
 
 def held_rows(X: Any, Y: NDArray[np.float64], noise: Noise, memory: int | str | None) -> tuple[Held, Observations]:

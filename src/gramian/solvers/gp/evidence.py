@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -19,7 +22,7 @@ from scipy.linalg import lapack
 from gramian.gram.operator import PANEL
 from gramian.kernels import Kernel, Sum, White
 from gramian.kernels.points import Points
-from gramian.resources import memory_budget, readable, run, spans, worker_count
+from gramian.resources import memory_budget, one_blas_thread, readable, run, spans, worker_count
 from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
 
 __all__ = ["Evidence", "LogEvidence", "evidence_value", "inverse_below", "lower_vjp", "signal_and_noise"]
@@ -27,6 +30,8 @@ __all__ = ["Evidence", "LogEvidence", "evidence_value", "inverse_below", "lower_
 JITTER_LIMIT = 1e-6
 """The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
 
+FEW = 512
+"""Rows up to which several BLAS threads lose more than they gain: after each small product their pool spins."""
 LAPACK_ROWS = 4000
 """Rows up to which LAPACK inverts in a fraction of a second; above, by blocks between which Ctrl-C is answered."""
 
@@ -66,6 +71,10 @@ class LogEvidence:
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
         """Evaluate the log evidence."""
+        with one_blas_thread() if self.Y.shape[0] <= FEW else nullcontext():
+            return self._evaluate(kernel, gradient)
+
+    def _evaluate(self, kernel: Kernel, gradient: bool) -> Evidence:
         points = kernel.prepare(self.X)
         try:
             factor = self._factor(kernel, points)
@@ -73,10 +82,10 @@ class LogEvidence:
             return Evidence(-math.inf, np.zeros(kernel.theta.size) if gradient else None, error.jitter)
         alpha = factor.solve(self.Y)
         value = evidence_value(factor, self.Y, alpha)
-        slope = None
-        if gradient:
-            targets = alpha.shape[1]
-            slope = targets * lower_vjp(kernel, points, inverse_below(factor), alpha / targets, alpha, self.workers)
+        if not gradient:
+            return Evidence(value, None, factor.jitter)
+        t = alpha.shape[1]
+        slope = t * lower_vjp(kernel, points, inverse_below(factor), alpha / t, alpha, self.workers)
         return Evidence(value, slope, factor.jitter)
 
     def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> Factor:
@@ -155,10 +164,7 @@ def signal_and_noise(kernel: Kernel) -> tuple[Kernel, float]:
     signal = [k for k in terms if not isinstance(k, White)]
     if not signal or len(signal) == len(terms):
         return kernel, 0.0
-    total = signal[0]
-    for term in signal[1:]:
-        total = total + term
-    return total, sum(k.noise for k in terms if isinstance(k, White))
+    return reduce(add, signal), sum(k.noise for k in terms if isinstance(k, White))
 
 
 def _terms(kernel: Kernel, A: Points | None, B: Points | None) -> Iterator[tuple[Any, Any, Any]]:

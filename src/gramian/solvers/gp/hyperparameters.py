@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -11,17 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import Bounds, OptimizeResult, minimize
+from scipy.spatial.distance import pdist
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, certify
 from gramian.kernels import Kernel
+from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers.gp.starts import data_starts
+from gramian.solvers.gp.evidence import signal_and_noise
 
-__all__ = ["SCREEN", "Objective", "Optimizer", "Optimum", "learn", "maximise"]
+__all__ = ["Optimum", "data_starts", "learn", "learn_from_rows", "maximise", "noise_of_repeats", "widened"]
 
-Objective = Callable[[NDArray[np.float64]], tuple[float, NDArray[np.float64]]]
+Theta = NDArray[np.float64]
+Objective = Callable[[Theta], tuple[float, Theta]]
 """From theta to a value to be made large, and its gradient."""
-Optimizer = Callable[..., tuple[NDArray[np.float64], float]]
+Optimizer = Callable[..., tuple[Theta, float]]
 """scikit-learn's contract: ``optimizer(obj_func, initial_theta, bounds)`` returns theta and the least value."""
 
 ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
@@ -34,17 +37,33 @@ HAIR = 1e-10
 """A step, in theta, that changes nothing but rounding."""
 DIFFERENCE = 1e-3
 """The step, in theta, of the differences that a Hessian is made of."""
+BINDING = 0.1
+"""Slope of the evidence, in the logarithm of a parameter, from which its bound is worth a warning."""
 SCREEN = 500
 """Rows on which the starts compete."""
+SAMPLE = 500
+"""Rows that a typical distance is taken from."""
+CELLS = 10_000_000
+"""Numbers that those rows hold at most, where inputs are very many."""
+MULTIPLES = (0.02, 0.1, 0.5, 1.0, 2.0)
+"""Of the typical distance: the lengthscales that compete for the start."""
+VARIANCES = ("factor", "value", "noise")
+"""Parameters that carry the units of y²."""
+LENGTHS = ("lengthscale", "period")
+"""Parameters that carry the units of X."""
+NOISE = 0.1
+"""The share of the mean square of y that the noise is tried at."""
+REPEATS = 20
+"""Degrees of freedom that equal rows must leave before they tell of the noise."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """The best of several runs."""
 
-    theta: NDArray[np.float64]  # (p,): Where
+    theta: Theta  # (p,): Where
     value: float  # How large; ``-inf`` where no start had a finite value
-    slope: NDArray[np.float64]  # (p,): The gradient there; at a bound that binds it points outwards
+    slope: Theta  # (p,): The gradient there; at a bound that binds it points outwards
     certificate: Certificate  # Of kind ``"evidence"``: ``primal`` is the value
 
     def certified(self, solved: Certificate) -> Certificate:
@@ -55,15 +74,51 @@ class Optimum:
         seconds = max(learned.seconds, solved.seconds)
         return replace(learned, converged=learned.converged and solved.converged, seconds=seconds, message=message)
 
+    def binding(self, kernel: Kernel) -> Iterator[tuple[str, str]]:
+        """Name learned parameters whose evidence still rises where their bounds end, with scikit-learn's warning."""
+        named = [(p, i) for p in kernel.all_parameters() if p.free for i in range(p.values.size)]
+        for (p, dimension), slope in zip(named, self.slope, strict=True):
+            end, change = ("upper", "Increasing") if slope > 0 else ("lower", "Decreasing")
+            bound = float(p.bounds[int(slope > 0)])
+            # Far below the variance that y asks for, the evidence hardly rises with it.
+            least = 0.0 if slope > 0 and p.name.endswith(VARIANCES) else BINDING
+            if abs(slope) > least and np.isclose(p.values[dimension], bound, atol=0.0):
+                yield (
+                    p.name,
+                    f"The optimal value found for dimension {dimension} of parameter {p.name} is close to the "
+                    f"specified {end} bound {bound}. {change} the bound and calling fit again may find a better value.",
+                )
+
+
+def learn_from_rows(
+    kernel: Kernel,
+    evidence_of: Callable[[NDArray[np.intp]], Any],
+    index: NDArray[np.intp],
+    X: Any,
+    size: float,
+    rng: np.random.RandomState,
+    *,
+    start: str = "data",
+    restarts: int = 0,
+    **options: Any,
+) -> Optimum:
+    """Maximise the evidence of some rows, for targets of mean square ``size``; many starts compete on few rows."""
+    low, high = widened(kernel, X, size, back=True).bounds.T
+    drawn = rng.uniform(low, high, (restarts, low.size))
+    screen = evidence_of(np.sort(rng.permutation(index)[:SCREEN])) if index.size > SCREEN else None
+    evidence = evidence_of(index)
+    data = (evidence.X, size, rng) if start == "data" else None
+    return learn(kernel, evidence, data=data, screen=screen, restarts=list(drawn), **options)
+
 
 def learn(
     kernel: Kernel,
     evidence: Callable[..., Any],
     *,
-    data: tuple[Any, NDArray[np.float64], np.random.RandomState] | None = None,
+    data: tuple[Any, float, np.random.RandomState] | None = None,
     screen: Callable[..., Any] | None = None,
     optimizer: str | Optimizer = "fmin_l_bfgs_b",
-    restarts: Sequence[NDArray[np.float64]] = (),
+    restarts: Sequence[Theta] = (),
     **options: Any,
 ) -> Optimum:
     """Maximise the evidence over the free parameters of a kernel, from its own values and from what ``data`` say."""
@@ -76,23 +131,18 @@ def learn(
         values = [(screen or evidence)(kernel.with_theta(theta)).value for theta in others]
         starts += [others[int(np.argmax(values))]] if others else []
 
-    def climb(evidence: Callable[..., Any], theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
+    def climb(evidence: Callable[..., Any], theta: Theta) -> tuple[float, Theta]:
         at = evidence(kernel.with_theta(theta), gradient=True)
         return at.value, at.gradient
 
-    return maximise(
-        partial(climb, evidence),
-        [*starts, *restarts],
-        kernel.bounds,
-        screen=None if screen is None else partial(climb, screen),
-        optimizer=own,
-        **options,
-    )
+    cheap = None if screen is None else partial(climb, screen)
+    starts += restarts
+    return maximise(partial(climb, evidence), starts, kernel.bounds, screen=cheap, optimizer=own, **options)
 
 
 def maximise(
     objective: Objective,
-    starts: Sequence[NDArray[np.float64]],
+    starts: Sequence[Theta],
     bounds: NDArray[np.float64],
     *,
     screen: Objective | None = None,
@@ -107,21 +157,20 @@ def maximise(
     inside = [np.clip(start, *bounds.T) for start in starts]
     if optimizer is not None:
         best = max((climb.by(optimizer, start) for start in inside), key=lambda run: run.value)
-    elif screen is None:
-        best = climb.competition(inside)
+    elif screen is not None and len(inside) > 1:
+        best = climb.first_finite(climb.ranked(inside, screen))
     else:
-        best = climb.first_finite(inside if len(inside) == 1 else climb.ranked(inside, screen))
+        best = climb.competition(inside)
     return Optimum(best.theta, best.value, best.slope, climb.certificate(best))
 
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Where one run ended, and why."""
+    """Where one run ended, and whether by its number of steps."""
 
-    theta: NDArray[np.float64]
+    theta: Theta
     value: float
-    slope: NDArray[np.float64]
-    message: str
+    slope: Theta
     limited: bool = False
 
 
@@ -129,20 +178,14 @@ class _Climb:
     """One objective, its sign turned for minimisers, with the count of steps and the clock."""
 
     def __init__(
-        self,
-        objective: Objective,
-        bounds: NDArray[np.float64],
-        flat: float,
-        max_iter: int,
-        clock: Clock,
-        tick: Tick,
+        self, objective: Objective, bounds: NDArray[np.float64], flat: float, max_iter: int, clock: Clock, tick: Tick
     ) -> None:
         self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
         self.flat, self.max_iter = flat, max_iter
         self.iterations = 0
-        self.known: list[NDArray[np.float64]] = []  # ends of climbs; one that comes near to them stops
+        self.known: list[Theta] = []  # ends of climbs; one that comes near to them stops
 
-    def ranked(self, starts: list[NDArray[np.float64]], screen: Objective) -> list[NDArray[np.float64]]:
+    def ranked(self, starts: list[Theta], screen: Objective) -> list[Theta]:
         """Where rough climbs on a cheaper objective lead, the highest place first."""
         runs: list[_Run] = []
         objective, self.objective = self.objective, screen
@@ -154,7 +197,7 @@ class _Climb:
         self.objective, self.known = objective, []
         return [run.theta for run in sorted(runs, key=lambda run: -run.value)]
 
-    def first_finite(self, starts: list[NDArray[np.float64]]) -> _Run:
+    def first_finite(self, starts: list[Theta]) -> _Run:
         """The end of the climb from the first start that has a finite value."""
         for start in starts:
             run = self.to_the_end(start)
@@ -162,7 +205,7 @@ class _Climb:
                 break
         return run
 
-    def competition(self, starts: list[NDArray[np.float64]]) -> _Run:
+    def competition(self, starts: list[Theta]) -> _Run:
         """The end of the first climb, unless a rough climb from another start leads higher."""
         best = self.first_finite(starts)
         for start in starts[1:]:
@@ -175,7 +218,7 @@ class _Climb:
                 best = max(best, self.to_the_end(rough.theta), key=lambda run: run.value)
         return best
 
-    def to_the_end(self, start: NDArray[np.float64]) -> _Run:
+    def to_the_end(self, start: Theta) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
         run = self.lbfgs(start, {"ftol": 0.0, "gtol": 0.5 * self.flat, "maxls": 10})
         steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
@@ -203,37 +246,27 @@ class _Climb:
         size = np.maximum(np.abs(curvature), 1e-3 * np.abs(curvature).max(initial=self.flat))
         step = np.zeros_like(run.theta)
         step[free] = np.clip(axes @ ((axes.T @ run.slope[free]) / size), -1.0, 1.0)
-        theta = np.clip(run.theta + step, low, high)
-        value, slope = self.objective(theta)
         self.iterations += 1
-        return _Run(theta, value, slope, run.message)
+        return self.at(np.clip(run.theta + step, low, high))
 
-    def lbfgs(self, start: NDArray[np.float64], stop: dict[str, float]) -> _Run:
+    def at(self, theta: Theta) -> _Run:
+        return _Run(theta, *self.objective(theta))
+
+    def lbfgs(self, start: Theta, stop: dict[str, float]) -> _Run:
         options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, **stop}
+        limits = Bounds(*self.bounds.T)
         found = minimize(
-            self.descend,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=Bounds(*self.bounds.T),
-            callback=self.step,
-            options=options,
+            self.descend, start, jac=True, method="L-BFGS-B", bounds=limits, callback=self.step, options=options
         )
-        limited = found.nit >= self.max_iter
-        return _Run(found.x, -float(found.fun), -np.asarray(found.jac), str(found.message), limited)
+        return _Run(found.x, -float(found.fun), -np.asarray(found.jac), found.nit >= self.max_iter)
 
-    def by(self, optimizer: Optimizer, start: NDArray[np.float64]) -> _Run:
-        theta = np.asarray(optimizer(self._for_users, start, bounds=self.bounds)[0], dtype=np.float64)
-        value, slope = self.objective(theta)
-        return _Run(theta, value, slope, "optimizer=")
+    def by(self, optimizer: Optimizer, start: Theta) -> _Run:
+        """The end of a run by a user's optimizer."""
+        return self.at(np.asarray(optimizer(self.descend, start, bounds=self.bounds)[0], dtype=np.float64))
 
-    def _for_users(self, theta: NDArray[np.float64], eval_gradient: bool = True) -> Any:
-        value, slope = self.descend(np.asarray(theta, dtype=np.float64))
-        return (value, slope) if eval_gradient else value
-
-    def descend(self, theta: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        value, slope = self.objective(theta)
-        return -value, -slope
+    def descend(self, theta: Theta, eval_gradient: bool = True) -> Any:
+        value, slope = self.objective(np.asarray(theta, dtype=np.float64))
+        return (-value, -slope) if eval_gradient else -value
 
     def step(self, intermediate_result: OptimizeResult) -> None:
         self.iterations += 1
@@ -245,30 +278,105 @@ class _Climb:
     def violation(self, run: _Run) -> float:
         """The largest slope that the bounds allow."""
         slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
-        return float(np.abs(slope).max(initial=0.0))
+        return float(np.abs(slope).max(initial=0.0)) if math.isfinite(run.value) else math.inf
 
     def certificate(self, best: _Run) -> Certificate:
         violation = self.violation(best)
-        if math.isfinite(best.value) and violation <= self.flat:
+        if violation <= self.flat:
             # A hair's breadth away the slope is the same, but for its rounding.
-            theta = np.clip(best.theta + HAIR, *self.bounds.T)
-            violation = max(violation, self.violation(_Run(theta, *self.objective(theta), "")))
-        converged = math.isfinite(best.value) and violation <= self.flat
-        return Certificate(
-            kind="evidence",
-            primal=best.value,
-            violation=violation,
-            converged=converged,
-            iterations=self.iterations,
-            seconds=self.clock.seconds,
-            message="" if converged else self._reason(best),
+            violation = max(violation, self.violation(self.at(np.clip(best.theta + HAIR, *self.bounds.T))))
+        why = "the slope of the evidence does not vanish, or rounding hides it; raise alpha, or learn the noise."
+        if not math.isfinite(best.value):
+            why = "the kernel matrix was not positive definite at any start; raise alpha, or learn the noise."
+        elif self.clock.expired:
+            why = "max_time passed while hyperparameters were learned; raise it, or learn from fewer rows (evidence=)."
+        elif best.limited:
+            why = "the optimiser took as many steps as it may; raise max_iter, or try other starts."
+        seconds = self.clock.seconds
+        return certify(
+            "evidence", violation, self.flat, why, iterations=self.iterations, seconds=seconds, primal=best.value
         )
 
-    def _reason(self, best: _Run) -> str:
-        if not math.isfinite(best.value):
-            return "the kernel matrix was not positive definite at any start; raise alpha, or learn the noise."
-        if self.clock.expired:
-            return "max_time passed while hyperparameters were learned; raise it, or learn from fewer rows (evidence=)."
-        if best.limited:
-            return f"the optimiser stopped early ({best.message}); raise max_iter, or try other starts."
-        return "the slope of the evidence does not vanish, or rounding hides it; raise alpha, or learn the noise."
+
+# ---- what the data say about starts and bounds -----------------------------------------------------------------------
+
+
+def data_starts(kernel: Kernel, X: Any, size: float, rng: np.random.RandomState) -> list[Theta]:
+    """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
+
+    A lengthscale common to all inputs starts at 0.02 to 2 median distances; one per input at such multiples of √d
+    deviations of that input. Variances are such that the prior has the size of y², and the noise a tenth of it.
+    """
+    given = kernel.theta
+    starts = [given]
+    typical = _typical_lengthscales(kernel, X, rng)
+    if typical is not None:
+        starts += [np.where(np.isfinite(typical), typical + math.log(multiple), given) for multiple in MULTIPLES]
+    if size > 0:
+        scaled = [_in_units(kernel, start, X, size) for start in starts]
+        starts = scaled if np.array_equal(scaled[0], given) else [given, *scaled]
+    return [np.clip(start, *kernel.bounds.T) for start in starts]
+
+
+def _in_units(kernel: Kernel, theta: Theta, X: Any, size: float) -> Theta:
+    """Theta with variances such that the prior has the size of y², and the noise a tenth of it."""
+    names = np.array([p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values])
+    prior = float(np.mean(signal_and_noise(kernel.with_theta(theta))[0].diag(X)))
+    shift = math.log(size / prior) if prior > 0 else 0.0
+    theta = np.where(np.isin(names, VARIANCES), theta + shift, theta)
+    return np.where(names == "noise", math.log(NOISE * size), theta)
+
+
+def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) -> Theta | None:
+    """Logs of lengthscales that suit the rows, nan elsewhere; None where the rows are not vectors."""
+    free = [p for p in kernel.all_parameters() if p.free]
+    vectors = getattr(X, "ndim", 0) == 2 and X.dtype.kind in "fiu"
+    if not vectors or not any(p.name.endswith("lengthscale") for p in free):
+        return None
+    count = min(SAMPLE, X.shape[0], max(CELLS // X.shape[1], 2))
+    rows = X[rng.choice(X.shape[0], count, replace=False)]
+    rows = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float64)
+    distances = pdist(rows)
+    distances = distances[distances > 0]
+    if distances.size == 0:
+        return None
+    spread = rows.std(axis=0)
+    each = np.log(math.sqrt(spread.size) * np.where(spread > 0, spread, 1.0))
+    typical = [np.full(p.values.size, np.nan) for p in free]
+    for p, values in zip(free, typical, strict=True):
+        if p.name.endswith("lengthscale") and not isinstance(p.value, tuple):
+            values[:] = math.log(float(np.median(distances)))
+        elif p.name.endswith("lengthscale") and values.size == each.size:
+            values[:] = each
+    return np.concatenate(typical)
+
+
+def widened(kernel: Kernel, X: Any, size: float, *, back: bool = False) -> Kernel:
+    """Return the kernel with the default bounds of its parameters widened by the units of rows, and of y²."""
+    spread = float(np.sqrt(np.sum(np.var(X, axis=0)))) if _numbers(X) else 1.0
+    units = {VARIANCES: size, LENGTHS: 1.0 if 1e-3 <= spread <= 1e3 else spread}
+    changes = {}
+    for names, unit in units.items():
+        factor = unit if 0.0 < unit < math.inf else 1.0
+        wide = (FREE[0] * min(factor, 1.0), FREE[1] * max(factor, 1.0))
+        old, new = (wide, FREE) if back else (FREE, wide)
+        for p in kernel.all_parameters():
+            if p.bounds == old and p.name.endswith(names) and np.all((p.values >= new[0]) & (p.values <= new[1])):
+                changes[f"{p.name}_bounds"] = new
+    return kernel.with_fields(changes)
+
+
+def noise_of_repeats(X: Any, Y: NDArray[np.float64]) -> float:
+    """Return how much noise there is at least, by rows that are equal and whose targets are not: Y (n, t)."""
+    if not _numbers(X):
+        return 0.0
+    _, group, count = np.unique(X, axis=0, return_inverse=True, return_counts=True)
+    group, freedom = group.ravel(), (Y.shape[0] - count.size) * Y.shape[1]
+    if freedom < REPEATS:
+        return 0.0
+    means = np.stack([np.bincount(group, y) / count for y in Y.T], axis=1)
+    return float(np.sum((Y - means[group]) ** 2)) / freedom * (1.0 - 2.0 * math.sqrt(2.0 / freedom))
+
+
+def _numbers(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and X.size > 0

@@ -21,15 +21,13 @@ from gramian.gram import Gram, rpcholesky
 from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import spans
-from gramian.solvers.gp.evidence import evidence_value, signal_and_noise
+from gramian.solvers.gp.evidence import JITTER_LIMIT, evidence_value, signal_and_noise
 from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve
 from gramian.solvers.linear.diagnose import diagnosis
 
 __all__ = ["ExactPosterior", "Posterior", "ProjectedPosterior", "exact_posterior", "projected_posterior"]
 
-JITTER_LIMIT = 1e-6
-"""The most that jitter may add to the diagonal, relative to its mean."""
 RESIDUAL = 1e-6
 """Relative residual of the dual coefficients above which the certificate says so."""
 CHUNK = 1024
@@ -51,13 +49,7 @@ class Posterior:
     """log p(y | X), where it is known."""
 
     def __init__(
-        self,
-        kernel: Kernel,
-        X: Any,
-        alpha: NDArray[np.float64],
-        memory: int,
-        workers: int,
-        certificate: Certificate,
+        self, kernel: Kernel, X: Any, alpha: NDArray[np.float64], memory: int, workers: int, certificate: Certificate
     ) -> None:
         self.kernel, self.X, self.alpha = kernel, X, alpha
         self.memory, self.workers, self.certificate = memory, workers, certificate
@@ -91,8 +83,7 @@ class Posterior:
         """Return the joint posterior covariance: Z (m, d) → (m, m)."""
         V = self.whiten(self.gram(Z).dense())
         covariance = np.asarray(self.kernel(Z), dtype=np.float64) - V.T @ V
-        diagonal = np.diagonal(covariance).copy()
-        np.fill_diagonal(covariance, np.maximum(diagonal, 0.0))
+        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
         return covariance
 
     def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -103,8 +94,8 @@ class Posterior:
 class ExactPosterior(Posterior):
     """The posterior by the Cholesky factor L of K + D."""
 
-    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, singular: str, **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, L: NDArray[np.float64], evidence: float, jitter: float, singular: str, *given: Any) -> None:
+        super().__init__(*given)
         self.L, self.evidence, self.jitter, self.singular = L, evidence, jitter, singular
 
     def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -143,32 +134,18 @@ def exact_posterior(
     evidence = evidence_value(factor, Y, solution.x)
     rounding = 10.0 * A.shape[0] * np.finfo(np.float64).eps * float(factor.diagonal.mean())
     singular = diagnosis(gram) if factor.jitter > 0 or factor.smallest_pivot() <= rounding else ""
-    _clear_above(A)
-    return ExactPosterior(
-        A,
-        evidence,
-        factor.jitter,
-        singular,
-        kernel=kernel,
-        X=X,
-        alpha=solution.x,
-        memory=memory,
-        workers=workers,
-        certificate=solution.certificate,
-    )
-
-
-def _clear_above(L: NDArray[np.float64]) -> None:
-    for rows in spans(L.shape[0], BLOCK):
-        L[rows, rows.stop :] = 0.0
-        L[rows, rows] = np.tril(L[rows, rows])
+    for rows in spans(A.shape[0], BLOCK):
+        A[rows, rows.stop :] = 0.0
+        A[rows, rows] = np.tril(A[rows, rows])
+    given = (kernel, X, solution.x, memory, workers, solution.certificate)
+    return ExactPosterior(A, evidence, factor.jitter, singular, *given)
 
 
 class ProjectedPosterior(Posterior):
     """The mean on all rows; the variance given m combinations of the data."""
 
-    def __init__(self, basis: NDArray[np.float64], core: NDArray[np.float64], **common: Any) -> None:
-        super().__init__(**common)
+    def __init__(self, basis: NDArray[np.float64], core: NDArray[np.float64], *given: Any) -> None:
+        super().__init__(*given)
         self.basis, self.core = basis, core
 
     def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -198,35 +175,12 @@ def projected_posterior(
     gram = Gram(signal, X, memory=memory, n_jobs=workers)
     gram.check_symmetric()
     ridge = float(D.mean())
-    solution = pcg.solve(
-        gram,
-        Y,
-        ridge,
-        weights=ridge / D,
-        tol=tol,
-        max_iter=max_iter,
-        random_state=random_state,
-        clock=clock,
-        tick=tick,
-    )
-    basis, core = _projection(gram, D, max(min(rank, memory // (8 * 8 * D.size), D.size), 1), random_state)
-    return ProjectedPosterior(
-        basis,
-        core,
-        kernel=kernel,
-        X=X,
-        alpha=solution.x,
-        memory=memory,
-        workers=workers,
-        certificate=solution.certificate,
-    )
-
-
-def _projection(
-    gram: Gram, D: NDArray[np.float64], rank: int, random_state: Any
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """An orthonormal G that spans D⁻¹F, and the factor of Gᵀ(K + D)G."""
+    options: Any = {"tol": tol, "max_iter": max_iter, "random_state": random_state, "clock": clock, "tick": tick}
+    solution = pcg.solve(gram, Y, ridge, weights=ridge / D, **options)
+    rank = max(min(rank, memory // (8 * 8 * D.size), D.size), 1)
     spanning = rpcholesky(gram, rank, random_state).factor / D[:, None]
+    # An orthonormal G that spans D⁻¹F, and the factor of Gᵀ(K + D)G.
     basis = np.asarray(qr(spanning, mode="economic", overwrite_a=True, check_finite=False)[0], dtype=np.float64)
     H = basis.T @ (gram @ basis) + basis.T @ (D[:, None] * basis)
-    return basis, cholesky(np.ascontiguousarray(0.5 * (H + H.T))).lower()
+    core = cholesky(np.ascontiguousarray(0.5 * (H + H.T))).lower()
+    return ProjectedPosterior(basis, core, kernel, X, solution.x, memory, workers, solution.certificate)
