@@ -32,8 +32,7 @@ def form(request, monkeypatch):
 
 @pytest.fixture
 def workers():
-    with Workers(2) as pool:
-        yield pool
+    return Workers(2)
 
 
 def problem(covariance_type, n=90, d=3, K=3, seed=0, weighted=True):

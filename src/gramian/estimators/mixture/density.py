@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.results import by_blocks
-from gramian.solvers.mixture.covariances import family
+from gramian.estimators.base import row_weights
+from gramian.solvers.mixture.covariances import Floats, family
 from gramian.solvers.mixture.e_step import evaluate
-from gramian.solvers.mixture.family import Floats
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
@@ -46,8 +46,7 @@ class MixtureDensity:
         ndarray of shape (n_samples,)
             Numbers of components.
         """
-        rows, mixture = self._evaluated(X)
-        return self._figure("labels", rows, mixture, np.empty(len(rows.X), dtype=np.int64))
+        return self._figure("labels", X, np.int64)
 
     @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -63,8 +62,7 @@ class MixtureDensity:
         ndarray of shape (n_samples, n_components)
             Of the dtype of X.
         """
-        rows, mixture = self._evaluated(X)
-        return self._figure("posterior", rows, mixture, np.empty((len(rows.X), len(mixture.weights)), rows.X.dtype))
+        return self._figure("posterior", X)
 
     @by_blocks
     def score_samples(self, X: Any) -> NDArray[Any]:
@@ -80,8 +78,7 @@ class MixtureDensity:
         ndarray of shape (n_samples,)
             ``log p(x)``, of the dtype of X.
         """
-        rows, mixture = self._evaluated(X)
-        return self._figure("log_density", rows, mixture, np.empty(len(rows.X), rows.X.dtype))
+        return self._figure("log_density", X)
 
     def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
         """Return the log-likelihood per sample.
@@ -163,16 +160,13 @@ class MixtureDensity:
         drawn = [_normal(rng, *component) for component in zip(mixture.means, spreads, counts, strict=True)]
         return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
 
-    def _evaluated(self, X: Any) -> tuple[Rows, Mixture]:
+    def _figure(self, figure: str, X: Any, dtype: Any = None) -> NDArray[Any]:
+        """A figure of every row; by default in the dtype of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         centre = self.weights_.astype(np.float64) @ self.means_.astype(np.float64)
-        return Rows.of(X, centre=centre), self._mixture(centre)
-
-    def _figure(self, figure: str, rows: Rows, mixture: Mixture, out: NDArray[Any]) -> NDArray[Any]:
-        with Workers(self.n_jobs) as workers:
-            evaluate(rows, mixture, workers, figure, out)
-        return out
+        out = np.empty((len(X), len(self.weights_)) if figure == "posterior" else len(X), dtype or X.dtype)
+        return evaluate(Rows.of(X, centre=centre), self._mixture(centre), Workers(self.n_jobs), figure, out)
 
     def _mixture(self, centre: Floats) -> Mixture:
         """The fitted mixture in float64, seen from a centre."""
@@ -186,18 +180,13 @@ class MixtureDensity:
 
     def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
         """Log-likelihood per sample, and the number of samples."""
-        rows, mixture = self._evaluated(X)
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, rows.X, dtype=np.float64, ensure_non_negative=True)
-        densities = self._figure("log_density", rows, mixture, np.empty(len(rows.X)))
-        n = float(len(rows.X) if weights is None else weights.sum())
-        return float(np.average(densities, weights=weights)), n
+        densities = self._figure("log_density", X, np.float64)
+        weights = row_weights(sample_weight, densities)
+        return float(np.average(densities, weights=weights)), float(weights.sum())
 
 
 def _normal(rng: np.random.RandomState, mean: Floats, spread: Floats, count: int) -> Floats:
     """Draws from one component, whose spread is a covariance matrix or a vector of variances."""
     if spread.ndim == 2:
         return rng.multivariate_normal(mean, spread, count)
-    draws: Floats = mean + rng.standard_normal(size=(count, len(mean))) * np.sqrt(spread)
-    return draws
+    return np.asarray(mean + rng.standard_normal(size=(count, len(mean))) * np.sqrt(spread))

@@ -14,20 +14,20 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import _check_sample_weight, validate_data
+from sklearn.utils.validation import validate_data
 
 from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import opened
-from gramian.estimators.base import restored_on_failure
+from gramian.estimators.base import COMMON, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.findings import certificate, degeneracies
 from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
 from gramian.features.sample import sample_seed
 from gramian.progress import Clock, Tick, progress
-from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, family
+from gramian.resources import one_blas_thread
+from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, Family, Floats, family
 from gramian.solvers.mixture.e_step import Statistics, expect
 from gramian.solvers.mixture.em import EMResult, em
-from gramian.solvers.mixture.family import Family, Floats
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.over_passes import expectation, frame
 from gramian.solvers.mixture.row_tiles import Rows, Workers
@@ -149,13 +149,9 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         "weights_init": ["array-like", None],
         "means_init": ["array-like", None],
         "precisions_init": ["array-like", None],
-        "random_state": ["random_state"],
-        "warm_start": ["boolean"],
-        "verbose": ["verbose"],
         "verbose_interval": [Interval(Integral, 1, None, closed="left")],
         "assignment": [StrOptions({"soft", "hard"})],
-        "max_time": [Interval(Real, 0.0, None, closed="neither"), None],
-        "n_jobs": [Integral, None],
+        **{name: COMMON[name] for name in ("random_state", "warm_start", "verbose", "max_time", "n_jobs")},
     }
 
     def __init__(
@@ -221,11 +217,12 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
                 self._fit_over_passes(X, sample_weight, clock)
                 return self
             X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-            rows = self._training_rows(X, sample_weight)
-            kind = family(self.covariance_type, self.n_components, X.shape[1])
-            with Workers(self.n_jobs) as workers:
-                solution = self._best_solution(rows, kind, workers, clock)
-            self._store(solution, rows, clock)
+            weights = None if sample_weight is None else row_weights(sample_weight, X)
+            if weights is not None and not np.all(weights > 0):
+                X, weights = X[weights > 0], weights[weights > 0]
+            rows = Rows.of(X, weights)
+            self._check_rows(len(X), rows.reach)
+            self._store(self._best_solution(rows, clock), rows, clock)
         return self
 
     def _fit_over_passes(self, X: Any, sample_weight: Any, clock: Clock) -> None:
@@ -235,10 +232,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             self._check_rows(seen.count, seen.reach)
             size = start_size(self.n_components)
             sample = passes.sample(size, 0 if size >= passes.blocks.n_rows else sample_seed(self.random_state))
-            kind = family(self.covariance_type, self.n_components, sample.X.shape[1])
-            with Workers(self.n_jobs) as workers:
-                rows, e_step = seen.of(sample.X, sample.weight), expectation(passes, seen)
-                solution = self._best_solution(rows, kind, workers, clock, e_step)
+            solution = self._best_solution(seen.of(sample.X, sample.weight), clock, expectation(passes, seen))
             self._store(solution, Rows(np.empty((0, 0), seen.dtype), seen.centre, seen.reach), clock)
 
     def fit_predict(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]:
@@ -260,16 +254,6 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         """
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
-    def _training_rows(self, X: NDArray[Any], sample_weight: ArrayLike | None) -> Rows:
-        weights = None
-        if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-            if not np.all(weights > 0):
-                X, weights = X[weights > 0], weights[weights > 0]
-        rows = Rows.of(X, weights)
-        self._check_rows(len(X), rows.reach)
-        return rows
-
     def _check_rows(self, n: int, reach: Floats) -> None:
         if n < max(2, self.n_components):
             raise ValueError(
@@ -279,28 +263,17 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         if np.any(reach > FARTHEST):
             raise ValueError(f"X must stay within {FARTHEST:.0e} of its mean, got {reach.max():.1e}; scale X.")
 
-    def _best_solution(
-        self, rows: Rows, kind: Family, workers: Workers, clock: Clock, expect: Callable[..., Statistics] = expect
-    ) -> EMResult:
+    def _best_solution(self, rows: Rows, clock: Clock, expect: Callable[..., Statistics] = expect) -> EMResult:
         """The solution of the start whose objective ends highest."""
+        kind, workers = family(self.covariance_type, self.n_components, rows.X.shape[1]), Workers(self.n_jobs)
+        options: Any = {"reg_covar": self.reg_covar, "tol": self.tol, "max_iter": self.max_iter, "clock": clock}
+        options |= {"hard": self.assignment == "hard", "expect": expect}
         solutions: list[EMResult] = []
-        with progress(self.verbose, "Gaussian mixture", total=self.n_init * self.max_iter) as tick:
+        with one_blas_thread(), progress(self.verbose, "Gaussian mixture", total=self.n_init * self.max_iter) as tick:
             for done, (mixture, previous) in enumerate(self._starts(rows, kind, workers)):
-                solution = em(
-                    rows,
-                    mixture,
-                    workers,
-                    reg_covar=self.reg_covar,
-                    tol=self.tol,
-                    max_iter=self.max_iter,
-                    hard=self.assignment == "hard",
-                    previous=previous,
-                    clock=clock,
-                    tick=_every(self.verbose_interval, tick, done * self.max_iter),
-                    expect=expect,
-                )
-                solutions.append(solution)
-                if solution.expired:
+                tell = _every(self.verbose_interval, tick, done * self.max_iter)
+                solutions.append(em(rows, mixture, workers, previous=previous, tick=tell, **options))
+                if solutions[-1].expired:
                     break
         return max(solutions, key=lambda solution: solution.values[-1:])
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,9 @@ from threadpoolctl import threadpool_limits
 
 from gramian.data.passes import sample_rows
 from gramian.features.sample import sample_seed
-from gramian.solvers.mixture.e_step import Statistics, tally
+from gramian.solvers.mixture.covariances import Family, Floats
+from gramian.solvers.mixture.e_step import tally
 from gramian.solvers.mixture.em import maximise, refine
-from gramian.solvers.mixture.family import Family, Floats
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
 
@@ -71,8 +72,15 @@ def start(
     """Return the mixture to start from: init_params (m, d)."""
     if {"weights", "means", "factors"} <= given.keys():
         return Mixture(family, **given)
-    drawn = INIT_PARAMS[init_params] if isinstance(init_params, str) else _from(init_params)
-    return replace(drawn(rows, family, reg_covar, rng, workers), **given)
+    if isinstance(init_params, str):
+        return replace(INIT_PARAMS[init_params](rows, family, reg_covar, rng, workers), **given)
+    K, d = family.n_components, family.n_features
+    if len(init_params) < K or init_params.shape[1] != d:
+        raise ValueError(
+            f"init_params as an array must have at least n_components = {K} rows and n_features = {d} columns, "
+            f"got shape {init_params.shape}."
+        )
+    return replace(_by_k_means(rows, family, reg_covar, rng, workers, init=init_params[:K]), **given)
 
 
 Draw = Callable[[Rows, Family, float, RandomState, Workers], Mixture]
@@ -92,25 +100,8 @@ def _by_k_means(
     def assignment(block: Block) -> Floats:
         return (labels[block.rows].reshape(block.tiles, 1, block.size) == components).astype(np.float64)
 
-    def again(origin: Floats) -> Statistics:
-        return tally(rows, family, assignment, workers, origin)
-
-    return refine(tally(rows, family, assignment, workers), reg_covar, again)[0]
-
-
-def _from(seeds: NDArray[Any]) -> Draw:
-    """K-means from seeds that the user gave."""
-
-    def draw(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
-        wanted = (family.n_components, family.n_features)
-        if len(seeds) < wanted[0] or seeds.shape[1] != wanted[1]:
-            raise ValueError(
-                f"init_params as an array must have at least n_components = {wanted[0]} rows and "
-                f"n_features = {wanted[1]} columns, got shape {seeds.shape}."
-            )
-        return _by_k_means(rows, family, reg_covar, rng, workers, init=seeds[: wanted[0]])
-
-    return draw
+    again = partial(tally, rows, family, assignment, workers)
+    return refine(again(), reg_covar, again)[0]
 
 
 def _at_random(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
@@ -122,8 +113,7 @@ def _at_random(rows: Rows, family: Family, reg_covar: float, rng: RandomState, w
         return q.transpose(0, 2, 1)
 
     # One thread, so that blocks draw in their order. Every component is about as wide as the data: nothing cancels.
-    with Workers(1) as alone:
-        return maximise(tally(rows, family, assignment, alone), reg_covar)
+    return maximise(tally(rows, family, assignment, Workers(1)), reg_covar)
 
 
 def _at_rows(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:

@@ -1,12 +1,17 @@
 """Covariances of a Gaussian mixture: full, tied, diagonal or spherical.
 
-Tied ones are full ones pooled over the components, spherical ones diagonal ones pooled over the features.
+A family is known by its *quadratics*: the products ``x_i x_j``, ``i ≤ j``, where covariances are matrices, and the
+squares ``x_i²`` where they are diagonal. The quadratic form of a precision is linear in them, and the second moments of
+rows are their sums. Tied covariances are full ones pooled over the components, spherical ones diagonal ones pooled over
+the features.
+
+Rows stand in columns here, ``(..., d, b)``. Covariances, precisions and factors P, ``Σ⁻¹ = P Pᵀ``, have the family's
+shape, that of scikit-learn's ``covariances_``; *stacked* ones have an entry for each component, whatever is shared.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -15,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-from gramian.solvers.mixture.family import EPS, Family, Floats
+__all__ = ["COVARIANCE_TYPES", "EPS", "Family", "Floats", "family", "quadratics"]
 
-__all__ = ["COVARIANCE_TYPES", "family", "quadratics"]
+Floats = NDArray[np.float64]
+EPS = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True)
@@ -34,17 +40,19 @@ class _Full:
 
     @property
     def size(self) -> int:
+        """How many quadratics a row has: Q."""
         return self.n_features * (self.n_features + 1) // 2
 
     @property
     def n_parameters(self) -> int:
-        return self.n_components * self.size
+        return math.prod(self.shape[:-2]) * self.size
 
     @cached_property
     def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         return np.triu_indices(self.n_features)
 
     def quadratics(self, x: Floats, out: Floats) -> Floats:
+        """Write the quadratics of rows: x (..., d, b), out (..., Q, b)."""
         at, d = 0, self.n_features
         for i in range(d):
             np.multiply(x[..., i:, :], x[..., i : i + 1, :], out=out[..., at : at + d - i, :])
@@ -52,10 +60,11 @@ class _Full:
         return out
 
     def scatter(self, x: Floats, r: Floats) -> Floats:
-        matrix: Floats = np.sum((x * r[:, None, :]) @ x.transpose(0, 2, 1), axis=0)
-        return matrix[self._upper]
+        """Return the weighted sum of quadratics, without forming them: x (t, d, b), r (t, b) → (Q,)."""
+        return np.asarray(np.sum((x * r[:, None, :]) @ x.transpose(0, 2, 1), axis=0)[self._upper])
 
     def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
+        """Return the covariances that fit second moments best: second (K, Q), weights (K,)."""
         i, j = self._upper
         matrices = np.empty((len(second), self.n_features, self.n_features))
         matrices[:, i, j] = matrices[:, j, i] = second + ridge * (i == j)
@@ -85,23 +94,26 @@ class _Full:
         return values
 
     def coefficients(self, stacked: Floats) -> Floats:
+        """Return c with ``xᵀ Λ_k x = c_k · quadratics(x)``: → (K, Q)."""
         i, j = self._upper
         # Off the diagonal an entry of Λ counts twice.
         return np.where(i == j, 1.0, 2.0) * (stacked @ stacked.transpose(0, 2, 1))[:, i, j]
 
     def log_det(self, stacked: Floats) -> Floats:
-        sums: Floats = np.log(np.diagonal(stacked, axis1=1, axis2=2)).sum(axis=1)
-        return sums
+        """Return ``log det P_k``: → (K,)."""
+        return np.asarray(np.log(np.diagonal(stacked, axis1=1, axis2=2)).sum(axis=1))
 
     def whiten(self, factor: Floats, x: Floats) -> Floats:
+        """Return ``Pᵀ x`` for one component: factor (d, d) or (d,), x (..., d, b)."""
         return factor.T @ x
 
     def departure(self, stacked: Floats, covariances: Floats) -> Floats:
+        """Return ``‖Pᵀ Σ P - I‖``, which is zero where ``Σ⁻¹ = P Pᵀ``: → (K,)."""
         residual = stacked.transpose(0, 2, 1) @ covariances @ stacked - np.eye(self.n_features)
-        norms: Floats = np.linalg.norm(residual, axis=(1, 2))
-        return norms
+        return np.asarray(np.linalg.norm(residual, axis=(1, 2)))
 
     def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
+        """Return the variances of each component along its principal axes: columns (d,) → (K, m)."""
         return np.linalg.eigvalsh(self.stack(covariances)[:, columns][:, :, columns]).astype(np.float64)
 
 
@@ -114,10 +126,6 @@ class _Tied(_Full):
     @property
     def shape(self) -> tuple[int, ...]:
         return (self.n_features, self.n_features)
-
-    @property
-    def n_parameters(self) -> int:
-        return self.size
 
     def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
         return super().covariances((weights @ second)[None], weights, ridge)[0]
@@ -153,8 +161,7 @@ class _Diagonal:
         return np.multiply(x, x, out=out)
 
     def scatter(self, x: Floats, r: Floats) -> Floats:
-        sums: Floats = np.sum((x * x) @ r[:, :, None], axis=0)
-        return sums[:, 0]
+        return np.asarray(np.sum((x * x) @ r[:, :, None], axis=0)[:, 0])
 
     def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
         return np.maximum(second, 0.0) + ridge
@@ -183,16 +190,14 @@ class _Diagonal:
         return stacked**2
 
     def log_det(self, stacked: Floats) -> Floats:
-        sums: Floats = np.log(stacked).sum(axis=1)
-        return sums
+        return np.asarray(np.log(stacked).sum(axis=1))
 
     def whiten(self, factor: Floats, x: Floats) -> Floats:
         return factor[:, None] * x
 
     def departure(self, stacked: Floats, covariances: Floats) -> Floats:
         residual = stacked**2 * self.stack(covariances) - 1.0
-        norms: Floats = np.linalg.norm(residual, axis=1)
-        return norms
+        return np.asarray(np.linalg.norm(residual, axis=1))
 
     def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
         return self.stack(covariances)[:, columns]
@@ -215,12 +220,8 @@ class _Spherical(_Diagonal):
         return np.broadcast_to(values[:, None], (self.n_components, self.n_features))
 
 
-COVARIANCE_TYPES: dict[str, Callable[[int, int], Family]] = {
-    "full": _Full,
-    "tied": _Tied,
-    "diag": _Diagonal,
-    "spherical": _Spherical,
-}
+Family = _Full | _Diagonal
+COVARIANCE_TYPES: dict[str, type[Family]] = {kind.name: kind for kind in (_Full, _Tied, _Diagonal, _Spherical)}
 
 
 def family(covariance_type: str, n_components: int, n_features: int) -> Family:
@@ -238,11 +239,10 @@ def _inverse_root(covariance: Floats, who: str) -> Floats:
     try:
         root = np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError:
-        raise ValueError(_ill_defined(who, np.diagonal(covariance))) from None
-    if np.any(np.diagonal(root) ** 2 <= EPS * np.diagonal(covariance)):
+        root = np.full_like(covariance, np.nan)
+    if not np.all(np.diagonal(root) ** 2 > EPS * np.diagonal(covariance)):
         raise ValueError(_ill_defined(who, np.diagonal(covariance)))
-    inverse: Floats = solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False)
-    return inverse.T
+    return np.asarray(solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False).T)
 
 
 def _ill_defined(who: str, variances: Floats) -> str:

@@ -16,23 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.solvers.mixture.covariances import quadratics
-from gramian.solvers.mixture.family import EPS, Family, Floats
+from gramian.solvers.mixture.covariances import EPS, Family, Floats, quadratics
 from gramian.solvers.mixture.gaussians import LOG_ZERO, Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
 
-__all__ = [
-    "ROUNDING",
-    "Assignment",
-    "Statistics",
-    "evaluate",
-    "expect",
-    "natural_origin",
-    "tally",
-]
+__all__ = ["ROUNDING", "Statistics", "evaluate", "expect", "natural_origin", "tally"]
 
 # Absolute error of a row's log-density that the expanded form may cause.
 ROUNDING = 1e-8
+
+SUMS = ("moments", "log_likelihood", "entropy", "divergence")
 
 Assignment = Callable[[Block], Floats]
 
@@ -54,14 +47,8 @@ class Statistics:
     def __add__(self, other: Statistics) -> Statistics:
         if self.family != other.family or not np.array_equal(self.origin, other.origin):
             raise ValueError("statistics add up only where family and origin are the same; take both about one origin.")
-        return Statistics(
-            self.family,
-            self.origin,
-            self.moments + other.moments,
-            self.log_likelihood + other.log_likelihood,
-            self.entropy + other.entropy,
-            self.divergence + other.divergence,
-        )
+        sums = (getattr(self, name) + getattr(other, name) for name in SUMS)
+        return Statistics(self.family, self.origin, *sums)
 
     @property
     def total(self) -> float:
@@ -97,12 +84,7 @@ class Statistics:
 
 
 def expect(
-    rows: Rows,
-    mixture: Mixture,
-    workers: Workers,
-    *,
-    hard: bool = False,
-    origin: Floats | None = None,
+    rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
 ) -> Statistics:
     """Take the E-step: the statistics of rows under the posterior of a mixture. origin (K, d)."""
     view = _View.of(rows, mixture)
@@ -142,15 +124,23 @@ def tally(
     return reduce(add, workers.map(job, rows.blocks(view.width)))
 
 
-def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> None:
-    """Write a figure of every row: out (n,)."""
-    view, of = _View.of(rows, mixture), FIGURES[figure]
+def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> NDArray[Any]:
+    """Write "labels", "log_density" or "posterior" of every row: out (n,) or (n, K)."""
+    view = _View.of(rows, mixture)
 
     def job(block: Block, scratch: Scratch) -> None:
-        out[block.rows] = of(view.joint(mixture, view.load(block, scratch), scratch), scratch)
+        joint = view.joint(mixture, view.load(block, scratch), scratch)
+        if figure == "labels":
+            out[block.rows] = joint.argmax(axis=1).ravel()
+            return
+        q, log_density, *_ = _soften(joint, scratch)
+        out[block.rows] = (
+            log_density.ravel() if figure == "log_density" else q.transpose(0, 2, 1).reshape(-1, len(q[0]))
+        )
 
     for _ in workers.map(job, rows.blocks(view.width)):
         pass
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -199,16 +189,13 @@ class _View:
 
     def statistics(self, phi: Floats, q: Floats, origin: Floats | None, *figures: float) -> Statistics:
         """Statistics of a block; about the centre where no origin is given."""
-        if origin is None:
-            origin = np.zeros((self.family.n_components, self.family.n_features))
-            if self.expanded:
-                moments = np.sum(np.matmul(q, phi.transpose(0, 2, 1)), axis=0)
-                return Statistics(self.family, origin, moments, *figures)
-        x = phi[:, 1 : 1 + self.family.n_features]
-        moments = np.stack(
-            [self._moments(x - o[:, None], r) for o, r in zip(origin, q.transpose(1, 0, 2), strict=True)]
-        )
-        return Statistics(self.family, origin, moments, *figures)
+        centre = np.zeros((self.family.n_components, self.family.n_features))
+        if origin is None and self.expanded:
+            moments = np.sum(np.matmul(q, phi.transpose(0, 2, 1)), axis=0)
+            return Statistics(self.family, centre, moments, *figures)
+        origin, x = centre if origin is None else origin, phi[:, 1 : 1 + self.family.n_features]
+        pairs = zip(origin, q.transpose(1, 0, 2), strict=True)
+        return Statistics(self.family, origin, np.stack([self._moments(x - o[:, None], r) for o, r in pairs]), *figures)
 
     def _moments(self, x: Floats, r: Floats) -> Floats:
         first = np.matmul(x, r[:, :, None]).sum(axis=0)[:, 0]
@@ -239,25 +226,3 @@ def _harden(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Fl
     q, log_density, *_ = _soften(joint, scratch)
     np.equal(best, np.arange(q.shape[1])[:, None], out=q, casting="unsafe")
     return q, log_density, np.zeros_like(complete), log_density - complete
-
-
-def _log_density(joint: Floats, scratch: Scratch) -> Floats:
-    _, log_densities, *_ = _soften(joint, scratch)
-    return log_densities.ravel()
-
-
-def _posterior(joint: Floats, scratch: Scratch) -> Floats:
-    q, *_ = _soften(joint, scratch)
-    return q.transpose(0, 2, 1).reshape(-1, q.shape[1])
-
-
-def _labels(joint: Floats, scratch: Scratch) -> NDArray[np.intp]:
-    return joint.argmax(axis=1).ravel()
-
-
-FIGURES: dict[str, Callable[[Floats, Scratch], NDArray[Any]]] = {
-    "log_density": _log_density,
-    "posterior": _posterior,
-    "labels": _labels,
-}
-"""What ``evaluate`` can write of the rows of a block, from ``log π_k N(x | μ_k, Σ_k)``."""

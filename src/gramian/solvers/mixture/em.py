@@ -24,13 +24,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from gramian.progress import Clock, Tick, silent
-from gramian.solvers.mixture.covariances import quadratics
+from gramian.solvers.mixture.covariances import EPS, quadratics
 from gramian.solvers.mixture.e_step import ROUNDING, Statistics, expect
-from gramian.solvers.mixture.family import EPS, Floats
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
@@ -42,7 +42,7 @@ class EvidenceSplit:
     """The split of the evidence after an M-step, per row, with the q of the E-step before it."""
 
     log_likelihood: float  # ``log p(X | Θ)``, from the rows
-    bound: float  # ``L(q
+    bound: float  # ``L(q, Θ)``
     kl: float  # ``KL(q ‖ p(Z | X, Θ))``, their difference: what the next E-step gains
 
 
@@ -85,8 +85,9 @@ def em(
         change, previous = value - previous, value
         values.append(value)
         converged = abs(change) < tol or (hard and change == 0)
-        before = mixture
-        mixture, bound = _m_step(rows, before, statistics, workers, reg_covar, hard, expect)
+        before, again = mixture, partial(expect, rows, mixture, workers, hard=hard)
+        mixture, used = refine(statistics, reg_covar, again)
+        bound = _bound(used, mixture)
         statistics = expect(rows, mixture, workers, hard=hard)
         value = _objective(statistics)
         _require_rise(rows, before, mixture, reg_covar, previous, value)
@@ -113,9 +114,7 @@ def maximise(statistics: Statistics, reg_covar: float) -> Mixture:
     return Mixture.of(statistics.family, statistics.weights, statistics.means, covariances)
 
 
-def refine(
-    statistics: Statistics, reg_covar: float, again: Callable[[Floats], Statistics]
-) -> tuple[Mixture, Statistics]:
+def refine(statistics: Statistics, reg_covar: float, again: Callable[..., Statistics]) -> tuple[Mixture, Statistics]:
     """Take the M-step; where moments have cancelled, have them taken again about the new means."""
     try:
         mixture = maximise(statistics, reg_covar)
@@ -124,7 +123,7 @@ def refine(
         lost = math.inf
     if lost <= ROUNDING:
         return mixture, statistics
-    statistics = again(statistics.means)
+    statistics = again(origin=statistics.means)
     return maximise(statistics, reg_covar), statistics
 
 
@@ -137,24 +136,6 @@ def gradient_norm(statistics: Statistics, mixture: Mixture, reg_covar: float) ->
     in_weights = np.abs(weights - mixture.weights)
     in_means = weights * np.linalg.norm(mixture.whiten(shifts), axis=1)
     return float(np.sum(in_weights + in_means + 0.5 * weights * departures))
-
-
-def _m_step(
-    rows: Rows,
-    mixture: Mixture,
-    statistics: Statistics,
-    workers: Workers,
-    reg_covar: float,
-    hard: bool,
-    expect: Callable[..., Statistics],
-) -> tuple[Mixture, float]:
-    """The next mixture, and ``L(q, Θ)`` per row there."""
-
-    def again(origin: Floats) -> Statistics:
-        return expect(rows, mixture, workers, hard=hard, origin=origin)
-
-    following, used = refine(statistics, reg_covar, again)
-    return following, _bound(used, following)
 
 
 def _objective(statistics: Statistics) -> float:

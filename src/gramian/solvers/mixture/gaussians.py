@@ -16,8 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from gramian.solvers.mixture.covariances import quadratics
-from gramian.solvers.mixture.family import Family, Floats
+from gramian.solvers.mixture.covariances import Family, Floats, quadratics
 
 __all__ = ["Mixture"]
 
@@ -32,8 +31,8 @@ class Mixture:
     family: Family  # The shape of the covariances
     weights: Floats  # (K,): Proportions π; a component of weight zero takes no part
     means: Floats  # (K, d): The μ
-    covariances: Floats  # The Σ, and P with ``Σ⁻¹ = P Pᵀ``, of the family's shape
-    factors: Floats  # The Σ, and P with ``Σ⁻¹ = P Pᵀ``, of the family's shape
+    covariances: Floats  # The Σ, of the family's shape
+    factors: Floats  # P with ``Σ⁻¹ = P Pᵀ``, of the same shape
 
     @classmethod
     def of(cls, family: Family, weights: Floats, means: Floats, covariances: Floats) -> Mixture:
@@ -62,16 +61,14 @@ class Mixture:
         """The θ of ``log π_k N(x | μ_k, Σ_k) = θ_kᵀ φ(x)``, ``(K, 1 + d + Q)``."""
         whitened = self.whiten(self.means)
         constant = self.constants - 0.5 * np.sum(whitened**2, axis=1)
-        linear = np.stack(
-            [self.family.whiten(P.T, y[:, None])[:, 0] for P, y in zip(self.stacked, whitened, strict=True)]
-        )
+        pairs = zip(self.stacked, whitened, strict=True)
+        linear = np.stack([self.family.whiten(P.T, y[:, None])[:, 0] for P, y in pairs])
         return np.concatenate([constant[:, None], linear, -0.5 * self.coefficients], axis=1)
 
     @property
     def traces(self) -> Floats:
         """``tr Σ_k⁻¹``, ``(K,)``."""
-        traces: Floats = np.sum(self.stacked**2, axis=tuple(range(1, self.stacked.ndim)))
-        return traces
+        return np.asarray(np.sum(self.stacked**2, axis=tuple(range(1, self.stacked.ndim))))
 
     @cached_property
     def departures(self) -> Floats:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from gramian.data.parts import Need, Part, Sums, total
 from gramian.data.passes import Passes
+from gramian.solvers.mixture.covariances import Floats
 from gramian.solvers.mixture.e_step import Statistics, expect, natural_origin
-from gramian.solvers.mixture.family import Floats
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
@@ -23,8 +23,8 @@ __all__ = ["Frame", "expectation", "frame"]
 class Frame:
     """Where all rows are seen from."""
 
-    centre: Floats  # (d,): Their mean, and the largest distance from it along each axis
-    reach: Floats  # (d,): Their mean, and the largest distance from it along each axis
+    centre: Floats  # (d,): Their mean
+    reach: Floats  # (d,): The largest distance from it along each axis
     dtype: Any  # Of the rows
     count: int  # Rows of positive weight
 
@@ -33,17 +33,13 @@ class Frame:
         return Rows(X, self.centre, self.reach, weights)
 
 
-def _extent(shared: None, parts: Iterator[Part]) -> tuple[Any, ...] | None:
-    found = [(p.X.min(axis=0), p.X.max(axis=0), p.X.sum(axis=0, dtype=np.float64), len(p.X), p.X.dtype) for p in parts]
-    if not found:
-        return None
-    low, high, sums, counts, dtypes = zip(*found, strict=True)
-    return np.min(low, axis=0), np.max(high, axis=0), np.sum(sums, axis=0), sum(counts), dtypes[0]
+def _extent(shared: None, parts: Iterator[Part]) -> list[tuple[Any, ...]]:
+    return [(p.X.min(axis=0), p.X.max(axis=0), p.X.sum(axis=0, dtype=np.float64), len(p.X), p.X.dtype) for p in parts]
 
 
 def frame(passes: Passes) -> Frame:
     """Find the centre and the reach of all rows, in one pass."""
-    found = [extent for extent in passes.map(_extent, None, need=Need(y=False)) if extent is not None]
+    found = [extent for extents in passes.map(_extent, None, need=Need(y=False)) for extent in extents]
     if not found:
         raise ValueError("weights must be positive for at least one row; all weights are zero.")
     low, high, sums, counts, dtypes = zip(*found, strict=True)
@@ -52,36 +48,28 @@ def frame(passes: Passes) -> Frame:
     return Frame(centre, np.maximum(top - centre, centre - bottom), dtypes[0], n)
 
 
-@dataclass(frozen=True, eq=False)
-class _Step:
-    """What the E-step of a block needs."""
-
-    frame: Frame
-    mixture: Mixture
-    hard: bool
-    origin: Floats | None
+Step = tuple[Frame, Mixture, bool, Floats | None]
+"""What the E-step of a block needs: frame, mixture, whether assignment is hard, origin."""
 
 
-def _expected(step: _Step, parts: Iterator[Part]) -> Sums | None:
-    with Workers(1) as alone:
-        return total(_expected_of(step, part, alone) for part in parts)
+def _expected(step: Step, parts: Iterator[Part]) -> Sums | None:
+    alone = Workers(1)
+    return total(_expected_of(*step, part, alone) for part in parts)
 
 
-def _expected_of(step: _Step, part: Part, alone: Workers) -> Sums:
-    rows = step.frame.of(part.X, part.weight)
-    found = expect(rows, step.mixture, alone, hard=step.hard, origin=step.origin)
+def _expected_of(seen: Frame, mixture: Mixture, hard: bool, origin: Floats | None, part: Part, alone: Workers) -> Sums:
+    found = expect(seen.of(part.X, part.weight), mixture, alone, hard=hard, origin=origin)
     return Sums.of(moments=found.moments, figures=[found.log_likelihood, found.entropy, found.divergence])
 
 
 def expectation(passes: Passes, seen: Frame) -> Any:
-    """Return the E-step over blocks, with the arguments of ``expectation.expect``."""
+    """Return the E-step over blocks, with the arguments of ``expect``."""
 
     def expected(
         rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
     ) -> Statistics:
-        sums = passes.sum(_expected, _Step(seen, mixture, hard, origin), need=Need(y=False))
-        if origin is None:
-            origin = natural_origin(rows, mixture)
-        return Statistics(mixture.family, origin, sums["moments"], *(float(figure) for figure in sums["figures"]))
+        sums = passes.sum(_expected, (seen, mixture, hard, origin), need=Need(y=False))
+        about = natural_origin(rows, mixture) if origin is None else origin
+        return Statistics(mixture.family, about, sums["moments"], *map(float, sums["figures"]))
 
     return expected

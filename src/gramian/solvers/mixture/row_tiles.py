@@ -8,18 +8,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
-from gramian.resources import worker_count
-from gramian.solvers.mixture.family import Floats
+from gramian.resources import run, spans, worker_count
+from gramian.solvers.mixture.covariances import Floats
 
 __all__ = ["Block", "Rows", "Scratch", "Workers"]
 
@@ -31,6 +27,8 @@ TILE_FLOATS = 2**17
 TILE_ROWS = (64, 2048)
 BLOCK_FLOATS = 2**20
 BLOCK_ROWS = 8192
+# Blocks whose results are held before they are used.
+TOGETHER = 64
 
 
 class Scratch(threading.local):
@@ -84,21 +82,14 @@ class Rows:
         smallest, largest = TILE_ROWS
         size = min(max(TILE_FLOATS // width, smallest), largest) // smallest * smallest
         tiles = max(1, min(BLOCK_ROWS, BLOCK_FLOATS // width) // size)
-        n = len(self.X)
-        blocks = [Block(start, tiles, size) for start in range(0, n - tiles * size + 1, tiles * size)]
-        start = len(blocks) * tiles * size
-        whole, rest = divmod(n - start, size)
-        if whole:
-            blocks.append(Block(start, whole, size))
-        if rest:
-            blocks.append(Block(n - rest, 1, rest))
-        return blocks
+        whole, rest = divmod(len(self.X), size)
+        blocks = [Block(size * first, min(tiles, whole - first), size) for first in range(0, whole, tiles)]
+        return blocks + [Block(size * whole, 1, rest)] * (rest > 0)
 
     def load(self, block: Block, out: Floats) -> Floats:
         """Write a block's rows, centred, one to a column: out (tiles, d, size) → (tiles, d, size)."""
         tiles = self.X[block.rows].reshape(block.tiles, block.size, -1)
-        np.subtract(tiles.transpose(0, 2, 1), self.centre[:, None], out=out)
-        return out
+        return np.subtract(tiles.transpose(0, 2, 1), self.centre[:, None], out=out)
 
     def weights_of(self, block: Block) -> Floats | None:
         """Return the weights of a block's rows: → (tiles, size)."""
@@ -106,39 +97,12 @@ class Rows:
 
 
 class Workers:
-    """Threads for the length of a ``with`` block, in which BLAS is held to one."""
+    """Threads that go over blocks, each with buffers of its own."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
-        self.n_jobs = worker_count(n_jobs)
-        self._scratch = Scratch()
-        self._held = ExitStack()
-        self._pool: ThreadPoolExecutor | None = None
-
-    def __enter__(self) -> Self:
-        self._held.enter_context(_controller().limit(limits=1, user_api="blas"))
-        if self.n_jobs > 1:
-            self._pool = ThreadPoolExecutor(self.n_jobs, thread_name_prefix="gramian")
-            # After Ctrl-C, blocks that nobody has begun are not begun.
-            self._held.callback(self._pool.shutdown, cancel_futures=True)
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        self._held.close()
-        self._pool = None
+        self.n_jobs, self._scratch = worker_count(n_jobs), Scratch()
 
     def map(self, job: Callable[[Block, Scratch], T], blocks: Sequence[Block]) -> Iterator[T]:
         """Do a job on every block and give the results in order."""
-
-        def run(block: Block) -> T:
-            return job(block, self._scratch)
-
-        if self._pool is None or len(blocks) == 1:
-            yield from map(run, blocks)
-        else:
-            yield from self._pool.map(run, blocks)
-
-
-@cache
-def _controller() -> ThreadpoolController:
-    # Finding the libraries takes milliseconds, and the list hardly changes.
-    return ThreadpoolController()
+        for some in spans(len(blocks), TOGETHER):
+            yield from run(lambda block: job(block, self._scratch), blocks[some], self.n_jobs)
