@@ -216,3 +216,33 @@ def test_no_support_vector_among_many_rows():
     machine = SVR().fit(X, np.full(2100, 3.0))
     assert machine.certificate_.converged
     np.testing.assert_allclose(machine.predict(X[:5]), 3.0)
+
+
+@pytest.mark.parametrize("class_weight", [None, {0: 3.0}])
+def test_nu_svc_shows_the_c_that_bounds_its_coefficients(class_weight):
+    rng = np.random.default_rng(0)
+    X, w = rng.standard_normal((60, 2)), rng.uniform(0.5, 2.0, 60)
+    y = (X[:, 0] + rng.standard_normal(60) > 0).astype(int)
+    machine = NuSVC(nu=0.4, class_weight=class_weight).fit(X, y, sample_weight=w)
+    room = machine.C_[0] * (w * machine.class_weight_[y])[machine.support_]
+    used = np.abs(machine.dual_coef_[0]) / room
+    assert used.max() == pytest.approx(1.0, rel=1e-12)
+    assert (machine.kinds_[machine.support_[used > 1 - 1e-12]] == "violator").all()
+
+
+def test_a_gap_below_the_rounding_of_kernel_values_is_not_certified():
+    rng = np.random.default_rng(1)
+    X = (100.0 + rng.standard_normal((8, 3))) * 1e7
+    with pytest.warns(ConvergenceWarning, match="rounding"):
+        machine = SVC(kernel="linear", C=1e3).fit(X, [0, 1] * 4)
+    assert not machine.certificate_.converged
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-8])
+def test_nu_svr_through_all_targets_has_no_tube(scale):
+    rng = np.random.default_rng(2)
+    X, y = rng.standard_normal((60, 8)), scale * rng.standard_normal(60)
+    machine = NuSVR(C=1e6, nu=0.5).fit(X, y)
+    assert machine.certificate_.converged
+    assert machine.epsilon_ == 0.0
+    np.testing.assert_allclose(machine.predict(X), y, atol=1e-6 * scale)

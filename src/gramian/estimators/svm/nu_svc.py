@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from numbers import Real
 from typing import Any
 
@@ -76,6 +77,8 @@ class NuSVC(Classifier):
         Their coefficients, as scikit-learn lays them out.
     intercept_ : array of shape (k (k - 1) / 2,)
         The biases.
+    C_ : array of shape (k (k - 1) / 2,)
+        The C that ν stands for: the coefficient of a row is at most C times its weight and that of its class.
     certificate_ : Certificate
         Primal and dual value, relative gap, worst KKT violation; of the worst pair of classes.
     certificates_ : list of Certificate
@@ -176,10 +179,18 @@ class NuSVC(Classifier):
     ) -> Pair:
         """Find the C that ν stands for; class weights, where there are any, then multiply that C."""
         found = self._with_nu(pairs, pair, self.nu, members, **options)
-        if not found.separates or np.array_equal(pairs.weight, pairs.training.weight):
+        if not found.separates:
             return found
-        C = pairs.of(pair, pairs.weight)[members] / found.scale
-        return pairs.solve(pair, svm_tasks.classification(pairs.signs(pair)[members], C, start), members, **options)
+        price = 1.0 / found.scale
+        if not np.array_equal(pairs.weight, pairs.training.weight):
+            C = pairs.of(pair, pairs.weight)[members] * price
+            task = svm_tasks.classification(pairs.signs(pair)[members], C, start)
+            found = pairs.solve(pair, task, members, **options)
+        return replace(found, price=price)
+
+    def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
+        super()._keep_machines(X, pairs, machines)
+        self.C_ = np.array([machine.price for machine in machines])
 
     def _with_nu(self, pairs: Pairs, pair: Classes, nu: float, members: Members = EVERYBODY, **options: Any) -> Pair:
         weight = pairs.of(pair, pairs.training.weight)[members]

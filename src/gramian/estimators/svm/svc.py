@@ -48,6 +48,7 @@ class Pair:
     bias: float  # The bias, already divided
     task: Task  # What was solved
     solution: Solution  # How it ended
+    price: float = math.nan  # The C that ν stands for
 
     @property
     def coefficients(self) -> Vector:

@@ -313,4 +313,4 @@ class NuSVR(_Regressor):
         return svm_tasks.nu_regression(y, self.C * weight, self.nu)
 
     def _learned(self, solution: Solution) -> None:
-        self.epsilon_ = -solution.unit
+        self.epsilon_ = 0.0 - solution.unit

@@ -62,6 +62,8 @@ WORTHWHILE = 0.01
 NOTHING = 1e-10
 """An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
+LOOSE = 1000.0
+"""Bounds on β, times kernel values, that are so many times the targets are not expected to bind."""
 ROUNDING = 0.25
 """The share of the tolerance that rounding of kernel rows may use up."""
 REFINEMENTS = 2
@@ -105,9 +107,22 @@ def solve(
     shrink_every: int = SHRINK_EVERY,
 ) -> Solution:
     """Solve a task to a KKT violation and a relative duality gap of at most ``tol``."""
+    limits = max_iter, shrink_every if shrinking else 0, working_set, clock or Clock(), tick
     with one_blas_thread():
-        descent = _Descent(task, rows, max_iter, shrink_every if shrinking else 0, working_set, clock or Clock(), tick)
-        return descent.run(tol, polished)
+        if task.tubeless is not None and _is_loose(task.tubeless, rows):
+            found = _Descent(task.tubeless, rows, *limits).run(tol, polished)
+            if found.convex and np.abs(found.beta).sum() <= np.abs(task.start).sum():
+                # ν bounds the sum of |β|; what is missing could be added to both β of a row without any effect.
+                return replace(found, beta=np.concatenate([np.maximum(found.beta, 0.0), np.minimum(found.beta, 0.0)]))
+        return _Descent(task, rows, *limits).run(tol, polished)
+
+
+def _is_loose(task: Task, rows: Rows) -> bool:
+    """Whether C is so large beside y that a regression may well go through every target."""
+    if task.split > DENSE // 2:
+        return False
+    loss = float(task.upper @ np.abs(task.linear - np.median(task.linear)))
+    return float((task.upper**2).sum()) * float(np.abs(rows.diagonal()).max(initial=0.0)) > LOOSE * loss
 
 
 class _StoppedError(Exception):
@@ -160,7 +175,12 @@ class _Descent:
                         "pair steps do not end: the kernel is not positive semi-definite; use another kernel"
                     )
                 nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
-                if exact and (not nearer or patience > MOST_PATIENCE * m):
+                ended = (
+                    not nearer or patience > MOST_PATIENCE * m
+                    if exact
+                    else fine * self.unit(self.state) < self.rounding
+                )
+                if ended:
                     raise _StoppedError(LOST)
                 best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
@@ -249,12 +269,16 @@ class _Descent:
                 if pressed and self.shrunk_descent(self.shrinkable, tol):
                     recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
 
-    def unit(self, state: State) -> float:
+    def divisor(self, state: State) -> float:
         """What the tolerance is counted in: one, the ρ that the answer will be divided by, or values of the kernel."""
         if not self.task.scaled:
             return 1.0 if self.task.linear.any() else self.scale * float(self.task.upper.max())
         first, second = state.multipliers()
-        return max(0.5 * (first - second), 1e-7 * self.spread)
+        return 0.5 * (first - second)
+
+    def unit(self, state: State) -> float:
+        """The same for the descent, which does not chase a ρ that vanishes."""
+        return max(self.divisor(state), 1e-7 * self.spread) if self.task.scaled else self.divisor(state)
 
     @cached_property
     def spread(self) -> float:
@@ -362,19 +386,20 @@ class _Descent:
 
     def certify(self, tol: float) -> Certificate:
         """Dual objective, and the gap as a sum of Fenchel-Young terms, each of them >= 0."""
-        state = self.state
-        violation = state.violation(*state.slopes()) / self.unit(state)
-        rounding = self.rounding / self.unit(state)
+        state, rounding = self.state, self.rounding
+        unit = max(self.divisor(state), TINIEST)
+        violation = state.violation(*state.slopes()) / unit
         dual, gap = state.dual(), max(state.gap(), 0.0)
-        relative = gap / max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
-        met = violation <= tol and (relative <= tol or not self.convex)
+        size = max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
+        slack = rounding + EPSILON * float(np.abs(state.linear).max(initial=0.0))
+        met = violation + rounding / unit <= tol and (state.gap(slack) <= tol * size or not self.convex)
         return Certificate(
             kind="duality gap",
             primal=dual + gap,
             dual=dual,
-            gap=relative,
+            gap=gap / size,
             violation=max(violation, 0.0),
-            converged=met and self.feasible and violation + rounding <= tol,
+            converged=met and self.feasible,
             iterations=self.steps,
             seconds=self.clock.seconds,
         )
