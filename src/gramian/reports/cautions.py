@@ -12,7 +12,7 @@ from gramian.gram import Gram
 from gramian.kernels.resolve import is_precomputed
 from gramian.plots.fitted import kernel_of, sampled, training_rows
 from gramian.reports.evaluation import Evaluation
-from gramian.reports.facts import METRICS, Score, certificate_of
+from gramian.reports.facts import METRICS, Score
 from gramian.reports.subject import Subject
 
 __all__ = ["cautions"]
@@ -33,18 +33,13 @@ FAR = 0.1
 
 def cautions(subject: Subject, found: Evaluation | None, score: Score | None) -> list[str]:
     """Return what should be known before the model is used."""
-    checks = (
-        _certificate(subject),
-        _score(found, score),
-        _search(subject, found),
-        _edges(subject),
-        _condition(subject),
-    )
-    return list(dict.fromkeys(text for check in (*checks, _balance(subject), _far(subject)) for text in check))
+    own = (_edges, _condition, _balance, _far)
+    checks = (_certificate(subject), _score(found, score), _search(subject, found), *(check(subject) for check in own))
+    return list(dict.fromkeys(text for check in checks for text in check))
 
 
 def _certificate(subject: Subject) -> Iterator[str]:
-    certificate = certificate_of(subject)
+    certificate = subject.certificate
     if certificate is not None and not certificate.converged:
         yield f"The fit stopped short of its tolerance: {certificate}."
     elif certificate is not None and certificate.kind == "stationary":
@@ -62,48 +57,46 @@ def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
 
 
 def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
-    """Whether a search found anything that a baseline did not have, and whether it keeps its promise on new rows."""
+    """Whether a search keeps its promise on new rows, and whether it found anything that a baseline did not have."""
     if not subject.automatic:
         return
-    board = subject.model.leaderboard_
-    best, base = subject.model.best_trial_, board.baseline
-    if found is not None and found.honest:
-        yield from _promise(board.metric, best, found, subject.task == "classification")
+    metric, best, base = (
+        subject.model.leaderboard_.metric,
+        subject.model.best_trial_,
+        subject.model.leaderboard_.baseline,
+    )
+    promised, name = f"{best.score:.3g} ± {best.spread:.2g}", METRICS[metric]
+    now, chance = (None, 0.0) if found is None or not found.honest else _error(found, metric)
+    if now is not None and now > best.score + BROKEN * np.hypot(best.spread, chance):
+        yield (
+            f"New rows are predicted worse than the search promised: {name} {now:.3g} against {promised}. They may "
+            "differ from the rows that the model learned from."
+        )
     if base is not None and base.score <= best.score:
-        yield (
-            f"In the search the baseline “{base.name}” did as well: {base.score:.4g} ± {base.spread:.2g} against "
-            f"{best.score:.4g} ± {best.spread:.2g}."
-        )
+        beside = f"{base.score:.4g} ± {base.spread:.2g} against {best.score:.4g} ± {best.spread:.2g}"
+        yield f"In the search the baseline “{base.name}” did as well: {beside}."
 
 
-def _promise(metric: str, best: Any, found: Evaluation, classes: bool) -> Iterator[str]:
-    figures = {"error": 1.0 - float(np.mean(found.truth == found.predicted))} if classes else found.figures(False)
-    name = METRICS.get(metric, metric)
-    now = figures.get(metric, figures.get(name))
-    if now is None:
-        return
-    # What chance does to an error rate, or to a root mean square, on so many rows.
-    chance = np.sqrt(now * (1.0 - now) / len(found.truth)) if classes else now / np.sqrt(2.0 * len(found.truth))
-    if now > best.score + BROKEN * np.hypot(best.spread, chance):
-        yield (
-            f"New rows are predicted worse than the search promised: {name} {now:.3g} against {best.score:.3g} ± "
-            f"{best.spread:.2g}. They may differ from the rows that the model learned from."
-        )
+def _error(found: Evaluation, metric: str) -> tuple[float | None, float]:
+    """The error on new rows, and what chance does to an error rate, or to a root mean square, on so many."""
+    n = len(found.truth)
+    if metric == "error":
+        rate = 1.0 - float(np.mean(found.truth == found.predicted))
+        return rate, np.sqrt(rate * (1.0 - rate) / n)
+    now = None if metric == "log_loss" else found.figures(False)[METRICS[metric]]
+    return now, 0.0 if now is None else now / np.sqrt(2.0 * n)
 
 
 def _edges(subject: Subject) -> Iterator[str]:
     """Settings at the end of the range that they were chosen from."""
     machine = subject.machine
-    for name, grid in (("alpha", "alphas_"), ("lam", "lams_")):
-        tried = getattr(machine, grid, None)
-        if tried is None or len(tried) < 2:
-            continue
-        if np.any(np.isin(np.asarray(getattr(machine, f"{name}_")), [min(tried), max(tried)])):
-            yield f"{name} is at the edge of the {len(tried)} values tried; widen {grid[:-1]}."
+    for name in ("alpha", "lam"):
+        tried = getattr(machine, f"{name}s_", ())
+        if len(tried) > 1 and np.any(np.isin(getattr(machine, f"{name}_"), [min(tried), max(tried)])):
+            yield f"{name} is at the edge of the {len(tried)} values tried; widen {name}s."
     yield from _kernel_edges(machine)
-    results = getattr(subject.model, "cv_results_", None)
-    if results is not None:
-        yield from _search_edges(results["params"], subject.model.best_params_)
+    if hasattr(subject.model, "cv_results_"):
+        yield from _search_edges(subject.model.cv_results_["params"], subject.model.best_params_)
     if subject.automatic:
         best = subject.model.best_trial_
         tried = [trial.settings for trial in subject.model.leaderboard_ if trial.machine == best.machine]
@@ -117,9 +110,8 @@ def _kernel_edges(machine: Any) -> Iterator[str]:
     for kernel in kernels if isinstance(kernels, tuple | list) else (kernels,):
         theta, bounds = np.asarray(kernel.theta), np.asarray(kernel.bounds).reshape(-1, 2)
         for name, value, (low, high) in zip(kernel.theta_names, theta, bounds, strict=True):
-            reach = EDGE * (high - low)
-            if value <= low + reach or value >= high - reach:
-                side = "lower" if value <= low + reach else "upper"
+            if min(value - low, high - value) <= EDGE * (high - low):
+                side = "lower" if value - low < high - value else "upper"
                 yield f"The learned {name} = {np.exp(value):.3g} is at the {side} end of its range."
 
 

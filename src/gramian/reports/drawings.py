@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.metrics import confusion_matrix
 
 from gramian.plots.fitted import sampled, unnamed
 from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, plain
+from gramian.reports.board import Board
 
 __all__ = ["against_truth", "bars", "confusion", "curve", "histogram", "plane"]
 
@@ -20,7 +22,7 @@ CLASSES = 12
 
 def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[Any]) -> Any:
     """Draw how often each class was taken for each other: truth, predicted (n,)."""
-    counts = np.array([[np.sum((truth == a) & (predicted == b)) for b in classes] for a in classes], dtype=np.int64)
+    counts = confusion_matrix(truth, predicted, labels=classes)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = 2.4 + 0.3 * min(len(classes), 12)
     figure, ax = axes(size=(size + 0.8, size))
@@ -89,7 +91,7 @@ def histogram(values: NDArray[np.float64], edge: float, label: str, sides: tuple
     return figure
 
 
-def plane(points: NDArray[np.float64], y: Any, labels: tuple[str, str]) -> Any:
+def plane(points: NDArray[np.float64], y: Any) -> Any:
     """Draw rows in a plane, by class where there are few classes: points (n, 2), y (n,)."""
     figure, ax = axes(size=(4.8, 4.2))
     keep = sampled(len(points), DRAWN)
@@ -106,20 +108,21 @@ def plane(points: NDArray[np.float64], y: Any, labels: tuple[str, str]) -> Any:
         ax.legend(fontsize="small")
     else:
         ax.scatter(*points.T, c=COLOURS[0], s=14, alpha=0.6, linewidths=0)
-    ax.set(xlabel=labels[0], ylabel=labels[1])
+    ax.set(xlabel="component 1", ylabel="component 2")
     return figure
 
 
-def bars(names: Sequence[str], scores: Sequence[float], spreads: Sequence[float], chosen: int, baseline: Any) -> Any:
-    """Draw the scores of a leaderboard."""
+def bars(board: Board) -> Any:
+    """Draw the scores of the best trials of a leaderboard, with the name of the metric."""
+    names, scores, spreads = (np.asarray(each) for each in zip(*board.drawn, strict=True))
     figure, ax = axes(size=(5.0, 1.0 + 0.27 * len(names)))
-    places = np.arange(len(names))[::-1]
-    ax.hlines(places, np.subtract(scores, spreads), np.add(scores, spreads), color=MUTED, lw=2.0)
-    others = np.arange(len(names)) != chosen
-    ax.plot(np.asarray(scores)[others], places[others], "o", color=COLOURS[0], ms=6)
+    places, chosen = np.arange(len(names))[::-1], board.chosen
+    ax.hlines(places, scores - spreads, scores + spreads, color=MUTED, lw=2.0)
+    ax.plot(np.delete(scores, chosen), np.delete(places, chosen), "o", color=COLOURS[0], ms=6)
     ax.plot([scores[chosen]], [places[chosen]], "D", color=COLOURS[1], ms=8, mec=ink(), label="chosen")
-    if baseline is not None:
-        ax.axvline(baseline, color=ink(), ls="--", lw=1.0, label="baseline")
+    if board.baseline is not None:
+        ax.axvline(board.baseline, color=ink(), ls="--", lw=1.0, label="baseline")
+    ax.set_xlabel(board.metric)
     ax.set_yticks(places, [plain(_short(name, 34)) for name in names])
     ax.tick_params(axis="y", length=0)
     # Above the axes: among the dots, the legend's own would read as one more trial.

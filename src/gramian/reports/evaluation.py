@@ -14,6 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.validation import _num_samples
 
 from gramian.plots.fitted import sampled, unnamed
@@ -46,12 +47,8 @@ class Evaluation:
 
     def figures(self, classes: bool) -> dict[str, float]:
         """Return further measures of all predictions together."""
-        if classes:
-            return {}
-        return {
-            "RMSE": float(root_mean_squared_error(self.truth, self.predicted)),
-            "MAE": float(mean_absolute_error(self.truth, self.predicted)),
-        }
+        measures = {} if classes else {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error}
+        return {name: float(measure(self.truth, self.predicted)) for name, measure in measures.items()}
 
 
 def evaluate(subject: Subject) -> Evaluation | None:
@@ -65,7 +62,7 @@ def evaluate(subject: Subject) -> Evaluation | None:
     truth = np.asarray(subject.y)
     parts = _parts(truth, subject.task == "classification")
     # To fit an automatic estimator again would be to search again.
-    if subject.seen is False or parts is None or subject.automatic:
+    if subject.seen is False or parts.max() == 0 or subject.automatic:
         return _as_it_is(subject, truth, parts)
     try:
         return _by_folds(subject, truth)
@@ -74,34 +71,32 @@ def evaluate(subject: Subject) -> Evaluation | None:
         return replace(found, how=f"{found.how}; it could not be fitted again ({error})")
 
 
-def _parts(truth: NDArray[Any], classes: bool) -> NDArray[np.intp] | None:
-    """A part for each row, or None where there are too few rows to part."""
-    fewest = np.unique(truth, return_counts=True)[1].min() if classes and truth.ndim == 1 else len(truth)
+def _parts(truth: NDArray[Any], classes: bool) -> NDArray[np.intp]:
+    """A part for each row; one for all where there are too few rows to part."""
+    labels = classes and truth.ndim == 1
+    fewest = np.unique(truth, return_counts=True)[1].min() if labels else len(truth)
     count = min(FOLDS, int(fewest), len(truth) // 2)
-    if count < 2:
-        return None
-    splitter: Any = StratifiedKFold if classes and truth.ndim == 1 else KFold
-    folds = np.empty(len(truth), dtype=np.intp)
-    for fold, (_, test) in enumerate(splitter(count, shuffle=True, random_state=0).split(np.zeros(len(truth)), truth)):
-        folds[test] = fold
+    folds = np.zeros(len(truth), dtype=np.intp)
+    if count > 1:
+        splitter = (StratifiedKFold if labels else KFold)(count, shuffle=True, random_state=0)
+        for fold, (_, test) in enumerate(splitter.split(np.zeros(len(truth)), truth)):
+            folds[test] = fold
     return folds
 
 
-def _as_it_is(subject: Subject, truth: NDArray[Any], parts: NDArray[np.intp] | None) -> Evaluation:
+def _as_it_is(subject: Subject, truth: NDArray[Any], parts: NDArray[np.intp]) -> Evaluation:
     start = time.perf_counter()
     predicted, deviation = _predictions(subject.model, subject.X, truth)
     pace = (time.perf_counter() - start) / len(truth)
-    folds = np.zeros(len(truth), dtype=np.intp) if parts is None else parts
     honest = subject.seen is False
     how = f"on {len(truth):,} rows {'new to the model' if honest else 'that the model may have learned from'}"
-    return Evaluation(truth, predicted, deviation, folds, honest, how, pace)
+    return Evaluation(truth, predicted, deviation, parts, honest, how, pace)
 
 
 def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
-    keep = sampled(len(truth), ROWS)
-    X, truth = _take(subject.model, subject.X, keep, keep), truth[keep]
+    X, truth = _safe_split(subject.model, subject.X, truth, sampled(len(truth), ROWS))
     folds = _parts(truth, subject.task == "classification")
-    if folds is None:
+    if folds.max() == 0:
         raise ValueError("too few rows of some class")
     model = _with_settings_as_learned(subject.model)
     predicted = np.empty(truth.shape, dtype=truth.dtype if subject.task == "classification" else np.float64)
@@ -110,20 +105,17 @@ def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
         warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
         for fold in np.unique(folds):
             train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            fitted = clone(model).fit(_take(model, X, train, train), truth[train])
+            fitted = clone(model).fit(*_safe_split(model, X, truth, train))
             start = time.perf_counter()
-            found, spread = _predictions(fitted, _take(model, X, test, train), truth[test])
+            predicted[test], spread = _predictions(fitted, *_safe_split(model, X, truth, test, train))
             pace += (time.perf_counter() - start) / len(truth)
-            predicted[test] = found
-            if spread is not None:
-                deviation[test] = spread
-    how = f"{len(np.unique(folds))}-fold cross-validation on {len(truth):,} rows"
+            deviation[test] = np.nan if spread is None else spread
+    how = f"{folds.max() + 1}-fold cross-validation on {len(truth):,} rows"
     if len(truth) < _num_samples(subject.y):
         how += f" drawn from {_num_samples(subject.y):,}"
     if model is not subject.model:
         how += ", settings as they were learned"
-    sure = deviation if np.isfinite(deviation).all() else None
-    return Evaluation(truth, predicted, sure, folds, True, how, pace)
+    return Evaluation(truth, predicted, deviation if np.isfinite(deviation).all() else None, folds, True, how, pace)
 
 
 def _predictions(model: Any, X: Any, truth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
@@ -136,24 +128,12 @@ def _predictions(model: Any, X: Any, truth: NDArray[Any]) -> tuple[NDArray[Any],
         return np.asarray(model.predict(X)), None
 
 
-def _take(model: Any, X: Any, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Any:
-    """Rows of X; of a Gram matrix, also its columns."""
-    if hasattr(X, "iloc"):
-        return X.iloc[rows]
-    if isinstance(X, list | tuple):
-        return [X[i] for i in rows]
-    X = X.tocsr() if hasattr(X, "tocsr") else X if hasattr(X, "shape") else np.asarray(X)
-    return X[rows][:, columns] if get_tags(model).input_tags.pairwise else X[rows]
-
-
 def _with_settings_as_learned(model: Any) -> Any:
     """A search need not be repeated in every fold, and a Gaussian process need not learn its kernel again."""
     model = getattr(model, "best_estimator_", model)
-    kernel = getattr(model, "kernel_", None)
-    if "optimizer" not in model.get_params(deep=False) or kernel is None:
+    given, kernel = model.get_params(deep=False), getattr(model, "kernel_", None)
+    if "optimizer" not in given or kernel is None:
         return model
     kernel = kernel[0] if isinstance(kernel, tuple | list) else kernel
-    settings = {"kernel": kernel, "optimizer": None}
-    if "noise" in model.get_params(deep=False):
-        settings["noise"] = None  # learned, it is part of kernel_
-    return clone(model).set_params(**settings)
+    learned = {"kernel": kernel, "optimizer": None, "noise": None}  # the noise is part of kernel_
+    return clone(model).set_params(**{name: value for name, value in learned.items() if name in given})

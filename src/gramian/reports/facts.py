@@ -4,33 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
 
+from gramian.estimators.auto import leaderboard
 from gramian.estimators.mixture.gaussian import GaussianMixture
 from gramian.plots.fitted import kernel_of
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 from gramian.resources import readable
-from gramian.verification import verify
 
-__all__ = [
-    "METRICS",
-    "Score",
-    "brief",
-    "bytes_held",
-    "certificate_of",
-    "expression",
-    "question",
-    "score_of",
-    "seconds_of",
-    "settings_of",
-    "verified_of",
-]
+__all__ = ["METRICS", "Score", "brief", "bytes_held", "expression", "question", "score_of", "seconds_of", "settings_of"]
 
 VERBS = {
     "classification": "Tell classes apart",
@@ -42,7 +30,7 @@ VERBS = {
 }
 ELSEWHERE = ("kernel", "memory", "n_jobs", "verbose")
 """Parameters that are shown by themselves, or change nothing that is learned."""
-METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error rate", "log_loss": "log-loss"}
+METRICS = {**leaderboard.METRICS, "error": "error rate"}
 
 
 @dataclass(frozen=True)
@@ -77,98 +65,85 @@ def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
         results, best = subject.model.cv_results_, subject.model.best_index_
         mean, spread = (float(results[f"{what}_test_score"][best]) for what in ("mean", "std"))
         return Score("score", mean, spread, "cross-validation inside the search")
-    without_targets = {"density": _of_density, "novelty": _of_novelty, "projection": _of_projection, "map": _of_map}
-    return without_targets[subject.task](subject) if subject.task in without_targets else None
+    return OF_TASK[subject.task](subject) if subject.task in OF_TASK else None
 
 
 def _of_leaderboard(model: Any) -> Score:
     best, base, metric = model.best_trial_, model.leaderboard_.baseline, model.leaderboard_.metric
-    return Score(
-        METRICS.get(metric, metric),
-        float(best.score),
-        float(best.spread),
-        f"cross-validation on {best.rows:,} rows inside the search",
-        math.nan if base is None else float(base.score),
-        "" if base is None else str(base.name),
-        metric in METRICS,
-        {METRICS.get(name, name): float(value) for name, value in best.figures.items()},
-    )
+    figures = {METRICS.get(name, name): value for name, value in best.figures.items()}
+    how = f"cross-validation on {best.rows:,} rows inside the search"
+    baseline, name = (math.nan, "") if base is None else (base.score, base.name)
+    return Score(METRICS[metric], best.score, best.spread, how, baseline, name, True, figures)
 
 
 def _of_predictions(subject: Subject, found: Evaluation) -> Score:
-    classes = subject.task == "classification"
+    classes, truth = subject.task == "classification", found.truth
     dummy = DummyClassifier(strategy="most_frequent") if classes else DummyRegressor()
-    base = np.asarray(dummy.fit(np.zeros((len(found.truth), 1)), found.truth).predict(np.zeros((len(found.truth), 1))))
+    base = np.asarray(dummy.fit(np.zeros((len(truth), 1)), truth).predict(np.zeros((len(truth), 1))))
     scores = found.scores(classes)
-    beside = Evaluation(found.truth, base, None, np.zeros_like(found.folds), True, "", 0.0).scores(classes)
-    return Score(
-        "accuracy" if classes else "R²",
-        float(scores.mean()),
-        float(scores.std()) if scores.size > 1 else math.nan,
-        found.how,
-        float(beside.mean()),
-        "always the largest class" if classes else "always the mean",
-        figures=found.figures(classes),
-    )
+    beside = replace(found, predicted=base, folds=np.zeros_like(found.folds)).scores(classes)
+    name, rule = ("accuracy", "always the largest class") if classes else ("R²", "always the mean")
+    spread = float(scores.std()) if scores.size > 1 else math.nan
+    value, figures = float(scores.mean()), found.figures(classes)
+    return Score(name, value, spread, found.how, float(beside.mean()), rule, figures=figures)
 
 
 def _of_density(subject: Subject) -> Score | None:
+    name = "log-likelihood per row"
     if subject.X is None:
         evidence = subject.machine.evidence_
-        return Score("log-likelihood per row", evidence[-1].log_likelihood, how="of the training") if evidence else None
+        return Score(name, evidence[-1].log_likelihood, how="of the training") if evidence else None
     each = np.asarray(subject.model.score_samples(subject.X), dtype=np.float64)
-    one = GaussianMixture(1).fit(subject.rows)
-    return Score(
-        "log-likelihood per row",
-        float(each.mean()),
-        float(each.std() / math.sqrt(each.size)),
-        f"on {each.size:,} rows; the spread is the standard error",
-        float(one.score(subject.rows)),
-        "one Gaussian",
-    )
+    one = float(GaussianMixture(1).fit(subject.rows).score(subject.rows))
+    how = f"on {each.size:,} rows; the spread is the standard error"
+    return Score(name, float(each.mean()), float(each.std() / math.sqrt(each.size)), how, one, "one Gaussian")
 
 
 def _of_novelty(subject: Subject) -> Score | None:
     if subject.X is None:
         return None
     inside = np.asarray(subject.model.predict(subject.X)) == 1
-    share = float(inside.mean())
-    expected = getattr(subject.machine, "nu", None)
-    how = f"of {inside.size:,} rows"
-    if expected is not None:
-        how += f"; nu = {expected:g} lets about {1 - expected:.0%} of the training rows be inside"
+    share, how = float(inside.mean()), f"of {inside.size:,} rows"
+    if (nu := getattr(subject.machine, "nu", None)) is not None:
+        how += f"; nu = {nu:g} lets about {1 - nu:.0%} of the training rows be inside"
     return Score("share inside", share, math.sqrt(share * (1 - share) / inside.size), how)
 
 
 def _of_projection(subject: Subject) -> Score:
     ratio = np.asarray(subject.machine.explained_variance_ratio_)
-    count = len(ratio)
-    return Score("variance explained", float(ratio.sum()), how=f"by {count} component{'s' if count > 1 else ''}")
+    how = f"by {len(ratio)} component{'s' if len(ratio) > 1 else ''}"
+    return Score("variance explained", float(ratio.sum()), how=how)
 
 
 def _of_map(subject: Subject) -> Score | None:
     error = getattr(subject.machine, "trace_error_", None)
-    if error is None:
-        return None
-    return Score("trace error", float(error), how="share of the trace of K that is missed", less_is_better=True)
+    how = "share of the trace of K that is missed"
+    return None if error is None else Score("trace error", float(error), how=how, less_is_better=True)
+
+
+OF_TASK: dict[str, Callable[[Subject], Score | None]] = {
+    "density": _of_density,
+    "novelty": _of_novelty,
+    "projection": _of_projection,
+    "map": _of_map,
+}
+"""Scores of models that need no targets."""
 
 
 def question(subject: Subject) -> str:
     """Return in a sentence what was asked."""
     d = getattr(subject.model, "n_features_in_", None) or getattr(subject.machine, "n_features_in_", None)
-    parts = [VERBS[subject.task]]
-    target = getattr(subject.y, "name", None)
-    if target is not None and subject.task == "regression":
-        parts = [f"Predict {target}"]
-    elif target is not None and subject.task == "classification":
-        parts = [f"Tell apart the classes of {target}"]
+    asked, target = VERBS[subject.task], getattr(subject.y, "name", None)
+    if target is not None:
+        of_target = {"regression": f"Predict {target}", "classification": f"Tell apart the classes of {target}"}
+        asked = of_target.get(subject.task, asked)
     if subject.task == "classification":
-        parts.append(f"({len(subject.model.classes_)} classes)")
+        asked += f" ({len(subject.model.classes_)} classes)"
     if d:
-        parts.append(f"from {d} input{'s' if d > 1 else ''}")
+        asked += f" from {d} input{'s' if d > 1 else ''}"
     if subject.n_train:
-        parts.append(f"after learning from {subject.n_train:,} rows")
-    return " ".join(parts) + "."
+        asked += f" after learning from {subject.n_train:,} rows"
+    return asked + "."
 
 
 def settings_of(subject: Subject) -> list[tuple[str, str]]:
@@ -214,33 +189,15 @@ def expression(kernel: Any, most: int = 200) -> str:
     return brief(re.sub(r", \w+_bounds=(\[\[.*?\]\]|\[[^\]]*\]|'fixed')", "", text), most)
 
 
-def certificate_of(subject: Subject) -> Any:
-    """Return the certificate of the fit."""
-    return getattr(subject.model, "certificate_", None) or getattr(subject.machine, "certificate_", None)
-
-
-def verified_of(subject: Subject) -> Any:
-    """Return the certificate computed again from the rows given, where they are those that the model learned from."""
-    if subject.X is None or subject.seen is not True or certificate_of(subject) is None:
-        return None
-    model, X = (subject.model, subject.X) if subject.automatic else (subject.machine, subject.rows)
-    try:
-        return verify(model, X, subject.y)
-    except (TypeError, ValueError, MemoryError):
-        return None
-
-
 def seconds_of(subject: Subject) -> float | None:
     """Return how long the fit took: of a search, all its trials."""
     if subject.automatic:
         return float(sum(trial.fit_seconds for trial in subject.model.leaderboard_))
     if hasattr(subject.model, "refit_time_"):
         return float(subject.model.refit_time_)
-    several = getattr(subject.machine, "certificates_", None)
-    if several:
+    if several := getattr(subject.machine, "certificates_", None):
         return float(max(certificate.seconds for certificate in several))
-    certificate = certificate_of(subject)
-    return None if certificate is None else float(certificate.seconds)
+    return getattr(subject.certificate, "seconds", None)
 
 
 def bytes_held(model: Any) -> str:
@@ -252,14 +209,13 @@ def _arrays(value: Any, seen: set[int]) -> Iterable[int]:
     if id(value) in seen or isinstance(value, str | bytes | int | float | type | None):
         return
     seen.add(id(value))
+    inside: Iterable[Any] = ()
     if isinstance(value, np.ndarray):
         yield value.nbytes
-        inside = value.ravel().tolist() if value.dtype == object and value.size < 10_000 else []
-    elif isinstance(value, dict):
-        inside = list(value.values())
-    elif isinstance(value, list | tuple | set):
-        inside = list(value)
-    else:
-        inside = list(vars(value).values()) if hasattr(value, "__dict__") else []
+        inside = value.ravel().tolist() if value.dtype == object and value.size < 10_000 else ()
+    elif isinstance(value, dict | list | tuple | set):
+        inside = value.values() if isinstance(value, dict) else value
+    elif hasattr(value, "__dict__"):
+        inside = vars(value).values()
     for part in inside:
         yield from _arrays(part, seen)

@@ -20,47 +20,13 @@ from gramian.plots.style import pyplot
 from gramian.reports.board import board_of
 from gramian.reports.cautions import cautions
 from gramian.reports.evaluation import Evaluation, evaluate
-from gramian.reports.facts import (
-    Score,
-    bytes_held,
-    certificate_of,
-    question,
-    score_of,
-    seconds_of,
-    settings_of,
-    verified_of,
-)
+from gramian.reports.facts import Score, bytes_held, question, score_of, seconds_of, settings_of
 from gramian.reports.pictures import pictures
 from gramian.reports.subject import Subject, subject_of
 from gramian.resources import readable
 from gramian.verification import agree
 
 __all__ = ["report"]
-
-LIGHT = {
-    "ink": "#1b1d21",
-    "soft": "#5c6370",
-    "page": "#f5f6f8",
-    "card": "#ffffff",
-    "line": "#dfe2e8",
-    "accent": "#0072b2",
-    "good": "#00734f",
-    "bad": "#a33b00",
-    "warn": "#fff4e5",
-    "c": ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#7a5195", "#8c8c8c"),
-}
-DARK = {
-    "ink": "#e8eaee",
-    "soft": "#a3abb8",
-    "page": "#14161a",
-    "card": "#1c1f25",
-    "line": "#343943",
-    "accent": "#5fb7ea",
-    "good": "#4fd3a4",
-    "bad": "#ff9d5c",
-    "warn": "#33271a",
-    "c": ("#4aa8e0", "#f58233", "#2fc79a", "#e59ac4", "#7cc8f2", "#f2b233", "#b48ad0", "#9a9a9a"),
-}
 
 
 def report(
@@ -121,9 +87,9 @@ def report(
         raise FileNotFoundError(f"{path}: there is no folder {written.parent}; create it first.")
     subject = subject_of(model, X, y)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(_part("page.html"))
+    content = {"source": source, "folder": str(folder), "css": _part("page.css"), "js": _part("page.js")}
     with pyplot().ioff():
-        page = template.render(**_content(subject, title, source, str(folder)))
+        page = environment.from_string(_part("page.html")).render(**content, **_content(subject, title))
     written.write_text(page, encoding="utf-8")
     return written
 
@@ -132,13 +98,13 @@ def _part(name: str) -> str:
     return resources.files("gramian.reports").joinpath(name).read_text(encoding="utf-8")
 
 
-def _content(subject: Subject, title: str | None, source: str | None, folder: str) -> dict[str, Any]:
-    """Everything the template asks for."""
+def _content(subject: Subject, title: str | None) -> dict[str, Any]:
+    """What the template says of the model."""
     found = evaluate(subject)
     score = score_of(subject, found)
     board = board_of(subject.model)
     shown = pictures(subject, found, board)
-    certificate, verified = certificate_of(subject), verified_of(subject)
+    certificate, verified = subject.certificate, subject.verified
     return {
         "title": title or type(subject.model if board is not None else subject.machine).__name__,
         "question": question(subject),
@@ -155,16 +121,10 @@ def _content(subject: Subject, title: str | None, source: str | None, folder: st
         "left_out": [p for p in shown if not p.svg],
         "board": board,
         "data": _data(subject),
-        "source": source,
-        "folder": folder,
         "method": "transform" if subject.task in ("projection", "map") else "predict",
         "version": __version__,
         "versions": f"Python {platform.python_version()}, NumPy {np.__version__}, scikit-learn {sklearn.__version__}",
         "date": _today(),
-        "light": LIGHT,
-        "dark": DARK,
-        "css": _part("page.css"),
-        "js": _part("page.js"),
     }
 
 
@@ -173,31 +133,25 @@ def _cards(subject: Subject, found: Evaluation | None, score: Score | None) -> l
     cards = []
     if score is not None and not math.isnan(score.baseline):
         cards.append(("Baseline", f"{score.baseline:.3g}", score.baseline_name))
-    seconds = seconds_of(subject)
-    if seconds is not None:
-        searched = subject.automatic
-        cards.append(
-            ("Search" if searched else "Fit", _time(seconds), "all trials together" if searched else "to solve")
-        )
+    if (seconds := seconds_of(subject)) is not None:
+        name, note = ("Search", "all trials together") if subject.automatic else ("Fit", "to solve")
+        cards.append((name, _time(seconds), note))
     pace = found.seconds_per_row if found is not None else _pace(subject)
     if pace is not None:
         cards.append(("Predict", _time(pace), "per row"))
-    held = bytes_held(subject.model)
-    budget = getattr(subject.machine, "memory", None)
-    n = subject.n_train
-    matrix = f"K would take {readable(8 * n * n)}" if n else "held by the model"
-    cards.append(("Memory", held, f"a fit may take {_size(budget)}" if budget is not None else matrix))
-    return cards
+    n, budget = subject.n_train, getattr(subject.machine, "memory", None)
+    note = f"K would take {readable(8 * n * n)}" if n else "held by the model"
+    if budget is not None:
+        note = f"a fit may take {budget if isinstance(budget, str) else readable(budget)}"
+    return [*cards, ("Memory", bytes_held(subject.model), note)]
 
 
 def _pace(subject: Subject) -> float | None:
     """Seconds per row of a prediction, where there is a table to predict."""
-    if subject.X is None or subject.numbers is None:
+    act = getattr(subject.machine, "predict", None) or getattr(subject.machine, "transform", None)
+    if subject.X is None or subject.numbers is None or act is None:
         return None
     rows = subject.numbers[sampled(len(subject.numbers), 500)]
-    act = getattr(subject.machine, "predict", None) or getattr(subject.machine, "transform", None)
-    if act is None:
-        return None
     start = time.perf_counter()
     with unnamed():
         act(rows)
@@ -205,14 +159,8 @@ def _pace(subject: Subject) -> float | None:
 
 
 def _time(seconds: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
-    return f"{seconds / 1e-9:.3g} ns"
-
-
-def _size(budget: Any) -> str:
-    return budget if isinstance(budget, str) else readable(budget)
+    unit, size = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if seconds >= s), ("ns", 1e-9))
+    return f"{seconds / size:.3g} {unit}"
 
 
 def _data(subject: Subject) -> list[tuple[str, str]]:
@@ -222,8 +170,8 @@ def _data(subject: Subject) -> list[tuple[str, str]]:
     table = subject.numbers
     if table is None or subject.X is None:
         return []
-    low, high = table.min(axis=0), table.max(axis=0)
-    return [(name, f"{a:.4g} … {b:.4g}") for name, a, b in zip(subject.names[:60], low, high, strict=False)]
+    ends = zip(subject.names[:60], table.min(axis=0), table.max(axis=0), strict=False)
+    return [(name, f"{low:.4g} … {high:.4g}") for name, low, high in ends]
 
 
 def _today() -> str:

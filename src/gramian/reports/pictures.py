@@ -22,7 +22,12 @@ from gramian.reports.svg import SETTINGS, inline
 
 __all__ = ["Picture", "pictures"]
 
-LABELS = ("component 1", "component 2")
+SENSITIVITY = (
+    "How far the prediction moves with one deviation of the input, on average over rows; the line spans the middle "
+    "half of the rows. It says what the model uses, not what causes what."
+)
+Plan = tuple[str, str, Callable[[], Any]]
+"""Title, caption, and what draws it."""
 
 
 @dataclass(frozen=True)
@@ -34,213 +39,155 @@ class Picture:
     svg: str  # The picture; empty where it could not be drawn, and then the caption says why
 
 
-@dataclass(frozen=True)
-class _Plan:
-    title: str
-    draw: Callable[[], Any]
-    caption: str
-
-
 def pictures(subject: Subject, found: Evaluation | None, board: Board | None) -> list[Picture]:
     """Draw what there is to see."""
     made = []
     with pyplot().rc_context(SETTINGS):
-        for number, plan in enumerate(_plans(subject, found, board)):
+        for number, (title, caption, draw) in enumerate(_plans(subject, found, board)):
             before = set(pyplot().get_fignums())
             try:
-                drawn = plan.draw()
-                figure = getattr(drawn, "figure_", drawn)
-                svg = inline(figure, f"p{number}-", f"{plan.title}. {plan.caption}")
-                made.append(Picture(plan.title, plan.caption, svg))
+                drawn = draw()
+                svg = inline(getattr(drawn, "figure_", drawn), f"p{number}-", f"{title}. {caption}")
+                made.append(Picture(title, caption, svg))
             except (TypeError, ValueError, MemoryError) as refusal:
-                made.append(Picture(plan.title, f"Left out: {refusal}", ""))
+                made.append(Picture(title, f"Left out: {refusal}", ""))
             finally:
                 for opened in set(pyplot().get_fignums()) - before:
                     pyplot().close(opened)
     return made
 
 
-def _plans(subject: Subject, found: Evaluation | None, board: Board | None) -> Iterator[_Plan]:
-    if board is not None and board.scores:
-        caption = (
-            f"{board.metric}; {'less' if board.less_is_better else 'more'} is better. Lines are spreads over folds."
-        )
-        yield _Plan("The search", lambda: board.draw(), caption)
-    yield from {
-        "classification": _of_classifier,
-        "regression": _of_regressor,
-        "novelty": _of_novelty,
-        "density": _of_density,
-        "projection": _of_projection,
-        "map": lambda *_: iter(()),
-    }[subject.task](subject, found)
-    yield from _of_settings(subject)
+def _plans(subject: Subject, found: Evaluation | None, board: Board | None) -> Iterator[Plan]:
+    if board is not None and board.drawn:
+        better = "less" if board.less_is_better else "more"
+        caption = f"{board.metric}; {better} is better. Lines are spreads over folds."
+        yield "The search", caption, lambda: drawings.bars(board)
+    yield from OF_TASK.get(subject.task, lambda *_: ())(subject, found)
+    paths = ("cv_results_", "loo_path_", "cv_path_")
+    if tuned := [each for each in (subject.model, subject.machine) if any(hasattr(each, path) for path in paths)]:
+        caption = "How the score depends on what was tried, and what was chosen."
+        yield "How settings were chosen", caption, lambda: plots.TuningDisplay.from_estimator(tuned[0]).plot()
     yield from _of_kernel(subject)
 
 
-def _of_classifier(subject: Subject, found: Evaluation | None) -> Iterator[_Plan]:
+def _of_classifier(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     yield from _boundary(subject)
     if found is not None:
-        caption = f"Rows are the true class; {found.how}."
-        classes = list(subject.model.classes_)
-        yield _Plan(
-            "Which classes are confused", lambda: drawings.confusion(found.truth, found.predicted, classes), caption
-        )
+        caption, classes = f"Rows are the true class; {found.how}.", list(subject.model.classes_)
+        yield "Which classes are confused", caption, lambda: drawings.confusion(found.truth, found.predicted, classes)
     yield from _sensitivity(subject)
 
 
-def _boundary(subject: Subject) -> Iterator[_Plan]:
-    table = subject.numbers
+def _boundary(subject: Subject) -> Iterator[Plan]:
+    table, novelty = subject.numbers, subject.task == "novelty"
     # Inside an automatic classifier, the machine may be a regression on codes.
-    drawable = subject.task == "novelty" or is_classifier(subject.machine)
-    if table is None or table.shape[1] < 2 or not drawable:
+    if table is None or table.shape[1] < 2 or not (novelty or is_classifier(subject.machine)):
         return
-    what = "kernel principal components" if subject.task == "classification" else "principal directions"
-    where = "" if table.shape[1] == 2 else f" Shown on the plane of the first two {what}."
     lines = "The solid line is where the decision turns, the dashed ones are the margins."
-    if subject.task == "novelty":
+    if novelty:
         lines = "Inside the line is what is usual."
     elif len(subject.model.classes_) > 2:
         lines = "Each region is what is predicted there."
     kinds = " Ringed objects lie on the margin, crossed ones violate it." if hasattr(subject.machine, "kinds_") else ""
-    y = subject.targets if subject.task == "classification" else None
+    what = "principal directions" if novelty else "kernel principal components"
+    where = "" if table.shape[1] == 2 else f" Shown on the plane of the first two {what}."
 
     def draw() -> Any:
-        return plots.DecisionBoundaryDisplay.from_estimator(subject.machine, _named(subject), y).plot()
+        y = None if novelty else subject.targets
+        return plots.DecisionBoundaryDisplay.from_estimator(subject.machine, subject.named, y).plot()
 
-    yield _Plan("Decision boundary", draw, lines + kinds + where)
+    yield "Decision boundary", lines + kinds + where, draw
 
 
-def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[_Plan]:
+def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     table = subject.numbers
     # Inside an automatic regressor, the machine has units of its own.
-    process = hasattr(subject.machine, "posterior_") and not subject.automatic
-    one = table is not None and table.shape[1] == 1 and not subject.automatic
-    if process and table is not None and subject.machine.y_train_.ndim == 1:
-        along = "" if one else " Along the input that matters most; the others are held at their medians."
-
-        def draw() -> Any:
-            matters = 0 if one else int(np.argmax(plots.SensitivityDisplay.from_estimator(subject.machine).importance))
-            data = (_named(subject), subject.targets) if subject.X is not None else ()
-            display = plots.GaussianProcessDisplay.from_estimator(subject.machine, *data, feature=matters)
-            return display.plot(axes(size=(5.0, 3.6))[1])
-
-        yield _Plan("The process", draw, "Mean, bands that hold 50% and 90%, and functions drawn from it." + along)
-    elif one and table is not None:
-        title, caption = "The fitted function", "What is predicted along the only input."
-        yield _Plan(title, lambda: drawings.curve(subject.machine, table, subject.targets, subject.names[0]), caption)
+    if table is not None and not subject.automatic:
+        yield from _function(subject, table)
     if found is not None:
+        truth, predicted, deviation = found.truth, found.predicted, found.deviation
         caption = f"On the diagonal, the prediction is right; {found.how}."
-        yield _Plan(
-            "Predicted against true",
-            lambda: drawings.against_truth(found.truth, found.predicted, found.deviation),
-            caption,
-        )
-        deviation = found.deviation
+        yield "Predicted against true", caption, lambda: drawings.against_truth(truth, predicted, deviation)
         if deviation is not None:
+            coverage = partial(plots.CoverageDisplay.from_predictions, truth, predicted, deviation)
             caption = f"Below the diagonal the model is too sure; {found.how}."
-            yield _Plan(
-                "Do the intervals hold?",
-                lambda: plots.CoverageDisplay.from_predictions(found.truth, found.predicted, deviation).plot(),
-                caption,
-            )
+            yield "Do the intervals hold?", caption, lambda: coverage().plot()
     yield from _sensitivity(subject)
 
 
-def _sensitivity(subject: Subject) -> Iterator[_Plan]:
-    table = subject.numbers
-    if table is None or table.shape[1] < 2:
-        return
-    caption = (
-        "How far the prediction moves with one deviation of the input, on average over rows; the line spans the middle "
-        "half of the rows. It says what the model uses, not what causes what."
-    )
-    yield _Plan(
-        "Which inputs matter",
-        lambda: plots.SensitivityDisplay.from_estimator(subject.machine, _named(subject)).plot(),
-        caption,
-    )
+def _function(subject: Subject, table: Any) -> Iterator[Plan]:
+    """What is predicted along one input: of a process, with its bands."""
+    machine, one = subject.machine, table.shape[1] == 1
+
+    def draw() -> Any:
+        matters = 0 if one else int(np.argmax(plots.SensitivityDisplay.from_estimator(machine).importance))
+        data = (subject.named, subject.targets) if subject.X is not None else ()
+        display = plots.GaussianProcessDisplay.from_estimator(machine, *data, feature=matters)
+        return display.plot(axes(size=(5.0, 3.6))[1])
+
+    if hasattr(machine, "posterior_") and machine.y_train_.ndim == 1:
+        along = "" if one else " Along the input that matters most; the others are held at their medians."
+        yield "The process", "Mean, bands that hold 50% and 90%, and functions drawn from it." + along, draw
+    elif one:
+        caption, name = "What is predicted along the only input.", subject.names[0]
+        yield "The fitted function", caption, lambda: drawings.curve(machine, table, subject.targets, name)
 
 
-def _of_novelty(subject: Subject, found: Evaluation | None) -> Iterator[_Plan]:
+def _sensitivity(subject: Subject) -> Iterator[Plan]:
+    if subject.numbers is not None and subject.numbers.shape[1] > 1:
+        machine, rows = subject.machine, subject.named
+        yield "Which inputs matter", SENSITIVITY, lambda: plots.SensitivityDisplay.from_estimator(machine, rows).plot()
+
+
+def _of_novelty(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     yield from _boundary(subject)
     if subject.X is not None:
         values = np.asarray(subject.model.decision_function(subject.X), dtype=np.float64)
         caption = f"Decision values of {values.size:,} rows; those below zero are outside."
-        yield _Plan(
-            "Inside and outside",
-            lambda: drawings.histogram(values, 0.0, "decision value", ("outside", "inside")),
-            caption,
-        )
+        sides = ("outside", "inside")
+        yield "Inside and outside", caption, lambda: drawings.histogram(values, 0.0, "decision value", sides)
     yield from _sensitivity(subject)
 
 
-def _of_density(subject: Subject, found: Evaluation | None) -> Iterator[_Plan]:
-    table = subject.numbers if subject.X is not None else None
-    display = plots.MixtureDisplay.from_estimator(subject.machine, None if table is None else _named(subject))
+def _of_density(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
+    rows = subject.named if subject.X is not None and subject.numbers is not None else None
+    display = plots.MixtureDisplay.from_estimator(subject.machine, rows)
     caption = "Shares of the components; the ellipses hold 50% and 90% of each."
-    if display.means.shape[1] == 1:
-        caption = "The mixture and its parts."
-    yield _Plan("Components", display.plot, caption)
+    yield "Components", "The mixture and its parts." if display.means.shape[1] == 1 else caption, display.plot
     if len(display.evidence) > 2:
         caption = "Log-likelihood per row and its bound, by iteration of EM; neither ever falls."
-        yield _Plan("Evidence", lambda: display.plot(kind="evidence"), caption)
+        yield "Evidence", caption, lambda: display.plot(kind="evidence")
 
 
-def _of_projection(subject: Subject, found: Evaluation | None) -> Iterator[_Plan]:
+def _of_projection(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     if len(subject.machine.eigenvalues_) > 1 and subject.rows is not None:
         with unnamed():
             points = np.asarray(subject.machine.transform(subject.rows), dtype=np.float64)[:, :2]
-        ratio = np.asarray(subject.machine.explained_variance_ratio_)[:2]
-        caption = f"The first two explain {ratio[0]:.1%} and {ratio[1]:.1%} of the variance in feature space."
-        yield _Plan("Rows on the main components", lambda: drawings.plane(points, subject.targets, LABELS), caption)
+        first, second = np.asarray(subject.machine.explained_variance_ratio_)[:2]
+        caption = f"The first two explain {first:.1%} and {second:.1%} of the variance in feature space."
+        yield "Rows on the main components", caption, lambda: drawings.plane(points, subject.targets)
 
 
-def _of_settings(subject: Subject) -> Iterator[_Plan]:
-    for holder in (subject.model, subject.machine):
-        if any(hasattr(holder, name) for name in ("cv_results_", "loo_path_", "cv_path_")):
-            caption = "How the score depends on what was tried, and what was chosen."
-            yield _Plan("How settings were chosen", partial(_tuning, holder), caption)
-            return
-
-
-def _tuning(holder: Any) -> Any:
-    return plots.TuningDisplay.from_estimator(holder).plot()
-
-
-def _of_kernel(subject: Subject) -> Iterator[_Plan]:
-    if subject.task == "density" or subject.rows is None or _num_samples(subject.rows) < 3:
+def _of_kernel(subject: Subject) -> Iterator[Plan]:
+    machine, rows = subject.machine, subject.rows
+    if subject.task == "density" or rows is None or _num_samples(rows) < 3:
         return
-    if subject.pairwise and subject.rows.shape[0] != subject.rows.shape[1]:
+    if subject.pairwise and rows.shape[0] != rows.shape[1]:
         return  # k(new, train) says nothing of new rows among themselves
     caption = "Eigenvalues of K/n: how many directions of feature space the data use."
-    yield _Plan(
-        "Spectrum of the kernel",
-        lambda: plots.SpectrumDisplay.from_estimator(subject.machine, subject.rows).plot(),
-        caption,
-    )
+    yield "Spectrum of the kernel", caption, lambda: plots.SpectrumDisplay.from_estimator(machine, rows).plot()
     y = subject.targets if subject.task in ("classification", "projection", "map") else None
     y = None if y is None or len(np.unique(np.asarray(y))) > 30 else y
     by = "cluster" if y is None else "class"
     caption = f"Similarities between rows, ordered by {by}; bright blocks are what the kernel holds to be alike."
-    yield _Plan(
-        "Gram matrix", lambda: plots.GramMatrixDisplay.from_estimator(subject.machine, subject.rows, y).plot(), caption
-    )
+    yield "Gram matrix", caption, lambda: plots.GramMatrixDisplay.from_estimator(machine, rows, y).plot()
 
 
-def _named(subject: Subject) -> Any:
-    """The rows as the machine sees them, with the names of their columns."""
-    return _Table(subject.numbers, subject.names)
-
-
-class _Table:
-    """An array whose columns have names, for estimators that were fitted without them."""
-
-    def __init__(self, values: Any, columns: list[str]) -> None:
-        self.values, self.columns = values, columns
-
-    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
-        return np.asarray(self.values, dtype=dtype)
-
-    def __len__(self) -> int:
-        return len(self.values)
+OF_TASK: dict[str, Callable[[Subject, Evaluation | None], Iterator[Plan]]] = {
+    "classification": _of_classifier,
+    "regression": _of_regressor,
+    "novelty": _of_novelty,
+    "density": _of_density,
+    "projection": _of_projection,
+}
+"""What there is to see of a kind of model, beside its search, its settings and its kernel."""

@@ -14,6 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 from gramian.estimators.base import is_precomputed
 from gramian.kernels.points import is_sparse
 from gramian.plots.fitted import input_names, training_rows
+from gramian.verification import verify
 
 __all__ = ["Subject", "subject_of"]
 
@@ -39,13 +40,9 @@ class Subject:
     @cached_property
     def task(self) -> str:
         """``"classification"``, ``"regression"``, ``"novelty"``, ``"density"``, ``"projection"`` or ``"map"``."""
-        for name, test in (
-            ("classification", is_classifier),
-            ("regression", is_regressor),
-            ("novelty", is_outlier_detector),
-        ):
-            if test(self.model):
-                return name
+        tests = {"classification": is_classifier, "regression": is_regressor, "novelty": is_outlier_detector}
+        if found := next((name for name, test in tests.items() if test(self.model)), None):
+            return found
         if hasattr(self.machine, "evidence_") and hasattr(self.machine, "means_"):
             return "density"
         return "projection" if hasattr(self.machine, "eigenvalues_") else "map"
@@ -84,6 +81,13 @@ class Subject:
         return input_names(self.machine, self.X, d)
 
     @cached_property
+    def named(self) -> Any:
+        """The numbers with the names of their columns, for estimators that were fitted without them."""
+        table = np.asarray(self.numbers).view(_Table)
+        table.columns = self.names
+        return table
+
+    @cached_property
     def targets(self) -> Any:
         """The targets of ``rows``; ``None`` where they are not known, as of the rows that a model keeps."""
         return self.y if self.X is not None else None
@@ -91,11 +95,27 @@ class Subject:
     @cached_property
     def n_train(self) -> int | None:
         """How many rows the model learned from, where it says so."""
-        for name in ("shape_fit_", "kinds_", "X_train_", "X_fit_"):
-            value = getattr(self.machine, name, None)
-            if value is not None and not (name == "X_fit_" and hasattr(self.machine, "approximation_")):
-                return int(value[0]) if name == "shape_fit_" else int(_num_samples(value))
-        return None
+        if hasattr(self.machine, "shape_fit_"):
+            return int(self.machine.shape_fit_[0])
+        kept = ("kinds_", "X_train_", *(() if hasattr(self.machine, "approximation_") else ("X_fit_",)))
+        values = (getattr(self.machine, name, None) for name in kept)
+        return next((int(_num_samples(value)) for value in values if value is not None), None)
+
+    @cached_property
+    def certificate(self) -> Any:
+        """The certificate of the fit; ``None`` where there is none."""
+        return getattr(self.model, "certificate_", None) or getattr(self.machine, "certificate_", None)
+
+    @cached_property
+    def verified(self) -> Any:
+        """The certificate computed again from the rows given, where they are those that the model learned from."""
+        if self.X is None or self.seen is not True or self.certificate is None:
+            return None
+        model, X = (self.model, self.X) if self.automatic else (self.machine, self.rows)
+        try:
+            return verify(model, X, self.y)
+        except (TypeError, ValueError, MemoryError):
+            return None
 
     @cached_property
     def pairwise(self) -> bool:
@@ -118,11 +138,9 @@ class Subject:
         kept = np.asarray(kept.toarray() if is_sparse(kept) else kept)
         if kept.ndim != 2 or kept.shape[1] != self.numbers.shape[1]:
             return None
-        known = [row.tobytes() for row in np.ascontiguousarray(kept)]
-        asked = [row.tobytes() for row in np.ascontiguousarray(self.numbers.astype(kept.dtype))]
+        known, asked = ([row.tobytes() for row in rows.astype(kept.dtype, "C")] for rows in (kept, self.numbers))
         shared = set(known) & set(asked)
-        met = max(np.mean([row in shared for row in rows]) for rows in (known, asked))
-        if met > COINCIDENCE:
+        if max(np.mean([row in shared for row in rows]) for rows in (known, asked)) > COINCIDENCE:
             return True
         return False if len(known) >= TELLING or len(known) == self.n_train else None
 
@@ -138,23 +156,23 @@ def _names_out(steps: list[Any], X: Any) -> list[str]:
     return [] if names is None else [str(name) for name in names]
 
 
+class _Table(np.ndarray):
+    columns: list[str]
+
+
+@dataclass(frozen=True)
 class _Reader:
     """The way from a table to what the machine inside an automatic estimator sees."""
 
-    def __init__(self, model: Any) -> None:
-        self.model = model
+    model: Any
 
     def transform(self, X: Any) -> Any:
         """Encode and scale."""
         return self.model._rows(X)
 
-    def get_feature_names_out(self, input_features: Any = None) -> list[str]:
+    def get_feature_names_out(self, input_features: Any = None) -> Any:
         """One name for each number."""
-        names: list[str] = []
-        for column in self.model.columns_.columns:
-            several = [f"{column.name} ({i + 1})" for i in range(column.width)]
-            names += [column.name] if column.width == 1 else several
-        return names
+        return self.model.columns_.names
 
 
 def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
