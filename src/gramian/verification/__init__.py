@@ -8,41 +8,30 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
-from gramian.estimators.auto import AutoKernelClassifier, AutoKernelRegressor
-from gramian.estimators.gp.classifier import GaussianProcessClassifier
-from gramian.estimators.gp.regressor import GaussianProcessRegressor
-from gramian.estimators.interpolator import KernelInterpolator
-from gramian.estimators.machine.classifier import KernelMachineClassifier
-from gramian.estimators.machine.pegasos import PegasosClassifier
-from gramian.estimators.machine.regressor import KernelMachineRegressor
-from gramian.estimators.mixture.gaussian import GaussianMixture
-from gramian.estimators.pca import KernelPCA
-from gramian.estimators.ridge import KernelRidge
-from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM
 from gramian.verification import automatic, least_squares, machine, mixture, process, spectrum, stochastic, svm
 from gramian.verification.rows import Data
 
 __all__ = ["agree", "verify"]
 
-CHECKS: dict[type, Callable[[Any, Data], Certificate]] = {
-    SVC: svm.classification,
-    NuSVC: svm.nu_classification,
-    SVR: svm.regression,
-    NuSVR: svm.nu_regression,
-    OneClassSVM: svm.novelty,
-    KernelRidge: least_squares.ridge,
-    KernelInterpolator: least_squares.interpolation,
-    KernelMachineRegressor: machine.regression,
-    KernelMachineClassifier: machine.classification,
-    PegasosClassifier: stochastic.pegasos,
-    GaussianProcessRegressor: process.regression,
-    GaussianProcessClassifier: process.classification,
-    KernelPCA: spectrum.components,
-    GaussianMixture: mixture.mixture,
+CHECKS: dict[str, Callable[[Any, Data], Certificate]] = {
+    "SVC": svm.classification,
+    "NuSVC": svm.nu_classification,
+    "SVR": svm.regression,
+    "NuSVR": svm.nu_regression,
+    "OneClassSVM": svm.novelty,
+    "KernelRidge": least_squares.ridge,
+    "KernelInterpolator": least_squares.interpolation,
+    "KernelMachineRegressor": machine.regression,
+    "KernelMachineClassifier": machine.classification,
+    "PegasosClassifier": stochastic.pegasos,
+    "GaussianProcessRegressor": process.regression,
+    "GaussianProcessClassifier": process.classification,
+    "KernelPCA": spectrum.components,
+    "GaussianMixture": mixture.mixture,
 }
+AUTOMATIC = {"AutoKernelRegressor": automatic.numbers, "AutoKernelClassifier": automatic.labels}
 FACTOR, ROUNDING = 3.0, 1e-9
 """By what two figures of one fit may differ: a factor or an amount."""
-AUTOMATIC = {AutoKernelRegressor: automatic.numbers, AutoKernelClassifier: automatic.labels}
 
 
 def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
@@ -81,31 +70,28 @@ def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cert
     >>> verify(model, X, [0, 0, 1, 1]).converged
     False
     """
-    kinds = type(model).__mro__
-    if found := next((AUTOMATIC[kind] for kind in kinds if kind in AUTOMATIC), None):
-        check_is_fitted(model)
-        inside, rows, targets = found(model, X, y)
-        return verify(inside, rows, targets)
-    check = next((CHECKS[kind] for kind in kinds if kind in CHECKS), None)
-    if check is None:
-        known = ", ".join(sorted(kind.__name__ for kind in [*CHECKS, *AUTOMATIC]))
+    ours = [kind.__name__ for kind in type(model).__mro__ if kind.__module__.startswith("gramian.")]
+    name = next((name for name in ours if name in CHECKS or name in AUTOMATIC), None)
+    if name is None:
+        known = ", ".join(sorted([*CHECKS, *AUTOMATIC]))
         raise TypeError(f"verify takes a fitted estimator that has a certificate_: {known}; got {model!r:.80}.")
     check_is_fitted(model)
-    return check(model, Data.of(model, X, y, sample_weight))
+    if name in AUTOMATIC:
+        return verify(*AUTOMATIC[name](model, X, y))
+    return CHECKS[name](model, Data.of(model, X, y, sample_weight))
 
 
 def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bool:
     """Tell whether two certificates of one fit say the same: the verdict, and the figure within 3 times or rounding.
 
     Verdicts may differ where rounding puts two figures on either side of ``tol``. Where ``verify`` has made the dual
-    point itself, a fit may prove less than it could.
+    point itself, its bound may be another: there primal values are compared, and a fit may prove less than it could.
     """
-    a, b = said.figure, found.figure
+    a, b, bound = said.figure, found.figure, getattr(found, "bound", False)
     slack = max(ROUNDING, getattr(found, "rounding", 0.0))
-    weaker = getattr(found, "bound", False) and b <= a
     if said.converged == found.converged:
-        return bool(b <= FACTOR * a + slack and (weaker or a <= FACTOR * b + slack))
-    if found.converged and weaker:
-        return True
+        same = b <= FACTOR * a + slack and a <= FACTOR * b + slack
+        return bool(same or (bound and abs(said.primal - found.primal) <= slack * abs(found.primal)))
     pairs = ((a, b), (said.violation, found.violation))
-    return any(min(pair) <= (tol or 0.0) <= max(pair) <= min(pair) + slack for pair in pairs)
+    across = any(min(pair) <= (tol or 0.0) <= max(pair) <= min(pair) + slack for pair in pairs)
+    return across or bool(bound and found.converged and b <= a)

@@ -10,12 +10,10 @@ from scipy.linalg import solve_triangular
 from scipy.special import logsumexp
 
 from gramian.certificates import Certificate
-from gramian.verification.rows import EPS, Array, Data, found
+from gramian.verification.rows import Array, Data, found
 
 __all__ = ["mixture"]
 
-MORE = 10.0
-"""Times the tolerance: what a step may add after one that added less; EM speeds up again on its way off a plateau."""
 ROUNDING = 1e-9
 """By which the likelihood may fall, relative to its size."""
 
@@ -31,13 +29,15 @@ def mixture(model: Any, data: Data) -> Certificate:
     value, responsibilities = _expected(log_joint, w, hard)
     following = _maximised(model, X, w, responsibilities)
     gain = _expected(_log_joint(X, *following), w, hard)[0] - value
-    # The largest precision: how much the likelihood feels what reg_covar adds.
-    stiffness = max(1.0 / max(np.linalg.eigvalsh(C)[0], EPS) for C in covariances)
-    rounding = ROUNDING * (1.0 + abs(value)) + 2.0 * model.reg_covar * float(stiffness)
+    # A step maximises the objective less (ε/2) Σ π tr Σ⁻¹, so that it may lower the objective by what it gains there.
+    precisions = np.linalg.inv(covariances) - np.linalg.inv(following[2])
+    rounding = ROUNDING * (1.0 + abs(value))
     faults = []
-    if gain < -rounding:
+    if gain < -rounding - 0.5 * model.reg_covar * max(
+        float(following[0] @ np.trace(precisions, axis1=1, axis2=2)), 0.0
+    ):
         faults.append(f"another step of EM lowers the objective by {-gain:.1e} per row")
-    if abs(gain) >= max(MORE * model.tol, rounding):
+    if gain >= max(model.tol, rounding):
         faults.append(f"another step of EM raises the objective by {gain:.1e} per row, above tol={model.tol:.0e}")
     violation = _slope(weights, means, covariances, following)
     likelihood = float(w @ logsumexp(log_joint, axis=1))

@@ -84,13 +84,15 @@ def em(
     while len(values) < max_iter and not (converged or expired):
         change, previous = value - previous, value
         values.append(value)
-        converged = abs(change) < tol or (hard and change == 0)
+        still = hard and change == 0
         before, again = mixture, partial(expect, rows, mixture, workers, hard=hard)
         mixture, used = refine(statistics, reg_covar, again)
         bound = _bound(used, mixture)
         statistics = expect(rows, mixture, workers, hard=hard)
         value = _objective(statistics)
         _require_rise(rows, before, mixture, reg_covar, previous, value)
+        # On its way off a plateau EM speeds up again: the step into the answer counts too.
+        converged = still or (abs(change) < tol and value - previous < tol)
         likelihood = statistics.log_likelihood / statistics.total
         bound = min(bound, likelihood)
         evidence.append(EvidenceSplit(likelihood, bound, likelihood - bound))
