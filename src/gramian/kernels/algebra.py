@@ -103,7 +103,6 @@ class Sum(Compound):
 
     left: Kernel
     right: Kernel
-    operands: ClassVar[tuple[str, ...]] = ("left", "right")
     precedence: ClassVar[int] = 1
     buffers: ClassVar[int] = 2
 
@@ -141,7 +140,6 @@ class Product(Compound):
 
     left: Kernel
     right: Kernel
-    operands: ClassVar[tuple[str, ...]] = ("left", "right")
     precedence: ClassVar[int] = 2
     buffers: ClassVar[int] = 2
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -48,7 +48,18 @@ def kernel(cls: type[T]) -> type[T]:
     >>> Cubic()([[2.0]], [[1.0]])
     array([[8.]])
     """
-    return dataclass(frozen=True, repr=False)(cls)
+    made = dataclass(frozen=True, repr=False)(cls)
+    types = {f.name: f.type for f in fields(made)}  # type: ignore[arg-type]
+    made.parameters = tuple(name for name in types if f"{name}_bounds" in types)  # type: ignore[attr-defined]
+    made.operands = tuple(name for name, kind in types.items() if kind == "Kernel")  # type: ignore[attr-defined]
+    return made
+
+
+def _package() -> Any:
+    """The kernels that operators build, which are themselves built on this module."""
+    from gramian import kernels
+
+    return kernels
 
 
 class Kernel(Tunable):
@@ -368,29 +379,19 @@ class Kernel(Tunable):
     # ---- algebra ------------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Kernel:
-        from gramian.kernels.algebra import add
-
-        return add(self, other)
+        return _package().algebra.add(self, other)
 
     def __radd__(self, other: Any) -> Kernel:
-        from gramian.kernels.algebra import add
-
-        return add(other, self)
+        return _package().algebra.add(other, self)
 
     def __mul__(self, other: Any) -> Kernel:
-        from gramian.kernels.algebra import multiply
-
-        return multiply(self, other)
+        return _package().algebra.multiply(self, other)
 
     def __rmul__(self, other: Any) -> Kernel:
-        from gramian.kernels.algebra import multiply
-
-        return multiply(other, self)
+        return _package().algebra.multiply(other, self)
 
     def __pow__(self, exponent: Any) -> Kernel:
-        from gramian.kernels.pointwise import Power
-
-        return Power(self, exponent)
+        return _package().Power(self, exponent)
 
     def normalized(self) -> Normalized:
         """Return k(x, z) / √(k(x, x) k(z, z)).
@@ -400,9 +401,7 @@ class Kernel(Tunable):
         Kernel
             A kernel whose diagonal is one (zero where k(x, x) is zero).
         """
-        from gramian.kernels.maps import Normalized
-
-        return Normalized(self)
+        return _package().Normalized(self)
 
     def compose(self, phi: Callable[[Any], Any]) -> Composed:
         """Return k(φ(x), φ(z)).
@@ -418,9 +417,7 @@ class Kernel(Tunable):
         Kernel
             The composed kernel.
         """
-        from gramian.kernels.maps import Composed
-
-        return Composed(self, phi)
+        return _package().Composed(self, phi)
 
     def on(self, *columns: int) -> Composed:
         """Return the kernel that looks at some columns only.
@@ -435,9 +432,7 @@ class Kernel(Tunable):
         Kernel
             The restricted kernel.
         """
-        from gramian.kernels.maps import Columns
-
-        return self.compose(Columns(columns))
+        return self.compose(_package().Columns(columns))
 
     # ---- text and dictionaries ----------------------------------------------------------------------------------
 
@@ -483,9 +478,7 @@ class Kernel(Tunable):
         Kernel
             A kernel equal to the one that was written.
         """
-        from gramian.kernels.registry import from_dict
-
-        return from_dict(data)
+        return _package().from_dict(data)
 
 
 class ConstantDiagonal(Kernel):

@@ -185,7 +185,6 @@ class Polynomial(Dot):
     offset: float = 1.0
     scale_bounds: Bounds = FREE
     offset_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("scale", "offset")
     may_be_zero: ClassVar[tuple[str, ...]] = ("offset",)
 
     def __post_init__(self) -> None:
@@ -262,7 +261,6 @@ class Sigmoid(Dot):
     scale: float = 1.0
     offset: float = 1.0
     scale_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("scale",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

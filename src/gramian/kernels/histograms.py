@@ -86,7 +86,6 @@ class Chi2(Histograms):
 
     gamma: float = 1.0
     gamma_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("gamma",)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return exp(multiply(super()._tile(A, B, out), self.gamma))

@@ -20,7 +20,6 @@ __all__ = ["Columns", "Composed", "Function", "Normalized", "NormalizedExp"]
 class Normalizing(Compound):
     """A function of k(x, z) and of what one number per row makes of k(x, x) and k(z, z), with a constant diagonal."""
 
-    operands: ClassVar[tuple[str, ...]] = ("kernel",)
     kernel: Kernel
 
     def _of_rows(self, squares: Array) -> Array:
@@ -174,7 +173,6 @@ class Composed(Compound):
 
     kernel: Kernel
     phi: Callable[[Any], Any]
-    operands: ClassVar[tuple[str, ...]] = ("kernel",)
 
     def __post_init__(self) -> None:
         super().__post_init__()

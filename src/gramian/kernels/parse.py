@@ -105,14 +105,12 @@ class _Reader:
             owner = self.read(node.value, depth)
             if not isinstance(owner, Kernel) or node.attr not in _METHODS:
                 raise ValueError(f"{self.of(node)}: kernels have no {node.attr} here; {nearest(node.attr, _METHODS)}")
-            return _plain(getattr(owner, node.attr))
+            return _composed(owner) if node.attr == "compose" else getattr(owner, node.attr)
         if not isinstance(node, ast.Name):
             raise ValueError(f"{self.of(node)}: only a kernel can be called.")
         if node.id in _OF_CODE:
             raise ValueError(f"{node.id}: it needs a function, which text cannot give; build this kernel in Python.")
-        if node.id not in _offered():
-            raise ValueError(f"{node.id}: there is no such kernel; {nearest(node.id, _offered())}")
-        return _offered()[node.id]
+        return _offered()[node.id] if node.id in _offered() else self.name(node, depth)
 
     def made(self, make: Callable[[], Any], node: ast.AST) -> Any:
         try:
@@ -127,15 +125,15 @@ def _offered() -> dict[str, Callable[..., Any]]:
     return {**kernels, "Columns": Columns, "exp": exp, "float": _float, "polynomial": polynomial}
 
 
-def _plain(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a kernel, whose arguments may be anything that was read: of ``compose``, only columns."""
+def _composed(kernel: Kernel) -> Callable[[Any], Kernel]:
+    """``kernel.compose`` for the one map that text can give."""
 
-    def call(*given: Any, **named: Any) -> Any:
-        if method.__name__ == "compose" and not all(isinstance(g, Columns) for g in (*given, *named.values())):
+    def compose(phi: Any) -> Kernel:
+        if not isinstance(phi, Columns):
             raise ValueError("text cannot give a function; only Columns((0, 1)) can stand here.")
-        return method(*given, **named)
+        return kernel.compose(phi)
 
-    return call
+    return compose
 
 
 def _float(text: Any) -> float:

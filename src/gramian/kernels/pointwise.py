@@ -87,7 +87,6 @@ class Compound(Kernel):
 class Pointwise(Compound):
     """A function φ of the values of one kernel: ``apply`` is φ, ``slope`` its derivative."""
 
-    operands: ClassVar[tuple[str, ...]] = ("kernel",)
     kernel: Kernel
 
     def slope(self, k: Array) -> Array:
@@ -170,7 +169,6 @@ class Scaled(Pointwise):
     kernel: Kernel
     factor: float = 1.0
     factor_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("factor",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("factor",)
     precedence: ClassVar[int] = 2
 
@@ -309,7 +307,6 @@ class PolynomialOf(Pointwise):
     kernel: Kernel
     coefficients: tuple[float, ...]
     coefficients_bounds: Bounds = "fixed"
-    parameters: ClassVar[tuple[str, ...]] = ("coefficients",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("coefficients",)
     per_input: ClassVar[tuple[str, ...]] = ("coefficients",)
     buffers: ClassVar[int] = 2

@@ -64,7 +64,6 @@ class Radial(ConstantDiagonal):
     array([[0.5]])
     """
 
-    parameters: ClassVar[tuple[str, ...]] = ("lengthscale",)
     per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
     sparse: ClassVar[bool] = True
     weight: ClassVar[float] = 1.0
@@ -227,29 +226,18 @@ class Matern(Radial):
         return self.nu >= 1.0
 
     def profile(self, t: Array) -> Array:
-        if self.nu > RBF_NU:
-            return exp(multiply(t, -0.5))
-        u = sqrt(multiply(maximum(t, 0.0), 2.0 * self.nu))
-        if self.nu == 0.5:
-            return exp(multiply(u, -1.0))
-        if self.nu == 1.5:
-            e = exp(-u)
-            return multiply(e, add(u, 1.0))
-        if self.nu == 2.5:
-            e = exp(-u)
-            return multiply(e, add(multiply(add(u / 3.0, 1.0), u), 1.0))
-        return through_numpy(lambda v: _matern(v, self.nu), u)
+        return exp(multiply(t, -0.5)) if self.nu > RBF_NU else _matern(self._scaled(t), self.nu)
 
     def slope(self, t: Array) -> Array:
         if self.nu > RBF_NU:
             return multiply(exp(multiply(t, -0.5)), -0.5)
-        u = sqrt(multiply(maximum(t, 0.0), 2.0 * self.nu))
-        if self.nu == 1.5:
-            return multiply(exp(multiply(u, -1.0)), -1.5)
-        if self.nu == 2.5:
-            e = exp(-u)
-            return multiply(multiply(e, add(u, 1.0)), -2.5 / 3.0)
-        return through_numpy(lambda v: _matern_slope(v, self.nu), u)
+        if self.nu > 1.0:
+            return multiply(_matern(self._scaled(t), self.nu - 1.0), -self.nu / (2.0 * (self.nu - 1.0)))
+        return through_numpy(lambda u: _rough_slope(u, self.nu), self._scaled(t))
+
+    def _scaled(self, t: Array) -> Array:
+        """√(2ν s), in place."""
+        return sqrt(multiply(maximum(t, 0.0), 2.0 * self.nu))
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         draws = self._normal_draws(d, size, rng)
@@ -258,21 +246,32 @@ class Matern(Radial):
         return draws * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, size))[:, None]
 
 
-def _matern(u: NDArray[Any], nu: float) -> NDArray[Any]:
+def _matern(u: Array, nu: float) -> Array:
+    """The Matérn kernel as a function of u = √(2ν s); may overwrite u."""
+    if nu == 0.5:
+        return exp(multiply(u, -1.0))
+    if nu == 1.5:
+        e = exp(-u)
+        return multiply(e, add(u, 1.0))
+    if nu == 2.5:
+        e = exp(-u)
+        return multiply(e, add(multiply(add(u / 3.0, 1.0), u), 1.0))
+    return through_numpy(lambda v: _matern_by_bessel(v, nu), u)
+
+
+def _matern_by_bessel(u: NDArray[Any], nu: float) -> NDArray[Any]:
     v = np.asarray(u, dtype=np.float64)
     if nu >= LARGE_NU:
         return _matern_expanded(v, nu).astype(u.dtype, copy=False)
     log_c = (1.0 - nu) * math.log(2.0) - special.gammaln(nu)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         k = np.exp(log_c + nu * np.log(v) - v) * special.kve(nu, v)
-    # u^ν K_ν(u) loses its limit 2^(ν-1) Γ(ν) to 0 · ∞ near zero, where what is left to 1 is a power of u.
-    near = (~np.isfinite(k) & (v < 1.0)) | (v < 1e-150)
-    k[near], k[v > FAR] = 1.0, 0.0
-    if nu < 1.0:
-        with np.errstate(divide="ignore"):
-            k[near] = -np.expm1(
-                2.0 * nu * np.log(v[near] / 2.0) + special.gammaln(1.0 - nu) - special.gammaln(1.0 + nu)
-            )
+        # u^ν K_ν(u) loses its limit 2^(ν-1) Γ(ν) to 0 · ∞ near zero, where what is left to 1 is a power of u.
+        near = (~np.isfinite(k) & (v < 1.0)) | (v < 1e-150)
+        k[near], k[v > FAR] = 1.0, 0.0
+        if nu < 1.0:
+            power = 2.0 * nu * np.log(v[near] / 2.0) + special.gammaln(1.0 - nu) - special.gammaln(1.0 + nu)
+            k[near] = -np.expm1(power)
     return np.minimum(k, 1.0, out=k).astype(u.dtype, copy=False)
 
 
@@ -290,10 +289,8 @@ def _matern_expanded(u: NDArray[np.float64], nu: float) -> NDArray[np.float64]:
     return np.minimum(np.exp(nu * (np.log1p(over / 2.0) - over) + stirling) * np.sqrt(t) * series, 1.0)
 
 
-def _matern_slope(u: NDArray[Any], nu: float) -> NDArray[Any]:
-    if nu > 1.0:
-        return _matern(u, nu - 1.0) * (-nu / (2.0 * (nu - 1.0)))
-    # dk/ds = -ν c u^(ν-1) K_(ν-1)(u), c = 2^(1-ν)/Γ(ν): infinite at zero, a kink that counts as flat.
+def _rough_slope(u: NDArray[Any], nu: float) -> NDArray[Any]:
+    """dk/ds = -ν c u^(ν-1) K_(ν-1)(u), c = 2^(1-ν)/Γ(ν), for ν <= 1: infinite at zero, a kink that counts as flat."""
     v = np.asarray(u, dtype=np.float64)
     log_c = (1.0 - nu) * math.log(2.0) - special.gammaln(nu) + math.log(nu)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -326,7 +323,6 @@ class RationalQuadratic(Radial):
     alpha: float = 1.0
     lengthscale_bounds: Bounds = FREE
     alpha_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("lengthscale", "alpha")
 
     def profile(self, t: Array) -> Array:
         return exp(multiply(self._logarithm(t), -self.alpha))
@@ -377,7 +373,6 @@ class Periodic(Gaussian):
     period: float = 1.0
     lengthscale_bounds: Bounds = FREE
     period_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("lengthscale", "period")
     sparse: ClassVar[bool] = False
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:

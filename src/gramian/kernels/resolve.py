@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable as Fn
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from numbers import Number
 from typing import Any
@@ -82,7 +81,7 @@ def resolve(
     if _is_sklearn(kernel):
         return from_sklearn(kernel, None if X is None else np.shape(X)[1])
     if callable(kernel):
-        return Callable(_with_params(kernel, dict(params or {})), vectorized)
+        return Callable(partial(kernel, **params) if params else kernel, vectorized)
     raise TypeError(f"kernel must be a Kernel, a name, or a callable; got {kernel!r} of type {type(kernel).__name__}.")
 
 
@@ -100,13 +99,10 @@ def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = Non
             raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}.")
         if X is None:
             raise ValueError(f"gamma={gamma!r} depends on the data; pass X or a number.")
-        if gamma != "scale":
-            return 1.0 / float(np.shape(X)[1])
-        return scale_gamma(X)
-    value = float(gamma)
-    if not 0 <= value < math.inf:
+        return scale_gamma(X) if gamma == "scale" else 1.0 / float(np.shape(X)[1])
+    if not 0 <= float(gamma) < math.inf:
         raise ValueError(f"gamma must be finite and >= 0, got {gamma!r}.")
-    return value
+    return float(gamma)
 
 
 def scale_gamma(X: Any, weights: Any = None) -> float:
@@ -136,16 +132,6 @@ def _variance(X: Any, weights: Any) -> float:
     return float(np.sum(share @ squares) + mean**2 * np.sum(share * zeros))
 
 
-def _rbf(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
-    value = gamma()
-    return RBF(1.0 / math.sqrt(2.0 * value)) if value > 0 else Constant(1.0)
-
-
-def _laplacian(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
-    value = gamma()
-    return Laplace(1.0 / value) if value > 0 else Constant(1.0)
-
-
 def _poly(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
     if coef0 < 0:
         raise ValueError(f"coef0 must be >= 0 for the polynomial kernel to be a kernel, got {coef0!r}.")
@@ -155,29 +141,29 @@ def _poly(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
     return Polynomial(degree, value, coef0) if value > 0 else Constant(coef0**degree)  # type: ignore[arg-type]
 
 
-def _sigmoid(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
-    value = gamma()
-    if value == 0:
-        raise ValueError("gamma must be > 0 for the sigmoid kernel, got 0.")
-    return Sigmoid(value, float(coef0))
+def _of_gamma(make: Fn[[float], Kernel]) -> _Maker:
+    """A kernel that gamma = 0 makes constant."""
+
+    def made(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
+        value = gamma()
+        return make(value) if value > 0 else Constant(1.0)
+
+    return made
 
 
-_NAMED: dict[str, Fn[[Fn[..., float], float, float], Kernel]] = {
-    "rbf": _rbf,
+_Maker = Fn[[Fn[..., float], float, float], Kernel]
+_NAMED: dict[str, _Maker] = {
+    "rbf": _of_gamma(lambda gamma: RBF(1.0 / math.sqrt(2.0 * gamma))),
     "poly": _poly,
     "polynomial": _poly,
-    "laplacian": _laplacian,
-    "sigmoid": _sigmoid,
+    "laplacian": _of_gamma(lambda gamma: Laplace(1.0 / gamma)),
+    "sigmoid": lambda gamma, degree, coef0: Sigmoid(gamma(), float(coef0)),
     "linear": lambda gamma, degree, coef0: Linear(),
     "cosine": lambda gamma, degree, coef0: Linear().normalized(),
     "chi2": lambda gamma, degree, coef0: Chi2(gamma(1.0)),
     "additive_chi2": lambda gamma, degree, coef0: AdditiveChi2(),
     "precomputed": lambda gamma, degree, coef0: Precomputed(),
 }
-
-
-def _with_params(f: Fn[..., Any], params: dict[str, Any]) -> Fn[[Any, Any], Any]:
-    return partial(f, **params) if params else f
 
 
 # ---- scikit-learn's kernel objects --------------------------------------------------------------------------------
@@ -190,10 +176,12 @@ def _is_sklearn(kernel: Any) -> bool:
 
 def from_sklearn(kernel: Any, d: int | None = None) -> Kernel:
     """Translate a kernel of ``sklearn.gaussian_process.kernels``, bounds included."""
-    translate = _TRANSLATED.get(type(kernel).__name__)
-    if translate is None:
-        raise TypeError(f"scikit-learn's {type(kernel).__name__} has no counterpart here; {nearest('', _TRANSLATED)}")
-    return translate(kernel, d)
+    name = type(kernel).__name__
+    if name == "CompoundKernel":
+        raise TypeError("scikit-learn's CompoundKernel is a list of kernels, one per class; pass one kernel.")
+    if name not in _TRANSLATED:
+        raise TypeError(f"scikit-learn's {name} has no counterpart here; {nearest('', _TRANSLATED)}")
+    return _TRANSLATED[name](kernel, d)
 
 
 def _bounds(bounds: Any) -> Bounds:
@@ -203,10 +191,6 @@ def _bounds(bounds: Any) -> Bounds:
     if len(rows) > 1:
         raise ValueError("scikit-learn kernels with different bounds per lengthscale have no counterpart here.")
     return float(rows[0, 0]), float(rows[0, 1])
-
-
-def _scale(kernel: Any) -> Any:
-    return np.asarray(kernel.length_scale, dtype=np.float64).tolist()
 
 
 def _dot_product(kernel: Any, d: int | None) -> Kernel:
@@ -232,14 +216,14 @@ def _pairwise(kernel: Any, d: int | None) -> Kernel:
     if callable(kernel.metric):
         return resolve(kernel.metric, params={"gamma": kernel.gamma, **params})
     known = {name: params.pop(name) for name in ("degree", "coef0") if name in params}
-    ours = resolve(kernel.metric, gamma=kernel.gamma, params=params, **known)
+    ours = resolve(kernel.metric, gamma=kernel.gamma, params=params, **known).fix()
+    if ours.name not in _GAMMA:
+        return ours
     # Only gamma is learned there; here it may be called something else, and run the other way.
-    name, inverse = _GAMMA.get(ours.name, (None, None))
-    if name is None or inverse is None:
-        return ours.fix()
+    name, inverse = _GAMMA[ours.name]
     bounds = _bounds(kernel.gamma_bounds)
     own = bounds if isinstance(bounds, str) else tuple(sorted(inverse(b) for b in bounds))
-    return replace(ours.fix(), **{f"{name}_bounds": own})  # type: ignore[type-var]
+    return ours.with_fields({f"{name}_bounds": own})
 
 
 _GAMMA: dict[str, tuple[str, Fn[[float], float]]] = {
@@ -251,13 +235,9 @@ _GAMMA: dict[str, tuple[str, Fn[[float], float]]] = {
 }
 
 
-def _refuse_compound(kernel: Any, d: int | None) -> Kernel:
-    raise TypeError("scikit-learn's CompoundKernel is a list of kernels, one per class; pass one kernel.")
-
-
 _TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
-    "RBF": lambda k, d: RBF(_scale(k), _bounds(k.length_scale_bounds)),
-    "Matern": lambda k, d: Matern(_scale(k), k.nu, _bounds(k.length_scale_bounds)),
+    "RBF": lambda k, d: RBF(k.length_scale, _bounds(k.length_scale_bounds)),
+    "Matern": lambda k, d: Matern(k.length_scale, k.nu, _bounds(k.length_scale_bounds)),
     "RationalQuadratic": lambda k, d: RationalQuadratic(
         k.length_scale, k.alpha, _bounds(k.length_scale_bounds), _bounds(k.alpha_bounds)
     ),
@@ -269,7 +249,6 @@ _TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
     "Product": lambda k, d: from_sklearn(k.k1, d) * from_sklearn(k.k2, d),
     "Exponentiation": lambda k, d: from_sklearn(k.kernel, d) ** k.exponent,
     "PairwiseKernel": _pairwise,
-    "CompoundKernel": _refuse_compound,
 }
 
 

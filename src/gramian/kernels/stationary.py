@@ -51,7 +51,6 @@ class Laplace(ConstantDiagonal):
 
     lengthscale: Any = 1.0
     lengthscale_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("lengthscale",)
     per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
     buffers: ClassVar[int] = 2
     amplitude: ClassVar[float] = 1.0
@@ -132,7 +131,6 @@ class White(Anywhere):
 
     noise: float = 1.0
     noise_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("noise",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("noise",)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
@@ -164,7 +162,6 @@ class Constant(Anywhere):
 
     value: float = 1.0
     value_bounds: Bounds = FREE
-    parameters: ClassVar[tuple[str, ...]] = ("value",)
     may_be_zero: ClassVar[tuple[str, ...]] = ("value",)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
