@@ -50,8 +50,12 @@ def kernel(cls: type[T]) -> type[T]:
     """
     made = dataclass(frozen=True, repr=False)(cls)
     types = {f.name: f.type for f in fields(made)}  # type: ignore[arg-type]
-    made.parameters = tuple(name for name in types if f"{name}_bounds" in types)  # type: ignore[attr-defined]
-    made.operands = tuple(name for name, kind in types.items() if kind == "Kernel")  # type: ignore[attr-defined]
+    derived = {
+        "parameters": tuple(name for name in types if f"{name}_bounds" in types),
+        "operands": tuple(name for name, kind in types.items() if kind in (Kernel, "Kernel")),
+    }
+    for name in derived.keys() - vars(cls).keys():
+        setattr(made, name, derived[name])
     return made
 
 

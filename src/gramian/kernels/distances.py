@@ -15,19 +15,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 
-from gramian.kernels.points import (
-    Array,
-    add,
-    asarray,
-    divide,
-    is_sparse,
-    matmul,
-    multiply,
-    namespace,
-    squared_norms,
-    store,
-    subtract,
-)
+from gramian.kernels import points
+from gramian.kernels.points import Array
 
 __all__ = [
     "Differences",
@@ -62,12 +51,12 @@ class DistanceRows:
 
     def pull(self, other: DistanceRows, M: Array) -> Array:
         """Return Σ_j M_ij (x_i - z_j): M (n, m) → (n, d)."""
-        x, row_sums = self.coordinates, namespace(M).sum(M, axis=1)[:, None]
-        return (x.multiply(row_sums).toarray() if is_sparse(x) else row_sums * x) - M @ other.coordinates
+        x, row_sums = self.coordinates, points.namespace(M).sum(M, axis=1)[:, None]
+        return (x.multiply(row_sums).toarray() if points.is_sparse(x) else row_sums * x) - M @ other.coordinates
 
     def second_moments(self, other: DistanceRows, M: Array) -> np.ndarray[Any, Any]:
         """Return Σ_ij M_ij (x_ik - z_jk)² for every k: M (n, m) → (d,)."""
-        x, z, xp = self.coordinates, other.coordinates, namespace(M)
+        x, z, xp = self.coordinates, other.coordinates, points.namespace(M)
         squares = _column_sums(xp.sum(M, axis=1)[:, None], x, x) + _column_sums(xp.sum(M, axis=0)[:, None], z, z)
         return squares - 2.0 * _column_sums(1.0, x, M @ z)
 
@@ -93,7 +82,7 @@ class Expanded(DistanceRows):
     def times_squared(self, other: Expanded, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair; ``weight`` is already in the left matrix: → (n, m)."""
         usable = out is not None and out.dtype == self.matrix.dtype
-        return matmul(self.matrix, other.matrix.T, out if usable else None)
+        return points.matmul(self.matrix, other.matrix.T, out if usable else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +99,7 @@ class Differences(DistanceRows):
     def times_squared(self, other: Differences, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
         if isinstance(self.coordinates, np.ndarray):
-            return multiply(cdist(self.coordinates, other.coordinates, "sqeuclidean"), weight)
+            return points.multiply(cdist(self.coordinates, other.coordinates, "sqeuclidean"), weight)
         return sum(D**2 for D in self.columns(other)) * weight
 
     def columns(self, other: Differences) -> Iterator[Array]:
@@ -119,11 +108,11 @@ class Differences(DistanceRows):
         return (a[:, None, k] - b[None, :, k] for k in range(a.shape[1]))
 
     def pull(self, other: Differences, M: Array) -> Array:  # type: ignore[override]
-        xp = namespace(M)
+        xp = points.namespace(M)
         return xp.stack([xp.sum(M * D, axis=1) for D in self.columns(other)], axis=1)
 
     def second_moments(self, other: Differences, M: Array) -> np.ndarray[Any, Any]:  # type: ignore[override]
-        return np.array([float(namespace(M).sum(M * D**2)) for D in self.columns(other)])
+        return np.array([float(points.namespace(M).sum(M * D**2)) for D in self.columns(other)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,10 +134,10 @@ class SparseRows(DistanceRows):
         """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
         if self.loss > SPARSE_LOSS:
             filled = cdist(self.coordinates.toarray(), other.coordinates.toarray(), "sqeuclidean")
-            return multiply(filled, weight)
-        t = multiply(matmul(self.coordinates, other.coordinates.T), -2.0)
-        t = add(add(t, self.norms[:, None]), other.norms[None, :])
-        return multiply(np.maximum(t, 0.0, out=t), weight)
+            return points.multiply(filled, weight)
+        t = points.multiply(points.matmul(self.coordinates, other.coordinates.T), -2.0)
+        t = points.add(points.add(t, self.norms[:, None]), other.norms[None, :])
+        return points.multiply(np.maximum(t, 0.0, out=t), weight)
 
 
 def lengthscales(owner: Any, d: int) -> np.ndarray[Any, Any]:
@@ -161,24 +150,24 @@ def lengthscales(owner: Any, d: int) -> np.ndarray[Any, Any]:
 
 def centred(X: Array, Y: Array, scale: np.ndarray[Any, Any]) -> tuple[Array, Array]:
     """Return both sets of rows in float64, less the mean of the columns' side, divided by the lengthscales."""
-    xp = namespace(X)
-    scale = asarray(scale, X, xp.float64)
+    xp = points.namespace(X)
+    scale = points.asarray(scale, X, xp.float64)
     right = xp.astype(Y, xp.float64)  # a copy, which the rest may overwrite
     centre = xp.mean(right, axis=0)
-    right = divide(subtract(right, centre), scale)
-    return (right if X is Y else divide(subtract(xp.astype(X, xp.float64), centre), scale)), right
+    right = points.divide(points.subtract(right, centre), scale)
+    return (right if X is Y else points.divide(points.subtract(xp.astype(X, xp.float64), centre), scale)), right
 
 
 def rows_for_distances(
     X: Array, Y: Array, scale: np.ndarray[Any, Any], weight: float, smooth: bool
 ) -> tuple[DistanceRows, DistanceRows]:
     """Prepare two sets of rows in the fastest way that keeps the digits: X (n, d), Y (m, d), scale (1,) or (d,)."""
-    if is_sparse(X) or is_sparse(Y):
+    if points.is_sparse(X) or points.is_sparse(Y):
         return _sparse_pair(X, Y, scale)
-    xp = namespace(X)
+    xp = points.namespace(X)
     left, right = centred(X, Y, scale)
     with np.errstate(over="ignore"):
-        spread = max(float(xp.max(squared_norms(z))) for z in ((right,) if left is right else (left, right)))
+        spread = max(float(xp.max(points.squared_norms(z))) for z in ((right,) if left is right else (left, right)))
     if not spread < np.inf:
         raise ValueError("the rows are so many lengthscales apart that their squared distances overflow; rescale X.")
     for work in (xp.float32, xp.float64) if X.dtype == xp.float32 else (xp.float64,):
@@ -205,12 +194,12 @@ def _sparse_pair(X: Any, Y: Any, scale: np.ndarray[Any, Any]) -> tuple[SparseRow
 def _expanded(
     left: Array, right: Array, weight: float, work: Any, dtype: Any, loss: float
 ) -> tuple[Expanded, Expanded]:
-    xp = namespace(left)
+    xp = points.namespace(left)
     same = left is right
     right = xp.astype(right, work, copy=False)
     left = right if same else xp.astype(left, work, copy=False)
-    q_right = xp.astype(squared_norms(right), work)[:, None]
-    q_left = q_right if same else xp.astype(squared_norms(left), work)[:, None]
+    q_right = xp.astype(points.squared_norms(right), work)[:, None]
+    q_left = q_right if same else xp.astype(points.squared_norms(left), work)[:, None]
     w = weight * xp.ones_like(q_left)
     return (
         Expanded(_beside(left, -2.0 * weight, q_left * weight, w), -2.0 * weight, dtype, loss),
@@ -221,7 +210,7 @@ def _expanded(
 def _beside(z: Array, factor: float, first: Array, second: Array) -> Array:
     """``[factor · z, first, second]``."""
     if not isinstance(z, np.ndarray):
-        return namespace(z).concat([z * factor, first, second], axis=1)
+        return points.namespace(z).concat([z * factor, first, second], axis=1)
     matrix = np.empty((z.shape[0], z.shape[1] + 2), z.dtype)
     np.multiply(z, factor, out=matrix[:, :-2])
     matrix[:, -2:-1], matrix[:, -1:] = first, second
@@ -238,11 +227,11 @@ def _sparse_rows(X: Any, scale: np.ndarray[Any, Any]) -> SparseRows:
 def cast(t: Array, dtype: Any, out: Array | None) -> Array:
     """Return ``t`` in another dtype, in ``out`` where there is one."""
     if out is not None:
-        return store(t, out)
-    return t if t.dtype == dtype else namespace(t).astype(t, dtype)
+        return points.store(t, out)
+    return t if t.dtype == dtype else points.namespace(t).astype(t, dtype)
 
 
 def _column_sums(w: Any, x: Any, y: Any) -> np.ndarray[Any, Any]:
-    if is_sparse(x):
+    if points.is_sparse(x):
         return np.asarray(x.multiply(y).multiply(w).sum(axis=0), dtype=np.float64).ravel()
-    return np.asarray(namespace(x).sum(w * x * y, axis=0), dtype=np.float64)
+    return np.asarray(points.namespace(x).sum(w * x * y, axis=0), dtype=np.float64)

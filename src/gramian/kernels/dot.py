@@ -11,22 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import (
-    Array,
-    Points,
-    add,
-    check_range,
-    copy,
-    is_sparse,
-    matmul,
-    multiply,
-    namespace,
-    pair_of_vectors,
-    paired,
-    power,
-    tanh,
-)
+from gramian.kernels.points import Array, Points
 from gramian.kernels.tunable import FREE, Bounds, natural
 
 __all__ = ["Dot", "Linear", "Monomials", "Polynomial", "Sigmoid"]
@@ -92,42 +79,42 @@ class Dot(Kernel):
         return {}
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        rows, columns = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
+        rows, columns = points.pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
         for side in (rows,) if Y is None else (rows, columns):
             with np.errstate(over="ignore"):
                 norms = _squared_norms(side)
-            check_range(self, self.profile, norms)
-        return paired((rows,), (columns,), Y is None)
+            points.check_range(self, self.profile, norms)
+        return points.paired((rows,), (columns,), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return self.profile(matmul(A.parts[0], B.parts[0].T, out))
+        return self.profile(points.matmul(A.parts[0], B.parts[0].T, out))
 
     def diagonal(self, A: Points) -> Array:
         return self.profile(_squared_norms(A.parts[0]))
 
     def _derivatives(self, A: Points, B: Points | None, W: Array) -> dict[str, Any]:
         x = A.parts[0]
-        terms = self.by_parameter(_squared_norms(x) if B is None else matmul(x, B.parts[0].T))
-        return {name: float(namespace(W).sum(term * W)) for name, term in terms.items()}
+        terms = self.by_parameter(_squared_norms(x) if B is None else points.matmul(x, B.parts[0].T))
+        return {name: float(points.namespace(W).sum(term * W)) for name, term in terms.items()}
 
     def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
         return self._pick(self._derivatives(A, None, w))
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
         x, z = A.parts[0], B.parts[0]
-        M = self.slope(matmul(x, z.T)) * W
-        return namespace(M).astype(M @ z, x.dtype)
+        M = self.slope(points.matmul(x, z.T)) * W
+        return points.namespace(M).astype(M @ z, x.dtype)
 
     def diagonal_gradient(self, A: Points, w: Array) -> Array:
         x = A.parts[0]
         factor = (2.0 * w * self.slope(_squared_norms(x)))[:, None]
-        return x.multiply(factor).toarray() if is_sparse(x) else namespace(x).astype(x * factor, x.dtype)
+        return x.multiply(factor).toarray() if points.is_sparse(x) else points.namespace(x).astype(x * factor, x.dtype)
 
 
 def _squared_norms(x: Any) -> Array:
-    if is_sparse(x):
+    if points.is_sparse(x):
         return np.asarray(x.multiply(x).sum(axis=1)).ravel()
-    return namespace(x).sum(x * x, axis=1)
+    return points.namespace(x).sum(x * x, axis=1)
 
 
 @kernel
@@ -145,7 +132,7 @@ class Linear(Dot):
         return u
 
     def slope(self, u: Array) -> Array:
-        return namespace(u).ones_like(u)
+        return points.namespace(u).ones_like(u)
 
 
 class Monomials(NamedTuple):
@@ -192,16 +179,16 @@ class Polynomial(Dot):
         object.__setattr__(self, "degree", natural("Polynomial: degree", self.degree))
 
     def profile(self, u: Array) -> Array:
-        return power(self._base(u), self.degree)
+        return points.power(self._base(u), self.degree)
 
     def slope(self, u: Array) -> Array:
-        return multiply(power(self._base(u), self.degree - 1), self.degree * self.scale)
+        return points.multiply(points.power(self._base(u), self.degree - 1), self.degree * self.scale)
 
     def _base(self, u: Array) -> Array:
-        return add(multiply(u, self.scale), self.offset)
+        return points.add(points.multiply(u, self.scale), self.offset)
 
     def by_parameter(self, u: Array) -> dict[str, Array]:
-        outer = multiply(power(self._base(copy(u)), self.degree - 1), float(self.degree))
+        outer = points.multiply(points.power(self._base(points.copy(u)), self.degree - 1), float(self.degree))
         return {"scale": outer * u * self.scale, "offset": outer * self.offset}
 
     def monomial_weights(self, d: int) -> Monomials:
@@ -269,10 +256,10 @@ class Sigmoid(Dot):
         object.__setattr__(self, "offset", float(self.offset))
 
     def profile(self, u: Array) -> Array:
-        return tanh(add(multiply(u, self.scale), self.offset))
+        return points.tanh(points.add(points.multiply(u, self.scale), self.offset))
 
     def slope(self, u: Array) -> Array:
         return (1.0 - self.profile(u) ** 2) * self.scale
 
     def by_parameter(self, u: Array) -> dict[str, Array]:
-        return {"scale": self.slope(copy(u)) * u}
+        return {"scale": self.slope(points.copy(u)) * u}

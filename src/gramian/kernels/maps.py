@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import Array, Points, asarray, is_sparse, namespace, paired, raw_rows
+from gramian.kernels.points import Array, Points
 from gramian.kernels.pointwise import Compound, Exp
 
 __all__ = ["Columns", "Composed", "Function", "Normalized", "NormalizedExp"]
@@ -73,7 +73,7 @@ class Normalized(Normalizing):
     kernel: Kernel
 
     def _of_rows(self, squares: Array) -> Array:
-        xp = namespace(squares)
+        xp = points.namespace(squares)
         if not bool(xp.all(xp.isfinite(squares))):
             raise ValueError(f"{self.kernel!r} overflows on these rows, so it cannot be normalised; scale them down.")
         if bool(xp.any(squares < 0)):
@@ -91,7 +91,7 @@ class Normalized(Normalizing):
         return self.kernel.diagonal(A.children[0]) * A.parts[0] ** 2
 
     def _pulled(self, A: Points, B: Points, W: Array) -> tuple[Array, Array, Array]:
-        xp = namespace(W)
+        xp = points.namespace(W)
         inner = W * A.parts[0][:, None] * B.parts[0][None, :]
         M = inner * self.kernel.tile(A.children[0], B.children[0])
         return inner, xp.sum(M, axis=1) * A.parts[0] ** 2, xp.sum(M, axis=0) * B.parts[0] ** 2
@@ -135,11 +135,11 @@ class NormalizedExp(Normalizing):
         return points.exp(points.add(points.add(k, -A.parts[0][:, None]), -B.parts[0][None, :]))
 
     def diagonal(self, A: Points) -> Array:
-        return namespace(A.parts[0]).ones_like(A.parts[0])
+        return points.namespace(A.parts[0]).ones_like(A.parts[0])
 
     def _pulled(self, A: Points, B: Points, W: Array) -> tuple[Array, Array, Array]:
         M = self.tile(A, B) * W
-        return M, namespace(M).sum(M, axis=1), namespace(M).sum(M, axis=0)
+        return M, points.namespace(M).sum(M, axis=1), points.namespace(M).sum(M, axis=0)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return Exp(self.kernel).frequencies(d, size, rng)
@@ -180,7 +180,7 @@ class Composed(Compound):
             raise TypeError(f"Composed: phi must be a function of rows, got {self.phi!r}.")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X, Y = raw_rows(X), None if Y is None else raw_rows(Y)
+        X, Y = points.raw_rows(X), None if Y is None else points.raw_rows(Y)
         a, b = self.kernel.prepare(self.phi(X), None if Y is None else self.phi(Y))
         for rows, mapped in ((X, a), (X if Y is None else Y, b)):
             if len(mapped) != rows.shape[0]:
@@ -236,9 +236,9 @@ class Columns:
         X = X if hasattr(X, "shape") and not hasattr(X, "iloc") else np.asarray(X)
         if len(X.shape) != 2 or X.shape[1] <= max(self.columns):
             raise ValueError(f"columns {self.columns} were asked for, but X has shape {tuple(X.shape)}.")
-        if is_sparse(X) or isinstance(X, np.ndarray):
+        if points.is_sparse(X) or isinstance(X, np.ndarray):
             return X[:, list(self.columns)]
-        xp = namespace(X)
+        xp = points.namespace(X)
         return xp.take(X, xp.asarray(self.columns), axis=1)
 
     def pullback(self, X: Any, G: Array) -> Array:
@@ -258,7 +258,7 @@ class Columns:
         """
         spread = np.zeros((len(self.columns), X.shape[1]))
         spread[np.arange(len(self.columns)), self.columns] = 1.0
-        return G @ asarray(spread, G)
+        return G @ points.asarray(spread, G)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the map as plain data.
@@ -301,13 +301,13 @@ class Function(Kernel):
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._parts(X)
-        return paired(left, left if Y is None else self._parts(Y), Y is None)
+        return points.paired(left, left if Y is None else self._parts(Y), Y is None)
 
     def _parts(self, X: Any) -> tuple[Array, Any]:
-        rows = raw_rows(X)
+        rows = points.raw_rows(X)
         values = self.f(rows)
         values = values if hasattr(values, "shape") else np.asarray(values, dtype=np.float64)
-        xp = namespace(values)
+        xp = points.namespace(values)
         single = getattr(rows, "dtype", None) == xp.float32
         values = xp.astype(values, xp.float32 if single else xp.float64)
         if tuple(values.shape) != (rows.shape[0],):

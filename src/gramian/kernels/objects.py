@@ -12,22 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
+from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
-from gramian.kernels.points import (
-    Array,
-    Points,
-    asarray,
-    copy,
-    is_foreign,
-    is_sparse,
-    is_table,
-    matmul,
-    namespace,
-    objects,
-    paired,
-    store,
-    vectors,
-)
+from gramian.kernels.points import Array, Points
 from gramian.kernels.tunable import natural
 
 __all__ = ["Callable", "Precomputed", "Spectrum", "WordCount"]
@@ -62,13 +49,13 @@ class Counts(Kernel):
         raise NotImplementedError(f"{self.name} must define pieces(text).")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        texts = objects(X, kernel=self.name, kind=str)
-        both = texts if Y is None else np.concatenate([texts, objects(Y, kernel=self.name, name="Y", kind=str)])
+        texts = points.objects(X, kernel=self.name, kind=str)
+        both = texts if Y is None else np.concatenate([texts, points.objects(Y, kernel=self.name, name="Y", kind=str)])
         matrix, n = _counts(both, self.pieces), len(texts)
-        return paired((matrix[:n],), (matrix if Y is None else matrix[n:],), Y is None)
+        return points.paired((matrix[:n],), (matrix if Y is None else matrix[n:],), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return matmul(A.parts[0], B.parts[0].T, out)
+        return points.matmul(A.parts[0], B.parts[0].T, out)
 
     def diagonal(self, A: Points) -> Array:
         return np.asarray(A.parts[0].multiply(A.parts[0]).sum(axis=1)).ravel()
@@ -145,15 +132,15 @@ class Precomputed(Kernel):
     sparse: ClassVar[bool] = True
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        X = vectors(X, kernel=self.name, sparse=True)
-        square = X if Y is None else vectors(Y, kernel=self.name, name="Y", sparse=True)
+        X = points.vectors(X, kernel=self.name, sparse=True)
+        square = X if Y is None else points.vectors(Y, kernel=self.name, name="Y", sparse=True)
         if Y is None and X.shape[0] != X.shape[1]:
             raise ValueError(f"a precomputed Gram matrix must be square, got shape {tuple(X.shape)}.")
         if X.shape[1] != square.shape[0]:
             raise ValueError(
                 f"precomputed X must have one column per training row, {square.shape[0]}; got {X.shape[1]}."
             )
-        A, B = paired((X,), (square,), Y is None)
+        A, B = points.paired((X,), (square,), Y is None)
         diagonal = _diagonal(square)
         return Points((X, diagonal if Y is None else None), A.ids), Points((None, diagonal), B.ids)
 
@@ -162,24 +149,24 @@ class Precomputed(Kernel):
         columns = np.asarray(B.ids) % matrix.shape[1]  # columns of another set are named -m, ..., -1
         if isinstance(B.ids, range):
             picked = matrix[:, columns[0] : columns[-1] + 1]
-        elif is_foreign(matrix):
-            picked = namespace(matrix).take(matrix, namespace(matrix).asarray(columns), axis=1)
+        elif points.is_foreign(matrix):
+            picked = points.namespace(matrix).take(matrix, points.namespace(matrix).asarray(columns), axis=1)
         else:
             picked = matrix[:, columns]
-        picked = picked.toarray() if is_sparse(picked) else picked
-        return store(picked.copy() if out is None and isinstance(picked, np.ndarray) else picked, out)
+        picked = picked.toarray() if points.is_sparse(picked) else picked
+        return points.store(picked.copy() if out is None and isinstance(picked, np.ndarray) else picked, out)
 
     def diagonal(self, A: Points) -> Array:
         if A.parts[1] is None:
             raise ValueError("k(x, x) is not known: a precomputed k(new, train) does not hold it; pass k(new, new).")
-        return copy(A.parts[1])
+        return points.copy(A.parts[1])
 
 
 def _diagonal(K: Any) -> Array | None:
     if K.shape[0] != K.shape[1]:
         return None
-    if is_foreign(K):
-        return asarray(np.asarray(K).diagonal().copy(), K)
+    if points.is_foreign(K):
+        return points.asarray(np.asarray(K).diagonal().copy(), K)
     return np.asarray(K.diagonal())
 
 
@@ -213,12 +200,12 @@ class Callable(Kernel):
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._rows(X, "X")
-        return paired((left,), (left if Y is None else self._rows(Y, "Y"),), Y is None)
+        return points.paired((left,), (left if Y is None else self._rows(Y, "Y"),), Y is None)
 
     def _rows(self, X: Any, name: str) -> Any:
-        if is_table(X) or self.vectorized:
-            return vectors(X, kernel=self.name, name=name, sparse=True)
-        return objects(X, kernel=self.name, name=name)
+        if points.is_table(X) or self.vectorized:
+            return points.vectors(X, kernel=self.name, name=name, sparse=True)
+        return points.objects(X, kernel=self.name, name=name)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         x, z = A.parts[0], B.parts[0]
@@ -231,7 +218,7 @@ class Callable(Kernel):
             K = np.array([[self.f(a, b) for b in z] for a in x], dtype=dtype).reshape(len(A), len(B))
         if not np.isfinite(K).all():
             raise ValueError("Callable: f returned NaN or infinity; a kernel needs finite values.")
-        return store(K, out)
+        return points.store(K, out)
 
     def diagonal(self, A: Points) -> NDArray[Any]:
         x = A.parts[0]

@@ -16,44 +16,6 @@ from array_api_compat import array_namespace, is_numpy_array
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
-__all__ = [
-    "Array",
-    "Points",
-    "add",
-    "anything",
-    "asarray",
-    "check_out",
-    "check_range",
-    "copy",
-    "divide",
-    "dtype_of",
-    "exp",
-    "full",
-    "is_foreign",
-    "is_sparse",
-    "is_table",
-    "log1p",
-    "matmul",
-    "maximum",
-    "minimum",
-    "multiply",
-    "namespace",
-    "objects",
-    "pair_of_vectors",
-    "paired",
-    "power",
-    "put",
-    "raw_rows",
-    "same_pairs",
-    "sqrt",
-    "squared_norms",
-    "store",
-    "subtract",
-    "tanh",
-    "through_numpy",
-    "vectors",
-]
-
 Array = Any  # an array of any array-API namespace, or a SciPy CSR matrix where a docstring says so
 
 

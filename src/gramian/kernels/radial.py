@@ -9,26 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
+from gramian.kernels import points
 from gramian.kernels.base import ConstantDiagonal, kernel
 from gramian.kernels.distances import cast, lengthscales, rows_for_distances
-from gramian.kernels.points import (
-    Array,
-    Points,
-    add,
-    asarray,
-    exp,
-    full,
-    log1p,
-    maximum,
-    multiply,
-    namespace,
-    pair_of_vectors,
-    paired,
-    put,
-    same_pairs,
-    sqrt,
-    through_numpy,
-)
+from gramian.kernels.points import Array, Points
 from gramian.kernels.tunable import FREE, Bounds
 
 __all__ = ["RBF", "Matern", "Periodic", "Radial", "RationalQuadratic"]
@@ -107,10 +91,10 @@ class Radial(ConstantDiagonal):
         raise NotImplementedError(f"{self.name} must define slope(t).")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        rows, columns = pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
+        rows, columns = points.pair_of_vectors(X, Y, kernel=self.name, sparse=self.sparse)
         scale = lengthscales(self, rows.shape[1])
         left, right = rows_for_distances(rows, columns, scale, self.weight, self.smooth)
-        return paired((left,), (right,), Y is None)
+        return points.paired((left,), (right,), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return cast(self.profile(self._weighted(A, B, out)), A.parts[0].dtype, out)
@@ -121,8 +105,8 @@ class Radial(ConstantDiagonal):
     def _settled(self, A: Points, B: Points) -> Array:
         """The weighted distances for a derivative: an object is at distance zero of itself, and no root shows less."""
         t = self._weighted(A, B)
-        if not self.smooth and (pairs := same_pairs(A, B)) is not None:
-            t = put(t, *pairs, asarray(np.zeros(len(A)), t))
+        if not self.smooth and (pairs := points.same_pairs(A, B)) is not None:
+            t = points.put(t, *pairs, points.asarray(np.zeros(len(A)), t))
         return t
 
     def _normal_draws(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -138,11 +122,11 @@ class Radial(ConstantDiagonal):
         if isinstance(self.lengthscale, tuple):
             return {"lengthscale": -2.0 * A.parts[0].second_moments(B.parts[0], self.slope(t) * W)}
         s = t / self.weight
-        return {"lengthscale": -2.0 * float(namespace(W).sum(self.slope(t) * W * s))}
+        return {"lengthscale": -2.0 * float(points.namespace(W).sum(self.slope(t) * W * s))}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
         G = A.parts[0].pull(B.parts[0], self.slope(self._settled(A, B)) * W)
-        return namespace(G).astype(G * 2.0 / asarray(lengthscales(self, G.shape[1]), G), A.parts[0].dtype)
+        return points.namespace(G).astype(G * 2.0 / points.asarray(lengthscales(self, G.shape[1]), G), A.parts[0].dtype)
 
 
 class Gaussian(Radial):
@@ -152,10 +136,10 @@ class Gaussian(Radial):
 
     def profile(self, t: Array) -> Array:
         # No clip at zero: what rounding leaves above it gives 1 + 1e-15, and a pass over the tile costs 20%.
-        return exp(t)
+        return points.exp(t)
 
     def slope(self, t: Array) -> Array:
-        return multiply(exp(t), -0.5)
+        return points.multiply(points.exp(t), -0.5)
 
 
 @kernel
@@ -226,18 +210,18 @@ class Matern(Radial):
         return self.nu >= 1.0
 
     def profile(self, t: Array) -> Array:
-        return exp(multiply(t, -0.5)) if self.nu > RBF_NU else _matern(self._scaled(t), self.nu)
+        return points.exp(points.multiply(t, -0.5)) if self.nu > RBF_NU else _matern(self._scaled(t), self.nu)
 
     def slope(self, t: Array) -> Array:
         if self.nu > RBF_NU:
-            return multiply(exp(multiply(t, -0.5)), -0.5)
+            return points.multiply(points.exp(points.multiply(t, -0.5)), -0.5)
         if self.nu > 1.0:
-            return multiply(_matern(self._scaled(t), self.nu - 1.0), -self.nu / (2.0 * (self.nu - 1.0)))
-        return through_numpy(lambda u: _rough_slope(u, self.nu), self._scaled(t))
+            return points.multiply(_matern(self._scaled(t), self.nu - 1.0), -self.nu / (2.0 * (self.nu - 1.0)))
+        return points.through_numpy(lambda u: _rough_slope(u, self.nu), self._scaled(t))
 
     def _scaled(self, t: Array) -> Array:
         """√(2ν s), in place."""
-        return sqrt(multiply(maximum(t, 0.0), 2.0 * self.nu))
+        return points.sqrt(points.multiply(points.maximum(t, 0.0), 2.0 * self.nu))
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         draws = self._normal_draws(d, size, rng)
@@ -249,14 +233,14 @@ class Matern(Radial):
 def _matern(u: Array, nu: float) -> Array:
     """The Matérn kernel as a function of u = √(2ν s); may overwrite u."""
     if nu == 0.5:
-        return exp(multiply(u, -1.0))
+        return points.exp(points.multiply(u, -1.0))
     if nu == 1.5:
-        e = exp(-u)
-        return multiply(e, add(u, 1.0))
+        e = points.exp(-u)
+        return points.multiply(e, points.add(u, 1.0))
     if nu == 2.5:
-        e = exp(-u)
-        return multiply(e, add(multiply(add(u / 3.0, 1.0), u), 1.0))
-    return through_numpy(lambda v: _matern_by_bessel(v, nu), u)
+        e = points.exp(-u)
+        return points.multiply(e, points.add(points.multiply(points.add(u / 3.0, 1.0), u), 1.0))
+    return points.through_numpy(lambda v: _matern_by_bessel(v, nu), u)
 
 
 def _matern_by_bessel(u: NDArray[Any], nu: float) -> NDArray[Any]:
@@ -325,18 +309,18 @@ class RationalQuadratic(Radial):
     alpha_bounds: Bounds = FREE
 
     def profile(self, t: Array) -> Array:
-        return exp(multiply(self._logarithm(t), -self.alpha))
+        return points.exp(points.multiply(self._logarithm(t), -self.alpha))
 
     def slope(self, t: Array) -> Array:
-        return multiply(exp(multiply(self._logarithm(t), -self.alpha - 1.0)), -0.5)
+        return points.multiply(points.exp(points.multiply(self._logarithm(t), -self.alpha - 1.0)), -0.5)
 
     def _logarithm(self, t: Array) -> Array:
         """log(1 + s/(2α)), which keeps its digits as α grows."""
-        return log1p(multiply(maximum(t, 0.0), 0.5 / self.alpha))
+        return points.log1p(points.multiply(points.maximum(t, 0.0), 0.5 / self.alpha))
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        xp = namespace(W)
-        x = multiply(maximum(self._weighted(A, B), 0.0), 0.5 / self.alpha)
+        xp = points.namespace(W)
+        x = points.multiply(points.maximum(self._weighted(A, B), 0.0), 0.5 / self.alpha)
         log = xp.log1p(x)
         by_alpha = (x / (1.0 + x) - log) * xp.exp(-self.alpha * log) * self.alpha
         return super()._derivatives(A, B, W) | {"alpha": float(xp.sum(by_alpha * W))}
@@ -376,39 +360,39 @@ class Periodic(Gaussian):
     sparse: ClassVar[bool] = False
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        both = pair_of_vectors(X, Y, kernel=self.name)
-        d, dtype, xp = both[0].shape[1], both[0].dtype, namespace(both[0])
+        both = points.pair_of_vectors(X, Y, kernel=self.name)
+        d, dtype, xp = both[0].shape[1], both[0].dtype, points.namespace(both[0])
         turns = [xp.astype(Z, xp.float64) / self.period for Z in both]
         # Whole turns change nothing, and many of them would cost the derivative in the period its digits.
         turns = [t - xp.round(xp.mean(turns[1], axis=0)) for t in turns]
         scale = np.tile(np.broadcast_to(lengthscales(self, d), (d,)), 2)
         circles = [xp.astype(_circle(t), dtype) for t in turns]
         left, right = rows_for_distances(circles[0], circles[1], scale, self.weight, True)
-        return paired((left, turns[0]), (right, turns[1]), Y is None)
+        return points.paired((left, turns[0]), (right, turns[1]), Y is None)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         found = super()._derivatives(A, B, W)
         if isinstance(self.lengthscale, tuple):
             found["lengthscale"] = found["lengthscale"].reshape(2, -1).sum(axis=0)
         M = self.slope(self._weighted(A, B)) * W
-        xp = namespace(M)
+        xp = points.namespace(M)
         by_period = -xp.sum(self._turning(A, B, M) * A.parts[1]) - xp.sum(self._turning(B, A, M.T) * B.parts[1])
         return found | {"period": float(by_period)}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
         G = self._turning(A, B, self.slope(self._weighted(A, B)) * W) / self.period
-        return namespace(G).astype(G, A.parts[0].dtype)
+        return points.namespace(G).astype(G, A.parts[0].dtype)
 
     def _turning(self, A: Points, B: Points, M: Array) -> Array:
         """Σ_j M_ij ∂s_ij/∂(turns of x_i): the pull on the circle, along its tangent."""
         G = 2.0 * A.parts[0].pull(B.parts[0], M)
         d = A.parts[1].shape[1]
-        circle = namespace(M).astype(_circle(A.parts[1]), G.dtype)
+        circle = points.namespace(M).astype(_circle(A.parts[1]), G.dtype)
         along = G[:, d:] * circle[:, :d] - G[:, :d] * circle[:, d:]
-        return along * (2.0 * math.pi) / asarray(lengthscales(self, d), G)
+        return along * (2.0 * math.pi) / points.asarray(lengthscales(self, d), G)
 
     def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return full(A, 0.0, A.parts[1].shape[1])
+        return points.full(A, 0.0, A.parts[1].shape[1])
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         # A Fourier series on the circle: frequency 2πj/p has weight I_|j|(1/ℓ²) exp(-1/ℓ²).
@@ -425,6 +409,6 @@ class Periodic(Gaussian):
 
 
 def _circle(turns: Array) -> Array:
-    xp = namespace(turns)
+    xp = points.namespace(turns)
     angle = (turns - xp.floor(turns)) * (2.0 * math.pi)
     return xp.concat([xp.cos(angle), xp.sin(angle)], axis=1)

@@ -8,22 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from gramian.kernels import points
 from gramian.kernels.base import ConstantDiagonal, Kernel, kernel
 from gramian.kernels.distances import Differences, cast, centred, lengthscales
-from gramian.kernels.points import (
-    Array,
-    Points,
-    anything,
-    asarray,
-    exp,
-    full,
-    multiply,
-    namespace,
-    pair_of_vectors,
-    paired,
-    same_pairs,
-    store,
-)
+from gramian.kernels.points import Array, Points
 from gramian.kernels.tunable import FREE, Bounds
 
 __all__ = ["Constant", "Laplace", "White"]
@@ -56,25 +44,26 @@ class Laplace(ConstantDiagonal):
     amplitude: ClassVar[float] = 1.0
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        rows, columns = pair_of_vectors(X, Y, kernel=self.name)
+        rows, columns = points.pair_of_vectors(X, Y, kernel=self.name)
         left, right = centred(rows, columns, lengthscales(self, rows.shape[1]))
-        return paired((Differences(left, rows.dtype),), (Differences(right, rows.dtype),), Y is None)
+        return points.paired((Differences(left, rows.dtype),), (Differences(right, rows.dtype),), Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         rows = A.parts[0]
-        return cast(exp(multiply(_city_blocks(rows.coordinates, B.parts[0].coordinates, out), -1.0)), rows.dtype, out)
+        r = _city_blocks(rows.coordinates, B.parts[0].coordinates, out)
+        return cast(points.exp(points.multiply(r, -1.0)), rows.dtype, out)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        xp, M = namespace(W), self._tile(A, B, None) * W
+        xp, M = points.namespace(W), self._tile(A, B, None) * W
         if isinstance(self.lengthscale, tuple):
             return {"lengthscale": [float(xp.sum(M * xp.abs(D))) for D in A.parts[0].columns(B.parts[0])]}
         return {"lengthscale": float(xp.sum(M * _city_blocks(A.parts[0].coordinates, B.parts[0].coordinates, None)))}
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        xp = namespace(W)
+        xp = points.namespace(W)
         M = self._tile(A, B, None) * W
         G = xp.stack([-xp.sum(M * xp.sign(D), axis=1) for D in A.parts[0].columns(B.parts[0])], axis=1)
-        return xp.astype(G / asarray(lengthscales(self, G.shape[1]), G), A.parts[0].dtype)
+        return xp.astype(G / points.asarray(lengthscales(self, G.shape[1]), G), A.parts[0].dtype)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return rng.standard_cauchy((size, d)) / lengthscales(self, d)
@@ -84,7 +73,7 @@ def _city_blocks(x: Array, z: Array, out: Array | None) -> Array:
     if isinstance(x, np.ndarray):
         usable = out is not None and out.dtype == np.float64 and out.flags.c_contiguous
         return cdist(x, z, "cityblock", out=out if usable else None)
-    return sum(namespace(x).abs(D) for D in Differences(x, x.dtype).columns(Differences(z, z.dtype)))
+    return sum(points.namespace(x).abs(D) for D in Differences(x, x.dtype).columns(Differences(z, z.dtype)))
 
 
 class Anywhere(Kernel):
@@ -93,19 +82,19 @@ class Anywhere(Kernel):
     sparse: ClassVar[bool] = True
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        return anything(X, Y, kernel=self.name)
+        return points.anything(X, Y, kernel=self.name)
 
     def diagonal(self, A: Points) -> Array:
-        return full(A, getattr(self, self.parameters[0]))
+        return points.full(A, getattr(self, self.parameters[0]))
 
     def diagonal_vjp(self, A: Points, w: Array) -> NDArray[np.float64]:
-        return np.full(self._size, getattr(self, self.parameters[0]) * float(namespace(w).sum(w)))
+        return np.full(self._size, getattr(self, self.parameters[0]) * float(points.namespace(w).sum(w)))
 
     def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
-        return full(A, 0.0, A.parts[0].shape[1])
+        return points.full(A, 0.0, A.parts[0].shape[1])
 
     def diagonal_gradient(self, A: Points, w: Array) -> Array:
-        return full(A, 0.0, A.parts[0].shape[1])
+        return points.full(A, 0.0, A.parts[0].shape[1])
 
 
 @kernel
@@ -134,10 +123,10 @@ class White(Anywhere):
     may_be_zero: ClassVar[tuple[str, ...]] = ("noise",)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return store(full(A, 0.0, len(B)), out)
+        return points.store(points.full(A, 0.0, len(B)), out)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        pairs = same_pairs(A, B)
+        pairs = points.same_pairs(A, B)
         return {"noise": 0.0 if pairs is None else self.noise * float(np.asarray(W)[pairs].sum())}
 
 
@@ -165,10 +154,10 @@ class Constant(Anywhere):
     may_be_zero: ClassVar[tuple[str, ...]] = ("value",)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        return store(full(A, self.value, len(B)), out)
+        return points.store(points.full(A, self.value, len(B)), out)
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
-        return {"value": self.value * float(namespace(W).sum(W))}
+        return {"value": self.value * float(points.namespace(W).sum(W))}
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return np.zeros((size, d))
