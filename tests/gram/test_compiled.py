@@ -31,11 +31,17 @@ def read_only(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return copy
 
 
-def run(package: Path, **settings: str) -> subprocess.CompletedProcess[str]:
+FULL = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))"
+"""A process for which every disk is full."""
+
+
+def run(package: Path, before: str = "", **settings: str) -> subprocess.CompletedProcess[str]:
     kept = {k: v for k, v in os.environ.items() if k not in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
     nowhere = str(package / "gramian" / "__init__.py")  # a file: no folder can be made in it
     environment = {**kept, "HOME": nowhere, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1", **settings}
-    return subprocess.run([sys.executable, "-c", CODE], env=environment, capture_output=True, text=True, check=False)
+    return subprocess.run(
+        [sys.executable, "-c", before + CODE], env=environment, capture_output=True, text=True, check=False
+    )
 
 
 def test_without_a_place_for_the_cache_it_is_compiled_in_memory(read_only: Path) -> None:
@@ -49,3 +55,9 @@ def test_the_variable_helps(read_only: Path, tmp_path: Path) -> None:
     done = run(read_only, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     assert (done.stdout, done.stderr) == ("True [0, 1]\n", "")
     assert list((tmp_path / "cache").rglob("*.nbi"))
+
+
+def test_a_full_disk_stops_nothing(read_only: Path, tmp_path: Path) -> None:
+    done = run(read_only, FULL, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
+    assert done.stdout == "True [0, 1]\n", done.stderr
+    assert done.stderr.count("NUMBA_CACHE_DIR") == 1

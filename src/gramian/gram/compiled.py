@@ -1,4 +1,4 @@
-"""Functions compiled by numba and cached on disk; in memory only where no folder can be written to."""
+"""Functions compiled by numba and cached on disk; in memory only where nothing can be written."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
 
     def decorate(function: Any) -> Any:
         try:
-            return njit(cache=True, **options)(function)
+            made = njit(cache=True, **options)(function)
+            made._cache.save_overload = _forgiving(made._cache.save_overload)
+            return made
         except RuntimeError as error:  # numba's "cannot cache function ...: no locator available"
             if "cannot cache" not in str(error):
                 raise
@@ -44,9 +46,22 @@ def compiled(**options: Any) -> Callable[[Any], Any]:
     return decorate
 
 
+def _forgiving(save: Callable[..., None]) -> Callable[..., None]:
+    """``save``, but for a disk that is full, say, the compiled function stays in memory."""
+
+    def attempt(*what: Any) -> None:
+        try:
+            save(*what)
+        except OSError:
+            _say()
+
+    return attempt
+
+
 @cache
 def _say() -> None:
     logging.getLogger("gramian").warning(
         "compiled functions cannot be kept on disk, so every process compiles them again (some seconds): neither the "
-        "installed package nor the home folder can be written to. Set NUMBA_CACHE_DIR to a folder that can."
+        "installed package nor the home folder can be written to, or the disk is full. Set NUMBA_CACHE_DIR to a folder "
+        "that can be written to."
     )
