@@ -168,7 +168,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
     iterated_power: int | str = "auto"
     remove_zero_eig: bool = False
     random_state: Any = None
-    copy_X: bool = True  # noqa: N815  # scikit-learn's name
+    copy_X: bool = True
     center: bool = True
     inverse: str = "ridge"
     approximation: Any = None

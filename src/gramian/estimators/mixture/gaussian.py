@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -38,6 +39,7 @@ __all__ = ["GaussianMixture"]
 FARTHEST = 1e150
 
 
+@dataclass(eq=False, repr=False)
 class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     """Mixture of Gaussians ``p(x) = Σ_k π_k N(x | μ_k, Σ_k)``, fitted by expectation-maximisation.
 
@@ -138,6 +140,25 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     converged: evidence ... The likelihood never fell; the last iteration added ... per sample.
     """
 
+    n_components: int = 1
+    _: KW_ONLY
+    covariance_type: str = "full"
+    tol: float = 1e-3
+    reg_covar: float = 1e-6
+    max_iter: int = 100
+    n_init: int = 1
+    init_params: str | ArrayLike = "kmeans"
+    weights_init: ArrayLike | None = None
+    means_init: ArrayLike | None = None
+    precisions_init: ArrayLike | None = None
+    random_state: Any = None
+    warm_start: bool = False
+    verbose: int | bool = 0
+    verbose_interval: int = 10
+    assignment: str = "soft"
+    max_time: float | None = None
+    n_jobs: int | None = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
@@ -153,45 +174,6 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         "assignment": [StrOptions({"soft", "hard"})],
         **{name: COMMON[name] for name in ("random_state", "warm_start", "verbose", "max_time", "n_jobs")},
     }
-
-    def __init__(
-        self,
-        n_components: int = 1,
-        *,
-        covariance_type: str = "full",
-        tol: float = 1e-3,
-        reg_covar: float = 1e-6,
-        max_iter: int = 100,
-        n_init: int = 1,
-        init_params: str | ArrayLike = "kmeans",
-        weights_init: ArrayLike | None = None,
-        means_init: ArrayLike | None = None,
-        precisions_init: ArrayLike | None = None,
-        random_state: Any = None,
-        warm_start: bool = False,
-        verbose: int | bool = 0,
-        verbose_interval: int = 10,
-        assignment: str = "soft",
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.covariance_type = covariance_type
-        self.tol = tol
-        self.reg_covar = reg_covar
-        self.max_iter = max_iter
-        self.n_init = n_init
-        self.init_params = init_params
-        self.weights_init = weights_init
-        self.means_init = means_init
-        self.precisions_init = precisions_init
-        self.random_state = random_state
-        self.warm_start = warm_start
-        self.verbose = verbose
-        self.verbose_interval = verbose_interval
-        self.assignment = assignment
-        self.max_time = max_time
-        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Estimate the parameters by EM, from ``n_init`` starts, and keep the best.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Self
 
@@ -21,6 +22,7 @@ __all__ = ["OneClassSVM"]
 EDGE = 1e-12
 
 
+@dataclass(eq=False, repr=False)
 class OneClassSVM(OutlierMixin, SupportVectorMachine):
     """The smallest region, in feature space, that holds all but a share ν of the rows.
 
@@ -90,44 +92,27 @@ class OneClassSVM(OutlierMixin, SupportVectorMachine):
     array([ 1, -1])
     """
 
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    nu: float = 0.5
+    shrinking: bool = True
+    cache_size: float = 200
+    verbose: bool | int = False
+    max_iter: int = -1
+    approximation: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    memory: int | str | None = None
+
     _over_blocks = "GaussianMixture and its score_samples, or fit to blocks.sample(size).X"
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        nu: float = 0.5,
-        shrinking: bool = True,
-        cache_size: float = 200,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        approximation: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        memory: int | str | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.nu = nu
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.approximation = approximation
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.memory = memory
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import combinations, pairwise
 from numbers import Real
 from typing import Any, Self
@@ -317,6 +317,7 @@ class Classifier(OneVsOne):
         self.margin_ = float(margins[0]) if k == 2 else margins
 
 
+@dataclass(eq=False, repr=False)
 class SVC(Classifier):
     """Support vector classification: ``½‖w‖² + C Σ max(0, 1 - y_i f(x_i))``.
 
@@ -414,53 +415,31 @@ class SVC(Classifier):
     True
     """
 
+    _: KW_ONLY
+    C: float = 1.0
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    shrinking: bool = True
+    probability: bool | str = False
+    tol: float = 1e-3
+    cache_size: float = 200
+    class_weight: Any = None
+    verbose: bool | int = False
+    max_iter: int = -1
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    random_state: Any = None
+    approximation: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    memory: int | str | None = None
+
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="right")],
     }
-
-    def __init__(
-        self,
-        *,
-        C: float = 1.0,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        probability: bool | str = False,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        class_weight: Any = None,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: Any = None,
-        approximation: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        memory: int | str | None = None,
-    ) -> None:
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.approximation = approximation
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.memory = memory
 
     def _machine(
         self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Vector | None = None, **options: Any

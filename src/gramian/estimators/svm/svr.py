@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, Self
 
@@ -74,6 +75,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         return narrow(self._single(X) + self.intercept_[0], X)
 
 
+@dataclass(eq=False, repr=False)
 class SVR(_Regressor):
     """Support vector regression: ``½‖w‖² + C Σ max(0, |y_i - f(x_i)| - ε)``.
 
@@ -149,51 +151,34 @@ class SVR(_Regressor):
     True
     """
 
+    _: KW_ONLY
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    C: float = 1.0
+    epsilon: float = 0.1
+    shrinking: bool = True
+    cache_size: float = 200
+    verbose: bool | int = False
+    max_iter: int = -1
+    approximation: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    memory: int | str | None = None
+
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    def __init__(
-        self,
-        *,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        tol: float = 1e-3,
-        C: float = 1.0,
-        epsilon: float = 0.1,
-        shrinking: bool = True,
-        cache_size: float = 200,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        approximation: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        memory: int | str | None = None,
-    ) -> None:
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.tol = tol
-        self.C = C
-        self.epsilon = epsilon
-        self.shrinking = shrinking
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.approximation = approximation
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.memory = memory
-
     def _task(self, y: Vector, weight: Vector) -> Task:
         return svm_tasks.regression(y, self.C * weight, self.epsilon)
 
 
+@dataclass(eq=False, repr=False)
 class NuSVR(_Regressor):
     """Support vector regression that finds its own tube: at most a share ν of the rows lies outside it.
 
@@ -268,46 +253,28 @@ class NuSVR(_Regressor):
     True
     """
 
+    _: KW_ONLY
+    nu: float = 0.5
+    C: float = 1.0
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    shrinking: bool = True
+    tol: float = 1e-3
+    cache_size: float = 200
+    verbose: bool | int = False
+    max_iter: int = -1
+    approximation: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    memory: int | str | None = None
+
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        C: float = 1.0,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        approximation: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        memory: int | str | None = None,
-    ) -> None:
-        self.nu = nu
-        self.C = C
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.tol = tol
-        self.cache_size = cache_size
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.approximation = approximation
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.memory = memory
 
     def _task(self, y: Vector, weight: Vector) -> Task:
         return svm_tasks.nu_regression(y, self.C * weight, self.nu)
