@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -52,6 +52,7 @@ FIXED = Scaled(RBF(1.0, "fixed"), 1.0, "fixed")
 """What ``kernel=None`` means, as in scikit-learn."""
 
 
+@dataclass(eq=False, repr=False)
 class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     """Gaussian process classification.
 
@@ -118,47 +119,29 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     0.987
     """
 
+    kernel: Any = None
+    _: KW_ONLY
+    optimizer: Any = "fmin_l_bfgs_b"
+    n_restarts_optimizer: int = 0
+    max_iter_predict: int = 100
+    warm_start: bool = False
+    copy_X_train: bool = True
+    random_state: Any = None
+    multi_class: str = "one_vs_rest"
+    n_jobs: int | None = None
+    start: str = "data"
+    tol: float = 1e-6
+    max_iter: int = 1000
+    max_time: float | None = None
+    memory: int | str | None = None
+    verbose: int = 0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **LEARNING,
         "max_iter_predict": [Interval(Integral, 1, None, closed="left")],
         "multi_class": [StrOptions({"one_vs_rest", "one_vs_one"})],
         **COMMON,
     }
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        optimizer: Any = "fmin_l_bfgs_b",
-        n_restarts_optimizer: int = 0,
-        max_iter_predict: int = 100,
-        warm_start: bool = False,
-        copy_X_train: bool = True,
-        random_state: Any = None,
-        multi_class: str = "one_vs_rest",
-        n_jobs: int | None = None,
-        start: str = "data",
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        memory: int | str | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.kernel = kernel
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.max_iter_predict = max_iter_predict
-        self.warm_start = warm_start
-        self.copy_X_train = copy_X_train
-        self.random_state = random_state
-        self.multi_class = multi_class
-        self.n_jobs = n_jobs
-        self.start = start
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         return kernel_tags(super().__sklearn_tags__(), self.kernel)

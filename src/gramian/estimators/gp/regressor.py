@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -55,6 +55,7 @@ DROWNED = 10.0
 """Noise, in mean squares of the targets, from which a fixed ``alpha`` leaves nothing to explain."""
 
 
+@dataclass(eq=False, repr=False)
 class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Gaussian process regression.
 
@@ -162,6 +163,27 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     True
     """
 
+    kernel: Any = None
+    _: KW_ONLY
+    alpha: float | ArrayLike = 1e-10
+    optimizer: Any = "fmin_l_bfgs_b"
+    n_restarts_optimizer: int = 0
+    normalize_y: bool = False
+    copy_X_train: bool = True
+    n_targets: int | None = None
+    noise: str | None = None
+    start: str = "data"
+    evidence: str | int = "auto"
+    solver: str = "auto"
+    approximation: Any = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    max_time: float | None = None
+    memory: int | str | None = None
+    n_jobs: int | None = None
+    verbose: int = 0
+    random_state: Any = None
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
         "normalize_y": ["boolean"],
@@ -173,49 +195,6 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         **LEARNING,
         **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "verbose", "random_state")},
     }
-
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        alpha: float | ArrayLike = 1e-10,
-        optimizer: Any = "fmin_l_bfgs_b",
-        n_restarts_optimizer: int = 0,
-        normalize_y: bool = False,
-        copy_X_train: bool = True,
-        n_targets: int | None = None,
-        noise: str | None = None,
-        start: str = "data",
-        evidence: str | int = "auto",
-        solver: str = "auto",
-        approximation: Any = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        memory: int | str | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.alpha = alpha
-        self.optimizer = optimizer
-        self.n_restarts_optimizer = n_restarts_optimizer
-        self.normalize_y = normalize_y
-        self.copy_X_train = copy_X_train
-        self.n_targets = n_targets
-        self.noise = noise
-        self.start = start
-        self.evidence = evidence
-        self.solver = solver
-        self.approximation = approximation
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.memory = memory
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
 
     def __sklearn_tags__(self) -> Any:
         tags = kernel_tags(super().__sklearn_tags__(), self.kernel)

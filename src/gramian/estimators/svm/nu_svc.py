@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -17,6 +17,7 @@ from gramian.solvers.svm import tasks as svm_tasks
 __all__ = ["NuSVC"]
 
 
+@dataclass(eq=False, repr=False)
 class NuSVC(Classifier):
     """Support vector classification with ν in the place of C: at most a share ν of the rows are margin errors.
 
@@ -109,53 +110,31 @@ class NuSVC(Classifier):
     array([1])
     """
 
+    _: KW_ONLY
+    nu: float = 0.5
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    shrinking: bool = True
+    probability: bool | str = False
+    tol: float = 1e-3
+    cache_size: float = 200
+    class_weight: Any = None
+    verbose: bool | int = False
+    max_iter: int = -1
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    random_state: Any = None
+    approximation: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    memory: int | str | None = None
+
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
-
-    def __init__(
-        self,
-        *,
-        nu: float = 0.5,
-        kernel: Any = "rbf",
-        degree: int = 3,
-        gamma: float | str = "scale",
-        coef0: float = 0.0,
-        shrinking: bool = True,
-        probability: bool | str = False,
-        tol: float = 1e-3,
-        cache_size: float = 200,
-        class_weight: Any = None,
-        verbose: bool | int = False,
-        max_iter: int = -1,
-        decision_function_shape: str = "ovr",
-        break_ties: bool = False,
-        random_state: Any = None,
-        approximation: Any = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        memory: int | str | None = None,
-    ) -> None:
-        self.nu = nu
-        self.kernel = kernel
-        self.degree = degree
-        self.gamma = gamma
-        self.coef0 = coef0
-        self.shrinking = shrinking
-        self.probability = probability
-        self.tol = tol
-        self.cache_size = cache_size
-        self.class_weight = class_weight
-        self.verbose = verbose
-        self.max_iter = max_iter
-        self.decision_function_shape = decision_function_shape
-        self.break_ties = break_ties
-        self.random_state = random_state
-        self.approximation = approximation
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.memory = memory
 
     def _largest_nu(self, pairs: Pairs, pair: Classes) -> float:
         return svm_tasks.largest_nu(pairs.signs(pair), pairs.of(pair, pairs.training.weight))
