@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 import sklearn.svm
+from sklearn.decomposition import KernelPCA as PeerPCA
+from sklearn.gaussian_process import GaussianProcessRegressor as PeerProcess
+from sklearn.gaussian_process.kernels import RBF as PeerRBF
+from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge as PeerRidge
 
 import gramian
@@ -328,22 +332,48 @@ def compared(model: Any, found: Any) -> list[str]:
 
 def beside_peer(model: Any, X: Any, y: Any, w: Any, found: Any) -> list[str]:
     """Whether scikit-learn, where it claims to converge too, has a better objective."""
-    if hasattr(model, "approximation_") or not found.converged or w is not None:
+    if hasattr(model, "approximation_") or not found.converged:
         return []
     X = np.asarray(X, dtype=np.float64)
-    if isinstance(model, gramian.SVC | gramian.SVR | gramian.OneClassSVM) and found.kind == "duality gap":
-        return _beside_svm(model, X, y, found)
+    svm = gramian.SVC | gramian.SVR | gramian.OneClassSVM | gramian.NuSVC
+    if isinstance(model, svm) and found.kind == "duality gap":
+        return _beside_svm(model, X, y, w, found)
+    if isinstance(model, gramian.KernelPCA):
+        return _beside_components(model, X)
+    if isinstance(model, gramian.GaussianProcessRegressor) and model.optimizer is not None and model.noise is None:
+        return _beside_process(model, X, y)
     if isinstance(model, gramian.KernelRidge) and model.kernel != "precomputed" and model.alpha != "loo":
         names = ("alpha", "kernel", "gamma", "degree", "coef0")
-        peer = PeerRidge(**{name: getattr(model, name) for name in names}).fit(X, y)
-        ours, theirs = (_ridge_objective(model, X, y, dual) for dual in (model.dual_coef_, peer.dual_coef_))
-        return _worse(ours, theirs, model.tol, float(np.sum(y**2)))
+        peer = PeerRidge(**{name: getattr(model, name) for name in names}).fit(X, y, w)
+        ours, theirs = (_ridge_objective(model, X, y, w, dual) for dual in (model.dual_coef_, peer.dual_coef_))
+        return _worse(ours, theirs, model.tol, float(np.sum(y**2 if w is None else w * y**2)))
     return []
 
 
-def _ridge_objective(model: Any, X: Any, y: Any, dual: Any) -> float:
+def _beside_components(model: Any, X: Any) -> list[str]:
+    """The sum of the largest eigenvalues, where scikit-learn's solver is a dense one."""
+    if not model.center or model.eigen_solver == "randomized":
+        return []
+    names = ("kernel", "gamma", "degree", "coef0")
+    peer = PeerPCA(model.n_components, eigen_solver="dense", **{name: getattr(model, name) for name in names})
+    theirs = float(peer.fit(X).eigenvalues_.sum())
+    return _worse(-float(model.eigenvalues_.sum()), -theirs, 1e-5)
+
+
+def _beside_process(model: Any, X: Any, y: Any) -> list[str]:
+    """The evidence of the kernel that was learned, from the same start; a tenth of a nat is no difference."""
+    amplitude, lengthscale, noise = np.exp(model.kernel.theta)
+    kernel = ConstantKernel(amplitude) * PeerRBF(lengthscale) + WhiteKernel(noise)
+    if not np.allclose(kernel.bounds, model.kernel.bounds):
+        return []
+    theirs = PeerProcess(kernel, alpha=model.alpha, normalize_y=model.normalize_y).fit(X, y)
+    ours, best = model.log_marginal_likelihood_value_, theirs.log_marginal_likelihood_value_
+    return [f"evidence {ours:.10g}, scikit-learn's {best:.10g}"] if best > ours + 0.1 else []
+
+
+def _ridge_objective(model: Any, X: Any, y: Any, w: Any, dual: Any) -> float:
     f = model.kernel_(X) @ dual
-    return float(np.sum((f - y) ** 2) + model.alpha * dual @ f)
+    return float(np.sum((f - y) ** 2 * (1.0 if w is None else w)) + model.alpha * dual @ f)
 
 
 def _worse(ours: float, theirs: float, tol: float, scale: float = 1e-9) -> list[str]:
@@ -351,20 +381,24 @@ def _worse(ours: float, theirs: float, tol: float, scale: float = 1e-9) -> list[
     return [f"objective {ours:.10g}, scikit-learn's {theirs:.10g}"] if ours > theirs + slack else []
 
 
-def _beside_svm(model: Any, X: Any, y: Any, found: Any) -> list[str]:
-    """scikit-learn's multipliers in the place of ours."""
+def _beside_svm(model: Any, X: Any, y: Any, w: Any, found: Any) -> list[str]:
+    """scikit-learn's multipliers, of the rows that count, in the place of ours."""
     peer = getattr(sklearn.svm, type(model).__name__)
     params = {name: value for name, value in model.get_params(deep=False).items() if name in peer().get_params()}
+    rows = np.arange(len(X)) if w is None else np.flatnonzero(w)
+    few = X[np.ix_(rows, rows)] if model.kernel == "precomputed" else X[rows]
     try:
-        other = peer(**params | {"max_iter": 50_000}).fit(X, y)
+        other = peer(**params | {"max_iter": 50_000})
+        other.fit(few, None if y is None else y[rows], None if w is None else w[rows])
     except ValueError:
         return []
     if other.fit_status_ or np.any(np.asarray(other.n_iter_) >= 50_000) or np.size(other.intercept_) > 1:
         return []
     theirs = copy(model)
-    for name in ("support_", "dual_coef_", "intercept_", "offset_"):
+    for name in ("dual_coef_", "intercept_", "offset_"):
         if hasattr(other, name):
             setattr(theirs, name, getattr(other, name))
-    theirs._n_support = other.n_support_
-    theirs.support_vectors_ = model.support_vectors_ if model.kernel == "precomputed" else X[other.support_]
-    return _worse(found.primal, verify(theirs, X, y).primal, model.tol)
+    theirs.support_, theirs._n_support = rows[other.support_], other.n_support_
+    theirs.support_vectors_ = model.support_vectors_ if model.kernel == "precomputed" else X[theirs.support_]
+    best = verify(theirs, X, y, w)
+    return [] if "infeasible" in best.message else _worse(found.primal, best.primal, model.tol)
