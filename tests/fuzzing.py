@@ -12,8 +12,7 @@ import numpy as np
 import sklearn.svm
 from sklearn.decomposition import KernelPCA as PeerPCA
 from sklearn.gaussian_process import GaussianProcessRegressor as PeerProcess
-from sklearn.gaussian_process.kernels import RBF as PeerRBF
-from sklearn.gaussian_process.kernels import ConstantKernel, WhiteKernel
+from sklearn.gaussian_process import kernels as peer_kernels
 from sklearn.kernel_ridge import KernelRidge as PeerRidge
 
 import gramian
@@ -363,7 +362,7 @@ def _beside_components(model: Any, X: Any) -> list[str]:
 def _beside_process(model: Any, X: Any, y: Any) -> list[str]:
     """The evidence of the kernel that was learned, from the same start; a tenth of a nat is no difference."""
     amplitude, lengthscale, noise = np.exp(model.kernel.theta)
-    kernel = ConstantKernel(amplitude) * PeerRBF(lengthscale) + WhiteKernel(noise)
+    kernel = peer_kernels.ConstantKernel(amplitude) * peer_kernels.RBF(lengthscale) + peer_kernels.WhiteKernel(noise)
     if not np.allclose(kernel.bounds, model.kernel.bounds):
         return []
     theirs = PeerProcess(kernel, alpha=model.alpha, normalize_y=model.normalize_y).fit(X, y)

@@ -391,8 +391,7 @@ class _Descent:
         violation = state.violation(*state.slopes()) / unit
         dual, gap = state.dual(), max(state.gap(), 0.0)
         size = max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
-        slack = rounding + EPSILON * float(np.abs(state.linear).max(initial=0.0))
-        met = violation + rounding / unit <= tol and (state.gap(slack) <= tol * size or not self.convex)
+        met = violation + rounding / unit <= tol and (state.gap(rounding) <= tol * size or not self.convex)
         return Certificate(
             kind="duality gap",
             primal=dual + gap,
