@@ -10,7 +10,7 @@ from scipy.linalg import eigvalsh
 
 from gramian.gram import Gram
 from gramian.kernels.resolve import is_precomputed
-from gramian.plots.fitted import kernel_of, sampled, training_rows
+from gramian.plots.fitted import sampled, training_rows
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.facts import METRICS, Score
 from gramian.reports.subject import Subject
@@ -60,17 +60,14 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     """Whether a search keeps its promise on new rows, and whether it found anything that a baseline did not have."""
     if not subject.automatic:
         return
-    metric, best, base = (
-        subject.model.leaderboard_.metric,
-        subject.model.best_trial_,
-        subject.model.leaderboard_.baseline,
-    )
-    promised, name = f"{best.score:.3g} ± {best.spread:.2g}", METRICS[metric]
-    now, chance = (None, 0.0) if found is None or not found.honest else _error(found, metric)
+    board, best = subject.model.leaderboard_, subject.model.best_trial_
+    base = board.baseline
+    now, chance = (None, 0.0) if found is None or not found.honest else _error(found, board.metric)
     if now is not None and now > best.score + BROKEN * np.hypot(best.spread, chance):
+        worse = f"{METRICS[board.metric]} {now:.3g} against {best.score:.3g} ± {best.spread:.2g}"
         yield (
-            f"New rows are predicted worse than the search promised: {name} {now:.3g} against {promised}. They may "
-            "differ from the rows that the model learned from."
+            f"New rows are predicted worse than the search promised: {worse}. They may differ from the rows that the "
+            "model learned from."
         )
     if base is not None and base.score <= best.score:
         beside = f"{base.score:.4g} ± {base.spread:.2g} against {best.score:.4g} ± {best.spread:.2g}"
@@ -125,12 +122,8 @@ def _search_edges(tried: list[Any], best: Any) -> Iterator[str]:
 
 def _sample(subject: Subject) -> tuple[Any, Any] | None:
     """The kernel and some training rows, where there are both."""
-    rows = training_rows(subject.machine)
-    try:
-        kernel = kernel_of(subject.machine)
-    except TypeError:
-        return None
-    if rows is None or is_precomputed(kernel):
+    rows, kernel = training_rows(subject.machine), subject.kernel
+    if rows is None or kernel is None or is_precomputed(kernel):
         return None
     rows = rows.tocsr() if hasattr(rows, "tocsr") else np.asarray(rows)
     return kernel, rows[sampled(rows.shape[0], ROWS)]

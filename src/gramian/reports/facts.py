@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.utils._pprint import _changed_params
 
 from gramian.estimators.auto import leaderboard
 from gramian.estimators.mixture.gaussian import GaussianMixture
-from gramian.plots.fitted import kernel_of
 from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 from gramian.resources import readable
@@ -149,17 +149,9 @@ def question(subject: Subject) -> str:
 def settings_of(subject: Subject) -> list[tuple[str, str]]:
     """Return the kernel that was used and the parameters that are not at their default."""
     machine = subject.machine
-    try:
-        found = [("kernel", expression(kernel_of(machine)))]
-    except TypeError:
-        found = []
     given = machine.get_params(deep=False)
-    try:
-        default = type(machine)().get_params(deep=False)
-    except TypeError:
-        default = {}
-    changed = {k: v for k, v in given.items() if k not in ELSEWHERE and repr(v) != repr(default.get(k))}
-    found += [(name, brief(value)) for name, value in changed.items()]
+    found = [] if subject.kernel is None else [("kernel", expression(subject.kernel))]
+    found += [(name, brief(value)) for name, value in _changed_params(machine).items() if name not in ELSEWHERE]
     learned = {name: getattr(machine, f"{name}_", None) for name in ("alpha", "lam", "noise")}
     if not hasattr(machine, "posterior_"):
         found += [(f"{n} used", f"{v:.4g}") for n, v in learned.items() if isinstance(v, float) and n in given]

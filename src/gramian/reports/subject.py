@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.estimators.base import is_precomputed
 from gramian.kernels.points import is_sparse
-from gramian.plots.fitted import input_names, training_rows
+from gramian.plots.fitted import input_names, kernel_of, training_rows
 from gramian.verification import verify
 
 __all__ = ["Subject", "subject_of"]
@@ -102,6 +103,14 @@ class Subject:
         return next((int(_num_samples(value)) for value in values if value is not None), None)
 
     @cached_property
+    def kernel(self) -> Any:
+        """The kernel that the fit used; ``None`` where it has none."""
+        try:
+            return kernel_of(self.machine)
+        except TypeError:
+            return None
+
+    @cached_property
     def certificate(self) -> Any:
         """The certificate of the fit; ``None`` where there is none."""
         return getattr(self.model, "certificate_", None) or getattr(self.machine, "certificate_", None)
@@ -160,21 +169,6 @@ class _Table(np.ndarray):
     columns: list[str]
 
 
-@dataclass(frozen=True)
-class _Reader:
-    """The way from a table to what the machine inside an automatic estimator sees."""
-
-    model: Any
-
-    def transform(self, X: Any) -> Any:
-        """Encode and scale."""
-        return self.model._rows(X)
-
-    def get_feature_names_out(self, input_features: Any = None) -> Any:
-        """One name for each number."""
-        return self.model.columns_.names
-
-
 def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
     """Look inside a model."""
     if not hasattr(model, "fit"):
@@ -196,7 +190,9 @@ def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
 def _inside(model: Any) -> tuple[Any, list[Any]]:
     """The machine inside a model, and the steps before it."""
     if hasattr(model, "leaderboard_"):
-        return model.best_, [_Reader(model)]
+        # Columns are encoded and scaled on the way to the machine.
+        step = SimpleNamespace(transform=model._rows, get_feature_names_out=lambda *_: model.columns_.names)
+        return model.best_, [step]
     if hasattr(model, "best_estimator_"):
         return _inside(model.best_estimator_)
     if hasattr(model, "steps"):

@@ -45,22 +45,16 @@ def inline(figure: Any, prefix: str, alt: str) -> str:
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     # What matplotlib has just written, and nobody else.
     source = ET.fromstring(buffer.getvalue())
-    _without(source, ("metadata", "style"))
     for element in source.iter():
+        for child in list(element):
+            if child.tag.rpartition("}")[2] in ("metadata", "style"):
+                element.remove(child)
         element.tag = element.tag.rpartition("}")[2]
         element.attrib = {name.rpartition("}")[2]: _own(name, text, prefix) for name, text in element.attrib.items()}
-    size = source.attrib
-    root = {"aria-label": alt, "role": "img", "viewBox": size["viewBox"], "style": f"max-width:{_width(size)}px"}
-    source.attrib = root
+    box = source.attrib["viewBox"]
+    width = round(1.34 * float(box.split()[2]))  # points as pixels, a third larger than on paper
+    source.attrib = {"aria-label": alt, "role": "img", "viewBox": box, "style": f"max-width:{width}px"}
     return ET.tostring(source, encoding="unicode", short_empty_elements=False)
-
-
-def _without(element: Any, tags: tuple[str, ...]) -> None:
-    for child in list(element):
-        if child.tag.rpartition("}")[2] in tags:
-            element.remove(child)
-        else:
-            _without(child, tags)
 
 
 def _own(name: str, text: str, prefix: str) -> str:
@@ -74,8 +68,3 @@ def _own(name: str, text: str, prefix: str) -> str:
     if name in ("style", "fill", "stroke", "stop-color"):
         text = re.sub(r"#[0-9a-f]{6}", lambda found: VARIABLES.get(found[0], found[0]), text)
     return text
-
-
-def _width(size: dict[str, str]) -> int:
-    """Points of the figure as pixels, a third larger than on paper."""
-    return round(1.34 * float(size["viewBox"].split()[2]))

@@ -16,12 +16,11 @@ from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
-from gramian.certificates import Certificate
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import candidates, checked_machines
 from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
 from gramian.estimators.auto.ladder import rungs
-from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard, Trial
+from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.machines import Means
 from gramian.estimators.auto.plans import LEAST_SQUARES, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Encoded, Refit, Winner, refit, refit_over_passes
@@ -71,13 +70,6 @@ class AutoKernel(Nested, BaseEstimator):
     _observer: Observer | None = None
     """For a live view: set on the instance, called with the leaderboard after every trial."""
     _sizes = Sizes()
-
-    leaderboard_: Leaderboard
-    best_: Any
-    best_trial_: Trial
-    columns_: Encoding
-    certificate_: Certificate
-    machine_: str
 
     def __init__(
         self,
@@ -193,7 +185,7 @@ class AutoKernel(Nested, BaseEstimator):
         return Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock)
 
     @contextmanager
-    def _watched(self) -> Iterator[Observer | None]:
+    def _watched(self) -> Iterator[Observer]:
         """The observer, with a progress bar where one is wanted."""
         with progress(self.verbose, type(self).__name__) as tick:
 
@@ -203,7 +195,7 @@ class AutoKernel(Nested, BaseEstimator):
                 if self._observer is not None:
                     self._observer(board)
 
-            yield seen if self.verbose or self._observer is not None else None
+            yield seen
 
     def _keep(self, done: _Searched, last: Refit) -> None:
         best, response = done.winner.found, done.winner.response

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from gramian.estimators.auto.columns import Encoding, NumberColumn, Text
@@ -52,7 +53,8 @@ CLASSES_ORDER = (
 )
 PLAIN_ORDER = (("RBF", "standard"), ("Laplace", "standard"), ("Matern-3/2", "normal"))
 """For machines that do not learn lengthscales, where there is no process to take them from."""
-NU = {"Matern-1/2": 0.5, "Matern-3/2": 1.5, "Matern-5/2": 2.5}
+RADIAL: dict[str, Any] = {"RBF": RBF, "Laplace": Laplace}
+RADIAL |= {f"Matern-{twice}/2": partial(Matern, nu=twice / 2) for twice in (1, 3, 5)}
 REACH, OWN = 30.0, (0.05, 1e3)
 """How far a shared lengthscale may go from the typical distance, and where a column's own may be."""
 MULTIPLES = (0.3, 0.6, 1.2)
@@ -145,24 +147,10 @@ def _prior(smoothness: str, each: bool, linear: bool, encoding: Encoding, *, sca
         d = len(others)
         start = float(d) if smoothness == "Laplace" else math.sqrt(2.0 * d)
         # Without a floor the search can step to where every row is alone, and the evidence is flat.
-        main = (
-            _radial(smoothness, [start] * d, OWN)
-            if each
-            else _radial(smoothness, start, (start / REACH, start * REACH))
-        )
+        scale, bounds = ([start] * d, OWN) if each else (start, (start / REACH, start * REACH))
+        main = RADIAL[smoothness](scale, lengthscale_bounds=bounds)
         terms = [1.0 * main if scaled else main] + ([0.1 * Linear()] if linear else [])
         terms = [term.on(*others) for term in terms] if texts else terms
     if texts:
         terms.append((1.0 * Linear()).on(*texts) if scaled else Linear().on(*texts))
-    total = terms[0]
-    for term in terms[1:]:
-        total = total + term
-    return total
-
-
-def _radial(smoothness: str, lengthscale: Any, bounds: tuple[float, float]) -> Kernel:
-    if smoothness == "RBF":
-        return RBF(lengthscale, bounds)
-    if smoothness == "Laplace":
-        return Laplace(lengthscale, bounds)
-    return Matern(lengthscale, NU[smoothness], bounds)
+    return sum(terms[1:], terms[0])

@@ -53,7 +53,7 @@ class Search:
     machines: Sequence[str]
     means: Means  # Whose clock ends early enough for the last fit
     reserve: Callable[[str], float]  # Seconds that the last fit of a machine takes
-    observer: Callable[[Leaderboard], None] | None = None
+    observer: Callable[[Leaderboard], None]  # Sees the leaderboard after every trial
     found: dict[str, Found] = field(default_factory=dict)
     unfinished: str = ""
 
@@ -147,10 +147,6 @@ class Search:
         made = Trial(name=candidate.name, machine=candidate.machine, rows=step.rows, **trial)
         self.found[candidate.name] = Found(candidate, made, step, **learned)
 
-    def _report(self) -> None:
-        if self.observer is not None:
-            self.observer(self.leaderboard)
-
     def _try(self, candidate: Candidate, step: Rung) -> None:
         try:
             self._judge(candidate, step)
@@ -159,7 +155,7 @@ class Search:
             if before is None or not before.trial.ok:
                 failed = {"score": math.nan, "spread": math.nan, "status": f"failed: {error}"}
                 self._keep(candidate, step, failed)
-        self._report()
+        self.observer(self.leaderboard)
 
     def _judge(self, candidate: Candidate, step: Rung) -> None:
         Z = self.scaled[candidate.scaling]
@@ -204,7 +200,7 @@ class Search:
             judged = self.response.judge(held, step.held_out, step.parts)
             trial = {"fit_seconds": time.perf_counter() - begun, "baseline": True, **vars(judged)}
             self._keep(Candidate(name, "baseline", ""), step, trial)
-        self._report()
+        self.observer(self.leaderboard)
 
 
 def _varied(ranked: list[Found], count: int) -> list[Found]:
