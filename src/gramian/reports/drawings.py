@@ -95,16 +95,15 @@ def plane(points: NDArray[np.float64], y: Any) -> Any:
     """Draw rows in a plane, by class where there are few classes: points (n, 2), y (n,)."""
     figure, ax = axes(size=(4.8, 4.2))
     keep = sampled(len(points), DRAWN)
-    points, y = points[keep], None if y is None else np.asarray(y)[keep]
-    classes: Any = [] if y is None or y.ndim > 1 else np.unique(y)
-    if y is not None and y.ndim == 1 and len(classes) > len(COLOURS) and y.dtype.kind in "fiu":
+    points, y = points[keep], np.zeros((len(keep), 0)) if y is None else np.asarray(y)[keep]
+    classes: Any = np.unique(y) if y.ndim == 1 else ()
+    if len(classes) > len(COLOURS) and y.dtype.kind in "fiu":
         shades = ax.scatter(*points.T, c=y, s=14, cmap="cividis", linewidths=0)
         figure.colorbar(shades, ax=ax, label="target").outline.set_visible(False)
     elif 0 < len(classes) <= len(COLOURS):
         for i, name in enumerate(classes):
-            ax.scatter(
-                *points[y == name].T, c=COLOURS[i], marker=MARKERS[i], s=15, alpha=0.7, label=plain(_short(name))
-            )
+            look: dict[str, Any] = {"c": COLOURS[i], "marker": MARKERS[i], "label": plain(_short(name))}
+            ax.scatter(*points[y == name].T, s=15, alpha=0.7, **look)
         ax.legend(fontsize="small")
     else:
         ax.scatter(*points.T, c=COLOURS[0], s=14, alpha=0.6, linewidths=0)

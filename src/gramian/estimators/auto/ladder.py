@@ -45,10 +45,6 @@ class Rung:
         """Rows that a fit learns from."""
         return int(self.splits[0][0].size)
 
-    def first(self, count: int) -> Rung:
-        """Return a cheaper step: the first of its splits."""
-        return Rung(self.splits[:count], self.parts[:count], self.rows)
-
     @property
     def held_out(self) -> Rows:
         """All held-out rows, in the order of the splits."""
@@ -69,7 +65,8 @@ def rungs(
 def _steps(response: Response, n: int, cv: int, seed: int, sizes: Sizes) -> list[Rung]:
     if n <= sizes.folds:
         folds = _folds(response, n, cv, seed)
-        return [folds.first(2), folds] if n >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
+        cheaper = Rung(folds.splits[:2], folds.parts[:2], n)
+        return [cheaper, folds] if n >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
     order = _order(response, n, seed)
     steps = [_held_out(order, size, cv) for size in sizes.ladder if size * STEP <= n]
     if steps[-1].learning < sizes.ladder[-1]:

@@ -11,15 +11,7 @@ from numpy.typing import NDArray
 
 from gramian.gram import Gram
 from gramian.kernels import Kernel
-from gramian.solvers.choice import (
-    factor_bytes,
-    factor_operations,
-    landmark_operations,
-    newton_operations,
-    nominal_seconds,
-    pcg_operations,
-    svm_operations,
-)
+from gramian.solvers import choice
 from gramian.solvers.linear import pcg
 
 __all__ = ["LEAST_SQUARES", "PCG_TOL", "RACE", "Effort", "Plan", "Planner", "Sizes", "efforts"]
@@ -104,8 +96,8 @@ class Planner:
 
     def plan(self, ridges: Sequence[Effort], budget: float, *, loo: bool) -> Plan:
         """Choose how to fit all rows in a budget."""
-        exact = nominal_seconds(factor_operations(self.n, inverse=loo))
-        if factor_bytes(self.n) <= self.memory and exact <= SHARE * budget:
+        exact = choice.nominal_seconds(choice.factor_operations(self.n, inverse=loo))
+        if choice.factor_bytes(self.n) <= self.memory and exact <= SHARE * budget:
             return Plan("exact", f"{self.n:,} rows, exactly", exact)
         for effort in ridges:
             seconds = self._iterated(self.n, effort)
@@ -118,11 +110,11 @@ class Planner:
         """Plan a fit of all rows through as many landmarks as the budget allows."""
         # A few m x m matrices, and the features of the rows that they come from.
         m = min(self.sizes.landmarks, self.n // 2, int(math.sqrt(self.memory / (8 * 8))))
-        while m > LEAST_LANDMARKS and nominal_seconds(landmark_operations(self.n, m)) > RACE * budget:
+        while m > LEAST_LANDMARKS and choice.nominal_seconds(choice.landmark_operations(self.n, m)) > RACE * budget:
             m = int(0.9 * m)
         m = max(m, min(LEAST_LANDMARKS, self.n // 2), 1)
         reason = f"Nyström with {m:,} landmarks: {self.n:,} rows are too many for time_limit or memory"
-        return Plan("nystroem", reason, nominal_seconds(landmark_operations(self.n, m)), m)
+        return Plan("nystroem", reason, choice.nominal_seconds(choice.landmark_operations(self.n, m)), m)
 
     def part(self, ridges: Sequence[Effort], budget: float) -> tuple[int, Effort]:
         """Choose how many rows an iteration can take in a budget, where all are too many."""
@@ -134,7 +126,7 @@ class Planner:
 
     def _iterated(self, n: int, effort: Effort) -> float:
         rank = pcg.default_rank(n, self.memory)
-        return nominal_seconds(pcg_operations(n, self.targets, effort.on(n), rank, self.memory))
+        return choice.nominal_seconds(choice.pcg_operations(n, self.targets, effort.on(n), rank, self.memory))
 
     def reserve(self, machine: str) -> float:
         """Return how many seconds of the time limit are kept for the last fit."""
@@ -149,8 +141,8 @@ class Planner:
         return machine in LEAST_SQUARES or self._other_seconds(machine) <= RESERVE[1] * self.limit
 
     def _other_seconds(self, machine: str) -> float:
-        operations = svm_operations(self.n) if machine == "svm" else newton_operations(self.n, self.targets)
-        return CAUTION * nominal_seconds(operations)
+        svm, newton = choice.svm_operations(self.n), choice.newton_operations(self.n, self.targets)
+        return CAUTION * choice.nominal_seconds(svm if machine == "svm" else newton)
 
 
 def efforts(kernel: Kernel, Z: Array, Y: Array, ridge: float, memory: int) -> list[Effort]:
