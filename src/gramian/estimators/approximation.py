@@ -54,14 +54,6 @@ def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
     return features.set_params(kernel=kernel, **shared)
 
 
-def sample_options(owner: Any) -> tuple[int, Any, Any]:
-    """Return what decides which rows are in the sample that an owner's map is fitted to."""
-    features = owner.approximation
-    own = getattr(features, "random_state", None)
-    seed = getattr(owner, "random_state", None) if own is None else own
-    return getattr(features, "n_components", 1), getattr(owner, "memory", None), seed
-
-
 def has_landmarks(features: Any) -> bool:
     """Tell whether a fitted map is an expansion at some of the rows it was fitted to."""
     return hasattr(features, "expansion")
@@ -116,7 +108,9 @@ def sampled(model: Any, passes: Passes) -> Part:
         held.X.dtype == object or is_precomputed(model.kernel) or getattr(model.approximation, "tol", None) is not None
     ):
         return held
-    return draw(passes, *sample_options(model))
+    seed = getattr(model.approximation, "random_state", None)
+    seed = getattr(model, "random_state", None) if seed is None else seed
+    return draw(passes, getattr(model.approximation, "n_components", 1), getattr(model, "memory", None), seed)
 
 
 def lifted(model: Any, kernel: Kernel, passes: Passes, sample: Part) -> tuple[Any, WorkerMap]:

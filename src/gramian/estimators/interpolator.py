@@ -13,7 +13,6 @@ from scipy.linalg import LinAlgWarning
 from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from gramian.certificates import Certificate
 from gramian.estimators.base import (
     KERNEL,
     NYSTROEM,
@@ -134,9 +133,7 @@ class KernelInterpolator(KernelExpansion):
                 gram = self._gram(kernel, X)
                 found = self._through(gram, wide(X), y.reshape(y.shape[0], -1), clock, tick)
             self.kernel_, self.X_fit_, self.certificate_ = kernel, X, found.certificate
-            self.dual_coef_ = found.x.reshape(y.shape)
-            self.nugget_ = float(found.ridge[0])
-            nugget = self.nugget_
+            self.dual_coef_, self.nugget_ = found.x.reshape(y.shape), (nugget := float(found.ridge[0]))
             functions = [self._function(kernel, X, alpha, nugget, nugget) for alpha in found.x.T]
             self.function_ = as_array(functions, y.ndim == 1)
         return self
@@ -156,18 +153,12 @@ class KernelInterpolator(KernelExpansion):
             nugget = NUGGET * float(gram.diagonal().mean())
             found = attempt(nugget)
             warnings.warn(f"{error} nugget='auto' added {nugget:.1e}.", LinAlgWarning, stacklevel=4)
-        largest = np.abs(Y).max(axis=0)
-        largest = np.where(largest > 0, largest, 1.0)
-        missed = Y - as_predicted(gram, rows, found.x)
-        return replace(found, certificate=self._certificate(found, missed, largest, asked))
-
-    def _certificate(
-        self, found: Solution, missed: NDArray[np.float64], largest: NDArray[np.float64], asked: float
-    ) -> Certificate:
-        """How far f is from its targets, but for what a nugget that was asked for takes away."""
-        worst = float((np.abs(missed - asked * found.x) / largest).max())
+        largest, missed = np.abs(Y).max(axis=0), Y - as_predicted(gram, rows, found.x)
+        # How far f is from its targets, but for what a nugget that was asked for takes away.
+        worst = float((np.abs(missed - asked * found.x) / np.where(largest > 0, largest, 1.0)).max())
         by = f"f misses its targets by up to {np.abs(missed).max():.2g}"
         message = f"with nugget={asked:.1e} {by}" if asked else ""
         if not (met := worst <= self.tol):
             message = f"{by}, above tol={self.tol:.0e} of the largest; use another kernel or KernelRidge, or raise tol."
-        return replace(found.certificate, violation=worst, converged=met, message=message)
+        certificate = replace(found.certificate, violation=worst, converged=met, message=message)
+        return replace(found, certificate=certificate)

@@ -115,3 +115,15 @@ def test_the_choice_and_its_reason(n, memory, arguments, name, reason):
     choice = choose(Gram(RBF(1.0), np.arange(float(n))[:, None], memory=memory), *arguments)
     assert choice.name == name
     assert reason in str(choice)
+
+
+@pytest.mark.parametrize("shift", [0.0, 1e7])
+def test_what_is_certified_is_what_is_predicted(shift):
+    X, Y, weights = problem(200)
+    X = X + shift  # far from the origin, distances of rows that are not known to be the same lose digits
+    found, _ = RidgeProblem(Gram(RBF(1.0), X), Y, weights, np.full(2, 1e-2), tol=1e-6).solve(X)
+    scale = np.sqrt(weights)[:, None]
+    R = scale * (Y - Gram(RBF(1.0), X, X.copy()) @ found.x) - 1e-2 * found.x / scale
+    true = np.max(np.linalg.norm(R, axis=0) / np.linalg.norm(scale * Y, axis=0))
+    assert true <= found.certificate.violation * (1 + 1e-6) + 1e-15
+    assert found.certificate.violation <= 3 * true + 1e-9

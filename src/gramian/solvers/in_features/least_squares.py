@@ -19,7 +19,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 
-from gramian.certificates import Certificate, relative_residuals
+from gramian.certificates import certify, relative_residuals
 from gramian.data.parts import Part, Sums, total
 from gramian.data.passes import Passes
 from gramian.gram.operator import units
@@ -305,14 +305,6 @@ def by_pcg(
     elif steps >= max_iter:
         why = f"max_iter={max_iter} was reached; allow more, or regularise more."
     worst = float(relative_residuals(B - times(w, slice(None)), B).max(initial=0.0))
-    message = "" if worst <= tol else f"above tol={tol:.0e}: {why}"
-    certificate = Certificate(
-        kind="residual",
-        violation=worst,
-        converged=worst <= tol,
-        iterations=steps,
-        seconds=clock.seconds,
-        message=message,
-    )
+    certificate = certify("residual", worst, tol, why, seconds=clock.seconds, iterations=steps)
     error = float(rough["missed"] / rough["trace"]) if rough["trace"] > 0 else 0.0
     return Solution(w, certificate, ridge), error

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate, certify, relative_residuals
+from gramian.certificates import certify, relative_residuals
 from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, silent
@@ -74,7 +74,9 @@ def solve(
         run.refine(SymmetricGram(gram, left, dtype))
         if run.at_an_end():
             break
-    return Solution(unit * (scale * run.X), run.certificate(), ridge)
+    worst, seconds = float(run.residuals.max(initial=0.0)), run.clock.seconds
+    certificate = certify("residual", worst, tol, run.why, seconds=seconds, iterations=run.iterations)
+    return Solution(unit * (scale * run.X), certificate, ridge)
 
 
 def _landmarks(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: Any) -> Preconditioner:
@@ -164,8 +166,3 @@ class _Refinement:
             definite=double,
         )
         return step
-
-    def certificate(self) -> Certificate:
-        """Say what was measured, and why it stopped short where it did."""
-        steps, worst = self.iterations, float(self.residuals.max(initial=0.0))
-        return certify("residual", worst, self.tol, self.why, seconds=self.clock.seconds, iterations=steps)

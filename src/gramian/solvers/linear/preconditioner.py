@@ -32,12 +32,7 @@ class Preconditioner:
 
     def __init__(self, factor: NDArray[Any], ridges: Array, workers: int = 1) -> None:
         self._cores = {float(ridge): _core(factor, float(ridge)) for ridge in np.unique(ridges)}
-        self.factor, self.workers = factor, workers
-
-    @property
-    def rank(self) -> int:
-        """Columns of F."""
-        return int(self.factor.shape[1])
+        self.factor, self.workers, self._strips = factor, workers, spans(factor.shape[0], STRIP)
 
     @property
     def nbytes(self) -> int:
@@ -46,20 +41,16 @@ class Preconditioner:
 
     def solve(self, R: Array, ridges: Array) -> Array:
         """Solve for every column with its own μ: R (n, k), ridges (k,) → (n, k)."""
-        if self.rank == 0:
+        if self.factor.shape[1] == 0:
             return R / ridges
-        inner = self._inner(R)
+        narrow = R.astype(self.factor.dtype, copy=False)
+        parts: list[NDArray[Any]] = run(lambda s: self.factor[s].T @ narrow[s], self._strips, self.workers)
+        inner: Array = np.asarray(np.sum(parts, axis=0, dtype=np.float64))  # Fᵀ R
         for ridge in np.unique(ridges):
             columns = ridges == ridge
             core = (self._cores[float(ridge)].T, False)  # in the order of Fortran: nothing is copied
             inner[:, columns] = scipy.linalg.cho_solve(core, inner[:, columns] / ridge, check_finite=False)
         return self._outer(R, inner, ridges)
-
-    def _inner(self, R: Array) -> Array:
-        """Fᵀ R, summed over strips in float64."""
-        narrow = R.astype(self.factor.dtype, copy=False)
-        parts: list[NDArray[Any]] = run(lambda s: self.factor[s].T @ narrow[s], self._strips, self.workers)
-        return np.sum(parts, axis=0, dtype=np.float64)
 
     def _outer(self, R: Array, inner: Array, ridges: Array) -> Array:
         """(R - F inner) / μ."""
@@ -71,10 +62,6 @@ class Preconditioner:
 
         run(strip, self._strips, self.workers)
         return Z
-
-    @property
-    def _strips(self) -> list[slice]:
-        return spans(self.factor.shape[0], STRIP)
 
 
 def narrow_enough(gram: Gram, scale: Array, ridge: float) -> bool:
