@@ -47,7 +47,7 @@ def test_more_inputs_are_projected_exactly(rng):
     cut = MixtureDisplay.from_estimator(mixture, X, features=(3, 0))
     assert np.allclose(cut.means[0], mixture.means_[0, [3, 0]])
     assert cut.labels == ("x4", "x1")
-    with pytest.raises(ValueError, match="two of the inputs"):
+    with pytest.raises(ValueError, match="two different inputs"):
         MixtureDisplay.from_estimator(mixture, features=(0, 9))
 
 

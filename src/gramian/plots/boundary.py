@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -9,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
+from gramian.estimators.pca import KernelPCA
 from gramian.kernels import RBF
 from gramian.kernels.points import is_sparse
-from gramian.plots.fitted import Array, decision_values, input_names, kernel_of, rows_of, sampled, unnamed
-from gramian.plots.plane import plane_of
-from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, paper, plain
+from gramian.plots.fitted import Array, decision_values, input_names, kernel_of, rows_of, sampled, two_inputs, unnamed
+from gramian.plots.style import COLOURS, HATCHES, MUTED, Display, ink, look, paper, plain
 
 __all__ = ["DecisionBoundaryDisplay"]
 
@@ -30,7 +31,7 @@ CLOSE = 1e-6
 
 
 @dataclass(eq=False)
-class DecisionBoundaryDisplay:
+class DecisionBoundaryDisplay(Display):
     """The regions of a classifier or a novelty detector in the plane, with objects drawn by kind.
 
     Two classes, or inside and outside, are told apart by the sign of f: the line f = 0 is drawn with the margins
@@ -135,52 +136,26 @@ class DecisionBoundaryDisplay:
             Drawn on ``ax`` where that was given; ``plot`` draws it again.
         """
         rows = rows_of(estimator, X, what="a decision boundary")
-        kinds, codes, classes = _kinds(estimator, rows, y), None, _classes(estimator)
-        if y is not None and is_classifier(estimator):
-            codes = _codes(estimator.classes_, y)
+        classes = [str(c) for c in estimator.classes_] if is_classifier(estimator) else []
+        kinds = _kinds(estimator, rows, y)
+        codes = _codes(estimator.classes_, y) if y is not None and classes else None
         keep = sampled(len(rows), DRAWN, random_state)
         kernel = _kernel(estimator, rows) if classes else None
         plane = plane_of(rows, features, kernel, input_names(estimator, X, rows.shape[1]), keep)
         xx0, xx1, inputs = plane.grid(grid_resolution, margin)
         response, method = _response(estimator, inputs, len(classes))
-        display = cls(
-            xx0,
-            xx1,
-            response.reshape(xx0.shape),
-            plane.points,
-            None if codes is None else codes[keep],
-            None if kinds is None else kinds[keep],
-            classes,
-            _levels(method, len(classes)),
-            plane.labels,
-            method,
-        )
-        return display if ax is None else display.plot(ax)
+        codes, kinds = (None if of is None else of[keep] for of in (codes, kinds))
+        levels, response = _levels(method, len(classes)), response.reshape(xx0.shape)
+        display = cls(xx0, xx1, response, plane.points, codes, kinds, classes, levels, plane.labels, method)
+        return display._drawn(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw regions, lines and objects.
-
-        Parameters
-        ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
-
-        Returns
-        -------
-        DecisionBoundaryDisplay
-            Itself.
-        """
-        self.figure_, self.ax_ = axes(ax)
-        if self.levels:
-            self._draw_sides()
-        else:
-            self._draw_regions()
+    def _draw(self) -> None:
+        (self._draw_sides if self.levels else self._draw_regions)()
         self._draw_objects()
-        self.ax_.set(xlabel=plain(self.labels[0]), ylabel=plain(self.labels[1]))
         self.ax_.set_xlim(self.xx0.min(), self.xx0.max())
         self.ax_.set_ylim(self.xx1.min(), self.xx1.max())
+        self._finish(*self.labels, grid=False, legend=None)
         self._draw_legend()
-        return self
 
     def _draw_sides(self) -> None:
         """Two tints by the sign of f, and the lines f = 0 and f = ±1."""
@@ -191,9 +166,7 @@ class DecisionBoundaryDisplay:
         self.surface_ = self.ax_.contourf(*grid, levels=[low, middle, high], colors=tints, alpha=0.16)
         styles = ["solid" if level == middle else "dashed" for level in self.levels]
         widths = [1.8 if level == middle else 1.0 for level in self.levels]
-        self.lines_ = self.ax_.contour(
-            *grid, levels=list(self.levels), colors=ink(), linestyles=styles, linewidths=widths
-        )
+        self.lines_ = self.ax_.contour(*grid, self.levels, colors=ink(), linestyles=styles, linewidths=widths)
         texts = {level: f"{level:+g}" if level else "0" for level in self.levels}
         self.ax_.clabel(self.lines_, fmt=texts, fontsize="small")
 
@@ -223,35 +196,30 @@ class DecisionBoundaryDisplay:
             for kind in ("peripheral", "object", "margin", "violator"):
                 of = self.points[(codes == code) & (kinds == kind)]
                 if len(of):
-                    self._draw_kind(of, int(code), kind)
+                    name = "" if self.codes is None else self.classes[code]
+                    self.scatters_[name, kind] = self._draw_kind(of, int(code), kind)
 
-    def _draw_kind(self, points: Array, code: int, kind: str) -> None:
-        look = dict(KINDS.get(kind, {"alpha": 0.9, "s": 24, "linewidths": 0.4}))
-        marker = MARKERS[code % len(MARKERS)]
+    def _draw_kind(self, points: Array, code: int, kind: str) -> Any:
+        style: dict[str, Any] = dict(KINDS.get(kind, {"alpha": 0.9, "s": 24, "linewidths": 0.4}))
+        colour, marker, _ = look(code).values()
         if marker in ("^", "v"):  # which look smaller than others of their size
-            look["s"] *= 1.5
-        colour = COLOURS[code % len(COLOURS)]
-        edge = ink() if kind == "margin" else paper()
-        self.scatters_[self._name(code), kind] = self.ax_.scatter(
-            *points.T, c=colour, marker=marker, edgecolors=edge, zorder=3, **look
-        )
+            style["s"] *= 1.5
+        style["edgecolors"] = ink() if kind == "margin" else paper()
         if kind == "violator":
             self.ax_.scatter(*points.T, c=paper(), marker="x", s=12, linewidths=1.0, zorder=4)
-
-    def _name(self, code: int) -> str:
-        return self.classes[code] if self.codes is not None else ""
+        return self.ax_.scatter(*points.T, c=colour, marker=marker, zorder=3, **style)
 
     def _draw_legend(self) -> None:
         from matplotlib.lines import Line2D
 
-        def mark(**look: Any) -> Any:
-            return Line2D([], [], linestyle="none", **look)
+        def mark(**style: Any) -> Any:
+            return Line2D([], [], **{**style, "ls": "none"})
 
         entries: list[Any] = []
         names: list[str] = []
         if self.codes is not None:
             seen = np.unique(self.codes)
-            entries = [mark(marker=MARKERS[c % len(MARKERS)], color=COLOURS[c % len(COLOURS)]) for c in seen]
+            entries = [mark(**look(c)) for c in seen]
             names = [plain(self.classes[c]) for c in seen]
         if self.kinds is not None:
             grey = {"color": MUTED, "marker": "o"}
@@ -267,15 +235,10 @@ class DecisionBoundaryDisplay:
             self.legend_ = self.ax_.legend(entries, names, fontsize="small", framealpha=0.85, loc="best")
 
 
-def _classes(estimator: Any) -> list[str]:
-    return [str(c) for c in estimator.classes_] if is_classifier(estimator) else []
-
-
 def _codes(classes: Any, y: Any) -> NDArray[np.intp]:
     positions = {label: code for code, label in enumerate(np.asarray(classes).tolist())}
     labels = np.asarray(y).tolist()
-    strange = sorted({str(label) for label in labels if label not in positions})
-    if strange:
+    if strange := sorted({str(label) for label in labels if label not in positions}):
         raise ValueError(f"y holds classes that the model does not know: {', '.join(strange[:5])}.")
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
@@ -323,3 +286,69 @@ def _are_own(estimator: Any, rows: Array) -> bool:
     if vectors is None or not vectors.shape[0]:
         return True
     return np.array_equal(rows[estimator.support_], vectors.toarray() if is_sparse(vectors) else vectors)
+
+
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Rows as points of a plane."""
+
+    points: Array  # (n, 2): The rows, drawn
+    labels: tuple[str, str]  # Names of the two axes
+    inputs: Callable[[Array], Array]  # From points of the plane to rows of inputs
+
+    def grid(self, resolution: int, margin: float) -> tuple[Array, Array, Array]:
+        """Return a grid over the points, and the inputs behind it: → (g, g)."""
+        low, high = self.points.min(axis=0), self.points.max(axis=0)
+        reach = margin * np.where(high > low, high - low, 1.0)
+        sides = [np.linspace(a, b, resolution) for a, b in zip(low - reach, high + reach, strict=True)]
+        xx0, xx1 = np.meshgrid(*sides)
+        return xx0, xx1, self.inputs(np.column_stack([xx0.ravel(), xx1.ravel()]))
+
+
+def plane_of(
+    rows: Array, features: Sequence[int] | None, kernel: Any, names: Sequence[str], drawn: NDArray[np.intp]
+) -> Plane:
+    """Choose a plane for rows: two inputs with the others at their medians, or two principal components."""
+    d = rows.shape[1]
+    if features is not None or d == 2:
+        first, second = two_inputs(features or (0, 1), d)
+        origin = np.median(rows, axis=0)
+        origin[[first, second]] = 0.0
+        return _flat(rows[drawn], origin, np.eye(d)[[first, second]], (names[first], names[second]))
+    if d < 2:
+        raise ValueError("a plane needs two inputs, but these rows have one; GaussianProcessDisplay draws curves.")
+    if kernel is not None:
+        return _principal(rows[drawn], kernel)
+    centre = rows.mean(axis=0)
+    basis = np.linalg.svd(rows[drawn] - centre, full_matrices=False)[2][:2]
+    return _flat(rows[drawn], centre, basis, ("principal direction 1", "principal direction 2"))
+
+
+def _flat(rows: Array, origin: Array, basis: Array, labels: tuple[str, str]) -> Plane:
+    """The plane through an origin along two directions; its points are inputs as they stand."""
+
+    def inputs(points: Array) -> Array:
+        return np.asarray(origin + points @ basis)
+
+    return Plane((rows - origin) @ basis.T, labels, inputs)
+
+
+def _principal(rows: Array, kernel: Any) -> Plane:
+    """The kernel's first two principal components; back by the mean of the rows near by.
+
+    Nearness is Gaussian in the plane. It is a ridge without the ridge's overshoot where there are no rows.
+    """
+    points = KernelPCA(2, kernel=kernel).fit(rows).transform(rows)
+    spread = np.maximum(points.std(axis=0), 1e-12)
+    width = 0.5 * len(rows) ** (-1.0 / 6.0)  # half of Scott's rule for two dimensions: edges matter more than noise
+
+    def inputs(z: Array) -> Array:
+        out = np.empty((len(z), rows.shape[1]))
+        for part in np.array_split(np.arange(len(z)), max(len(z) * len(rows) // 2_000_000, 1)):
+            gap = (z[part, None, :] - points[None, :, :]) / spread
+            log_weight = -0.5 * np.sum(gap**2, axis=2) / width**2
+            weight = np.exp(log_weight - log_weight.max(axis=1, keepdims=True))
+            out[part] = (weight / weight.sum(axis=1, keepdims=True)) @ rows
+        return out
+
+    return Plane(points, ("kernel principal component 1", "kernel principal component 2"), inputs)

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.base import clone
 
-from gramian.plots.style import COLOURS, LINES, MARKERS, MUTED, axes, ink, log_axis, plain
+from gramian.plots.style import Display, ink, log_axis, look, plain
 from gramian.progress import Clock, Trace, recorded
 
 __all__ = ["ConvergenceDisplay"]
@@ -20,7 +20,7 @@ FALLING = ("gap", "violation", "residual")
 
 
 @dataclass(eq=False)
-class ConvergenceDisplay:
+class ConvergenceDisplay(Display):
     """What a solver reported while it worked.
 
     Parameters
@@ -82,7 +82,7 @@ class ConvergenceDisplay:
                 f"{type(estimator).__name__} was solved directly, without iterations to draw; its certificate says "
                 f"{getattr(fitted, 'certificate_', 'nothing')}."
             )
-        return display if ax is None else display.plot(ax)
+        return display._drawn(ax)
 
     @property
     def names(self) -> list[str]:
@@ -126,27 +126,21 @@ class ConvergenceDisplay:
         shown = list(names) if names is not None else [n for n in known if n in FALLING] or known[:1]
         if not shown or not set(shown) <= set(known):
             raise ValueError(f"names must be among {known}, got {shown}.")
-        self.figure_, self.ax_ = axes(ax)
+        self._begin(ax)
         self.lines_ = {}
         falling = all(name in FALLING for name in shown)
         for i, name in enumerate(shown):
             seconds, values = self.curve(name)
             drawn = np.asarray(values, dtype=np.float64)
             drawn = np.where(drawn > 0, drawn, np.nan) if falling else drawn
-            look: dict[str, Any] = {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)]}
-            look["ls"] = LINES[i % len(LINES)]
-            every = max(len(values) // 25, 1)
-            (self.lines_[name],) = self.ax_.plot(
-                seconds, drawn, ms=4, lw=1.4, markevery=every, label=plain(name.replace("_", "-")), **look
-            )
+            every, label = max(len(values) // 25, 1), plain(name.replace("_", "-"))
+            self.lines_[name] = self._line(seconds, drawn, ms=4, markevery=every, label=label, **look(i))
         if falling:
             log_axis(self.ax_, "y")
             if self.tol is not None:
                 self.ax_.axhline(self.tol, color=ink(), ls=":", lw=1.2, label=f"tol = {self.tol:g}")
-        self.ax_.set(xlabel="seconds", ylabel="relative" if falling else plain(shown[0].replace("_", "-")))
         self.ax_.set_xlim(left=0.0)
-        self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
+        self._finish("seconds", "relative" if falling else shown[0].replace("_", "-"))
         return self
 
 
@@ -154,7 +148,7 @@ def _proof(certificate: Any, seconds: float, traces: Sequence[Trace]) -> Trace:
     """The end of the way: what the certificate says, of the figures that the solver reported."""
     told = {name for trace in traces for _, _, figures in trace.ticks for name in figures}
     kind = getattr(certificate, "kind", "")
-    known = {"duality gap": ("gap", "violation"), "residual": ("residual",), "eigen-residual": ("residual",)}
-    values = {"residual": "violation"}
-    last = {name: float(getattr(certificate, values.get(name, name))) for name in known.get(kind, ()) if name in told}
+    known = {"gap": "gap", "violation": "violation"} if kind == "duality gap" else {"residual": "violation"}
+    known = known if kind in ("duality gap", "residual", "eigen-residual") else {}
+    last = {name: float(getattr(certificate, field)) for name, field in known.items() if name in told}
     return Trace("certificate", [(seconds, math.nan, last)] if last else [])

@@ -11,7 +11,7 @@ from scipy.special import ndtr
 from scipy.stats import binom
 
 from gramian.plots.fitted import Array
-from gramian.plots.style import COLOURS, MUTED, axes, ink
+from gramian.plots.style import MUTED, Display, ink
 
 __all__ = ["CoverageDisplay"]
 
@@ -19,7 +19,7 @@ LEVELS = np.linspace(0.05, 0.95, 19)
 
 
 @dataclass(eq=False)
-class CoverageDisplay:
+class CoverageDisplay(Display):
     """The share of observations within central intervals, against the probability that the intervals promise.
 
     On the diagonal, what was promised is what happened; below it, the model is too sure. The grey area is where 95% of
@@ -52,6 +52,8 @@ class CoverageDisplay:
     >>> bool(abs(display.observed - display.levels).max() < 0.05)
     True
     """
+
+    size = (4.4, 4.4)
 
     levels: Array
     observed: Array
@@ -101,38 +103,18 @@ class CoverageDisplay:
         """
         y, mean, deviation = (np.asarray(a, dtype=np.float64) for a in (y, mean, deviation))
         if not y.shape == mean.shape == deviation.shape:
-            raise ValueError(
-                f"y, mean and deviation must agree, got shapes {y.shape}, {mean.shape}, {deviation.shape}."
-            )
+            raise ValueError(f"y, mean and deviation must agree, got {y.shape}, {mean.shape}, {deviation.shape}.")
         away = np.abs(y - mean)
         # An observation is inside all intervals from this probability on.
         reached = 2.0 * ndtr(np.divide(away, deviation, out=np.where(away > 0, np.inf, 0.0), where=deviation > 0)) - 1.0
         observed = np.array([np.mean(reached <= level) for level in LEVELS])
-        display = cls(LEVELS.copy(), observed, int(y.size))
-        return display if ax is None else display.plot(ax)
+        return cls(LEVELS.copy(), observed, int(y.size))._drawn(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw observed against promised.
-
-        Parameters
-        ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
-
-        Returns
-        -------
-        CoverageDisplay
-            Itself.
-        """
-        self.figure_, self.ax_ = axes(ax, size=(4.4, 4.4))
+    def _draw(self) -> None:
         grid = np.linspace(0.0, 1.0, 101)
         low, high = (binom.ppf(q, self.n_rows, grid) / self.n_rows for q in (0.025, 0.975))
         self.band_ = self.ax_.fill_between(grid, low, high, color=MUTED, alpha=0.3, lw=0, label="chance, 95%")
         self.ax_.plot([0, 1], [0, 1], color=ink(), lw=1.0, ls="--", label="as promised")
-        (self.line_,) = self.ax_.plot(
-            self.levels, self.observed, color=COLOURS[0], marker="o", ms=4, lw=1.6, label=f"{self.n_rows:,} rows"
-        )
+        self.line_ = self._line(self.levels, self.observed, marker="o", ms=4, label=f"{self.n_rows:,} rows")
         self.ax_.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
-        self.ax_.set(xlabel="probability promised", ylabel="share of observations inside")
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="upper left")
-        return self
+        self._finish("probability promised", "share of observations inside", grid=False, legend="upper left")

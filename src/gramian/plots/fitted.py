@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from gramian.gram import Gram
 from gramian.kernels import Kernel, Precomputed
 from gramian.kernels.points import is_sparse
-
-__all__ = ["decision_values", "input_names", "kernel_of", "rows_of", "sampled", "training_rows", "unnamed"]
+from gramian.kernels.resolve import is_precomputed
 
 Array = NDArray[np.float64]
 
@@ -47,13 +47,26 @@ def _parts(estimator: Any) -> list[Any]:
     return [*inside, *(binary for part in inside for binary in getattr(part, "estimators_", ()))]
 
 
-def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
-    """Return rows of numbers to draw: those given, or those that the fit keeps. X (n, d) → (n, d)."""
+def some_rows(estimator: Any, X: Any, *, what: str) -> Any:
+    """Return the rows given, or those that the fit keeps."""
     rows = training_rows(estimator) if X is None else X
     if rows is None:
         raise ValueError(f"{what} needs rows, but {type(estimator).__name__} keeps none; pass X.")
+    return rows
+
+
+def sampled_gram(kernel: Kernel, X: Any, size: int, random_state: int) -> tuple[Gram, NDArray[np.intp]]:
+    """Return the Gram matrix of at most so many rows, and which they are; X of ``Precomputed`` is the matrix."""
+    X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
+    index = sampled(X.shape[0], size, random_state)
+    return Gram(kernel, X[index][:, index] if is_precomputed(kernel) else X[index]), index
+
+
+def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
+    """Return rows of numbers to draw: those given, or those that the fit keeps. X (n, d) → (n, d)."""
+    rows = some_rows(estimator, X, what=what)
     rows = np.asarray(rows.toarray() if is_sparse(rows) else rows)
-    if rows.dtype.kind not in "fiub" and rows.dtype != object:
+    if rows.dtype.kind not in "fiubO":
         raise TypeError(f"{what} needs rows of numbers, got {rows.dtype}.")
     try:
         rows = rows.astype(np.float64)
@@ -72,6 +85,13 @@ def input_names(estimator: Any, X: Any, d: int) -> list[str]:
     if names is None or len(names) != d:
         names = [f"x{j + 1}" for j in range(d)]
     return [str(name) for name in names]
+
+
+def two_inputs(features: Sequence[int], d: int) -> tuple[int, int]:
+    """Return the two inputs to draw, where they are two of d."""
+    if len(features) != 2 or not all(0 <= f < d for f in features) or features[0] == features[1]:
+        raise ValueError(f"features must be two different inputs out of 0 … {d - 1}, got {features!r}.")
+    return int(features[0]), int(features[1])
 
 
 def sampled(n: int, size: int, random_state: int = 0) -> NDArray[np.intp]:

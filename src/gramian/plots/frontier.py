@@ -16,7 +16,7 @@ from sklearn.model_selection import train_test_split
 
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
-from gramian.plots.style import COLOURS, LINES, MARKERS, MUTED, axes, ink, log_axis, plain
+from gramian.plots.style import MUTED, Display, ink, log_axis, look, plain
 
 __all__ = ["FrontierDisplay", "Run"]
 
@@ -56,7 +56,7 @@ class Run:
 
 
 @dataclass(eq=False)
-class FrontierDisplay:
+class FrontierDisplay(Display):
     """Score against time or memory, with the frontier: the fits that no other beats in both.
 
     Parameters
@@ -127,20 +127,17 @@ class FrontierDisplay:
         """
         if "approximation" not in estimator.get_params(deep=False):
             raise TypeError(f"{type(estimator).__name__} takes no approximation=, so there is no frontier to draw.")
-        strange = sorted(set(methods) - set(METHODS))
-        if strange:
+        if strange := sorted(set(methods) - set(METHODS)):
             raise ValueError(f"methods must be among {tuple(METHODS)}, got {strange}.")
         strata = y if is_classifier(estimator) else None
         data = train_test_split(X, y, test_size=test_size, random_state=random_state, stratify=strata)
         sizes = [int(m) for m in sizes if m <= len(data[2])]
-        exact = clone(estimator).set_params(approximation=None)
-        runs = [_run("exact", 0, exact, data)]
+        runs = [_run("exact", 0, clone(estimator).set_params(approximation=None), data)]
         for method in methods:
             for size in sizes:
                 features = METHODS[method](n_components=size, random_state=random_state)
                 runs.append(_run(method, size, clone(estimator).set_params(approximation=features), data))
-        display = cls(runs, "accuracy" if is_classifier(estimator) else "R²")
-        return display if ax is None else display.plot(ax)
+        return cls(runs, "accuracy" if is_classifier(estimator) else "R²")._drawn(ax)
 
     def best(self, kind: str) -> list[Run]:
         """Return the fits that no other beats in score and cost.
@@ -178,41 +175,29 @@ class FrontierDisplay:
         """
         if kind not in KINDS:
             raise ValueError(f"kind must be one of {tuple(KINDS)}, got {kind!r}.")
-        self.figure_, self.ax_ = axes(ax)
-        front = self.best(kind)
-        (self.frontier_,) = self.ax_.step(
-            [_cost(run, kind) for run in front],
-            [run.score for run in front],
-            where="post",
-            color=MUTED,
-            lw=5,
-            alpha=0.35,
-            label="frontier",
-            solid_capstyle="round",
-        )
+        self._begin(ax)
+        behind: dict[str, Any] = {"color": MUTED, "lw": 5, "alpha": 0.35, "solid_capstyle": "round"}
+        self.frontier_ = self._line(*_places(self.best(kind), kind), ds="steps-post", label="frontier", **behind)
         self.series_ = {}
         for i, method in enumerate(dict.fromkeys(run.method for run in self.runs)):
             of = sorted((run for run in self.runs if run.method == method), key=lambda run: run.size)
-            where = [_cost(run, kind) for run in of], [run.score for run in of]
-            look: dict[str, Any] = {"color": ink() if method == "exact" else COLOURS[i % len(COLOURS)]}
-            look |= {"marker": "*" if method == "exact" else MARKERS[i % len(MARKERS)], "ls": LINES[i % len(LINES)]}
-            size = 13 if method == "exact" else 6
-            (self.series_[method],) = self.ax_.plot(*where, ms=size, lw=1.0, label=plain(method), **look)
-            for run, x, score in zip(of, *where, strict=True):
+            style = look(i) | ({"color": ink(), "marker": "*", "ms": 13} if method == "exact" else {"ms": 6})
+            self.series_[method] = self._line(*_places(of, kind), lw=1.0, label=plain(method), **style)
+            for run in of:
                 if run.size:
-                    self.ax_.annotate(
-                        f"{run.size}", (x, score), (5, -10), textcoords="offset points", fontsize="x-small"
-                    )
+                    self._note(f"{run.size}", (_cost(run, kind), run.score), (5, -10), fontsize="x-small")
         log_axis(self.ax_, "x")
         self.ax_.margins(x=0.12, y=0.08)
-        self.ax_.set(xlabel=KINDS[kind], ylabel=f"{plain(self.score_name)} on rows held out")
-        self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="lower right")
+        self._finish(KINDS[kind], f"{self.score_name} on rows held out", legend="lower right")
         return self
 
 
 def _cost(run: Run, kind: str) -> float:
     return run.seconds if kind == "time" else run.memory / 1e6
+
+
+def _places(runs: Sequence[Run], kind: str) -> tuple[list[float], list[float]]:
+    return [_cost(run, kind) for run in runs], [run.score for run in runs]
 
 
 def _run(method: str, size: int, estimator: Any, data: Sequence[Any]) -> Run:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -10,11 +11,9 @@ import scipy.cluster.hierarchy as hierarchy
 from numpy.typing import NDArray
 from scipy.spatial.distance import squareform
 
-from gramian.gram import Gram
 from gramian.kernels import Kernel
-from gramian.kernels.resolve import is_precomputed
-from gramian.plots.fitted import Array, kernel_of, sampled, training_rows
-from gramian.plots.style import axes, plain
+from gramian.plots.fitted import Array, kernel_of, sampled_gram, some_rows
+from gramian.plots.style import Display, plain
 
 __all__ = ["GramMatrixDisplay"]
 
@@ -25,7 +24,7 @@ CLUSTERS = 6
 
 
 @dataclass(eq=False)
-class GramMatrixDisplay:
+class GramMatrixDisplay(Display):
     """K with its rows ordered by class, or by cluster where there are no classes.
 
     Within a class, rows stand next to those that the kernel calls similar.
@@ -63,6 +62,8 @@ class GramMatrixDisplay:
     (['0', '1', '2'], [50, 50, 50])
     """
 
+    size = (5.2, 4.4)
+
     matrix: Array
     order: NDArray[np.intp]
     groups: list[str]
@@ -93,9 +94,7 @@ class GramMatrixDisplay:
         GramMatrixDisplay
             Drawn on ``ax`` where that was given.
         """
-        rows = training_rows(estimator) if X is None else X
-        if rows is None:
-            raise ValueError(f"a Gram matrix needs rows, but {type(estimator).__name__} keeps none; pass X.")
+        rows = some_rows(estimator, X, what="a Gram matrix")
         return cls.from_kernel(kernel_of(estimator), rows, y, random_state=random_state, ax=ax)
 
     @classmethod
@@ -120,50 +119,29 @@ class GramMatrixDisplay:
         GramMatrixDisplay
             Drawn on ``ax`` where that was given.
         """
-        X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
-        index = sampled(X.shape[0], ROWS, random_state)
-        rows = X[index][:, index] if is_precomputed(kernel) else X[index]
-        K = np.asarray(Gram(kernel, rows).dense(), dtype=np.float64)
+        gram, index = sampled_gram(kernel, X, ROWS, random_state)
+        K = np.asarray(gram.dense(), dtype=np.float64)
         leaves, tree = _similar_together(K)
         if y is None:
             labels = hierarchy.fcluster(tree, CLUSTERS, "maxclust") if len(K) > 1 else np.ones(len(K))
-            by, named = "cluster", labels[leaves].astype(int)
-            names = {label: str(i + 1) for i, label in enumerate(dict.fromkeys(named.tolist()))}
-            order, groups = leaves, [names[label] for label in named.tolist()]
+            named = labels[leaves].astype(int).tolist()
+            names = {label: str(i + 1) for i, label in enumerate(dict.fromkeys(named))}
+            by, order, groups = "cluster", leaves, [names[label] for label in named]
         else:
             by, codes = "class", np.unique(np.asarray(y)[index], return_inverse=True)
             order = leaves[np.argsort(codes[1][leaves], kind="stable")]
             groups = [str(codes[0][c]) for c in codes[1][order]]
-        names_in_order = list(dict.fromkeys(groups))
-        sizes = [groups.count(name) for name in names_in_order]
-        display = cls(K[np.ix_(order, order)], index[order], names_in_order, sizes, by)
-        return display if ax is None else display.plot(ax)
+        sizes = Counter(groups)
+        return cls(K[np.ix_(order, order)], index[order], list(sizes), list(sizes.values()), by)._drawn(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the matrix.
-
-        Parameters
-        ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
-
-        Returns
-        -------
-        GramMatrixDisplay
-            Itself.
-        """
-        self.figure_, self.ax_ = axes(ax, size=(5.2, 4.4))
+    def _draw(self) -> None:
         signed = self.matrix.min() < 0 < self.matrix.max()
         top = float(np.abs(self.matrix).max()) or 1.0
-        scale: dict[str, Any] = {"cmap": "cividis"}
-        if signed:
-            scale = {"cmap": "RdBu", "vmin": -top, "vmax": top}
+        scale: dict[str, Any] = {"cmap": "RdBu", "vmin": -top, "vmax": top} if signed else {"cmap": "cividis"}
         self.image_ = self.ax_.imshow(self.matrix, interpolation="nearest", **scale)
         edges = np.cumsum([0, *self.sizes])
-        self.lines_ = []
-        for edge in edges[1:-1]:
-            colour = "black" if signed else "white"
-            self.lines_ += [draw(edge - 0.5, color=colour, lw=1.0) for draw in (self.ax_.axhline, self.ax_.axvline)]
+        draws, colour = (self.ax_.axhline, self.ax_.axvline), "black" if signed else "white"
+        self.lines_ = [draw(edge - 0.5, color=colour, lw=1.0) for edge in edges[1:-1] for draw in draws]
         middles = 0.5 * (edges[:-1] + edges[1:]) - 0.5
         shown = [i for i, size in enumerate(self.sizes) if size >= 0.03 * len(self.matrix)]
         names = [plain(self.groups[i]) for i in shown]
@@ -172,9 +150,7 @@ class GramMatrixDisplay:
         self.ax_.tick_params(length=0)
         self.ax_.spines[:].set_visible(False)
         self.ax_.set_xlabel(f"{len(self.matrix)} rows by {self.by}")
-        self.colorbar_ = self.figure_.colorbar(self.image_, ax=self.ax_, label="k(x, z)")
-        self.colorbar_.outline.set_visible(False)
-        return self
+        self._colorbar(self.image_, "k(x, z)")
 
 
 def _similar_together(K: Array) -> tuple[NDArray[np.intp], Any]:

@@ -7,20 +7,20 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import norm
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.plots.fitted import Array, input_names, rows_of, sampled, unnamed
-from gramian.plots.style import COLOURS, LINES, MARKERS, MUTED, axes, ink, paper, plain
+from gramian.plots.fitted import Array, input_names, rows_of, sampled, two_inputs, unnamed
+from gramian.plots.style import LINES, MUTED, Display, ink, look, paper
 
 __all__ = ["MixtureDisplay"]
 
 DRAWN = 1500
 """Rows drawn at most."""
-KINDS = ("components", "evidence", "criterion")
 
 
 @dataclass(eq=False)
-class MixtureDisplay:
+class MixtureDisplay(Display):
     """The components of a mixture in the plane, the evidence by iteration, and a curve of BIC or AIC.
 
     An ellipse holds half of its component's mass, the one around it nine tenths. Mixtures of more than two inputs are
@@ -71,6 +71,8 @@ class MixtureDisplay:
     >>> len(display.plot().ellipses_), display.ax_.get_xlabel()
     (4, 'x1')
     """
+
+    size = (5.2, 4.2)
 
     weights: Array
     means: Array
@@ -123,17 +125,9 @@ class MixtureDisplay:
         rows = rows[sampled(len(rows), DRAWN, random_state)]
         with unnamed():
             codes = estimator.predict(rows) if len(rows) else np.empty(0, dtype=np.int64)
-        display = cls(
-            np.asarray(estimator.weights_, dtype=np.float64),
-            means @ basis,
-            np.einsum("dp,kde,eq->kpq", basis, stack, basis),
-            rows @ basis,
-            codes,
-            labels,
-            np.array([e.log_likelihood for e in estimator.evidence_]),
-            np.array([e.bound for e in estimator.evidence_]),
-        )
-        return display if ax is None else display.plot(ax)
+        weights, covariances = np.asarray(estimator.weights_), np.einsum("dp,kde,eq->kpq", basis, stack, basis)
+        evidence, bounds = np.array([(e.log_likelihood, e.bound) for e in estimator.evidence_]).reshape(-1, 2).T
+        return cls(weights, means @ basis, covariances, rows @ basis, codes, labels, evidence, bounds)._drawn(ax)
 
     @classmethod
     def from_selection(cls, selection: Any, X: Any = None, *, ax: Any = None, **options: Any) -> Self:
@@ -175,16 +169,14 @@ class MixtureDisplay:
         MixtureDisplay
             Itself.
         """
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {KINDS}, got {kind!r}.")
+        components = self._draw_densities if self.means.shape[1] == 1 else self._draw_ellipses
+        kinds = {"components": components, "evidence": self._draw_evidence, "criterion": self._draw_criterion}
+        if kind not in kinds:
+            raise ValueError(f"kind must be one of {tuple(kinds)}, got {kind!r}.")
         if kind == "criterion" and not self.n_components:
             raise ValueError("a criterion's curve needs several mixtures; make the display by from_selection.")
-        self.figure_, self.ax_ = axes(ax, size=(5.2, 4.2))
-        if kind == "components":
-            (self._draw_densities if self.means.shape[1] == 1 else self._draw_ellipses)()
-        else:
-            {"evidence": self._draw_evidence, "criterion": self._draw_criterion}[kind]()
-            self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
+        self._begin(ax)
+        kinds[kind]()
         return self
 
     def _draw_ellipses(self) -> None:
@@ -192,10 +184,9 @@ class MixtureDisplay:
 
         self.scatters_, self.ellipses_ = [], []
         for c in range(len(self.weights)):
-            colour, marker = COLOURS[c % len(COLOURS)], MARKERS[c % len(MARKERS)]
+            colour, marker, dashes = look(c).values()
             of = self.points[self.codes == c]
-            look: dict[str, Any] = {"s": 14, "alpha": 0.45, "linewidths": 0}
-            self.scatters_.append(self.ax_.scatter(*of.T, c=colour, marker=marker, **look))
+            self.scatters_.append(self.ax_.scatter(*of.T, s=14, c=colour, marker=marker, alpha=0.45, linewidths=0))
             if self.weights[c] == 0:
                 continue
             values, vectors = np.linalg.eigh(self.covariances[c])
@@ -203,80 +194,54 @@ class MixtureDisplay:
             for mass, filled in ((0.5, True), (0.9, False)):
                 # χ² of two degrees of freedom: P(r² <= t) = 1 - exp(-t/2).
                 axes_ = 2.0 * np.sqrt(np.maximum(values, 0.0) * -2.0 * np.log(1.0 - mass))
-                patch = Ellipse(self.means[c], axes_[1], axes_[0], angle=angle, lw=1.8, ls=LINES[c % len(LINES)])
+                patch = Ellipse(self.means[c], axes_[1], axes_[0], angle=angle, lw=1.8, ls=dashes)
                 patch.set(edgecolor=colour, facecolor=colour if filled else "none", alpha=0.28 if filled else 1.0)
                 self.ellipses_.append(self.ax_.add_patch(patch))
         shown = self.weights > 0
         self.ax_.scatter(*self.means[shown].T, marker="P", s=70, c=ink(), edgecolors=paper(), zorder=4)
         for (x, y), share in zip(self.means[shown], self.weights[shown], strict=True):
-            self.ax_.annotate(
-                f"{share:.0%}", (x, y), (7, 5), textcoords="offset points", fontsize=9, weight="bold", zorder=5
-            )
+            self._note(f"{share:.0%}", (x, y), (7, 5), fontsize=9, weight="bold", zorder=5)
         self.ax_.autoscale_view()
-        self.ax_.set(xlabel=plain(self.labels[0]), ylabel=plain(self.labels[1]))
+        self._finish(*self.labels, grid=False, legend=None)
 
     def _draw_densities(self) -> None:
         spread = np.sqrt(self.covariances[:, 0, 0])
         low, high = (self.means[:, 0] - 4 * spread).min(), (self.means[:, 0] + 4 * spread).max()
         x = np.linspace(low, high, 400)
-        parts = (
-            np.exp(-0.5 * ((x[:, None] - self.means[:, 0]) / spread) ** 2) * self.weights / spread / np.sqrt(2 * np.pi)
-        )
+        parts = self.weights * norm.pdf(x[:, None], self.means[:, 0], spread)
         self.ellipses_ = []
         if len(self.points):
             self.ax_.hist(self.points[:, 0], bins=40, density=True, color=MUTED, alpha=0.35, label="rows")
-        self.lines_ = [
-            self.ax_.plot(x, part, color=COLOURS[c % len(COLOURS)], ls=LINES[1 + c % 7], lw=1.5)[0]
-            for c, part in enumerate(parts.T)
-        ]
-        self.lines_ += self.ax_.plot(x, parts.sum(axis=1), color=ink(), lw=1.8, label="mixture")
-        self.ax_.set(xlabel=plain(self.labels[0]), ylabel="density")
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85)
+        self.lines_ = [self._line(x, part, c % 8, ls=LINES[1 + c % 7]) for c, part in enumerate(parts.T)]
+        self.lines_ += [self._line(x, parts.sum(axis=1), color=ink(), lw=1.8, label="mixture")]
+        self._finish(self.labels[0], "density", grid=False)
 
     def _draw_evidence(self) -> None:
         steps = np.arange(1, len(self.evidence) + 1)
-        (above,) = self.ax_.plot(
-            steps, self.evidence, color=COLOURS[0], marker="o", ms=4, lw=1.5, label="log-likelihood"
-        )
-        (below,) = self.ax_.plot(
-            steps, self.bounds, color=COLOURS[1], marker="s", ms=3.5, lw=1.0, ls="--", label="bound L(q, Θ)"
-        )
-        self.lines_ = [above, below]
-        self.gap_ = self.ax_.fill_between(
-            steps, self.bounds, self.evidence, color=MUTED, alpha=0.3, lw=0, label="KL, what the next E-step gains"
-        )
-        self.ax_.set(xlabel="iteration of EM", ylabel="per row")
+        self.lines_ = [
+            self._line(steps, self.evidence, marker="o", ms=4, label="log-likelihood"),
+            self._line(steps, self.bounds, 1, marker="s", ms=3.5, lw=1.0, ls="--", label="bound L(q, Θ)"),
+        ]
+        area: dict[str, Any] = {"color": MUTED, "alpha": 0.3, "lw": 0, "label": "KL, what the next E-step gains"}
+        self.gap_ = self.ax_.fill_between(steps, self.bounds, self.evidence, **area)
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="lower right")
+        self._finish("iteration of EM", "per row", legend="lower right")
 
     def _draw_criterion(self) -> None:
         best = int(np.argmin(self.curve))
-        self.lines_ = self.ax_.plot(self.n_components, self.curve, color=COLOURS[0], marker="o", ms=5, lw=1.5)
-        (self.chosen_,) = self.ax_.plot(
-            [self.n_components[best]],
-            [self.curve[best]],
-            "D",
-            color=COLOURS[1],
-            ms=9,
-            mec=ink(),
-            label=f"chosen: {self.n_components[best]} components",
-        )
-        self.ax_.set(xlabel="components", ylabel=f"{self.criterion.upper()}, lower is better")
+        self.lines_ = [self._line(self.n_components, self.curve, marker="o", ms=5)]
+        self._chosen(self.n_components[best], self.curve[best], f"chosen: {self.n_components[best]} components")
         self.ax_.xaxis.get_major_locator().set_params(integer=True)
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
+        self._finish("components", f"{self.criterion.upper()}, lower is better")
 
 
 def _covariances(estimator: Any) -> Array:
     """One matrix for each component, whatever the family."""
     k, d = estimator.means_.shape
     given = np.asarray(estimator.covariances_, dtype=np.float64)
-    shapes = {
-        "full": lambda: given,
-        "tied": lambda: np.broadcast_to(given, (k, d, d)),
-        "diag": lambda: given[:, :, None] * np.eye(d),
-        "spherical": lambda: given[:, None, None] * np.eye(d),
-    }
-    return np.asarray(shapes[estimator.covariance_type]())
+    if estimator.covariance_type in ("full", "tied"):
+        return np.broadcast_to(given, (k, d, d))
+    return given.reshape(k, -1, 1) * np.eye(d)
 
 
 def _basis(
@@ -287,9 +252,8 @@ def _basis(
     if features is None and d <= 2:
         return np.eye(d), tuple(names)
     if features is not None:
-        if len(features) != 2 or not all(0 <= f < d for f in features):
-            raise ValueError(f"features must be two of the inputs 0 … {d - 1}, got {features!r}.")
-        return np.eye(d)[:, list(features)], tuple(names[f] for f in features)
+        chosen = list(two_inputs(features, d))
+        return np.eye(d)[:, chosen], tuple(names[f] for f in chosen)
     centred = means - weights @ means
     total = np.einsum("k,kde->de", weights, stack) + np.einsum("k,kd,ke->de", weights, centred, centred)
     vectors = np.linalg.eigh(total)[1][:, :-3:-1]

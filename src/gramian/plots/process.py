@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.plots.fitted import Array, input_names, rows_of, sampled, unnamed
-from gramian.plots.style import COLOURS, LINES, axes, ink, plain
+from gramian.plots.style import COLOURS, LINES, Display, ink
 
 __all__ = ["GaussianProcessDisplay"]
 
@@ -19,7 +19,7 @@ DRAWN = 2000
 
 
 @dataclass(eq=False)
-class GaussianProcessDisplay:
+class GaussianProcessDisplay(Display):
     """The posterior of a Gaussian process along one input.
 
     Parameters
@@ -64,6 +64,8 @@ class GaussianProcessDisplay:
     >>> display.mean.shape, display.samples.shape, display.X.size
     ((300,), (300, 3), 20)
     """
+
+    size = (6.4, 3.8)
 
     x: Array
     mean: Array
@@ -134,45 +136,29 @@ class GaussianProcessDisplay:
         keep = sampled(len(rows), DRAWN, random_state) if targets is not None else np.empty(0, dtype=np.intp)
         names = input_names(estimator, X, rows.shape[1])
         seen = np.empty(0) if targets is None else np.asarray(targets, dtype=np.float64)[keep]
-        display = cls(
-            x, mean, deviation, draws, rows[keep, feature], seen, tuple(levels), names[feature], estimator.noise_ > 0
-        )
-        return display if ax is None else display.plot(ax)
+        drawn, noisy = rows[keep, feature], estimator.noise_ > 0
+        return cls(x, mean, deviation, draws, drawn, seen, tuple(levels), names[feature], noisy)._drawn(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw bands, functions, mean and data.
-
-        Parameters
-        ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
-
-        Returns
-        -------
-        GaussianProcessDisplay
-            Itself.
-        """
-        self.figure_, self.ax_ = axes(ax, size=(6.4, 3.8))
+    def _draw(self) -> None:
         self.bands_ = []
         for level in sorted(self.levels, reverse=True):
             reach = float(ndtri(0.5 + 0.5 * level)) * self.deviation
             low, high = self.mean - reach, self.mean + reach
-            look: dict[str, Any] = {"color": COLOURS[4], "alpha": 0.3, "linewidth": 0.0}
-            band = self.ax_.fill_between(self.x, low, high, label=f"{level:.0%} band", **look)
+            band = self.ax_.fill_between(
+                self.x, low, high, color=COLOURS[4], alpha=0.3, lw=0, label=f"{level:.0%} band"
+            )
             self.ax_.plot(self.x, np.column_stack([low, high]), color=COLOURS[4], lw=0.6, alpha=0.8)
             self.bands_.append(band)
         self.samples_ = [
-            self.ax_.plot(self.x, f, color=COLOURS[3], lw=0.8, ls=LINES[1 + i % 3], label="" if i else "a function")[0]
+            self._line(self.x, f, 3, lw=0.8, ls=LINES[1 + i % 3], label="" if i else "a function")
             for i, f in enumerate(self.samples.T)
         ]
-        (self.mean_,) = self.ax_.plot(self.x, self.mean, color=COLOURS[0], lw=2.0, label="mean")
+        self.mean_ = self._line(self.x, self.mean, lw=2.0, label="mean")
         if self.X.size:
             size = 4 if self.X.size <= 200 else 2
             (self.data_,) = self.ax_.plot(self.X, self.y, "o", ms=size, color=ink(), mew=0, alpha=0.75, label="data")
         self.ax_.set_xlim(self.x[0], self.x[-1])
-        self.ax_.set(xlabel=plain(self.label), ylabel="observation" if self.noisy else "function value")
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
-        return self
+        self._finish(self.label, "observation" if self.noisy else "function value", grid=False)
 
 
 def _targets(estimator: Any) -> Array:

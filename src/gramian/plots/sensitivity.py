@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from gramian.plots.fitted import Array, decision_values, input_names, rows_of, sampled
-from gramian.plots.style import COLOURS, HATCHES, axes, ink, plain
+from gramian.plots.style import COLOURS, Display, ink, plain
 
 __all__ = ["SensitivityDisplay"]
 
@@ -21,7 +21,7 @@ STEP = 1e-4
 
 
 @dataclass(eq=False)
-class SensitivityDisplay:
+class SensitivityDisplay(Display):
     """The mean absolute slope of the fitted function in each input, over the rows.
 
     Slopes are times the deviation of the input, so that inputs in other units compare: how far the prediction moves
@@ -64,6 +64,11 @@ class SensitivityDisplay:
     names: list[str]
     scaled: bool = True
 
+    @property
+    def size(self) -> tuple[float, float]:  # type: ignore[override]
+        """Of a figure: as high as there are bars."""
+        return 5.0, 0.9 + 0.3 * min(max(len(self.names), 3), BARS)
+
     @classmethod
     def from_estimator(
         cls, estimator: Any, X: Any = None, *, scaled: bool = True, random_state: int = 0, ax: Any = None
@@ -95,39 +100,20 @@ class SensitivityDisplay:
         deviation = rows.std(axis=0)
         rows = rows[sampled(len(rows), ROWS, random_state)]
         slopes = _slopes(estimator, rows, deviation)
-        if scaled:
-            slopes = slopes * deviation
+        slopes = slopes * deviation if scaled else slopes
         low, high = np.quantile(slopes, [0.25, 0.75], axis=0)
-        display = cls(slopes.mean(axis=0), low, high, input_names(estimator, X, rows.shape[1]), scaled)
-        return display if ax is None else display.plot(ax)
+        return cls(slopes.mean(axis=0), low, high, input_names(estimator, X, rows.shape[1]), scaled)._drawn(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw a bar for each input.
-
-        Parameters
-        ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
-
-        Returns
-        -------
-        SensitivityDisplay
-            Itself.
-        """
+    def _draw(self) -> None:
         order = np.argsort(-self.importance, kind="stable")[:BARS]
-        self.figure_, self.ax_ = axes(ax, size=(5.0, 0.9 + 0.3 * max(len(order), 3)))
         places = np.arange(len(order))[::-1]
-        width = self.importance[order]
-        self.bars_ = self.ax_.barh(
-            places, width, height=0.66, color=COLOURS[0], alpha=0.75, hatch=HATCHES[0], edgecolor=COLOURS[0]
-        )
+        self.bars_ = self.ax_.barh(places, self.importance[order], 0.66, color=COLOURS[0], alpha=0.75)
         self.ax_.hlines(places, self.low[order], self.high[order], color=ink(), lw=1.4)
         self.ax_.plot(self.low[order], places, "|", self.high[order], places, "|", color=ink(), ms=7)
         self.ax_.set_yticks(places, [plain(_short(self.names[j])) for j in order])
         self.ax_.tick_params(axis="y", length=0)
         self.ax_.set_xlim(left=0.0)
         self.ax_.set_xlabel(f"mean |slope| per {'deviation' if self.scaled else 'unit'}")
-        return self
 
 
 def _slopes(estimator: Any, rows: Array, deviation: Array) -> Array:

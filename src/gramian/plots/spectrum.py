@@ -11,9 +11,8 @@ from sklearn.base import is_regressor
 
 from gramian.gram import Gram, rpcholesky
 from gramian.kernels import Kernel
-from gramian.kernels.resolve import is_precomputed
-from gramian.plots.fitted import Array, kernel_of, sampled, training_rows
-from gramian.plots.style import COLOURS, MUTED, axes, ink, log_axis
+from gramian.plots.fitted import Array, kernel_of, sampled_gram, some_rows
+from gramian.plots.style import Display, ink, log_axis
 from gramian.solvers.gp.evidence import signal_and_noise
 
 __all__ = ["SpectrumDisplay"]
@@ -22,11 +21,10 @@ ROWS = 1000
 """Rows whose Gram matrix is decomposed at most."""
 NEGLIGIBLE = 1e-15
 """Eigenvalues below this, relative to the largest, are rounding."""
-KINDS = ("eigenvalues", "dimension", "rank")
 
 
 @dataclass(eq=False)
-class SpectrumDisplay:
+class SpectrumDisplay(Display):
     """The spectrum of K/n, the effective dimension ``d(λ) = Σ_i σ_i / (σ_i + λ)``, and what landmarks miss of it.
 
     The eigenvalues σ of K/n estimate those of the kernel's integral operator, whatever n. A ridge of λ keeps d(λ) of
@@ -63,6 +61,8 @@ class SpectrumDisplay:
     6.8
     """
 
+    size = (5.2, 3.8)
+
     eigenvalues: Array
     lambdas: Array
     dimension: Array
@@ -91,11 +91,8 @@ class SpectrumDisplay:
         SpectrumDisplay
             Drawn on ``ax`` where that was given.
         """
-        rows = training_rows(estimator) if X is None else X
-        if rows is None:
-            raise ValueError(f"a spectrum needs rows, but {type(estimator).__name__} keeps none; pass X.")
-        n = int(np.shape(rows)[0])
-        lam = _regularisation(estimator, n)
+        rows = some_rows(estimator, X, what="a spectrum")
+        lam = _regularisation(estimator, int(np.shape(rows)[0]))
         kernel = kernel_of(estimator)
         if getattr(estimator, "noise_", 0.0) > 0:
             kernel = signal_and_noise(kernel)[0]  # the noise is λ, not part of K
@@ -125,10 +122,7 @@ class SpectrumDisplay:
         SpectrumDisplay
             Drawn on ``ax`` where that was given.
         """
-        X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
-        index = sampled(X.shape[0], ROWS, random_state)
-        rows = X[index][:, index] if is_precomputed(kernel) else X[index]
-        gram = Gram(kernel, rows)
+        gram, _ = sampled_gram(kernel, X, ROWS, random_state)
         n = gram.shape[0]
         K = np.asarray(gram.dense(), dtype=np.float64)
         values = np.asarray(eigvalsh(0.5 * (K + K.T) / n)[::-1], dtype=np.float64)
@@ -136,9 +130,7 @@ class SpectrumDisplay:
         values = np.where(values > NEGLIGIBLE * top, values, 0.0)
         lambdas = top * np.logspace(0.5, -10, 64)
         dimension = np.array([np.sum(values / (values + lam_)) for lam_ in lambdas])
-        ranks, missed = _missed(gram, random_state)
-        display = cls(values, lambdas, dimension, ranks, missed, lam, n)
-        return display if ax is None else display.plot(ax)
+        return cls(values, lambdas, dimension, *_missed(gram, random_state), lam, n)._drawn(ax)
 
     def effective_dimension(self, lam: float) -> float:
         """Return ``d(λ) = Σ_i σ_i / (σ_i + λ)``.
@@ -171,74 +163,54 @@ class SpectrumDisplay:
         SpectrumDisplay
             Itself.
         """
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {KINDS}, got {kind!r}.")
-        self.figure_, self.ax_ = axes(ax, size=(5.2, 3.8))
-        {"eigenvalues": self._decay, "dimension": self._dimension, "rank": self._rank}[kind]()
-        self.ax_.grid(True, which="major", color=MUTED, alpha=0.25, lw=0.6)
+        kinds = {"eigenvalues": self._decay, "dimension": self._dimension, "rank": self._rank}
+        if kind not in kinds:
+            raise ValueError(f"kind must be one of {tuple(kinds)}, got {kind!r}.")
+        self._begin(ax)
+        log_axis(self.ax_, "x")
+        log_axis(self.ax_, "y")
+        kinds[kind]()
         return self
 
     def _decay(self) -> None:
         shown = self.eigenvalues[self.eigenvalues > 0]
         rank = np.arange(1, shown.size + 1)
         every = np.unique(np.round(np.logspace(0, np.log10(max(shown.size, 2)), 12)).astype(int)) - 1
-        self.lines_ = self.ax_.plot(
-            rank, shown, color=COLOURS[0], marker="o", ms=4, markevery=[int(i) for i in every if i < shown.size], lw=1.5
-        )
-        log_axis(self.ax_, "x")
-        log_axis(self.ax_, "y")
+        marked = [int(i) for i in every if i < shown.size]
+        self.lines_ = [self._line(rank, shown, marker="o", ms=4, markevery=marked)]
         if self.lam and shown.size and shown[-1] <= 10 * self.lam:
             self.ax_.axhline(self.lam, color=ink(), ls="--", lw=1.0)
-            self.ax_.annotate(
-                f"λ = {self.lam:.2g}, d(λ) = {self.effective_dimension(self.lam):.0f}",
-                (1, self.lam),
-                xytext=(2, 4),
-                textcoords="offset points",
-                fontsize="small",
-            )
-        self.ax_.set(xlabel="rank", ylabel=f"eigenvalue of K/n ({self.n_rows:,} rows)")
+            text = f"λ = {self.lam:.2g}, d(λ) = {self.effective_dimension(self.lam):.0f}"
+            self._note(text, (1, self.lam), (2, 4))
+        self._finish("rank", f"eigenvalue of K/n ({self.n_rows:,} rows)", legend=None)
 
     def _dimension(self) -> None:
-        self.lines_ = self.ax_.plot(self.lambdas, self.dimension, color=COLOURS[0], lw=1.8)
-        log_axis(self.ax_, "x")
-        log_axis(self.ax_, "y")
+        self.lines_ = [self._line(self.lambdas, self.dimension, lw=1.8)]
         if self.lam:
             here = self.effective_dimension(self.lam)
-            self.chosen_ = self.ax_.plot([self.lam], [here], "D", color=COLOURS[1], ms=7, mec=ink())[0]
-            self.ax_.annotate(
-                f"λ = {self.lam:.2g}\nd(λ) = {here:.1f}",
-                (self.lam, here),
-                xytext=(8, 4),
-                textcoords="offset points",
-                fontsize="small",
-            )
-        self.ax_.set(xlabel="λ", ylabel=f"effective dimension d(λ) of {self.n_rows:,} rows")
+            self._chosen(self.lam, here, size=7)
+            self._note(f"λ = {self.lam:.2g}\nd(λ) = {here:.1f}", (self.lam, here), (8, 4))
+        self._finish("λ", f"effective dimension d(λ) of {self.n_rows:,} rows", legend=None)
 
     def _rank(self) -> None:
         total = float(self.eigenvalues.sum()) or 1.0
         left = np.maximum(1.0 - np.cumsum(self.eigenvalues) / total, 0.0)
         ranks = np.arange(1, left.size + 1)
-        shown = left > 1e-12
-        (best,) = self.ax_.plot(
-            ranks[shown], left[shown], color=ink(), ls="--", lw=1.2, label="least that any matrix misses"
-        )
-        seen = self.missed > 1e-12
-        (drawn,) = self.ax_.plot(
-            self.ranks[seen], self.missed[seen], color=COLOURS[1], marker="s", ms=4, lw=1.5, label="Nyström, RPCholesky"
-        )
-        self.lines_ = [best, drawn]
-        log_axis(self.ax_, "x")
-        log_axis(self.ax_, "y")
-        self.ax_.set(xlabel="rank", ylabel="share of the trace of K that is missed")
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
+        shown, seen = left > 1e-12, self.missed > 1e-12
+        least: dict[str, Any] = {"color": ink(), "ls": "--", "label": "least that any matrix misses"}
+        drawn: dict[str, Any] = {"marker": "s", "ms": 4, "label": "Nyström, RPCholesky"}
+        self.lines_ = [
+            self._line(ranks[shown], left[shown], lw=1.2, **least),
+            self._line(self.ranks[seen], self.missed[seen], 1, **drawn),
+        ]
+        self._finish("rank", "share of the trace of K that is missed")
 
 
 def _missed(gram: Gram, random_state: int) -> tuple[Array, Array]:
     """Trace errors of the first landmarks of one draw: each rank is the draw cut short."""
     n = gram.shape[0]
     pivots = rpcholesky(gram, min(n, 500), random_state=random_state, tol=1e-12)
-    diagonal = gram.diagonal().astype(np.float64)
-    trace = float(diagonal.sum()) or 1.0
+    trace = float(gram.diagonal().astype(np.float64).sum()) or 1.0
     left = 1.0 - np.cumsum(np.sum(pivots.factor**2, axis=0)) / trace
     chosen = np.unique(np.round(np.logspace(0, np.log10(max(pivots.rank, 1)), 20)).astype(int))
     chosen = chosen[chosen <= pivots.rank]

@@ -5,9 +5,7 @@ Nothing is told by colour alone: what has a colour of its own has a marker, a li
 
 from __future__ import annotations
 
-from typing import Any
-
-__all__ = ["COLOURS", "HATCHES", "LINES", "MARKERS", "MUTED", "axes", "ink", "log_axis", "paper", "plain", "pyplot"]
+from typing import Any, ClassVar, Self
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5195", "#8C8C8C")
 """Okabe and Ito's colours, without black and yellow, which are lost on a dark or on a light page."""
@@ -74,3 +72,65 @@ def _power(value: float, _: object) -> str:
     if 0.01 <= value <= 1000:
         return f"{value:g}"
     return f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
+
+
+def look(i: int) -> dict[str, Any]:
+    """The colour, marker and line of the i-th of several curves."""
+    return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "ls": LINES[i % len(LINES)]}
+
+
+class Display:
+    """A picture: what is to be seen, as plain arrays, and ``plot``, which draws it."""
+
+    size: ClassVar[tuple[float, float]] = (5.0, 3.9)
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw the picture.
+
+        Parameters
+        ----------
+        ax : matplotlib axes or None, default=None
+            Where; ``None`` for a figure of its own.
+
+        Returns
+        -------
+        Display
+            Itself.
+        """
+        self._begin(ax)
+        self._draw()
+        return self
+
+    def _draw(self) -> None:
+        raise NotImplementedError
+
+    def _drawn(self, ax: Any) -> Self:
+        """Itself, drawn where there are axes to draw on."""
+        return self if ax is None else self.plot(ax)
+
+    def _begin(self, ax: Any, size: tuple[float, float] | None = None) -> None:
+        self.figure_, self.ax_ = axes(ax, size=size or self.size)
+
+    def _line(self, x: Any, y: Any, colour: int = 0, **options: Any) -> Any:
+        """Draw a curve and return it."""
+        return self.ax_.plot(x, y, **{"color": COLOURS[colour], "lw": 1.5, **options})[0]
+
+    def _chosen(self, x: float, y: float, label: str | None = None, size: float = 9) -> None:
+        """Mark the point that was chosen."""
+        self.chosen_ = self._line([x], [y], 1, ls="none", marker="D", ms=size, mec=ink(), label=label)
+
+    def _note(self, text: str, at: tuple[float, float], offset: tuple[float, float], **options: Any) -> None:
+        """Write beside a point, so many typographic points away."""
+        self.ax_.annotate(text, at, offset, textcoords="offset points", **{"fontsize": "small", **options})
+
+    def _finish(self, x: str, y: str, *, grid: bool = True, legend: str | None = "best") -> None:
+        """Name the axes, and draw a grid and a legend."""
+        self.ax_.set(xlabel=plain(x), ylabel=plain(y))
+        if grid:
+            self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
+        if legend is not None:
+            self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc=legend)
+
+    def _colorbar(self, drawn: Any, label: str) -> None:
+        self.colorbar_ = self.figure_.colorbar(drawn, ax=self.ax_, label=plain(label))
+        self.colorbar_.outline.set_visible(False)

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from gramian.plots.fitted import Array
-from gramian.plots.style import COLOURS, MARKERS, MUTED, axes, ink, log_axis, paper, plain
+from gramian.plots.style import COLOURS, Display, log_axis, paper, plain
 
 __all__ = ["TuningDisplay"]
 
@@ -18,7 +18,7 @@ WRITTEN = 60
 
 
 @dataclass(eq=False)
-class TuningDisplay:
+class TuningDisplay(Display):
     """The scores of a search: a curve over one setting, or a heat map over two, with the chosen point.
 
     Parameters
@@ -96,19 +96,13 @@ class TuningDisplay:
             if hasattr(estimator, path) and hasattr(estimator, grid):
                 losses = np.asarray(getattr(estimator, path), dtype=np.float64)
                 losses = losses.reshape(len(losses), -1).mean(axis=1)
-                display = cls._path(name, getattr(estimator, grid), losses, what)
-                return display if ax is None else display.plot(ax)
+                order = np.argsort(np.asarray(getattr(estimator, grid), dtype=np.float64))
+                values, losses = [float(v) for v in np.asarray(getattr(estimator, grid))[order]], losses[order]
+                return cls((name,), (values,), losses, None, (int(np.nanargmin(losses)),), what, False)._drawn(ax)
         raise TypeError(
             f"{type(estimator).__name__} keeps no path: fit KernelRidge(alpha='loo') or a machine with lam='cv', or "
             "pass a search of scikit-learn."
         )
-
-    @classmethod
-    def _path(cls, name: str, grid: Any, losses: Array, what: str) -> Self:
-        order = np.argsort(np.asarray(grid, dtype=np.float64))
-        losses = losses[order]
-        values = [float(v) for v in np.asarray(grid)[order]]
-        return cls((name,), (values,), losses, None, (int(np.nanargmin(losses)),), what, False)
 
     @classmethod
     def from_search(cls, search: Any, *, params: Sequence[str] | None = None, ax: Any = None) -> Self:
@@ -129,14 +123,8 @@ class TuningDisplay:
             Drawn on ``ax`` where that was given.
         """
         results = search.cv_results_
-        trials = [
-            (settings, float(score), float(spread))
-            for settings, score, spread in zip(
-                results["params"], results["mean_test_score"], results["std_test_score"], strict=True
-            )
-        ]
-        best = results["params"][search.best_index_]
-        return cls.from_trials(trials, best, params=params, ax=ax)
+        trials = list(zip(results["params"], results["mean_test_score"], results["std_test_score"], strict=True))
+        return cls.from_trials(trials, results["params"][search.best_index_], params=params, ax=ax)
 
     @classmethod
     def from_leaderboard(cls, leaderboard: Any, *, ax: Any = None) -> Self:
@@ -159,14 +147,8 @@ class TuningDisplay:
         best = leaderboard.best
         compared = [t for t in leaderboard if t.ok and not t.baseline and t.rows == best.rows]
         trials = [(_parts(t.name), float(t.score), float(t.spread)) for t in compared]
-        return cls.from_trials(
-            trials,
-            _parts(best.name),
-            params=["machine", "kernel"],
-            score_name=leaderboard.metric,
-            higher_is_better=False,
-            ax=ax,
-        )
+        said: dict[str, Any] = {"score_name": leaderboard.metric, "higher_is_better": False, "ax": ax}
+        return cls.from_trials(trials, _parts(best.name), params=["machine", "kernel"], **said)
 
     @classmethod
     def from_trials(
@@ -204,37 +186,25 @@ class TuningDisplay:
         names = _varied(trials) if params is None else list(params)
         if not names or len(names) > 2:
             raise ValueError(f"a search is drawn over one or two settings, got {names}; pass params=.")
-        values = tuple(_ordered({_key(settings.get(name)) for settings, _, _ in trials}) for name in names)
+        values = tuple(
+            sorted({_key(settings.get(name)) for settings, _, _ in trials}, key=lambda v: (isinstance(v, str), v))
+            for name in names
+        )
+
+        def position(settings: Mapping[str, Any]) -> tuple[int, ...]:
+            return tuple(v.index(_key(settings.get(name))) for name, v in zip(names, values, strict=True))
+
         scores = np.full([len(v) for v in values], np.nan)
         spread = np.full(scores.shape, np.nan)
         for settings, score, deviation in trials:
-            at = tuple(v.index(_key(settings.get(name))) for name, v in zip(names, values, strict=True))
+            at = position(settings)
             better = score > scores[at] if higher_is_better else score < scores[at]
             if better or np.isnan(scores[at]):
                 scores[at], spread[at] = score, deviation
-        chosen = tuple(v.index(_key(best.get(name))) for name, v in zip(names, values, strict=True))
-        display = cls(tuple(names), values, scores, spread, chosen, score_name, higher_is_better)
-        return display if ax is None else display.plot(ax)
+        return cls(tuple(names), values, scores, spread, position(best), score_name, higher_is_better)._drawn(ax)
 
-    def plot(self, ax: Any = None) -> Self:
-        """Draw the curve or the map.
-
-        Parameters
-        ----------
-        ax : matplotlib axes or None, default=None
-            Where; ``None`` for a figure of its own.
-
-        Returns
-        -------
-        TuningDisplay
-            Itself.
-        """
-        self.figure_, self.ax_ = axes(ax)
-        if self.scores.ndim == 1:
-            self._draw_curve()
-        else:
-            self._draw_map()
-        return self
+    def _draw(self) -> None:
+        (self._draw_curve if self.scores.ndim == 1 else self._draw_map)()
 
     def _draw_curve(self) -> None:
         values, at = self.values[0], self.chosen[0]
@@ -243,23 +213,15 @@ class TuningDisplay:
         if self.spread is not None and np.isfinite(self.spread).any():
             low, high = self.scores - self.spread, self.scores + self.spread
             self.band_ = self.ax_.fill_between(x, low, high, color=COLOURS[4], alpha=0.3, lw=0, label="± spread")
-        (self.line_,) = self.ax_.plot(x, self.scores, color=COLOURS[0], marker="o", ms=4, lw=1.5, label="tried")
-        (self.chosen_,) = self.ax_.plot(
-            [x[at]], [self.scores[at]], "D", color=COLOURS[1], ms=9, mec=ink(), label=f"chosen: {_text(values[at])}"
-        )
-        if numbers and _geometric(x):
-            log_axis(self.ax_, "x")
+        self.line_ = self._line(x, self.scores, marker="o", ms=4, label="tried")
+        self._chosen(x[at], self.scores[at], f"chosen: {_text(values[at])}")
         if not numbers:
             self.ax_.set_xticks(x, [plain(_text(v)) for v in values])
-        if (
-            not self.higher_is_better
-            and np.nanmin(self.scores) > 0
-            and np.nanmax(self.scores) > 20 * np.nanmin(self.scores)
-        ):
+        elif len(x) > 2 and x.min() > 0 and x.max() >= 50 * x.min():
+            log_axis(self.ax_, "x")
+        if not self.higher_is_better and 0 < 20 * np.nanmin(self.scores) < np.nanmax(self.scores):
             log_axis(self.ax_, "y")
-        self.ax_.set(xlabel=plain(self.names[0]), ylabel=plain(self.score_name))
-        self.ax_.grid(True, color=MUTED, alpha=0.2, lw=0.6)
-        self.legend_ = self.ax_.legend(fontsize="small", framealpha=0.85, loc="best")
+        self._finish(self.names[0], self.score_name)
 
     def _draw_map(self) -> None:
         # The best are bright.
@@ -272,12 +234,10 @@ class TuningDisplay:
             self.ax_.tick_params(axis="x", labelrotation=45)
         if self.scores.size <= WRITTEN:
             self._write()
-        at = [position + 0.5 for position in self.chosen]
-        (self.chosen_,) = self.ax_.plot(
-            [at[0]], [at[1] + 0.27], MARKERS[3], color=COLOURS[1], ms=9, mec="white", mew=1.2, label="chosen"
-        )
-        self.colorbar_ = self.figure_.colorbar(self.mesh_, ax=self.ax_, label=plain(self.score_name))
-        self.colorbar_.outline.set_visible(False)
+        at = [place + 0.5 for place in self.chosen]
+        self._chosen(at[0], at[1] + 0.27, "chosen")
+        self.chosen_.set(markeredgecolor="white", markeredgewidth=1.2)
+        self._colorbar(self.mesh_, self.score_name)
         self.legend_ = self.ax_.legend(fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
     def _write(self) -> None:
@@ -286,10 +246,8 @@ class TuningDisplay:
             if np.isfinite(score):
                 place = (score - low) / (high - low) if high > low else 1.0
                 dark = place < 0.55 if self.higher_is_better else place > 0.45
-                colour = "white" if dark else "black"
-                self.ax_.text(
-                    i + 0.5, j + 0.45, f"{score:.3g}", ha="center", va="center", fontsize="x-small", color=colour
-                )
+                text = self.ax_.text(i + 0.5, j + 0.45, f"{score:.3g}", color="white" if dark else "black")
+                text.set(ha="center", va="center", fontsize="x-small")
 
 
 def _varied(trials: Sequence[tuple[Mapping[str, Any], float, float]]) -> list[str]:
@@ -299,11 +257,8 @@ def _varied(trials: Sequence[tuple[Mapping[str, Any], float, float]]) -> list[st
 
 def _key(value: Any) -> Any:
     """A setting as something that can be compared: numbers stay numbers, the rest is its text."""
-    if isinstance(value, bool | np.bool_) or value is None:
-        return str(value)
-    if isinstance(value, int | float | np.number):
-        return float(value)
-    return str(value)
+    number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return float(value) if number else str(value)
 
 
 def _parts(name: str) -> dict[str, str]:
@@ -312,13 +267,5 @@ def _parts(name: str) -> dict[str, str]:
     return {"machine": f"{machine}, {scaling}" if scaling else machine, "kernel": middle[-1] if middle else ""}
 
 
-def _ordered(values: set[Any]) -> list[Any]:
-    return sorted(values, key=lambda v: (isinstance(v, str), v))
-
-
 def _text(value: Any) -> str:
     return f"{value:.3g}" if isinstance(value, int | float) else str(value)
-
-
-def _geometric(x: Array) -> bool:
-    return bool(len(x) > 2 and np.all(x > 0) and x.max() / x.min() >= 50)
