@@ -183,7 +183,7 @@ def test_warnings_are_notes(folder: Path, monkeypatch: pytest.MonkeyPatch, capsy
     monkeypatch.setattr(
         gramian.files, "inspect", lambda path: warnings.warn("take care", UserWarning, stacklevel=1) or inspect(path)
     )
-    from gramian.files.contents import inspect
+    from gramian.files.read import inspect
 
     assert main(["inspect", str(folder / "ridge")]) == 0
     assert capsys.readouterr().err == "gramian: note: take care\n"

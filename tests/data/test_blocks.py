@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from gramian.data import Blocks, connect
 from gramian.data.blocks import as_blocks, is_blocks
-from gramian.data.checkpoint import Checkpoint
 from gramian.data.executor import Threads
 from gramian.data.parts import BlockError, Sums, Tree, plus, total
-from gramian.data.passes import Passes, row_keys, threshold
+from gramian.data.passes import Checkpoint, Passes, row_keys, threshold
 from gramian.data.tables import TableError
 
 pa = pytest.importorskip("pyarrow")

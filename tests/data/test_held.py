@@ -5,8 +5,9 @@ import pytest
 from scipy import sparse
 
 from gramian.data.blocks import Blocks
-from gramian.data.held import ROWS, Held
 from gramian.data.parts import Sums, total
+from gramian.data.passes import HELD_ROWS as ROWS
+from gramian.data.passes import Held
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((2 * ROWS + 5, 3))

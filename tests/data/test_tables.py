@@ -15,10 +15,10 @@ import pyarrow.feather
 import pytest
 
 from gramian.data import Blocks
-from gramian.data.checkpoint import Checkpoint
 from gramian.data.formats import FORMATS, Csv
 from gramian.data.output import unfinished, writing
 from gramian.data.parts import Sums
+from gramian.data.passes import Checkpoint
 from gramian.data.tables import TableError, open_table, read_table, split_target
 
 FRAME = pd.DataFrame(

@@ -19,8 +19,10 @@ from sklearn.base import BaseEstimator
 import gramian
 from gramian import AutoKernelRegressor
 from gramian.cli.main import main
+from gramian.cli.predict import predicted
 from gramian.data import Blocks, tables
 from gramian.data.cells import MISSING, has_decimal_commas, may_be_numbers, number
+from gramian.data.formats import Csv
 from gramian.data.tables import TableError, read_table, split_target
 from gramian.estimators.auto import tables as auto_tables
 from gramian.estimators.auto.columns import Category, encode
@@ -152,13 +154,15 @@ def test_a_saved_model_predicts_the_same_of_every_format(fitted: tuple[Path, dic
 
 @pytest.mark.parametrize("name", ["t.csv", "s.csv", "t.jsonl", "t.parquet", "t.arrow"])
 def test_the_command_predicts_the_same_of_every_format(
-    name: str, fitted: tuple[Path, dict[str, Any], Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, fitted: tuple[Path, dict[str, Any], Any], tmp_path: Path
 ) -> None:
     folder, made, model = fitted
-    monkeypatch.setattr("gramian.data.formats.CSV_BYTES", 4000)  # several pieces
     assert main(["predict", str(folder / "model"), str(folder / name), "-o", str(tmp_path / "p.parquet")]) == 0
     found = read_table(tmp_path / "p.parquet")["prediction"].to_numpy()
     np.testing.assert_array_equal(found, model.predict(made["pandas"]))
+    if name.endswith("csv"):
+        pieces = predicted(model, Csv.open(folder / name, 4000), {})
+        np.testing.assert_array_equal(np.concatenate([piece["prediction"].to_numpy() for piece in pieces]), found)
 
 
 def test_a_model_from_a_csv_file_predicts_the_same_of_a_frame(tmp_path: Path) -> None:

@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gramian.files.arrays import Packed, Unpacked
-from gramian.files.decode import Decoder
-from gramian.files.encode import Encoder
+from gramian.files.codec import Decoder, Encoder
 
 BASE = np.arange(12.0).reshape(4, 3)
 ARRAYS: dict[str, Any] = {

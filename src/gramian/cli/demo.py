@@ -5,24 +5,17 @@ from __future__ import annotations
 import argparse
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gramian.cli.screen import Screen
+from gramian.cli.screen import Screen
 
-__all__ = ["add", "run"]
+HELP = "from a table to a model, predictions and a report, on handwritten digits"
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "demo",
-        parents=[common],
-        help="from a table to a model, predictions and a report, on handwritten digits",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
     parser.add_argument("--out", metavar="FOLDER", help="where to leave the files (default: a new temporary folder)")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="of the fit (default: 60)")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
@@ -32,31 +25,24 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     folder = Path(options.out or tempfile.mkdtemp(prefix="gramian-demo-"))
     folder.mkdir(exist_ok=True)
     old, new = _tables(folder)
+    model, out, page = folder / "model", folder / "predictions.csv", folder / "report.html"
     screen.say("Handwritten digits, 8 x 8 pixels each: 1,347 to learn from, 450 new ones to read.\n")
-    fitted = _step(
-        screen,
-        [
-            "fit",
-            str(old),
-            "--target",
-            "digit",
-            "--time-limit",
-            f"{options.time_limit:g}",
-            "--out",
-            str(folder / "model"),
-        ],
-    )
-    out = folder / "predictions.csv"
-    _step(screen, ["predict", str(folder / "model"), str(new), "--proba", "-o", str(out)])
+    limit = f"{options.time_limit:g}"
+    fitted = _step(screen, "fit", old, "--target", "digit", "--time-limit", limit, "--out", model)
+    _step(screen, "predict", model, new, "--proba", "-o", out)
     judged = _judged(old, new, out)
     screen.say(
         f"\nOf {judged['rows']} new digits the model misreads {judged['wrong']}; a linear model misreads "
         f"{judged['linear']}.",
         "bold",
     )
-    page = _report(screen, folder, new)
-    screen.say(f"\nEverything is in {folder}: tables, model, predictions{', report' if page else ''}.")
-    return {"folder": str(folder), **judged, "report": page, "fit": fitted}
+    try:
+        report = _step(screen, "report", model, new, "-o", page)["report"]
+    except ImportError as error:
+        screen.say(f"no report: {error}")
+        report = None
+    screen.say(f"\nEverything is in {folder}: tables, model, predictions{', report' if report else ''}.")
+    return {"folder": str(folder), **judged, "report": report, "fit": fitted}
 
 
 def _tables(folder: Path) -> tuple[Path, Path]:
@@ -67,23 +53,21 @@ def _tables(folder: Path) -> tuple[Path, Path]:
 
     X, y = load_digits(return_X_y=True)
     names = [f"p{row}{column}" for row in range(8) for column in range(8)]
-    paths = []
-    for name, part in zip(
-        ("digits.csv", "new.csv"), train_test_split(range(len(y)), test_size=450, random_state=0), strict=True
-    ):
+    old, new = folder / "digits.csv", folder / "new.csv"
+    for path, part in zip((old, new), train_test_split(range(len(y)), test_size=450, random_state=0), strict=True):
         columns = {n: X[part, j].astype(int) for j, n in enumerate(names)}
-        pyarrow.csv.write_csv(pyarrow.table({**columns, "digit": y[part]}), folder / name)
-        paths.append(folder / name)
-    return paths[0], paths[1]
+        pyarrow.csv.write_csv(pyarrow.table({**columns, "digit": y[part]}), path)
+    return old, new
 
 
-def _step(screen: Screen, arguments: list[str]) -> dict[str, Any] | None:
+def _step(screen: Screen, *words: str | Path) -> Any:
     """Run a command as a person would type it."""
-    from gramian.cli.main import _parser
+    from gramian.cli.main import parser
 
+    arguments = [str(word) for word in words]
     screen.say(f"$ gramian {' '.join(arguments)}", "bold")
-    options = _parser().parse_args(arguments)
-    found: dict[str, Any] | None = options.run(options, screen)
+    options = parser().parse_args(arguments)
+    found = options.run(options, screen)
     screen.say()
     return found
 
@@ -100,13 +84,3 @@ def _judged(old: Path, new: Path, predicted: Path) -> dict[str, int]:
     linear = RidgeClassifierCV(np.logspace(-3, 3, 13)).fit(rows[0], y).predict(rows[1])
     ours = read_table(predicted)["prediction"].to_numpy()
     return {"rows": len(truth), "wrong": int(np.sum(ours != truth)), "linear": int(np.sum(linear != truth))}
-
-
-def _report(screen: Screen, folder: Path, new: Path) -> str | None:
-    """A page about the model, where what it needs is installed."""
-    try:
-        found = _step(screen, ["report", str(folder / "model"), str(new), "-o", str(folder / "report.html")])
-    except ImportError as error:
-        screen.say(f"no report: {error}")
-        return None
-    return str(found["report"]) if found else None

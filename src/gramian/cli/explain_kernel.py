@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gramian.cli.screen import Screen
-    from gramian.kernels import Kernel
+from gramian.cli.screen import Screen
 
-__all__ = ["add", "run"]
-
+HELP = "say what a kernel expression means"
 DRAWS = 20_000
 """Of the spectral measure, for its quantiles."""
 SHOWN = 12
@@ -25,12 +22,10 @@ SPECTRA = {
 }
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("explain-kernel", parents=[common], help="say what a kernel expression means")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
     parser.add_argument("expression", help="such as '2*RBF(0.5)+Linear()'; it is parsed, never executed")
     parser.add_argument("--inputs", type=int, default=2, metavar="D", help="number of inputs (default: %(default)s)")
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
@@ -43,18 +38,26 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
         raise ValueError(f"--inputs must be between 1 and 1000, got {options.inputs}.")
     text = options.expression.strip()
     kernel = resolve(text, gamma=1.0 / options.inputs) if text in names() else parse(text)
+    try:
+        amplitude = float(kernel.amplitude)
+    except TypeError:
+        amplitude = None  # not stationary
+    parameters = [
+        {"name": p.name, "value": p.value, "bounds": None if isinstance(p.bounds, str) else list(p.bounds)}
+        for p in kernel.all_parameters()
+    ]
     found = {
         "kernel": repr(kernel),
         "terms": _terms(kernel, options.inputs),
-        "parameters": _parameters(kernel),
-        "amplitude": _amplitude(kernel),
+        "parameters": parameters,
+        "amplitude": amplitude,
         "tree": kernel.to_dict(),
     }
     _tell(found, screen)
     return found
 
 
-def _terms(kernel: Kernel, d: int, depth: int = 0) -> list[dict[str, Any]]:
+def _terms(kernel: Any, d: int, depth: int = 0) -> list[dict[str, Any]]:
     """The kernel and its operands, each with the first line of its documentation; of the innermost, their features."""
     summary = (type(kernel).__doc__ or "").strip().splitlines()[0].replace("``", "")
     listed = [{"depth": depth, "kernel": repr(kernel), "what": summary}]
@@ -65,22 +68,7 @@ def _terms(kernel: Kernel, d: int, depth: int = 0) -> list[dict[str, Any]]:
     return listed
 
 
-def _parameters(kernel: Kernel) -> list[dict[str, Any]]:
-    return [
-        {"name": p.name, "value": p.value, "bounds": None if isinstance(p.bounds, str) else list(p.bounds)}
-        for p in kernel.all_parameters()
-    ]
-
-
-def _amplitude(kernel: Kernel) -> float | None:
-    """The value k(x, x) of a stationary kernel; None of any other."""
-    try:
-        return float(kernel.amplitude)
-    except TypeError:
-        return None
-
-
-def _monomials(kernel: Kernel, d: int) -> dict[str, Any] | None:
+def _monomials(kernel: Any, d: int) -> dict[str, Any] | None:
     """Of a polynomial kernel, its features."""
     if not hasattr(kernel, "monomial_weights"):
         return None
@@ -88,15 +76,11 @@ def _monomials(kernel: Kernel, d: int) -> dict[str, Any] | None:
         exponents, weights = kernel.monomial_weights(d)
     except MemoryError as error:
         return {"count": None, "note": str(error)}
-    return {
-        "inputs": d,
-        "count": len(weights),
-        "exponents": exponents[:SHOWN].tolist(),
-        "weights": weights[:SHOWN].tolist(),
-    }
+    shown = {"exponents": exponents[:SHOWN].tolist(), "weights": weights[:SHOWN].tolist()}
+    return {"inputs": d, "count": len(weights), **shown}
 
 
-def _spectrum(kernel: Kernel) -> dict[str, Any] | None:
+def _spectrum(kernel: Any) -> dict[str, Any] | None:
     """Of a stationary kernel, the quantiles of its frequencies along one input."""
     import numpy as np
 
@@ -112,7 +96,12 @@ def _tell(found: dict[str, Any], screen: Screen) -> None:
     screen.say(found["kernel"], "bold")
     for term in found["terms"]:
         margin = "  " * (term["depth"] + 1)
-        lines = [f"{term['kernel']}: {term['what']}", *_spectrum_lines(term), *_monomial_lines(term)]
+        lines = [f"{term['kernel']}: {term['what']}"]
+        if spectrum := term.get("spectrum"):
+            low, half, high = (f"{q:.3g}" for q in spectrum["quantiles"].values())
+            lines.append(f"  spectral density: {spectrum['what']};")
+            lines.append(f"  frequencies along one input: half below {half}, a tenth below {low}, a tenth above {high}")
+        lines += _monomial_lines(term.get("monomials"))
         screen.say("\n".join(margin + line for line in lines))
     if found["parameters"]:
         screen.say("parameters:")
@@ -123,18 +112,7 @@ def _tell(found: dict[str, Any], screen: Screen) -> None:
         screen.say(f"stationary: k(x, x) = {found['amplitude']:g} everywhere")
 
 
-def _spectrum_lines(term: dict[str, Any]) -> list[str]:
-    if not term.get("spectrum"):
-        return []
-    low, middle, high = (f"{q:.3g}" for q in term["spectrum"]["quantiles"].values())
-    return [
-        f"  spectral density: {term['spectrum']['what']};",
-        f"  frequencies along one input: half below {middle}, a tenth below {low}, a tenth above {high}",
-    ]
-
-
-def _monomial_lines(term: dict[str, Any]) -> list[str]:
-    found = term.get("monomials")
+def _monomial_lines(found: dict[str, Any] | None) -> list[str]:
     if not found:
         return []
     if found["count"] is None:

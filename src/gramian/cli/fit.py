@@ -7,15 +7,13 @@ import hashlib
 import re
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gramian.cli.spread import add_options, blocks_of, is_spread
+from gramian.cli.screen import Screen
+from gramian.cli.shared import add_options, blocks_of, is_spread
 
-if TYPE_CHECKING:
-    from gramian.cli.screen import Screen
-
-__all__ = ["add", "run"]
-
+HELP = "tune a model on a table and save it"
+DESCRIPTION = "Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it."
 FEW = 10
 """Different whole numbers up to which a target is taken for classes."""
 SAMPLE = 10_000
@@ -24,14 +22,8 @@ WIDE = 300
 """Characters of a kernel that are shown."""
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "fit",
-        parents=[common],
-        help="tune a model on a table and save it",
-        description="Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it.",
-    )
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
     parser.add_argument(
         "data",
         help="the table: .csv, .parquet, .arrow, .feather, .jsonl, .npy or .npz; or a folder or a quoted pattern of "
@@ -47,7 +39,6 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--memory", help="most memory, such as 4GB (default: half of what is free)")
     parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: %(default)s)")
     add_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
@@ -60,7 +51,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     check_folder(Path(options.out))
     model, task, notes = (_over_blocks if is_spread(options) else _on_a_table)(options, settings, screen)
     save(model, options.out, data=notes)
-    code = python(options, task, settings)
+    code = _python(options, task, settings)
     _tell(model, options, code, screen)
     return {
         "model": str(options.out),
@@ -77,9 +68,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     }
 
 
-def _on_a_table(
-    options: argparse.Namespace, settings: dict[str, Any], screen: Screen
-) -> tuple[Any, str, dict[str, Any]]:
+def _on_a_table(options: argparse.Namespace, settings: dict[str, Any], screen: Screen) -> tuple[Any, str, Any]:
     """The model, the task, and what to note of the data."""
     from gramian.data.tables import open_table, split_target
 
@@ -89,20 +78,19 @@ def _on_a_table(
     X, y = split_target(table, options.target)
     task = _task(options, y)
     model = _estimator(task, settings)
-    columns = f"{X.num_columns} column{'s' if X.num_columns != 1 else ''}"
+    columns = f"{X.num_columns} column{'s' * (X.num_columns != 1)}"
     screen.say(f"{options.data}: {X.num_rows:,} rows, {columns}; {options.target} is a {task} target")
     if lost := table.num_rows - X.num_rows:
         screen.say(f"{lost:,} rows without a target are left out")
     _fit(model, X, y, screen)
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
-    digest = _digest(source.path)
+    with source.path.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
     notes = {"source": source.path.name, "target": options.target, "rows": X.num_rows, "types": types, "sha256": digest}
     return model, task, notes
 
 
-def _over_blocks(
-    options: argparse.Namespace, settings: dict[str, Any], screen: Screen
-) -> tuple[Any, str, dict[str, Any]]:
+def _over_blocks(options: argparse.Namespace, settings: dict[str, Any], screen: Screen) -> tuple[Any, str, Any]:
     """The same for data in blocks: the search looks at a sample, the winner's kernel is fitted to all rows."""
     with blocks_of(options, target=options.target) as blocks:
         task = _task(options, blocks.sample(SAMPLE, options.seed).y)
@@ -150,19 +138,15 @@ def _task(options: argparse.Namespace, y: Any) -> str:
     different = np.unique(y)
     if different.size < 2:
         raise ValueError(f"--target {options.target} has only one value, {different[0]!s}; there is nothing to learn.")
-    text = y.dtype.kind not in "biuf"
-    if options.task == "regression" and (text or y.dtype.kind == "b"):
+    labels = y.dtype.kind not in "iuf"  # text or booleans
+    fractions = y.dtype.kind == "f" and not np.all(different == np.round(different))
+    if (options.task == "regression" and labels) or (options.task == "classification" and fractions):
+        what = "no numbers" if labels else "fractions"
         raise ValueError(
-            f"--target {options.target} holds no numbers, so --task regression is not possible; leave it out."
+            f"--target {options.target} holds {what}, so --task {options.task} is not possible; leave it out."
         )
-    whole = y.dtype.kind in "biu" or (y.dtype.kind == "f" and bool(np.all(different == np.round(different))))
-    if options.task == "classification" and not (text or whole):
-        raise ValueError(
-            f"--target {options.target} holds fractions, so --task classification is not possible; leave it out."
-        )
-    if options.task != "auto":
-        return str(options.task)
-    return "classification" if text or y.dtype.kind == "b" or (whole and different.size <= FEW) else "regression"
+    few = labels or (not fractions and different.size <= FEW)
+    return {"auto": "classification" if few else "regression"}.get(options.task, options.task)
 
 
 def _estimator(task: str, settings: dict[str, Any]) -> Any:
@@ -181,60 +165,43 @@ def _fit(model: Any, X: Any, y: Any, screen: Screen) -> None:
             vars(model).pop("_observer", None)
 
 
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> str:
-    """Return the same in Python, to copy."""
+def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> str:
+    """The same in Python, to copy."""
     estimator = "AutoKernelRegressor" if task == "regression" else "AutoKernelClassifier"
     shown = {k: v for k, v in settings.items() if v is not None and (k, v) not in (("cv", 5), ("machines", "auto"))}
-    expression = shown.get("kernel")
-    of_text = expression is not None and not isinstance(expression, str)
-    given = [f"{k}=parse({str(v)!r})" if k == "kernel" and of_text else f"{k}={v!r}" for k, v in shown.items()]
-    parsing = ["from gramian.kernels.parse import parse"] if of_text else []
-    data = [
-        "from gramian.data.tables import read_table, split_target",
-        *parsing,
-        "",
-        f"X, y = split_target(read_table({str(options.data)!r}), {options.target!r})",
-        f"model = {estimator}({', '.join(given)}).fit(X, y)",
-    ]
+    parsed = "kernel" in shown and not isinstance(shown["kernel"], str)
+    given = [f"{k}=parse({str(v)!r})" if k == "kernel" and parsed else f"{k}={v!r}" for k, v in shown.items()]
+    data, made = str(options.data), f"model = {estimator}({', '.join(given)})"
     if is_spread(options):
-        blocks = f"Blocks({str(options.data)!r}, target={options.target!r}, client=client)"
-        data = [
-            "from gramian.data import Blocks, connect",
-            *parsing,
-            "",
+        tools = "from gramian.data import Blocks, connect"
+        steps = [
             f"with connect(workers={options.workers!r}, cluster={options.cluster!r}) as client:",
-            f"    model = {estimator}({', '.join(given)}).fit({blocks})",
+            f"    {made}.fit(Blocks({data!r}, target={options.target!r}, client=client))",
         ]
-    lines = [
-        f"from gramian import {estimator}, save",
-        *data,
-        f"save(model, {str(options.out)!r})",
-    ]
-    return "\n".join(lines)
+    else:
+        tools = "from gramian.data.tables import read_table, split_target"
+        steps = [f"X, y = split_target(read_table({data!r}), {options.target!r})", f"{made}.fit(X, y)"]
+    imports = [f"from gramian import {estimator}, save", tools]
+    imports += ["from gramian.kernels.parse import parse"] if parsed else []
+    return "\n".join([*imports, "", *steps, f"save(model, {str(options.out)!r})"])
 
 
 def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) -> None:
     best, board = model.best_trial_, model.leaderboard_
-    screen.say()
-    screen.say(str(board))
-    screen.say()
+    screen.say(f"\n{board}\n")
     screen.say(f"{best.name}: {board.metric} {best.score:.4g} ± {best.spread:.2g} on rows held out", "bold")
-    for trial in board:
-        if trial.baseline and trial.ok:
-            screen.say(f"   {_against(best, trial)}")
+    lines = [f"   {_against(best, trial)}" for trial in board if trial.baseline and trial.ok]
     if best.kernel:
-        screen.say(f"kernel: {_rounded(best.kernel)}")
-    screen.say(f"fitted to all rows: {model.refit_}")
-    screen.say(f"certificate: {model.certificate_}")
-    screen.say(f"saved: {options.out}")
-    screen.say("\nin Python:\n")
-    screen.say("\n".join(f"    {line}" for line in code.splitlines()))
-    screen.say(f"\nnext: gramian predict {options.out} NEW_DATA -o predictions.csv")
+        lines.append(f"kernel: {_rounded(best.kernel)}")
+    lines += [
+        f"fitted to all rows: {model.refit_}",
+        f"certificate: {model.certificate_}",
+        f"saved: {options.out}",
+        "\nin Python:\n",
+        *(f"    {line}" for line in code.splitlines()),
+        f"\nnext: gramian predict {options.out} NEW_DATA -o predictions.csv",
+    ]
+    screen.say("\n".join(lines))
 
 
 def _rounded(expression: str) -> str:

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from gramian.cli.screen import Screen
+from gramian.cli.screen import Screen
+from gramian.cli.shared import MODEL
 
-__all__ = ["add", "run"]
+HELP = "say what is in a saved model"
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command."""
-    parser = commands.add_parser("inspect", parents=[common], help="say what is in a saved model")
-    parser.add_argument("model", help="the folder of a saved model")
-    parser.set_defaults(run=run)
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("model", help=MODEL)
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:

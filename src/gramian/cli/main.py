@@ -16,6 +16,7 @@ from gramian.cli.screen import Screen
 __all__ = ["main"]
 
 COMMANDS = (fit, predict, verify, inspect, explain_kernel, report, demo)
+"""Modules with the name of a command, its HELP, ``add``, which describes its arguments, and ``run``."""
 EPILOG = """exit codes: 0 done; 1 an error that gramian did not expect, or a certificate that verify does not confirm;
 2 a wrong call, or data or a model that cannot be used, told in one line; 130 stopped by Ctrl-C"""
 
@@ -29,7 +30,7 @@ class _Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line."""
-    options = _parser().parse_args(argv)
+    options = parser().parse_args(argv)
     screen = Screen(json=options.json)
     try:
         with warnings.catch_warnings(record=True) as caught:
@@ -39,32 +40,35 @@ def main(argv: Sequence[str] | None = None) -> int:
                 screen.result(found)
             finally:
                 screen.notes(caught)
-    except KeyboardInterrupt:
-        return _failed("stopped; nothing half-written is left", 130, options.debug)
     except BrokenPipeError:
         return 0  # whoever reads our output has read enough
-    except (ImportError, MemoryError, OSError, TypeError, ValueError) as error:
-        return _failed(str(error) or type(error).__name__, 2, options.debug)
-    except Exception as error:
-        message = f"unexpected {type(error).__name__}: {error}; --debug shows where, please report it"
-        return _failed(message, 1, options.debug)
+    except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, KeyboardInterrupt):
+            code, message = 130, "stopped; nothing half-written is left"
+        elif isinstance(error, (ImportError, MemoryError, OSError, TypeError, ValueError)):
+            code, message = 2, str(error) or type(error).__name__
+        else:
+            code = 1
+            message = f"unexpected {type(error).__name__}: {error}; --debug shows where, please report it"
+        if options.debug:
+            traceback.print_exc()
+        print("gramian:", " ".join(message.split()), file=sys.stderr)
+        return code
     return int(bool(found) and found.get("agree") is False)
 
 
-def _failed(message: str, code: int, debug: bool) -> int:
-    if debug:
-        traceback.print_exc()
-    print("gramian:", " ".join(message.split()), file=sys.stderr)
-    return code
-
-
-def _parser() -> _Parser:
-    common = argparse.ArgumentParser(add_help=False)
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
+    common = _Parser(add_help=False)
     common.add_argument("--json", action="store_true", help="print the result as one JSON object, and nothing else")
     common.add_argument("--debug", action="store_true", help="show the traceback of an error")
-    parser = _Parser(prog="gramian", description="Kernel machines, every fit with a certificate.", epilog=EPILOG)
-    parser.add_argument("--version", action="version", version=f"gramian {__version__}")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="command")
-    for command in COMMANDS:
-        command.add(commands, common)
-    return parser
+    made = _Parser(prog="gramian", description="Kernel machines, every fit with a certificate.", epilog=EPILOG)
+    made.add_argument("--version", action="version", version=f"gramian {__version__}")
+    commands = made.add_subparsers(dest="command", required=True, metavar="command")
+    for module in COMMANDS:
+        name = module.__name__.rpartition(".")[2].replace("_", "-")
+        description = getattr(module, "DESCRIPTION", None)
+        command = commands.add_parser(name, parents=[common], help=module.HELP, description=description)
+        module.add(command)
+        command.set_defaults(run=module.run)
+    return made

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import argparse
-import inspect as signatures
+import inspect
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gramian.cli.spread import add_options, is_spread, predicted
+from gramian.cli.screen import Screen
+from gramian.cli.shared import MODEL, add_options, blocks_of, inputs_of, is_spread, saved
 
-if TYPE_CHECKING:
-    from gramian.cli.screen import Screen
-
-__all__ = ["add", "matrix_of", "run"]
+HELP = "predict with a saved model"
+DESCRIPTION = "Predict every row of a table, in blocks, so that the table need not fit in memory."
 
 
-def add(commands: Any, common: argparse.ArgumentParser) -> None:
-    """Describe the command."""
-    parser = commands.add_parser(
-        "predict",
-        parents=[common],
-        help="predict with a saved model",
-        description="Predict every row of a table, in blocks, so that the table need not fit in memory.",
-    )
-    parser.add_argument("model", help="the folder of a saved model")
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("model", help=MODEL)
     parser.add_argument(
         "data", help="the table, a folder or a quoted pattern of tables, with the columns that the model was fitted on"
     )
@@ -33,25 +26,26 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
     parser.add_argument("--interval", type=float, metavar="P", help="also the ends of an interval of probability P")
     parser.add_argument("--proba", action="store_true", help="also the probability of each class")
     add_options(parser)
-    parser.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
     """Predict and write."""
     from gramian.data.output import check_output, writing
-    from gramian.files import inspect, load
+    from gramian.data.tables import open_table
 
     target = None if options.out in (None, "-") else Path(options.out)
     if target is None and screen.json:
         raise ValueError("--json needs -o FILE: without it the predictions themselves go to the output.")
     if target is not None:
         check_output(target)
-    notes = inspect(options.model).data["notes"]
-    model = load(options.model)
+    model, notes = saved(options)
     _check_options(model, options)
-    tables = predicted(model, options, notes.get("target")) if is_spread(options) else _predicted(model, options, notes)
-    done, file = 0, sys.stdout.buffer if target is None else target
-    with writing(file) as write, screen.counter("predicting") as count:
+    if is_spread(options):
+        tables = _spread(model, options, notes.get("target"))
+    else:
+        tables = predicted(model, open_table(options.data), notes, options.interval, options.proba)
+    done = 0
+    with writing(target or sys.stdout.buffer) as write, screen.counter("predicting") as count:
         for table in tables:
             write(table)
             done += table.num_rows
@@ -64,15 +58,29 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
     return {"predictions": str(target), "rows": done}
 
 
-def _predicted(model: Any, options: argparse.Namespace, notes: dict[str, Any]) -> Iterator[Any]:
-    """Tables of predictions for a single file, block by block."""
-    from gramian.data.tables import open_table
+def _spread(model: Any, options: argparse.Namespace, target: str | None) -> Iterator[Any]:
+    """Tables of predictions for data in many files, block by block."""
+    import pyarrow
 
-    source = open_table(options.data)
+    from gramian.data import Blocks
+
+    if options.proba or options.interval is not None:
+        raise ValueError("--interval and --proba are for single files; predict the files one by one.")
+    names = getattr(model, "feature_names_in_", None)
+    columns = [name for name in Blocks(options.data).names or () if name != target] if names is None else names
+    with blocks_of(options, columns=[str(name) for name in columns]) as blocks:
+        for values in model.predict(blocks):
+            yield pyarrow.table({"prediction": values})
+
+
+def predicted(
+    model: Any, source: Any, notes: dict[str, Any], interval: float | None = None, proba: bool = False
+) -> Iterator[Any]:
+    """Yield tables of predictions for a single file, block by block."""
     columns = _columns(model, source, notes)
     types = {name: kind for name, kind in notes.get("types", {}).items() if name in columns}
     for block in source.iterate(columns, types=types):
-        yield predictions(model, block.select(columns), options)
+        yield _predictions(model, inputs_of(model, block.select(columns)), interval, proba)
 
 
 def _check_options(model: Any, options: argparse.Namespace) -> None:
@@ -82,7 +90,7 @@ def _check_options(model: Any, options: argparse.Namespace) -> None:
     if options.proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba needs a classifier with probabilities, but this model is {name}.")
     if options.interval is not None:
-        if "return_interval" not in signatures.signature(model.predict).parameters:
+        if "return_interval" not in inspect.signature(model.predict).parameters:
             raise ValueError(f"--interval needs a regressor that gives intervals, but this model is {name}.")
         if not 0.0 < options.interval < 1.0:
             raise ValueError(f"--interval must be a probability between 0 and 1, got {options.interval:g}.")
@@ -100,34 +108,17 @@ def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
     return others
 
 
-def predictions(model: Any, block: Any, options: argparse.Namespace) -> Any:
-    """Return a table of predictions for a block of rows."""
+def _predictions(model: Any, X: Any, interval: float | None, proba: bool) -> Any:
     import numpy as np
     import pyarrow
 
-    X = block if hasattr(model, "leaderboard_") else matrix_of(block)
-    if options.interval is not None:
-        found = dict(
-            zip(("prediction", "lower", "upper"), model.predict(X, return_interval=options.interval), strict=True)
-        )
-    else:
-        found = {"prediction": model.predict(X)}
+    found = [model.predict(X)] if interval is None else model.predict(X, return_interval=interval)
     made: dict[str, Any] = {}
-    for name, values in found.items():
-        several = np.asarray(values)
-        made |= (
-            {name: several} if several.ndim == 1 else {f"{name}_{j}": several[:, j] for j in range(several.shape[1])}
-        )
-    if options.proba:
+    for name, values in zip(("prediction", "lower", "upper"), found, strict=False):
+        if np.ndim(values) == 1:
+            made[name] = values
+        else:
+            made |= {f"{name}_{j}": column for j, column in enumerate(np.asarray(values).T)}
+    if proba:
         made |= {f"proba_{c}": p for c, p in zip(model.classes_, model.predict_proba(X).T, strict=True)}
     return pyarrow.table({name: np.ascontiguousarray(values) for name, values in made.items()})
-
-
-def matrix_of(block: Any) -> Any:
-    """Return the columns of a table as a matrix of numbers, for estimators that were not fitted on tables."""
-    import numpy as np
-
-    for name, kind in zip(block.column_names, block.schema.types, strict=True):
-        if not str(kind).startswith(("int", "uint", "float", "double", "halffloat", "bool")):
-            raise ValueError(f"column {name!r} holds {kind}, but this model takes only numbers.")
-    return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in block.itercolumns()])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -40,7 +39,8 @@ class Screen:
     def result(self, values: dict[str, Any] | None) -> None:
         """Print the result as JSON, where that is wanted."""
         if self.json and values is not None:
-            print(json.dumps(_finite(values), indent=2, allow_nan=False))
+            finite = json.loads(json.dumps(values), parse_constant=lambda _: None)  # JSON has no NaN
+            print(json.dumps(finite, indent=2))
 
     def notes(self, caught: list[Any]) -> None:
         """Print what was warned of, one line for each, to the standard error."""
@@ -81,13 +81,3 @@ def _table(board: Any) -> Any:
     for place in range(min(len(board), SHOWN)):
         table.add_row(*board.cells(place))
     return table
-
-
-def _finite(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _finite(v) for key, v in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(v) for v in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    return value

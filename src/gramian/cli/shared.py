@@ -1,4 +1,4 @@
-"""Data in many files or on a cluster, for ``fit`` and ``predict``."""
+"""What commands share: a saved model, the inputs of a table, and data in many files or on a cluster."""
 
 from __future__ import annotations
 
@@ -8,7 +8,30 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["add_options", "blocks_of", "is_spread", "predicted"]
+__all__ = ["MODEL", "TARGET", "add_options", "blocks_of", "inputs_of", "is_spread", "saved"]
+
+MODEL = "the folder of a saved model"
+TARGET = "the column that it predicts (default: the one it was fitted on)"
+
+
+def saved(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+    """Return a saved model, and what was noted of its data."""
+    from gramian.files import inspect, load
+
+    notes = inspect(options.model).data["notes"]
+    return load(options.model), notes
+
+
+def inputs_of(model: Any, table: Any) -> Any:
+    """Return a table as a model takes it: as it is where it was fitted on tables, else a matrix of numbers."""
+    import numpy as np
+
+    if hasattr(model, "leaderboard_"):
+        return table
+    for name, kind in zip(table.column_names, table.schema.types, strict=True):
+        if not str(kind).startswith(("int", "uint", "float", "double", "halffloat", "bool")):
+            raise ValueError(f"column {name!r} holds {kind}, but this model takes only numbers.")
+    return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in table.itercolumns()])
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -33,18 +56,3 @@ def blocks_of(options: argparse.Namespace, **choice: Any) -> Iterator[Any]:
         raise ValueError(f"--workers must be 1 or more, got {options.workers}.")
     with connect(options.workers, options.cluster) as client:
         yield Blocks(options.data, client=client, **choice)
-
-
-def predicted(model: Any, options: argparse.Namespace, target: str | None) -> Iterator[Any]:
-    """Yield tables of predictions, block by block."""
-    import pyarrow
-
-    from gramian.data import Blocks
-
-    if options.proba or options.interval is not None:
-        raise ValueError("--interval and --proba are for single files; predict the files one by one.")
-    names = getattr(model, "feature_names_in_", None)
-    columns = [name for name in Blocks(options.data).names or () if name != target] if names is None else list(names)
-    with blocks_of(options, columns=[str(name) for name in columns]) as blocks:
-        for values in model.predict(blocks):
-            yield pyarrow.table({"prediction": values})

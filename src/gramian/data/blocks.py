@@ -10,10 +10,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gramian.data.checkpoint import Checkpoint
 from gramian.data.executor import Item, executor_for
 from gramian.data.parts import Need, Part
-from gramian.data.passes import Passes
+from gramian.data.passes import Checkpoint, Passes
 from gramian.data.sources import Mapped, Opened, is_dask, opened
 
 __all__ = ["Blocks", "as_blocks", "is_blocks"]
@@ -110,7 +109,8 @@ class Blocks:
             Read through the function, which travels to the workers.
         """
         other = Blocks(self.source, self.target, self.weight, None, self.client, checkpoint=self.checkpoint)
-        items = [Item(Mapped(item.loader, function, item.loader.rows), item.first, item.rows) for item in self.items]
+        held = ((item, item.loader) for item in self.items)
+        items = [Item(Mapped(of.name, of.rows, of, function), item.first, item.rows) for item, of in held]
         vars(other)["items"] = items
         vars(other)["_opened"] = Opened([item.loader for item in items], None, None, self.has_targets)
         return other

@@ -14,8 +14,9 @@ from dataclasses import replace
 from typing import Any
 
 from gramian.data.executor import Done, Executor, Item, Task, work
-from gramian.data.parts import Need, Sums, Tree
+from gramian.data.parts import Need, Sums, tree_total
 from gramian.data.sources import DaskBlock
+from gramian.resources import spans
 
 __all__ = ["Cluster", "connect"]
 
@@ -36,7 +37,8 @@ class Cluster(Executor):
     @property
     def workers(self) -> int:
         """Threads of all workers."""
-        return max(sum(self.client.nthreads().values()), 1)
+        with self._talking():
+            return max(sum(self.client.nthreads().values()), 1)
 
     def broadcast(self, value: Any) -> Any:
         """Make a value known to the workers, as the result of a task that can be repeated."""
@@ -78,29 +80,18 @@ class Cluster(Executor):
             return value
 
     def _leaves(self, task: Task, shared: Any, items: Sequence[Item], need: Need) -> list[Any]:
-        tag = _key("block")
-        keys = [f"{tag}-{i}" for i in range(len(items))]
-        held = [self._held(item.loader) for item in items]
-        leaves: list[Any] = self.client.map(_leaf, items, held, key=keys, task=task, shared=shared, need=need)
-        self._pending = leaves
-        return leaves
-
-    def _held(self, loader: Any) -> list[Any] | None:
-        """Rows that the cluster holds already, which a task gets as such and not from their source."""
-        if not getattr(loader, "persisted", False):
-            return None
-        return list(self.client.compute(list(loader.pieces)))
+        keys = [_key("block") for _ in items]
+        # Rows that the cluster holds already, a task gets as such and not from their source.
+        loaders: list[Any] = [item.loader if getattr(item.loader, "persisted", False) else None for item in items]
+        held = [None if loader is None else self.client.compute(list(loader.pieces)) for loader in loaders]
+        self._pending = self.client.map(_leaf, items, held, key=keys, task=task, shared=shared, need=need)
+        return self._pending
 
     def _tree(self, nodes: list[Any]) -> Any:
         """The tree of ``sums.Tree``, so many neighbours to a task."""
-        tag, count = _key("sum"), 0
         while len(nodes) > 1:
-            above = []
-            for start in range(0, len(nodes), FAN):
-                key, part = f"{tag}-{count}", nodes[start : start + FAN]
-                above.append(self.client.submit(_added, *part, key=key, priority=FIRST))
-                count += 1
-            nodes = above
+            parts = [nodes[rows] for rows in spans(len(nodes), FAN)]
+            nodes = [self.client.submit(_added, *part, key=_key("sum"), priority=FIRST) for part in parts]
         return nodes[0]
 
     def cancel(self) -> None:
@@ -136,10 +127,7 @@ def _key(word: str) -> str:
 
 def _added(*values: Sums | None) -> Sums | None:
     """Neighbours first, then sums of neighbours: as if each addition were a task of its own."""
-    tree = Tree()
-    for value in values:
-        tree.push(value)
-    return tree.root()
+    return tree_total(values)
 
 
 def _same(value: Any) -> Any:

@@ -16,7 +16,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from gramian.data.parts import Loader, Need, Part, Sums, Tree, checked
+from gramian.data.parts import Loader, Need, Part, Sums, checked, tree_total
 from gramian.resources import one_blas_thread, worker_count
 
 __all__ = ["Executor", "Item", "Task", "Threads", "active_client", "executor_for", "work"]
@@ -62,10 +62,7 @@ class Executor(ABC):
 
     def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
         """Return the sum, in a binary tree, of what a task returns for each block."""
-        tree = Tree()
-        for value in self.map(task, shared, items, need, done):
-            tree.push(value)
-        return tree.root()
+        return tree_total(self.map(task, shared, items, need, done))
 
 
 def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event | None = None) -> Any:

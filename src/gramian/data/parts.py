@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from gramian.resources import spans
 
-__all__ = ["CHUNK", "BlockError", "Loader", "Need", "Part", "Sums", "Tree", "checked", "joined", "plus", "total"]
-
 CHUNK = 8192
 """Rows that a task holds at a time, whatever the size of a block."""
 
@@ -67,15 +65,12 @@ def joined(parts: Sequence[Part]) -> Part:
     return Part(*(None if column[0] is None else np.concatenate(column) for column in columns))  # type: ignore[arg-type]
 
 
+@dataclass(frozen=True, eq=False)
 class Loader(ABC):
     """A block that can be read, and read again: a small value that travels to whoever works on it."""
 
-    rows: Any  # How many; None where only reading tells
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What an error calls it: the file and the row group."""
+    name: str  # What an error calls it: the file and the row group
+    rows: int | None  # How many; none where only reading tells
 
     def place(self, row: int) -> tuple[str, int]:
         """Return what an error calls the piece that holds a row, and the number of the row in there."""
@@ -176,6 +171,14 @@ def total(parts: Iterable[Sums]) -> Sums | None:
     """Return the sum of some values, in their order."""
     start: Sums | None = None
     return reduce(plus, parts, start)
+
+
+def tree_total(values: Iterable[Sums | None]) -> Sums | None:
+    """Return the sum of some values, added up in a binary tree."""
+    tree = Tree()
+    for value in values:
+        tree.push(value)
+    return tree.root()
 
 
 class Tree:

@@ -1,30 +1,40 @@
-"""Passes over blocks: samples, maps and sums, with progress and a checkpoint.
+"""Passes over blocks or over rows in memory: samples, maps and sums, with progress and a checkpoint.
 
 A sample depends on a seed and on the numbers of the rows, not on how they are cut into blocks. Every row has a key, a
 hash of the seed and its number; the sample are the rows with the smallest keys. So it is drawn in one pass, by any
 number of workers, and is the same whatever the blocks.
+
+A fit is a function of the sums that its passes bring back. So a checkpoint need only keep these: when the fit is
+repeated, passes that were finished are answered from the folder, the one that was under way goes on from its last
+subtrees, and every step in between is computed again, to the same bits. No solver knows of it. A folder holds one
+``.npz`` file for each pass, plain arrays and one line of JSON, each written under another name and then renamed.
 """
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.checkpoint import Checkpoint
-from gramian.data.executor import Executor, Item, Task
+from gramian.data.executor import Executor, Item, Task, Threads
+from gramian.data.output import replacing
 from gramian.data.parts import Need, Part, Sums, Tree, joined
 from gramian.progress import Tick, progress, silent
+from gramian.resources import memory_budget, spans
 
-__all__ = ["Passes", "row_keys", "sample_rows", "threshold"]
+__all__ = ["Checkpoint", "Held", "Passes", "row_keys", "sample_rows", "threshold"]
 
 LEAST_SEGMENT = 16
 """Blocks between two writes of a checkpoint, at least."""
@@ -32,6 +42,13 @@ LARGEST = 2**64 - 1
 """Of the keys."""
 MARGIN = 6.0
 """Deviations by which more rows are asked for than are wanted, so that they hardly ever are too few."""
+
+
+NAME, MINE = "pass-{:05d}.npz", "pass-[0-9]*.npz"
+"""What the files of a checkpoint are called."""
+FORMAT = "gramian checkpoint 1"
+HELD_ROWS = 4096
+"""Rows in memory of a block: enough for efficient products, few enough that every thread has some."""
 
 
 class Passes:
@@ -65,9 +82,9 @@ class Passes:
         done, held = (0, []) if self.checkpoint is None else self.checkpoint.read(number, fingerprint)
         tree, track = Tree(held), _Track(self.tick, self.blocks.n_rows, sum(item.rows for item in items[:done]))
         if done < len(items):
-            there = self.executor.broadcast(shared)
-            for start in range(done, len(items), self._segment):
-                part = items[start : start + self._segment]
+            there, step = self.executor.broadcast(shared), self._segment
+            for start in range(done, len(items), step):
+                part = items[start : start + step]
                 value = self.executor.reduce(task, there, part, need or Need(), track)
                 tree.push(value, len(part))
                 if self.checkpoint is not None:
@@ -168,3 +185,141 @@ def sample_rows(n: int, size: int, seed: int) -> NDArray[np.intp]:
     """Return the rows of the sample that ``Blocks.sample`` draws of the same data, where no weight is zero."""
     order = np.argsort(row_keys(seed, np.arange(n, dtype=np.int64)), kind="stable")
     return np.asarray(np.sort(order[:size]))
+
+
+class Checkpoint:
+    """A folder with the results of passes."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+        if self.path.exists() and not self.path.is_dir():
+            raise ValueError(f"checkpoint must be a folder, but {self.path} is a file; choose another path.")
+
+    def write(self, number: int, fingerprint: str, done: int, held: Iterable[tuple[int, Sums | None]]) -> None:
+        """Keep a pass, or as much of it as is done."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        arrays: dict[str, NDArray[Any]] = {}
+        held = list(held)
+        for i, (_, value) in enumerate(held):
+            arrays |= {f"{i}/{name}": array for name, array in (value.arrays if value is not None else {}).items()}
+        header = {"format": FORMAT, "fingerprint": fingerprint, "done": done}
+        header |= {"sizes": [size for size, _ in held], "empty": [value is None for _, value in held]}
+        with replacing(self.path / NAME.format(number)) as file:
+            np.savez(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
+
+    def read(self, number: int, fingerprint: str) -> tuple[int, list[tuple[int, Sums | None]]]:
+        """Return what is kept of a pass."""
+        file = self.path / NAME.format(number)
+        if not file.exists():
+            return 0, []
+        with np.load(file, allow_pickle=False) as kept:
+            header = json.loads(str(kept["header"]))
+            if header.get("format") != FORMAT or header["fingerprint"] != fingerprint:
+                raise ValueError(
+                    f"the checkpoint in {self.path} is of another problem (other data, parameters or seed); remove "
+                    "that folder to begin anew, or name another."
+                )
+            values: list[dict[str, NDArray[Any]]] = [{} for _ in header["sizes"]]
+            for key in kept.files:
+                place, _, name = key.partition("/")
+                if name:
+                    values[int(place)][name] = kept[key]
+        pairs = zip(header["sizes"], header["empty"], values, strict=True)
+        return int(header["done"]), [(int(size), None if nothing else Sums(value)) for size, nothing, value in pairs]
+
+    def clear(self) -> None:
+        """Remove what is kept, and the folder if nothing else is in it."""
+        if not self.path.exists():
+            return
+        for file in [*self.path.glob(MINE), *self.path.glob(f".{MINE}.*")]:  # also drafts of a fit that was killed
+            file.unlink()
+        if not any(self.path.iterdir()):
+            self.path.rmdir()
+
+
+class Held:
+    """Validated rows in memory, cut into blocks that passes go over; rows of weight zero are left out.
+
+    ``X`` may be dense, CSR, an array of objects, or rows of a Gram matrix; ``index`` names rows of the data.
+    """
+
+    names = None
+
+    def __init__(self, X: Any, y: Any = None, weight: Any = None, *, memory: int | str | None = None) -> None:
+        n = self.total = X.shape[0]  # with those of weight zero
+        index = np.arange(n) if weight is None else np.flatnonzero(weight)
+        if index.size == 0:
+            raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")
+        if index.size < n:
+            X, y, weight = X[index], None if y is None else y[index], weight[index]
+        self._store = _Store(memory_budget(memory) // 2)
+        self.all = Part(X, y, weight, index.astype(np.int64), self._store)
+        self.weight, self.has_targets = weight, y is not None
+        self.n_columns = X.shape[1] if X.ndim > 1 else 1
+        self.items = [_Slice(self, rows.start, rows.stop - rows.start) for rows in spans(index.size, HELD_ROWS)]
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of positive weight."""
+        return self.all.index.size
+
+    def passes(
+        self, *, n_jobs: int | None = None, verbose: int | bool = False, label: str = "rows"
+    ) -> AbstractContextManager[Passes]:
+        """Have passes over the rows for the length of a ``with`` block; features are forgotten at its end."""
+        return _HeldPasses(self, Threads(n_jobs)).running(verbose, label)
+
+
+@dataclass(frozen=True, eq=False)
+class _Slice:
+    """Some of the rows, as an item of a pass."""
+
+    held: Held
+    first: int
+    rows: int
+
+    def parts(self, need: Need) -> Iterator[Part]:
+        """Yield the rows, which were checked when they came in."""
+        yield self.held.all.take(slice(self.first, self.first + self.rows))
+
+
+class _HeldPasses(Passes):
+    """Passes over rows in memory, of which a sample takes no pass."""
+
+    def sample(self, size: int, seed: int) -> Part:
+        """Draw rows uniformly; the same rows as of the same data in blocks."""
+        rows = self.blocks.all
+        if size >= rows.index.size:
+            return rows
+        return rows.take(sample_rows(rows.index.size, size, seed))
+
+    def forget(self) -> None:
+        """Let go of what maps made of the rows."""
+        self.blocks.all.store.clear()
+
+
+class _Store:
+    """Arrays made of rows, kept while they fit in so many bytes."""
+
+    def __init__(self, budget: int) -> None:
+        self._budget, self._lock = budget, threading.Lock()
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all arrays."""
+        self._arrays: dict[tuple[int, int, int], NDArray[Any]] = {}
+        self._makers: dict[int, Any] = {}
+        self._room = self._budget
+
+    def get(self, maker: Any, part: Part) -> NDArray[Any]:
+        """Return ``maker(part.X)``, made now or kept from an earlier pass."""
+        key = (id(maker), int(part.index[0]), part.index.size)
+        if key in self._arrays:
+            return self._arrays[key]
+        made = maker(part.X)
+        with self._lock:
+            if made.nbytes <= self._room:
+                self._makers[id(maker)] = maker  # its id is not given to another while it lives
+                self._arrays[key] = made
+                self._room -= made.nbytes
+        return np.asarray(made)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import os
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,11 +16,102 @@ import joblib
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.columns import ColumnRoles
 from gramian.data.parts import CHUNK, BlockError, Loader, Need
+from gramian.kernels.registry import nearest
 from gramian.resources import spans
 
-__all__ = ["ArrayBlock", "Call", "DaskBlock", "FileBlock", "Mapped", "Opened", "Window", "is_dask", "opened"]
+SHOWN = 30
+"""Names of columns that an error lists."""
+
+
+@dataclass(frozen=True)
+class ColumnRoles:
+    """Which columns of a table are what."""
+
+    inputs: tuple[str, ...]  # X
+    target: str | tuple[str, ...] | None  # y: one column, or several
+    weight: str | None  # Weights
+
+    @property
+    def targets(self) -> tuple[str, ...]:
+        """Columns of y."""
+        return (self.target,) if isinstance(self.target, str) else self.target or ()
+
+    @classmethod
+    def among(cls, names: Sequence[str], inputs: Any, target: Any, weight: str | None) -> ColumnRoles:
+        """Return the columns by name; inputs are by default all that are nothing else."""
+        target = target if target is None or isinstance(target, str) else tuple(target)
+        chosen = cls((), target, weight)
+        others = dict.fromkeys((*chosen.targets, *([] if weight is None else [weight])))
+        inputs = tuple(name for name in names if name not in others) if inputs is None else tuple(inputs)
+        if twice := [name for name, count in Counter(names).items() if count > 1]:
+            raise ValueError(f"two columns are called {twice[0]!r}; rename one.")
+        for name in (*others, *inputs):
+            if name not in names:
+                close = nearest(name, names)
+                hint = f"{close} " if close.startswith("did") else ""
+                shown = ", ".join(map(repr, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
+                raise ValueError(f"there is no column {name!r}; {hint}the columns are {shown}.")
+        if not inputs:
+            raise ValueError(f"no columns are left for X beside {sorted(others)}; the data have {list(names)}.")
+        if both := others.keys() & set(inputs):
+            raise ValueError(f"{sorted(both)} are both inputs and target or weight; leave them out of columns=.")
+        return cls(inputs, target, weight)
+
+    def wanted(self, need: Need) -> list[str]:
+        """Return the columns to read."""
+        names = [*(self.inputs if need.X else ()), *(self.targets if need.y else ())]
+        names += [self.weight] if self.weight is not None and need.weight else []
+        return list(dict.fromkeys(names)) or [self.inputs[0]]
+
+    def split(self, table: Any, name: str, need: Need) -> tuple[Any, Any, Any]:
+        """Return inputs, targets and weights of a table."""
+        X = _matrix(table, self.inputs, name) if need.X else None
+        y = None
+        if need.y and self.target is not None:
+            y = (_values if isinstance(self.target, str) else _matrix)(table, self.target, name)
+        w = None if self.weight is None or not need.weight else _matrix(table, (self.weight,), name)[:, 0]
+        if X is None and y is None and w is None:
+            X = np.empty((table.num_rows, 0))
+        return X, y, w
+
+
+def _column(table: Any, column: str, name: str) -> Any:
+    if column not in table.schema.names:
+        raise BlockError(f"{name}: has no column {column!r}; it has {table.schema.names}.")
+    return table.column(column)
+
+
+def _numpy(values: Any) -> NDArray[Any]:
+    """An array, or the chunks of a table's column, which are always copied."""
+    return np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy())
+
+
+def _values(table: Any, column: Any, name: str) -> NDArray[Any]:
+    """A column as it is: numbers or labels."""
+    values = _column(table, column, name)
+    if values.null_count:
+        raise BlockError(f"{name}: the target {column!r} is missing in {values.null_count} rows; remove those rows.")
+    array = _numpy(values)
+    return array.astype(str) if array.dtype.kind == "O" else array
+
+
+def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
+    """Columns of numbers side by side; float32 where all are."""
+    import pyarrow.types as kinds
+
+    fields = [_column(table, column, name).type for column in columns]
+    for column, kind in zip(columns, fields, strict=True):
+        if not (kinds.is_floating(kind) or kinds.is_integer(kind) or kinds.is_boolean(kind) or kinds.is_decimal(kind)):
+            raise BlockError(
+                f"{name}: column {column!r} holds {kind}, but inputs must be numbers; encode it, or select other"
+                " columns with columns=."
+            )
+    small = all(kinds.is_float32(kind) or kinds.is_float16(kind) for kind in fields)
+    out = np.empty((table.num_rows, len(columns)), np.float32 if small else np.float64)
+    for j, column in enumerate(columns):
+        out[:, j] = _numpy(table.column(column))
+    return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,24 +141,14 @@ def opened(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> Op
     return _arrays(source, target, weight, columns, rows)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class FileBlock(Loader):
     """Row groups of a Parquet file, record batches of an Arrow file, or all rows of a text."""
 
     source: Any  # The file, a ``formats.Source``
     groups: tuple[int, ...] | None  # Which of its pieces; none where it is read from its beginning to its end
-    rows: int | None  # How many rows, where the file says
     columns: ColumnRoles  # Which are what
     stamp: str = ""  # Size and time of the file, by which a checkpoint knows that it is the same
-
-    @property
-    def name(self) -> str:
-        """The file, and the row groups."""
-        if self.groups is None:
-            return str(self.source.path)
-        first, last = self.groups[0], self.groups[-1]
-        piece, pieces = self.source.pieces
-        return f"{self.source.path}, {f'{piece} {first}' if first == last else f'{pieces} {first}-{last}'}"
 
     def place(self, row: int) -> tuple[str, int]:
         for group in self.groups or ():
@@ -100,9 +182,13 @@ def _files(paths: list[str], target: Any, weight: Any, columns: Any, rows: int) 
     for path, table in zip(paths, tables, strict=True):
         if missing := [c for c in chosen.wanted(Need()) if c not in table.names]:
             raise BlockError(f"{path}: has no column {missing[0]!r}, which {paths[0]} has; it has {list(table.names)}.")
-        stat = os.stat(path)
-        pieces = [(None, None)] if table.groups is None else _together(table.groups, rows)
-        loaders += [FileBlock(table, g, n, chosen, f"{stat.st_size}-{stat.st_mtime_ns}") for g, n in pieces if n != 0]
+        stamp = f"{os.stat(path).st_size}-{os.stat(path).st_mtime_ns}"
+        if table.groups is None:
+            loaders.append(FileBlock(str(path), None, table, None, chosen, stamp))
+        for groups, n in _together(table.groups or (), rows):
+            first, last = f"{table.pieces[0]} {groups[0]}", f"{table.pieces[1]} {groups[0]}-{groups[-1]}"
+            name = f"{path}, {first if len(groups) == 1 else last}"
+            loaders += [FileBlock(name, n, table, groups, chosen, stamp)] if n else []
     return Opened(loaders, chosen.inputs, len(chosen.inputs), target is not None)
 
 
@@ -176,22 +262,16 @@ class ArrayBlock(Loader):
     X: Window  # Inputs
     y: Window | None  # Targets
     weight: Window | None  # Weights
-    first: int  # The first row
-    rows: int  # How many
-
-    @property
-    def name(self) -> str:
-        """Which rows."""
-        return f"rows {self.first:,} to {self.first + self.rows - 1:,}"
 
     def identity(self) -> str:
         return " ".join(window.identity() for window in (self.X, self.y, self.weight) if window is not None)
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
-        X = self.X.load() if need.X else np.empty((self.rows, 0))
+        n = self.rows or 0
+        X = self.X.load() if need.X else np.empty((n, 0))
         y = None if self.y is None or not need.y else self.y.load()
         w = None if self.weight is None else self.weight.load()
-        for rows in spans(self.rows, CHUNK):
+        for rows in spans(n, CHUNK):
             yield X[rows], None if y is None else y[rows], None if w is None else w[rows]
 
 
@@ -218,7 +298,8 @@ def _arrays(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> O
     loaders = []
     for part in spans(X.shape[0], rows):
         targets, weights = (None if v is None else Window.of(v, part) for v in (y, w))
-        loaders.append(ArrayBlock(Window.of(X, part), targets, weights, part.start, part.stop - part.start))
+        name = f"rows {part.start:,} to {part.stop - 1:,}"
+        loaders.append(ArrayBlock(name, part.stop - part.start, Window.of(X, part), targets, weights))
     return Opened(loaders, names, X.shape[1], y is not None)
 
 
@@ -241,14 +322,7 @@ class Call(Loader):
     """A user's function that returns X, (X, y), (X, y, weight) or a table."""
 
     function: Callable[[], Any]  # Without arguments
-    number: int  # Its place in the list
-    columns: ColumnRoles | None = None  # Which columns of a table are what
-    rows: None = None  # How many rows: only calling it tells
-
-    @property
-    def name(self) -> str:
-        """Its place, and the function's name."""
-        return f"loader {self.number} ({getattr(self.function, '__name__', type(self.function).__name__)})"
+    columns: ColumnRoles | None  # Which columns of a table are what
 
     def identity(self) -> str:
         # Its name: what a function returns is not looked at.
@@ -285,17 +359,19 @@ def _as_table(value: Any, name: str, wanted: Sequence[str]) -> Any:
 
 
 def _calls(functions: Sequence[Any], target: Any, weight: Any, columns: Any) -> Opened:
-    first = functions[0]()
-    if columns is None and target is None and weight is None:
-        return Opened([Call(f, i) for i, f in enumerate(functions)], None, None, isinstance(first, tuple))
-    names = [str(c) for c in getattr(first, "column_names", getattr(first, "columns", ()))]
-    if not names:
-        raise ValueError(
-            "target=, weight= and columns= are names of columns, but these functions return arrays; let them return "
-            "(X, y) or (X, y, weight)."
-        )
-    chosen = ColumnRoles.among(names, columns, target, weight)
-    loaders = [Call(f, i, chosen) for i, f in enumerate(functions)]
+    first, chosen = functions[0](), None
+    if not (columns is None and target is None and weight is None):
+        names = [str(c) for c in getattr(first, "column_names", getattr(first, "columns", ()))]
+        if not names:
+            raise ValueError(
+                "target=, weight= and columns= are names of columns, but these functions return arrays; let them "
+                "return (X, y) or (X, y, weight)."
+            )
+        chosen = ColumnRoles.among(names, columns, target, weight)
+    called = [getattr(function, "__name__", type(function).__name__) for function in functions]
+    loaders = [Call(f"loader {i} ({called[i]})", None, function, chosen) for i, function in enumerate(functions)]
+    if chosen is None:
+        return Opened(loaders, None, None, isinstance(first, tuple))
     return Opened(loaders, chosen.inputs, len(chosen.inputs), target is not None)
 
 
@@ -304,19 +380,12 @@ class DaskBlock(Loader):
     """Partitions of Dask collections, computed where the block is worked on."""
 
     pieces: tuple[Any, ...]  # Delayed X, and y and weight or ``None``
-    number: int  # The partition
-    rows: int | None  # How many rows, where Dask knows
     columns: ColumnRoles | None  # Which columns of a data frame are what
     token: str  # Dask's name of the collection
     persisted: bool = False  # Whether the cluster holds it already, so that only its own workers can get at it
 
-    @property
-    def name(self) -> str:
-        """The partition."""
-        return f"partition {self.number}"
-
     def identity(self) -> str:
-        return f"{self.token} {self.number} {self.columns}"
+        return f"{self.token} {self.name} {self.columns}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
         import dask
@@ -341,7 +410,7 @@ def _dask(source: Any, target: Any, weight: Any, columns: Any) -> Opened:
     token = str(getattr(source, "name", getattr(source, "_name", "")))
     persisted = any(type(value).__name__ == "Future" for value in dict(source.__dask_graph__()).values())
     parts = enumerate(zip(pieces, sizes, strict=True))
-    loaders = [DaskBlock(piece, i, rows, chosen, token, persisted) for i, (piece, rows) in parts]
+    loaders = [DaskBlock(f"partition {i}", n, piece, chosen, token, persisted) for i, (piece, n) in parts]
     names = None if chosen is None else chosen.inputs
     return Opened(loaders, names, int(source.shape[1]) if names is None else len(names), target is not None)
 
@@ -367,12 +436,6 @@ class Mapped(Loader):
 
     inner: Loader  # The block
     function: Callable[[Any, Any], tuple[Any, Any]]  # From inputs and targets, either of which may be ``None``, to such
-    rows: int | None  # As many as the block has
-
-    @property
-    def name(self) -> str:
-        """That of the block."""
-        return self.inner.name
 
     def identity(self) -> str:
         return f"{self.inner.identity()} {joblib.hash(self.function)}"

@@ -16,8 +16,7 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.data.held import Held
-from gramian.data.passes import Passes
+from gramian.data.passes import Held, Passes
 from gramian.data.results import by_blocks
 from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
 from gramian.estimators.base import (

@@ -13,9 +13,8 @@ from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
-from gramian.data.held import Held
 from gramian.data.parts import Part
-from gramian.data.passes import Passes
+from gramian.data.passes import Held, Passes
 from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
 from gramian.estimators.base import (
     COMMON,

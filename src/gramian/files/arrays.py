@@ -12,23 +12,18 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from gramian.files.errors import ModelFileError
-from gramian.files.folder import DTYPES
+from gramian.files.folder import DTYPES, ModelFileError
 from gramian.kernels.points import is_sparse
 
 __all__ = ["Packed", "Unpacked"]
 
 NUMBERS = frozenset(DTYPES.values())
-SPARSE: dict[str, Any] = {
-    "csr_matrix": sp.csr_matrix,
-    "csr_array": sp.csr_array,
-    "csc_matrix": sp.csc_matrix,
-    "csc_array": sp.csc_array,
-}
+SPARSE: dict[str, Any] = {kind.__name__: kind for kind in (sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.csc_array)}
 UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")
 _TIMES = re.compile(rf"(datetime64|timedelta64)\[({'|'.join(UNITS)})\]")
 _WIDE = re.compile(r"(str|bytes)([1-9][0-9]{0,8})")
-_COMPLEX = {"complex64": "float32", "complex128": "float64"}
+MAX = 0x10FFFF
+"""The last character of Unicode."""
 
 
 @dataclass
@@ -106,19 +101,30 @@ def _numbers(a: NDArray[Any]) -> tuple[NDArray[Any], str]:
     if not a.dtype.isnative:
         a = a.astype(a.dtype.newbyteorder("="))
     name = a.dtype.name
-    if name in NUMBERS:
-        return a, name
-    if _TIMES.fullmatch(name):
-        return np.ascontiguousarray(a).view(np.int64).reshape(a.shape), name
-    if name in _COMPLEX:
-        return np.ascontiguousarray(a).view(_COMPLEX[name]).reshape(*a.shape, 2), name
     if a.dtype.kind in "US":
         a = a if a.dtype.itemsize else a.astype(f"{a.dtype.kind}1")
-        unit = np.uint32 if a.dtype.kind == "U" else np.uint8
-        width = a.dtype.itemsize // np.dtype(unit).itemsize
-        codes = np.ascontiguousarray(a).reshape(-1).view(unit).reshape(*a.shape, width)
-        return codes, f"{'str' if unit is np.uint32 else 'bytes'}{width}"
-    raise TypeError(f"is an array of dtype {a.dtype}, which a model file cannot hold; convert it to numbers or text.")
+        name = f"str{a.dtype.itemsize // 4}" if a.dtype.kind == "U" else f"bytes{a.dtype.itemsize}"
+    stored = _stored(name)
+    if stored is None:
+        raise TypeError(
+            f"is an array of dtype {a.dtype}, which a model file cannot hold; convert it to numbers or text."
+        )
+    unit, last, _ = stored
+    return a if unit == name else np.ascontiguousarray(a).reshape(-1).view(unit).reshape((*a.shape, *last)), name
+
+
+def _stored(dtype: str) -> tuple[str, tuple[int, ...], str] | None:
+    """How an array is stored: the dtype of its tensor, its last axis if it has one more, and NumPy's name of it."""
+    if dtype in NUMBERS:
+        return dtype, (), dtype
+    if _TIMES.fullmatch(dtype):
+        return "int64", (), dtype
+    if dtype in ("complex64", "complex128"):
+        return ("float32" if dtype == "complex64" else "float64"), (2,), dtype
+    if wide := _WIDE.fullmatch(dtype):
+        unit, letter = ("uint32", "U") if wide[1] == "str" else ("uint8", "S")
+        return unit, (int(wide[2]),), f"{letter}{wide[2]}"
+    return None
 
 
 @dataclass
@@ -177,17 +183,13 @@ class Unpacked:
 
 def _read_as(raw: NDArray[Any], dtype: str, name: str) -> NDArray[Any]:
     """Undo ``_numbers``."""
-    if dtype in NUMBERS and raw.dtype.name == dtype:
-        return raw
-    if _TIMES.fullmatch(dtype) and raw.dtype == np.int64:
-        return raw.view(dtype)
-    if dtype in _COMPLEX and raw.dtype.name == _COMPLEX[dtype] and raw.shape[-1:] == (2,):
-        return raw.view(dtype)[..., 0]
-    if (wide := _WIDE.fullmatch(dtype)) and raw.shape[-1:] == (int(wide[2]),):
-        if wide[1] == "str" and raw.dtype == np.uint32 and raw.max(initial=0) <= 0x10FFFF:
-            return raw.reshape(-1).view(f"U{wide[2]}").reshape(raw.shape[:-1])
-        if wide[1] == "bytes" and raw.dtype == np.uint8:
-            return raw.reshape(-1).view(f"S{wide[2]}").reshape(raw.shape[:-1])
+    stored = _stored(dtype)
+    if stored is not None:
+        unit, last, numpys = stored
+        text = dtype.startswith("str")
+        if raw.dtype == unit and raw.shape[raw.ndim - len(last) :] == last and not (text and raw.max(initial=0) > MAX):
+            shape = raw.shape[: raw.ndim - len(last)]
+            return raw if unit == dtype else raw.reshape(-1).view(numpys).reshape(shape)
     raise ModelFileError(
         f"the array {name!r:.80} should be of dtype {dtype!r:.40}, but its tensor is {raw.dtype.name}."
     )

@@ -8,7 +8,6 @@ import math
 import os
 import re
 import stat
-from collections import Counter
 from io import BufferedReader
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,6 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 
 from gramian import __version__
-from gramian.files.errors import ModelFileError
-
-__all__ = ["ARRAYS", "DTYPES", "FORMAT", "MANIFEST", "VERSION", "Folder", "holds_model", "open_folder", "read_manifest"]
 
 FORMAT = "gramian model"
 VERSION = 1
@@ -29,14 +25,17 @@ MAX_MANIFEST = 1 << 28
 """Bytes of a manifest, beyond which it is not read."""
 DTYPES = {
     "BOOL": "bool",
-    **{
-        f"{letter}{bits}": f"{name}{bits}" for letter, name in (("I", "int"), ("U", "uint")) for bits in (8, 16, 32, 64)
-    },
+    **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
     **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
 }
 """Names of safetensors, and NumPy's."""
 ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
 _FIRST_LINE = re.compile(rb'\{"sha256": "([0-9a-f]{64})",\n')
+
+
+class ModelFileError(ValueError):
+    """A model file that is missing, damaged, edited, or of a version that is not known; the message says which."""
 
 
 class Folder:
@@ -45,8 +44,8 @@ class Folder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
         if not self.path.is_dir():
-            what = "is a file, not the folder of a model" if self.path.exists() else "there is no such folder"
-            raise ModelFileError(f"{what}.")
+            exists = self.path.exists()
+            raise ModelFileError("is a file, not the folder of a model." if exists else "there is no such folder.")
         self.document = read_manifest(self.path)
         while True:
             try:
@@ -103,22 +102,11 @@ def holds_model(folder: Path) -> bool:
         return _FIRST_LINE.fullmatch(file.readline(100)) is not None
 
 
-def open_folder(path: str | os.PathLike[str]) -> Folder:
-    """Open a model folder and check it, file by file."""
-    try:
-        return Folder(path)
-    except ModelFileError as error:
-        raise ModelFileError(f"{path}: {error}") from None
-    except OSError as error:
-        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}.") from error
-
-
 def _open(path: Path) -> tuple[BufferedReader, int]:
     """Open a plain file, never a link, a pipe or a device."""
+    flags = [getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_BINARY")]
     try:
-        handle = os.open(
-            path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-        )
+        handle = os.open(path, os.O_RDONLY | sum(flags))
     except FileNotFoundError:
         raise ModelFileError(f"{path.name} is missing; this is not the folder of a model, or not all of it.") from None
     except OSError as error:
@@ -145,9 +133,8 @@ def read_manifest(folder: Path) -> dict[str, Any]:
         raise ModelFileError(f"{MANIFEST} has been cut or changed: its checksum is wrong.")
     document = _parse_json(b"{" + rest)
     _check_version(document)
-    expected = {"files": dict, "library": str, "written with": dict, "data": dict, "model": dict, "arrays": dict}
-    for key, kind in expected.items():
-        if not isinstance(document.get(key), kind):
+    for key in ("files", "library", "written with", "data", "model", "arrays"):
+        if not isinstance(document.get(key), str if key == "library" else dict):
             raise ModelFileError(f"{MANIFEST} has no {key!r}, or one of the wrong type.")
     if not isinstance(document["data"].get("notes"), dict):
         raise ModelFileError(f"{MANIFEST} has no notes about the data, or notes of the wrong type.")
@@ -191,9 +178,8 @@ def _open_arrays(folder: Path, files: dict[str, Any]) -> tuple[Any, int]:
 def _parse_json(data: bytes) -> Any:
     """Parse the manifest strictly: no duplicate keys, no NaN or infinity, no absurd nesting."""
     try:
-        return json.loads(
-            data.decode("utf-8"), object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite
-        )
+        text = data.decode("utf-8")
+        return json.loads(text, object_pairs_hook=_unique, parse_constant=_finite, parse_float=_finite)
     except RecursionError:
         raise ModelFileError(f"{MANIFEST} is nested too deeply.") from None
     except ValueError as error:  # also a wrong encoding, and integers with thousands of digits
@@ -203,17 +189,13 @@ def _parse_json(data: bytes) -> Any:
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     made = dict(pairs)
     if len(made) != len(pairs):
-        (often, _), *_ = Counter(key for key, _ in pairs).most_common(1)
+        often = max(made, key=[key for key, _ in pairs].count)
         raise ValueError(f"the key {often!r:.80} occurs twice")
     return made
-
-
-def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"the constant {name} is not allowed")
 
 
 def _finite(text: str) -> float:
     value = float(text)
     if not math.isfinite(value):
-        raise ValueError(f"the number {text:.40} is too large")
+        raise ValueError(f"the number {text:.40} is not finite")
     return value

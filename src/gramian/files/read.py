@@ -1,18 +1,38 @@
-"""``load``: a model from a folder."""
+"""``load`` and ``inspect``: a model from a folder, or what the folder holds."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.certificates import Certificate
 from gramian.files.arrays import Unpacked
-from gramian.files.decode import Decoder
-from gramian.files.errors import ModelFileError
-from gramian.files.folder import Folder, open_folder
+from gramian.files.codec import Decoder
+from gramian.files.folder import Folder, ModelFileError
+from gramian.kernels import from_dict
 
-__all__ = ["load"]
+__all__ = ["Contents", "inspect", "load"]
+
+
+@contextmanager
+def _reading(path: str | os.PathLike[str], wrong: str) -> Iterator[Folder]:
+    """Open a folder; whatever goes wrong is told with its path."""
+    try:
+        with Folder(path) as folder:
+            yield folder
+    except ModelFileError as error:
+        raise ModelFileError(f"{path}: {error}") from None
+    except OSError as error:
+        raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}.") from error
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever values that make no sense may bring about
+        raise ModelFileError(f"{path}: {wrong}: {error}") from error
 
 
 def load(path: str | os.PathLike[str]) -> Any:
@@ -43,21 +63,101 @@ def load(path: str | os.PathLike[str]) -> Any:
     ...     gramian.load(f"{folder}/model").predict([[0.9]])
     array(['yes'], dtype='<U3')
     """
-    with open_folder(path) as folder:
-        try:
-            return _model(folder)
-        except ModelFileError as error:
-            raise ModelFileError(f"{path}: {error}") from None
-        except (OSError, MemoryError):
-            raise
-        except Exception as error:  # whatever the constructors say of values that make no sense
-            raise ModelFileError(f"{path}: the file does not describe a model: {error}") from error
+    with _reading(path, "the file does not describe a model") as folder:
+        arrays = Unpacked(folder.entries, folder.fetch)
+        model = Decoder(arrays).decode(folder.document["model"])
+        if unused := arrays.unused() | folder.unused():
+            raise ModelFileError(f"the array {min(unused)!r:.80} is not used by the model.")
+        check_is_fitted(model)
+        return model
 
 
-def _model(folder: Folder) -> Any:
-    arrays = Unpacked(folder.entries, folder.fetch)
-    model = Decoder(arrays).decode(folder.document["model"])
-    if unused := arrays.unused() | folder.unused():
-        raise ModelFileError(f"the array {min(unused)!r:.80} is not used by the model.")
-    check_is_fitted(model)
-    return model
+@dataclass(frozen=True)
+class Contents:
+    """What a model file holds, in words and figures."""
+
+    path: str
+    model: str
+    parameters: dict[str, str]
+    kernel: str | None
+    seed: str | None
+    certificate: Certificate | None
+    data: dict[str, Any]
+    arrays: dict[str, dict[str, Any]]
+    nbytes: int
+    format: int
+    library: str
+    written_with: dict[str, Any]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as a plain dictionary."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        written = f"written by gramian {self.library} (format {self.format})"
+        lines = [f"{self.model}, {written}, {self.nbytes:,} bytes of arrays"]
+        lines += [f"  {name} = {value}" for name, value in self.parameters.items()]
+        told = {"kernel": self.kernel, "certificate": self.certificate}
+        lines += [f"{title}: {value}" for title, value in told.items() if value]
+        known = {**self.data, **self.data.get("notes", {})}
+        known = {name: v for name, v in known.items() if v not in (None, {}, []) and name != "notes"}
+        lines += [f"data: {name} {_words(v)}" for name, v in known.items()]
+        lines += [f"array: {n}, {a['dtype']} {tuple(a['shape'])}, {a['bytes']:,} bytes" for n, a in self.arrays.items()]
+        return "\n".join(lines)
+
+
+def inspect(path: str | os.PathLike[str]) -> Contents:
+    """Say what is in a model file; its checksums are checked, and the model is not built."""
+    with _reading(path, "the manifest is not valid") as folder:
+        return _contents(folder)
+
+
+def _contents(folder: Folder) -> Contents:
+    document, model = folder.document, folder.document["model"]
+    fitted = model["fitted"]
+    inner = fitted.get("best_", {}).get("fitted", {})  # of an automatic estimator, the winner
+    kernel = next((held[k] for held in (fitted, inner) for k in ("kernel_", "_kernel") if k in held), None)
+    certificate = Decoder(Unpacked(folder.entries, folder.fetch)).decode(fitted.get("certificate_"))
+    return Contents(
+        path=str(folder.path),
+        model=str(model["object"]),
+        parameters={name: shown(value) for name, value in model["parameters"].items()},
+        kernel=shown(kernel) if kernel else None,
+        seed=None if document.get("seed") is None else shown(document["seed"]),
+        certificate=certificate if isinstance(certificate, Certificate) else None,
+        data=document["data"],
+        arrays=folder.described(),
+        nbytes=folder.nbytes,
+        format=document["version"],
+        library=document["library"],
+        written_with=document["written with"],
+    )
+
+
+def shown(value: Any) -> str:
+    """Return a value of the manifest as a person would write it."""
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    if not isinstance(value, dict):
+        return repr(value)
+    if "kernel" in value:
+        return repr(from_dict(value["kernel"]))
+    if "object" in value:
+        held: dict[str, Any] = value["parameters"] if "parameters" in value else value["fields"]
+        return f"{value['object']}({', '.join(f'{name}={shown(v)}' for name, v in held.items())})"
+    if "tuple" in value:
+        return f"({', '.join(map(shown, value['tuple']))})"
+    if "range" in value:
+        return repr(range(*value["range"]))
+    if "dict" in value:
+        return f"{{{', '.join(f'{shown(k)}: {shown(v)}' for k, v in value['dict'])}}}"
+    if "array" in value:
+        return f"<array {value['array']}>"
+    (word,) = list(value)[:1]
+    return f"<{word}>" if word != "float" else str(value["float"])
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {v}" for name, v in value.items())
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

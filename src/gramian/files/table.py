@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from gramian import losses
-from gramian.files.errors import ModelFileError
+from gramian.files.folder import ModelFileError
 from gramian.kernels.registry import nearest
 
 __all__ = ["class_named", "name_of"]

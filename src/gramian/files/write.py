@@ -23,17 +23,17 @@ from sklearn.utils.validation import check_is_fitted
 from gramian import __version__
 from gramian.data.output import remove_unfinished, unfinished
 from gramian.files.arrays import Unpacked
-from gramian.files.decode import Decoder
-from gramian.files.encode import Encoder
-from gramian.files.errors import ModelFileError
-from gramian.files.fingerprint import fingerprint
-from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION, holds_model, read_manifest
+from gramian.files.codec import Decoder, Encoder
+from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION, ModelFileError, holds_model, read_manifest
+from gramian.kernels.points import is_sparse
 
 __all__ = ["check_folder", "save"]
 
 UNNAMED = 60.0
 """Seconds for which arrays are kept that no manifest names, or names any more."""
 TRIES = 5
+KEPT = ("X_fit_", "X_train_", "support_vectors_", "components_", "means_")
+"""Attributes that hold rows, or what was made of them; the first that is there counts."""
 
 
 def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | None = None) -> None:
@@ -94,40 +94,55 @@ def _document(model: Any, data: Mapping[str, Any] | None) -> tuple[dict[str, Any
     try:
         check_is_fitted(model)
     except NotFittedError:
-        raise NotFittedError(
-            f"this {type(model).__name__} is not fitted and holds nothing to save; fit it first."
-        ) from None
-    _rehearse(encoder, state)
+        name = type(model).__name__
+        raise NotFittedError(f"this {name} is not fitted and holds nothing to save; fit it first.") from None
+    try:  # what cannot be loaded must not be saved
+        Decoder(Unpacked(encoder.arrays.entries, encoder.arrays.tensors.__getitem__)).decode(state)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"the model cannot be saved, since it could not be loaded again: {error}") from error
+    try:
+        notes = json.loads(json.dumps(dict(data or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"data must hold plain values, such as JSON can hold: {error}") from error
+    versions = {"python": platform.python_version(), "numpy": np.__version__, "scikit-learn": sklearn.__version__}
     document = {
         "format": FORMAT,
         "version": VERSION,
         "library": __version__,
-        "written with": {
-            "python": platform.python_version(),
-            "numpy": np.__version__,
-            "scikit-learn": sklearn.__version__,
-        },
+        "written with": versions,
         "seed": state["parameters"].get("random_state"),
-        "data": fingerprint(model) | {"notes": _notes(data)},
+        "data": _fingerprint(model) | {"notes": notes},
         "model": state,
         "arrays": encoder.arrays.entries,
     }
     return document, encoder.arrays.tensors
 
 
-def _notes(data: Mapping[str, Any] | None) -> dict[str, Any]:
-    try:
-        return dict(json.loads(json.dumps(dict(data or {}), allow_nan=False)))
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"data must hold plain values, such as JSON can hold: {error}") from error
+def _fingerprint(model: Any) -> dict[str, Any]:
+    """Return what is known of the data behind a model, in plain values."""
+    names = getattr(model, "feature_names_in_", None)
+    known = {
+        "inputs": getattr(model, "n_features_in_", None),
+        "names": None if names is None else [str(name) for name in names],
+    }
+    held = vars(model) | {f"best_.{name}": value for name, value in vars(getattr(model, "best_", object)).items()}
+    place = next((place for name in KEPT for place in (name, f"best_.{name}") if place in held), None)
+    if place is None:
+        return known
+    return known | {"kept": place, "rows": int(held[place].shape[0]), "sha256": _digest(held[place])}
 
 
-def _rehearse(encoder: Encoder, state: dict[str, Any]) -> None:
-    """Read what will be written, from memory: what cannot be loaded must not be saved."""
-    try:
-        Decoder(Unpacked(encoder.arrays.entries, encoder.arrays.tensors.__getitem__)).decode(state)
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"the model cannot be saved, since it could not be loaded again: {error}") from error
+def _digest(rows: Any) -> str:
+    """Return a digest of an array's values, shape and dtype."""
+    found = hashlib.sha256(f"{rows.shape} {rows.dtype}".encode())
+    parts = (rows.data, rows.indices, rows.indptr) if is_sparse(rows) else (rows,)
+    for part in parts:
+        if part.dtype == object:
+            for item in part.ravel():
+                found.update(repr(item).encode("utf-8", "surrogatepass") + b"\0")
+        elif part.size:
+            found.update(np.ascontiguousarray(part).reshape(-1).view(np.uint8).data)
+    return found.hexdigest()
 
 
 def _write_new(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -> bool:
@@ -143,7 +158,7 @@ def _write_new(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -
         return False
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    _sync_folder(folder.absolute().parent)
+    _sync(folder.absolute().parent)
     return True
 
 
@@ -163,9 +178,9 @@ def _write(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -> st
         drafts[1].write_bytes(first + rest)
         _sync(drafts[1])
         os.replace(drafts[0], folder / name)
-        _sync_folder(folder)
+        _sync(folder)
         os.replace(drafts[1], folder / MANIFEST)  # from here on, the folder holds the new model
-        _sync_folder(folder)
+        _sync(folder)
     finally:
         for draft in drafts:
             draft.unlink(missing_ok=True)
@@ -173,13 +188,9 @@ def _write(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -> st
 
 
 def _sync(path: Path) -> None:
-    with path.open("r+b") as file:
-        os.fsync(file.fileno())
-
-
-def _sync_folder(folder: Path) -> None:
-    if os.name == "posix":  # elsewhere a folder cannot be opened
-        handle = os.open(folder, os.O_RDONLY)
+    """Have a file or a folder reach the disk."""
+    if path.is_file() or os.name == "posix":  # elsewhere a folder cannot be opened
+        handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:

@@ -197,42 +197,29 @@ class DecisionBoundaryDisplay(Display):
                 of = self.points[(codes == code) & (kinds == kind)]
                 if len(of):
                     name = "" if self.codes is None else self.classes[code]
-                    self.scatters_[name, kind] = self._draw_kind(of, int(code), kind)
+                    self.scatters_[name, kind] = self._mark(of, int(code), kind)[0]
 
-    def _draw_kind(self, points: Array, code: int, kind: str) -> Any:
+    def _mark(self, points: Array, code: int, kind: str, **options: Any) -> list[Any]:
+        """Draw objects of a class and kind."""
         style: dict[str, Any] = dict(KINDS.get(kind, {"alpha": 0.9, "s": 24, "linewidths": 0.4}))
         colour, marker, _ = look(code).values()
         if marker in ("^", "v"):  # which look smaller than others of their size
             style["s"] *= 1.5
-        style["edgecolors"] = ink() if kind == "margin" else paper()
+        style |= {"c": colour, "marker": marker, "edgecolors": ink() if kind == "margin" else paper(), **options}
+        drawn = [self.ax_.scatter(*points.T, zorder=3, **style)]
         if kind == "violator":
-            self.ax_.scatter(*points.T, c=paper(), marker="x", s=12, linewidths=1.0, zorder=4)
-        return self.ax_.scatter(*points.T, c=colour, marker=marker, zorder=3, **style)
+            drawn.append(self.ax_.scatter(*points.T, c=paper(), marker="x", s=12, linewidths=1.0, zorder=4))
+        return drawn
 
     def _draw_legend(self) -> None:
-        from matplotlib.lines import Line2D
-
-        def mark(**style: Any) -> Any:
-            return Line2D([], [], **{**style, "ls": "none"})
-
-        entries: list[Any] = []
-        names: list[str] = []
+        nowhere, entries = np.empty((0, 2)), {}
         if self.codes is not None:
-            seen = np.unique(self.codes)
-            entries = [mark(**look(c)) for c in seen]
-            names = [plain(self.classes[c]) for c in seen]
+            entries = {plain(self.classes[c]): self._mark(nowhere, c, "object", s=40)[0] for c in np.unique(self.codes)}
         if self.kinds is not None:
-            grey = {"color": MUTED, "marker": "o"}
-            cross = mark(marker="x", color=paper(), markersize=4, markeredgewidth=1.2)
-            looks: dict[str, Any] = {
-                "peripheral": mark(**grey, markersize=4, alpha=0.7),
-                "margin": mark(**grey, markersize=7, markeredgecolor=ink(), markeredgewidth=1.5),
-                "violator": (mark(**grey, markersize=7), cross),
-            }
-            entries += [looks[kind] for kind in KINDS if kind in self.kinds]
-            names += [kind for kind in KINDS if kind in self.kinds]
+            grey = {kind: self._mark(nowhere, 0, kind, c=MUTED) for kind in KINDS if kind in self.kinds}
+            entries |= {kind: tuple(drawn) for kind, drawn in grey.items()}
         if entries:
-            self.legend_ = self.ax_.legend(entries, names, fontsize="small", framealpha=0.85, loc="best")
+            self.legend_ = self.ax_.legend(list(entries.values()), list(entries), fontsize="small", framealpha=0.85)
 
 
 def _codes(classes: Any, y: Any) -> NDArray[np.intp]:

@@ -126,16 +126,17 @@ class GaussianProcessDisplay(Display):
         if estimator.y_train_.ndim > 1:
             raise ValueError(f"the display draws one target, but this process has {estimator.y_train_.shape[1]}.")
         rows = rows_of(estimator, X if X is not None else estimator.X_train_, what="a Gaussian process")
-        targets = _targets(estimator) if X is None else y
+        if X is None:  # the training targets, in the user's units
+            y = estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean
         if not 0 <= feature < rows.shape[1]:
             raise ValueError(f"feature must be one of the inputs 0 … {rows.shape[1] - 1}, got {feature!r}.")
         x, inputs = _line(rows, feature, n_points, margin)
         with unnamed():
             mean, deviation = estimator.predict(inputs, return_std=True)
             draws = _functions(estimator, inputs, n_samples, random_state)
-        keep = sampled(len(rows), DRAWN, random_state) if targets is not None else np.empty(0, dtype=np.intp)
+        keep = sampled(len(rows) if y is not None else 0, DRAWN, random_state)
         names = input_names(estimator, X, rows.shape[1])
-        seen = np.empty(0) if targets is None else np.asarray(targets, dtype=np.float64)[keep]
+        seen = np.asarray([] if y is None else y, dtype=np.float64)[keep]
         drawn, noisy = rows[keep, feature], estimator.noise_ > 0
         return cls(x, mean, deviation, draws, drawn, seen, tuple(levels), names[feature], noisy)._drawn(ax)
 
@@ -159,11 +160,6 @@ class GaussianProcessDisplay(Display):
             (self.data_,) = self.ax_.plot(self.X, self.y, "o", ms=size, color=ink(), mew=0, alpha=0.75, label="data")
         self.ax_.set_xlim(self.x[0], self.x[-1])
         self._finish(self.label, "observation" if self.noisy else "function value", grid=False)
-
-
-def _targets(estimator: Any) -> Array:
-    """The training targets in the user's units."""
-    return np.asarray(estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean, dtype=np.float64)
 
 
 def _line(rows: Array, feature: int, n_points: int, margin: float) -> tuple[Array, Array]:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from gramian.data.blocks import Blocks
-from gramian.data.held import Held
+from gramian.data.passes import Held
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import RBF

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 from gramian.data.blocks import Blocks
-from gramian.data.held import Held
+from gramian.data.passes import Held
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from gramian import losses
-from gramian.data.held import Held
+from gramian.data.passes import Held
 from gramian.estimators.machine.targets import Columns
 from gramian.solvers.in_features.objective import LENGTHS, Ask, Functions, Point, along, local
 from gramian.solvers.in_features.worker_map import Given

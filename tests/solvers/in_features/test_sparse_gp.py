@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from gramian.data import Blocks
-from gramian.data.held import Held
+from gramian.data.passes import Held
 from gramian.features.fourier import FourierFeatures
 from gramian.kernels import RBF, Linear, Matern, White
 from gramian.progress import Clock

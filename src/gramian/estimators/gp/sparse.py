@@ -7,9 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.held import Held
 from gramian.data.parts import Part
-from gramian.data.passes import Passes
+from gramian.data.passes import Held, Passes
 from gramian.estimators.approximation import adapted, has_landmarks, opened, sampled
 from gramian.estimators.base import is_precomputed
 from gramian.estimators.gp.process import Noise, Process

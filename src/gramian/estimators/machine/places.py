@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples
 
 from gramian.certificates import Certificate
-from gramian.data.held import Held
 from gramian.data.parts import Part
-from gramian.data.passes import Passes
+from gramian.data.passes import Held, Passes
 from gramian.estimators.approximation import has_landmarks
 from gramian.estimators.base import as_array, rows_of, wide
 from gramian.estimators.machine.targets import Columns

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.data.held import Held
 from gramian.data.parts import Part
-from gramian.data.passes import Passes
+from gramian.data.passes import Held, Passes
 from gramian.losses import offers
 from gramian.solvers.in_features.newton import Limits, Optimum, Start, minimise
 from gramian.solvers.in_features.objective import Ask, Functions, Point, concave, local
