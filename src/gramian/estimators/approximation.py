@@ -17,9 +17,8 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils._param_validation import HasMethods
 
 from gramian.data.blocks import as_blocks
-from gramian.data.held import Held
 from gramian.data.parts import Part
-from gramian.data.passes import Passes
+from gramian.data.passes import Held, Passes
 from gramian.estimators.base import NAMED, NYSTROEM, changed, is_precomputed
 from gramian.features.fitting import draw, fit_map
 from gramian.kernels import Kernel
