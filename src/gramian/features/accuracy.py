@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from gramian.kernels import Kernel
 from gramian.resources import spans
@@ -120,13 +121,10 @@ def _variance(kernel: Kernel, X: Any) -> float:
 
 def _diameter(X: Any) -> float:
     """At least the diameter of the rows, at most twice it: twice the radius about the mean, or the box's diagonal."""
-    dense = isinstance(X, np.ndarray)
-    ends = [X.min(axis=0), X.max(axis=0)]
-    low, high = (np.asarray(end if dense else end.toarray(), dtype=np.float64).ravel() for end in ends)
-    box = float(np.linalg.norm(high - low))
-    if not dense:
-        return box
-    return min(box, 2.0 * float(np.linalg.norm(X - X.mean(axis=0), axis=1).max()))
+    if isinstance(X, np.ndarray):
+        radius = float(np.linalg.norm(X - X.mean(axis=0), axis=1).max())
+        return min(float(np.linalg.norm(np.ptp(X, axis=0))), 2.0 * radius)
+    return float(np.linalg.norm((X.max(axis=0) - X.min(axis=0)).toarray()))
 
 
 def spectral_spread(kernel: Kernel, d: int) -> float:
@@ -140,16 +138,13 @@ def spectral_spread(kernel: Kernel, d: int) -> float:
 def _curvature(kernel: Kernel, direction: Array, drop: float) -> float:
     """2 (1 - k(h)/k(0)) / h² at the h where k has fallen by the share ``drop``."""
 
-    def fallen(h: float) -> float:
-        return 1.0 - float(_values(kernel, h * direction[None, :])[0]) / kernel.amplitude
+    def fallen(log_h: float) -> float:
+        at = math.exp(log_h) * direction[None, :]
+        return 1.0 - float(_values(kernel, at)[0]) / kernel.amplitude
 
-    high = -40.0
-    while fallen(math.exp(high)) < drop:
-        high += 1.0
-        if high > 40.0:  # flat in this direction
-            return 0.0
-    low = high - 1.0
-    for _ in range(40):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if fallen(math.exp(middle)) < drop else (low, middle)
-    return 2.0 * fallen(math.exp(high)) / math.exp(2.0 * high)
+    # Flat in this direction where no distance will do.
+    high = next((h for h in range(-40, 41) if fallen(h) >= drop), None)
+    if high is None:
+        return 0.0
+    log_h = brentq(lambda h: fallen(h) - drop, high - 1, high) if high > -40 else high
+    return 2.0 * fallen(log_h) / math.exp(2.0 * log_h)

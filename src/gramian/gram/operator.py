@@ -242,12 +242,6 @@ class Gram(LinearOperator):
     def _rmatmat(self, V: NDArray[Any]) -> NDArray[Any]:
         return self._product(V, self._B, self._A, lambda B, A, out: self.kernel.tile(A, B, out.T).T)
 
-    def _matvec(self, v: NDArray[Any]) -> NDArray[Any]:
-        return self._matmat(np.asarray(v).reshape(-1, 1))[:, 0]
-
-    def _rmatvec(self, v: NDArray[Any]) -> NDArray[Any]:
-        return self._rmatmat(np.asarray(v).reshape(-1, 1))[:, 0]
-
     def _product(self, V: Any, A: Any, B: Any, tile: Callable[[Any, Any, NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
         """Tiles in K's dtype, summed in float64, returned in the wider dtype of K and V."""
         V = np.asarray(V)
@@ -339,16 +333,15 @@ def _index(index: Any, size: int, what: str) -> Any:
     if isinstance(index, slice):
         return index
     index = np.atleast_1d(np.asarray(index))
-    if index.dtype == bool:
-        if index.shape != (size,):
-            raise IndexError(f"a boolean {what} index must have {size} entries, got {index.shape}.")
+    if index.dtype == bool and index.shape == (size,):
         return np.flatnonzero(index)
+    if index.dtype == bool:
+        raise IndexError(f"a boolean {what} index must have {size} entries, got {index.shape}.")
     if index.ndim != 1 or (index.dtype.kind not in "iu" and index.size):
         raise IndexError(f"{what} indices must be a list of whole numbers, got {index!r:.60}.")
-    index = index.astype(np.intp)
     if index.size and (index.min() < -size or index.max() >= size):
         raise IndexError(f"{what} indices must lie in [0, {size}), got {index.min()} to {index.max()}.")
-    return index % size
+    return index.astype(np.intp) % size
 
 
 def narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:

@@ -6,6 +6,7 @@ A kernel writes ``t = exp(t)`` once. On a NumPy tile that reuses the tile's memo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -39,41 +40,27 @@ def namespace(a: Array) -> Any:
     return np if isinstance(a, np.ndarray) or is_sparse(a) else array_namespace(a)
 
 
-def _unary(name: str) -> Callable[[Array], Array]:
+def _in_place(name: str, operation: Callable[[Any, Any], Any] | None = None) -> Callable[..., Array]:
+    """A function of NumPy that overwrites its first argument, and that of the namespace on other arrays."""
     ufunc = getattr(np, name)
 
-    def apply(a: Array) -> Array:
+    def apply(a: Array, *b: Any) -> Array:
         if isinstance(a, np.ndarray):
-            return ufunc(a, out=a)
-        return getattr(namespace(a), name)(a)
+            return ufunc(a, *b, out=a)
+        return operation(a, *b) if operation else getattr(namespace(a), name)(a)
 
-    apply.__name__ = name
-    apply.__doc__ = f"Return ``{name}(a)``, in place on a NumPy array."
     return apply
 
 
-def _binary(name: str, operator: str) -> Callable[[Array, Any], Array]:
-    ufunc = getattr(np, name)
-
-    def apply(a: Array, b: Any) -> Array:
-        if isinstance(a, np.ndarray):
-            return ufunc(a, b, out=a)
-        return getattr(a, operator)(b)
-
-    apply.__name__ = name
-    apply.__doc__ = f"Return ``{name}(a, b)``, in place on a NumPy array."
-    return apply
-
-
-exp = _unary("exp")
-log1p = _unary("log1p")
-sqrt = _unary("sqrt")
-tanh = _unary("tanh")
-add = _binary("add", "__add__")
-multiply = _binary("multiply", "__mul__")
-power = _binary("power", "__pow__")
-subtract = _binary("subtract", "__sub__")
-divide = _binary("divide", "__truediv__")
+exp = _in_place("exp")
+log1p = _in_place("log1p")
+sqrt = _in_place("sqrt")
+tanh = _in_place("tanh")
+add = _in_place("add", operator.add)
+multiply = _in_place("multiply", operator.mul)
+power = _in_place("power", operator.pow)
+subtract = _in_place("subtract", operator.sub)
+divide = _in_place("divide", operator.truediv)
 
 
 def squared_norms(a: Array) -> Array:
@@ -229,15 +216,9 @@ def _matches(a: NDArray[np.intp], b: NDArray[np.intp]) -> tuple[NDArray[np.intp]
 
 def put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
     """Write values, one per row of a tile, at some of its entries; in place on a NumPy array."""
-    if isinstance(K, np.ndarray):
-        K[rows, columns] = values[rows]
-        return K
-    mask = np.zeros(K.shape, dtype=bool)
-    mask[rows, columns] = True
-    full = np.zeros(K.shape)
-    full[rows, columns] = np.asarray(values)[rows]
-    xp = namespace(K)
-    return xp.where(xp.asarray(mask, device=K.device), asarray(full, K), K)
+    tile = K if isinstance(K, np.ndarray) else np.array(np.asarray(K))
+    tile[rows, columns] = np.asarray(values)[rows]
+    return asarray(tile, K)
 
 
 def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Array:
@@ -252,13 +233,8 @@ def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Ar
         if finite:
             return X  # there is nothing to convert and nothing to refuse
     try:
-        return check_array(
-            X,
-            accept_sparse="csr" if sparse else False,
-            dtype=[np.float64, np.float32],
-            input_name=name,
-            estimator=kernel,
-        )
+        kinds: Any = {"accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32]}
+        return check_array(X, input_name=name, estimator=kernel, **kinds)
     except (ValueError, TypeError) as error:
         if _holds_text(X):
             raise TypeError(
@@ -270,10 +246,8 @@ def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Ar
 
 def _foreign(X: Array, kernel: str, name: str) -> Array:
     xp = namespace(X)
-    if X.ndim != 2:
-        raise ValueError(f"{kernel} expects 2-D {name} of shape (n, d), got shape {tuple(X.shape)}.")
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise ValueError(f"{kernel} needs at least one row and one column, got {name} of shape {tuple(X.shape)}.")
+    if X.ndim != 2 or 0 in X.shape:
+        raise ValueError(f"{kernel} expects 2-D {name} with at least one row and column, got shape {tuple(X.shape)}.")
     if not xp.isdtype(X.dtype, "real floating"):
         X = xp.astype(X, xp.float64)
     if not bool(xp.all(xp.isfinite(X))):
@@ -306,7 +280,7 @@ def pair_of_vectors(X: Any, Y: Any, *, kernel: str, sparse: bool = False) -> tup
     return X, Y
 
 
-def objects(X: Any, *, kernel: str, name: str = "X", kind: type | None = None) -> NDArray[Any]:
+def objects(X: Any, *, kernel: str, name: str = "X", kind: type = object) -> NDArray[Any]:
     """Check a sequence of Python objects."""
     if isinstance(X, str | bytes) or not hasattr(X, "__len__"):
         raise TypeError(f"{kernel} expects a sequence of objects, got {name} of type {type(X).__name__}; pass a list.")
@@ -317,16 +291,13 @@ def objects(X: Any, *, kernel: str, name: str = "X", kind: type | None = None) -
         X = X[:, 0]
     if len(X) == 0:
         raise ValueError(f"{kernel} needs at least one object, got an empty {name}.")
-    values = np.empty(len(X), dtype=object)
-    for i, value in enumerate(X):
-        values[i] = value
-    if kind is not None:
-        for i, value in enumerate(values):
-            if not isinstance(value, kind):
-                raise TypeError(
-                    f"{kernel} compares {kind.__name__} objects, but {name}[{i}] is "
-                    f"{value!r:.40} of type {type(value).__name__}."
-                )
+    values = np.fromiter(X, dtype=object, count=len(X))
+    for i, value in enumerate(values):
+        if not isinstance(value, kind):
+            raise TypeError(
+                f"{kernel} compares {kind.__name__} objects, but {name}[{i}] is "
+                f"{value!r:.40} of type {type(value).__name__}."
+            )
     return values
 
 
