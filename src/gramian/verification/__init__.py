@@ -85,7 +85,8 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
     """Tell whether two certificates of one fit say the same: the verdict, and the figure within 3 times or rounding.
 
     Verdicts may differ where rounding puts two figures on either side of ``tol``. Where ``verify`` has made the dual
-    point itself, its bound may be another: there primal values are compared, and a fit may prove less than it could.
+    point itself, its bound may be another: there primal values are compared, a fit may prove less than it could, and
+    bounds within 3 times may be on either side of ``tol``.
     """
     a, b, bound = said.figure, found.figure, getattr(found, "bound", False)
     slack = max(ROUNDING, getattr(found, "rounding", 0.0))
@@ -94,4 +95,4 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
         return bool(same or (bound and abs(said.primal - found.primal) <= slack * abs(found.primal)))
     pairs = ((a, b), (said.violation, found.violation))
     across = any(min(pair) <= (tol or 0.0) <= max(pair) <= min(pair) + slack for pair in pairs)
-    return across or bool(bound and found.converged and b <= a)
+    return across or bool(bound and (b <= a if found.converged else b <= FACTOR * min(a, tol or 0.0)))

@@ -19,7 +19,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
 from gramian.losses import offers
-from gramian.verification.rows import INDEFINITE, Array, Data, Shown, check_same, expanded, feature_weights, found
+from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, expanded, feature_weights, found
 
 __all__ = ["classification", "regression"]
 
@@ -29,6 +29,8 @@ ROUNDED = 1e-9
 """The same of what zero loses."""
 FLOOR = 1e-12
 """A tolerance below this is not asked for."""
+NEWTON = 5
+"""Corrections of smooth slopes."""
 NEAR = (0.0, *np.logspace(-12.0, -2.0, 21))
 """Distances to a kink, in units of the largest value, within which a row may have any slope between its two."""
 ACTIVE = 150
@@ -90,13 +92,16 @@ class _Function:
         if self.F is None:
             yield -mu * self.coefficients
         F = self.F
-        if offers(self.loss, "curvature") or (F is None and len(self.f) > FREE):
+        if F is None and len(self.f) > FREE:
             return
         if F is None:
             K = self.K(np.eye(len(self.f)))
             values, vectors = np.linalg.eigh(0.5 * (K + K.T))
             F = vectors * np.sqrt(np.maximum(values, 0.0))
         wanted = -mu * (self.coefficients if self.F is not None else F.T @ self.coefficients)[:, 0]
+        if offers(self.loss, "curvature"):
+            yield self._balanced(F, wanted)
+            return
         reach = max(float(np.abs(self.at).max()), float(np.abs(self.y).max()), TINIEST)
         yield from (self._between(F, wanted, near * reach) for near in NEAR)
 
@@ -116,6 +121,21 @@ class _Function:
             bend = self.w[:, None] * self.loss.curvature(self.at, self.y)
             room = bend if bend.any() else room
         return np.clip(u - off * room / max(float(room.sum()), TINIEST), low, high)
+
+    def _balanced(self, F: Array, wanted: Array) -> Array:
+        """Slopes near f that sum to what the coefficients say: Newton's method in the values."""
+        G = np.column_stack([F, np.ones(len(F))]) if self.intercept else F
+        wanted = np.append(wanted, 0.0) if self.intercept else wanted
+        f, best, least = self.at, self.gradient(self.at), np.inf
+        for _ in range(NEWTON):
+            u = self.gradient(f)
+            rest = wanted - G.T @ u[:, 0]
+            if not np.linalg.norm(rest) < least:
+                break
+            best, least = u, float(np.linalg.norm(rest))
+            curvature = self.w[:, None] * self.loss.curvature(f, self.y)
+            f = f + (G @ np.linalg.lstsq((G * curvature).T @ G, rest, rcond=EPS)[0])[:, None]
+        return best
 
     def _between(self, F: Array, wanted: Array, near: float) -> Array:
         """Slopes of the rows within a distance of their kinks, by least squares within what the kinks allow."""
@@ -273,7 +293,7 @@ def _strengths(model: Any, g: _Function, multiplier: float, total: float) -> lis
         strengths.append(model.lam_ * total / math.sqrt(g.norm2))
     if model.penalty == "ball" and g.norm2 > 0:
         against = -float(np.sum(g.gradient(g.at) * g.f)) / g.norm2
-        strengths += [against] if against > 0 else []
+        strengths += [against, TINIEST] if against > 0 else [TINIEST]  # nothing holds a function that is well inside
     return strengths
 
 
