@@ -14,6 +14,8 @@ from gramian.verification.rows import Array, Data, found
 
 __all__ = ["mixture"]
 
+MORE = 3.0
+"""Times the tolerance: what a step may add after two that added less; on its way off a plateau EM speeds up again."""
 ROUNDING = 1e-9
 """By which the likelihood may fall, relative to its size."""
 
@@ -37,7 +39,7 @@ def mixture(model: Any, data: Data) -> Certificate:
         float(following[0] @ np.trace(precisions, axis1=1, axis2=2)), 0.0
     ):
         faults.append(f"another step of EM lowers the objective by {-gain:.1e} per row")
-    if gain >= max(model.tol, rounding):
+    if gain >= max(MORE * model.tol, rounding):
         faults.append(f"another step of EM raises the objective by {gain:.1e} per row, above tol={model.tol:.0e}")
     violation = _slope(weights, means, covariances, following)
     likelihood = float(w @ logsumexp(log_joint, axis=1))
