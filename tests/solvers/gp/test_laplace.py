@@ -80,7 +80,7 @@ def test_evidence_does_not_depend_on_the_warm_start():
 
 def test_memory_is_refused_before_it_is_taken():
     X, y = data(1000)
-    with pytest.raises(MemoryError, match=r"Laplace approximation of 1,000 rows takes 16 MB and memory is 10 MB"):
+    with pytest.raises(MemoryError, match=r"the evidence of 1,000 rows takes 16 MB and memory is 10 MB"):
         LaplaceEvidence(X, y, memory="10MB")
 
 

@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.linalg import solve_triangular
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
@@ -33,19 +32,16 @@ from gramian.estimators.base import (
     wide,
 )
 from gramian.estimators.gp.process import LEARNING
-from gramian.gram import Gram
 from gramian.gram.operator import narrow
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
-from gramian.resources import blas_threads, memory_budget, spans
+from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
-from gramian.solvers.gp.laplace import LaplaceEvidence, logistic_gaussian
+from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
 
 __all__ = ["BinaryLaplaceClassifier", "GaussianProcessClassifier"]
 
-CHUNK = 1024
-"""New points whose variances are computed at a time."""
 LATENT = 2.0
 """The mean square that latent functions start with: they have no units but the logistic's."""
 FIXED = Scaled(RBF(1.0, "fixed"), 1.0, "fixed")
@@ -164,23 +160,21 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         """
         refuse_blocks(self, X, f"KernelMachineClassifier('logistic', {NYSTROEM})")
         with restored_on_failure(self), blas_threads(self.n_jobs):
-            return self._fit(X, y)
-
-    def _fit(self, X: Any, y: Any) -> Self:
-        X, y = validated(self, X, y)
-        check_classification_targets(y)
-        classes = np.unique(y)
-        if classes.size == 1:
-            raise ValueError(
-                "GaussianProcessClassifier requires 2 or more distinct classes; got 1 class (only class "
-                f"{classes[0]} is present)."
-            )
-        estimator = self._binary(classes.size).fit(X, y)
-        self.base_estimator_, self.classes_, self.n_classes_ = estimator, classes, classes.size
-        self.log_marginal_likelihood_value_ = float(np.mean([b.log_marginal_likelihood() for b in self._parts]))
-        self.certificate_ = _worst([b.certificate_ for b in self._parts])
-        self.n_iter_ = max(self.certificate_.iterations, 1)
-        warn_unless_converged(self.certificate_, self)
+            X, y = validated(self, X, y)
+            check_classification_targets(y)
+            classes = np.unique(y)
+            if classes.size == 1:
+                raise ValueError(
+                    "GaussianProcessClassifier requires 2 or more distinct classes; got 1 class (only class "
+                    f"{classes[0]} is present)."
+                )
+            self.base_estimator_ = self._binary(classes.size).fit(X, y)
+            self.classes_, self.n_classes_ = classes, classes.size
+            parts = self._parts
+            self.log_marginal_likelihood_value_ = float(np.mean([b.log_marginal_likelihood_value_ for b in parts]))
+            self.certificate_ = _worst([b.certificate_ for b in parts])
+            self.n_iter_ = max(self.certificate_.iterations, 1)
+            warn_unless_converged(self.certificate_, self)
         return self
 
     def _binary(self, classes: int) -> Any:
@@ -370,14 +364,14 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         with progress(self.verbose, "evidence") as tick:
             return learn_from_rows(kernel, evidence_of, index, evidence.X, LATENT, rng, tick=tick, **options)
 
-    def _gram(self, X: Any) -> Gram:
-        train = wide(self.X_train_)
-        return Gram(self.kernel_, wide(X), train, memory=memory_budget(self.memory) // 2, n_jobs=self.n_jobs)
+    def _posterior(self) -> LaplacePosterior:
+        memory, dual = memory_budget(self.memory), self.y_train_ - self.pi_
+        given = (self.kernel_, wide(self.X_train_), dual, memory, worker_count(self.n_jobs), self.certificate_)
+        return LaplacePosterior(self.W_sr_, self.L_, *given)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likelier class: X (m, d) → (m,)."""
-        latent = self._gram(X) @ (self.y_train_ - self.pi_)
-        return np.asarray(self.classes_[(latent > 0).astype(np.intp)])
+        return np.asarray(self.classes_[(self._posterior().mean(wide(X)) > 0).astype(np.intp)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of both classes, averaged over the latent Gaussian: X (m, d) → (m, 2)."""
@@ -391,24 +385,13 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
                 "a precomputed k(new, train) does not hold k(new, new), which probabilities need, and so do the labels "
                 "of more than two classes one against the rest; pass the rows and their kernel instead."
             )
-        gram = self._gram(X)
-        mean = np.asarray(gram @ (self.y_train_ - self.pi_))
-        variance = np.asarray(self.kernel_.diag(wide(X)), dtype=np.float64).copy()
-        height = max(min(CHUNK, memory_budget(self.memory) // (4 * 8 * gram.shape[1])), 1)
-        for rows in spans(gram.shape[0], height):
-            K = gram.rows(rows) * self.W_sr_
-            V = solve_triangular(self.L_, K.T, lower=True, overwrite_b=True, check_finite=False)
-            variance[rows] -= np.einsum("ij,ij->j", V, V)
-        return mean, np.maximum(variance, 0.0)
+        posterior = self._posterior()
+        return posterior.mean(wide(X)), posterior.variance(wide(X))
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
     ) -> Any:
         """Return the approximate log evidence of the training rows: theta (p,) → (p,)."""
-        if theta is None:
-            if eval_gradient:
-                raise ValueError("Gradient can only be evaluated for theta!=None")
-            return self.log_marginal_likelihood_value_
         kernel = self.kernel_.with_theta(np.asarray(theta))
         at = self._evidence(wide(self.X_train_), self.y_train_)(kernel, gradient=eval_gradient)
         if not clone_kernel:

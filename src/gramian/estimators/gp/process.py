@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,6 @@ from gramian.gram.operator import narrow
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.tunable import Nested
 from gramian.resources import blas_threads, memory_budget, worker_count
-from gramian.solvers.gp.posterior import Posterior
 
 __all__ = ["DEFAULT", "LEARNING", "Noise", "Process"]
 
@@ -59,14 +58,9 @@ class _Prior:
 class Process(Nested):
     """The part of a Gaussian process that needs its posterior only, however that was found."""
 
-    # Parameters and what is learned, set by the estimator.
-    kernel: Any
-    n_targets: int | None
-    memory: int | str | None
-    n_jobs: int | None
-    posterior_: Posterior
-    _y_train_mean: NDArray[np.float64]
-    _y_train_std: NDArray[np.float64]
+    if TYPE_CHECKING:  # parameters, and what is learned, belong to the estimator
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @by_blocks
     def predict(
@@ -117,38 +111,22 @@ class Process(Nested):
     def _predictions(
         self, X: Any, return_std: bool, return_cov: bool, return_interval: float | None
     ) -> tuple[NDArray[np.float64], ...]:
-        process = self._process(X)
-        mean = self._in_units(process.mean(X), self._units[1], self._units[0])
+        if hasattr(self, "posterior_"):
+            centre, scale = np.atleast_1d(self._y_train_mean), np.atleast_1d(self._y_train_std)
+            process = self.posterior_.under(memory_budget(self.memory), worker_count(self.n_jobs))
+        else:
+            centre, scale = np.zeros(1), np.ones(1)
+            process = _Prior(DEFAULT if self.kernel is None else resolve(self.kernel, X), self.n_targets or 1)
+        mean = _single(scale * process.mean(X) + centre)
         if return_cov:
-            return mean, self._in_units(process.covariance(X)[..., None], self._units[1] ** 2)
+            return mean, _single(scale**2 * process.covariance(X)[..., None])
         if not return_std and return_interval is None:
             return (mean,)
-        std = self._in_units(np.sqrt(process.variance(X))[:, None], self._units[1])
+        std = _single(scale * np.sqrt(process.variance(X))[:, None])
         if return_std:
             return mean, std
         reach = float(ndtri(0.5 + 0.5 * float(return_interval or 0.0))) * std
         return mean, mean - reach, mean + reach
-
-    def _process(self, X: Any) -> Any:
-        """The posterior, or before a fit the prior."""
-        memory, workers = memory_budget(self.memory), worker_count(self.n_jobs)
-        if hasattr(self, "posterior_"):
-            return self.posterior_.under(memory, workers)
-        return _Prior(DEFAULT if self.kernel is None else resolve(self.kernel, X), self.n_targets or 1)
-
-    @property
-    def _units(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Mean and deviation that the targets had."""
-        if hasattr(self, "posterior_"):
-            return np.atleast_1d(self._y_train_mean), np.atleast_1d(self._y_train_std)
-        return np.zeros(self.n_targets or 1), np.ones(self.n_targets or 1)
-
-    @staticmethod
-    def _in_units(
-        values: NDArray[np.float64], scale: NDArray[np.float64], shift: float | NDArray[np.float64] = 0.0
-    ) -> NDArray[np.float64]:
-        values = values * scale + shift
-        return values[..., 0] if values.shape[-1] == 1 else values
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> NDArray[Any]:
         """Draw functions from the posterior, or before a fit from the prior, at given rows.
@@ -173,3 +151,8 @@ class Process(Nested):
             return np.asarray(rng.multivariate_normal(mean, cov, n_samples).T)
         draws = [rng.multivariate_normal(mean[:, t], cov[..., t], n_samples).T for t in range(mean.shape[1])]
         return np.stack(draws, axis=1)
+
+
+def _single(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values of a single target without their last axis."""
+    return values[..., 0] if values.shape[-1] == 1 else values

@@ -21,12 +21,7 @@ from gramian.resources import memory_budget, worker_count
 from gramian.solvers.choice import Choice
 from gramian.solvers.gp.evidence import signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum, learn, widened
-from gramian.solvers.in_features.sparse_gp import (
-    CollapsedBound,
-    Observations,
-    feature_posterior,
-    landmark_posterior,
-)
+from gramian.solvers.in_features.sparse_gp import CollapsedBound, Observations, feature_posterior, landmark_posterior
 
 __all__ = ["SparseProcess", "held_rows"]
 
@@ -34,31 +29,16 @@ __all__ = ["SparseProcess", "held_rows"]
 class SparseProcess(Process):
     """A regression that can be conditioned through a map, on rows in memory or by blocks."""
 
-    # Parameters, what is learned, and methods of the estimator.
-    alpha: Any
-    normalize_y: bool
-    evidence: str | int
-    approximation: Any
-    solver: str
-    tol: float
-    random_state: Any
-    _prior: Any
-    _learn: Any
-    _search: Any
-    _noise: Any
-    _check_targets: Any
-    _evidence_size: Any
-    approximation_: Any
-    kernel_: Kernel
-    solver_: Choice
-    evidence_rows_: NDArray[np.intp]
-    X_train_: Any
-    y_train_: NDArray[np.float64]
-
     def _fit_blocks(self, X: Any, y: Any, clock: Clock) -> Optimum | None:
         """Fit rows that are read for every pass; those that parameters are learned from are kept."""
         with opened(self, X, y) as passes:
-            observations = self._observations(passes)
+            if passes.blocks.weight is not None:
+                raise ValueError("GaussianProcessRegressor takes no weights; leave weight= out of Blocks.")
+            if np.size(self.alpha) > 1:
+                raise ValueError(
+                    "over blocks alpha is one number for all rows; an array of variances is for rows in memory."
+                )
+            observations = Observations(np.zeros(1), np.ones(1), float(self._noise(1)))
             sample = sampled(self, passes)
             single = sample.y is not None and sample.y.ndim == 1
             Y = observations.of(sample)[0]
@@ -82,15 +62,6 @@ class SparseProcess(Process):
         held, observations = held_rows(X, Y, noise, self.memory)
         with held.passes(n_jobs=self.n_jobs) as passes:
             return self._through_map(passes, observations, sampled(self, passes), clock, "as asked")[1]
-
-    def _observations(self, passes: Passes) -> Observations:
-        if passes.blocks.weight is not None:
-            raise ValueError("GaussianProcessRegressor takes no weights; leave weight= out of Blocks.")
-        if np.ndim(self.alpha) and np.size(self.alpha) > 1:
-            raise ValueError(
-                "over blocks alpha is one number for all rows; an array of variances is for rows in memory."
-            )
-        return Observations(np.zeros(1), np.ones(1), float(self._noise(1)))
 
     def _through_map(
         self, passes: Passes, observations: Observations, sample: Part, clock: Clock, why: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,14 +23,9 @@ __all__ = ["MixtureDensity"]
 class MixtureDensity:
     """The part of a mixture that needs its parameters only, however they were learned."""
 
-    # Parameters and what is learned, set by the estimator.
-    covariance_type: str
-    random_state: Any
-    n_jobs: int | None
-    weights_: NDArray[Any]
-    means_: NDArray[Any]
-    covariances_: NDArray[Any]
-    precisions_cholesky_: NDArray[Any]
+    if TYPE_CHECKING:  # parameters, and what is learned, belong to the estimator
+
+        def __getattr__(self, name: str) -> Any: ...
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[np.int64]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
-from dataclasses import KW_ONLY, dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -17,11 +17,11 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
+from gramian.certificates import Certificate
 from gramian.data.blocks import is_blocks
 from gramian.estimators.approximation import opened
 from gramian.estimators.base import COMMON, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import MixtureDensity
-from gramian.estimators.mixture.findings import certificate, degeneracies
 from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
 from gramian.features.sample import sample_seed
 from gramian.progress import Clock, Tick, progress
@@ -37,6 +37,8 @@ __all__ = ["GaussianMixture"]
 
 # Beyond this, squares overflow.
 FARTHEST = 1e150
+# Columns or components that a sentence names, at most.
+LISTED = 8
 
 
 @dataclass(eq=False, repr=False)
@@ -210,12 +212,12 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     def _fit_over_passes(self, X: Any, sample_weight: Any, clock: Clock) -> None:
         """EM from a start on a sample, a pass for each iteration."""
         with opened(self, X, None, sample_weight, targets=False) as passes:
-            seen = frame(passes)
-            self._check_rows(seen.count, seen.reach)
+            seen, count = frame(passes)
+            self._check_rows(count, seen.reach)
             size = start_size(self.n_components)
             sample = passes.sample(size, 0 if size >= passes.blocks.n_rows else sample_seed(self.random_state))
-            solution = self._best_solution(seen.of(sample.X, sample.weight), clock, expectation(passes, seen))
-            self._store(solution, Rows(np.empty((0, 0), seen.dtype), seen.centre, seen.reach), clock)
+            rows = replace(seen, X=sample.X, weights=sample.weight)
+            self._store(self._best_solution(rows, clock, expectation(passes, seen)), seen, clock)
 
     def fit_predict(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]:
         """Fit, and return the component of each sample.
@@ -290,8 +292,8 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         self.lower_bounds_ = list(solution.values)
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -math.inf
         self.evidence_ = list(solution.evidence)
-        notes = degeneracies(mixture, rows, self.reg_covar)
-        self.certificate_ = certificate(solution, notes, self.assignment == "hard", clock.seconds)
+        notes = _degeneracies(mixture, rows, self.reg_covar)
+        self.certificate_ = _certificate(solution, notes, self.assignment == "hard", clock.seconds)
         for note in notes:
             warnings.warn(note, ConvergenceWarning, stacklevel=3)
         # Without iterations, the start is what was asked for.
@@ -312,3 +314,58 @@ def _every(interval: int, tick: Tick, offset: int) -> Tick:
             tick(offset + done, **figures)
 
     return tell
+
+
+def _degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
+    """Return what is degenerate, what was done about it and what to try."""
+    constant = rows.reach == 0
+    live = mixture.weights > 0
+    variances = mixture.family.variances(mixture.covariances, ~constant)
+    # At least half of a variance of up to twice reg_covar is reg_covar.
+    flat = live & (np.min(variances, axis=1, initial=np.inf) <= 2 * reg_covar)
+    point = flat & (np.max(variances, axis=1, initial=0.0) <= 2 * reg_covar)
+    most = f"reg_covar={reg_covar:g} is most of the variance"
+    remedy = "lower n_components, raise reg_covar, or scale X"
+    found = [
+        ("column", constant, f"constant: reg_covar={reg_covar:g} is all the variance there"),
+        ("component", ~live, "empty: of weight 0, spread over all samples; lower n_components, or start elsewhere"),
+        ("component", point, f"collapsed to a point: {most}; {remedy}"),
+        ("component", flat & ~point, f"flat: {most} in some direction; {remedy}, or choose a simpler covariance_type"),
+    ]
+    return [f"{_subject(noun, which)} {state}." for noun, which, state in found if np.any(which)]
+
+
+def _certificate(solution: EMResult, notes: Iterable[str], hard: bool, seconds: float) -> Certificate:
+    """Return the certificate of a fit."""
+    return Certificate(
+        kind="evidence",
+        primal=solution.log_likelihood,
+        dual=solution.evidence[-1].bound if solution.evidence else math.nan,
+        violation=solution.gradient_norm,
+        converged=solution.converged,
+        iterations=len(solution.values),
+        seconds=seconds,
+        message=" ".join([_course(solution, hard), *notes]),
+    )
+
+
+def _course(solution: EMResult, hard: bool) -> str:
+    """How the objective went, and why it stopped where it did."""
+    if not solution.values:
+        return "No iteration was asked for: these are the starting parameters."
+    what = "complete-data likelihood" if hard else "likelihood"
+    rest = " (nothing is promised for the likelihood)" if hard else ""
+    course = f"The {what} never fell{rest}; the last iteration added {solution.gain:.1e} per sample."
+    if solution.converged:
+        return course
+    return f"{course} {'max_time ran out' if solution.expired else 'max_iter was reached'}: raise it, or tol."
+
+
+def _subject(noun: str, which: NDArray[np.bool_]) -> str:
+    """For example "columns 1, 3 are"."""
+    indices = np.flatnonzero(which)
+    if len(indices) == 1:
+        return f"{noun} {indices[0]} is"
+    listed = ", ".join(map(str, indices[:LISTED]))
+    more = f" and {len(indices) - LISTED} more" if len(indices) > LISTED else ""
+    return f"{noun}s {listed}{more} are"

@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import check_array, check_random_state
-from sklearn.utils.validation import _check_sample_weight
 
+from gramian.estimators.base import row_weights
 from gramian.estimators.mixture.gaussian import GaussianMixture
 
 __all__ = ["Selection", "select_components"]
-
-CRITERIA = ("bic", "aic")
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +76,14 @@ def select_components(
     sizes = tuple(sorted(set(n_components)))
     if not sizes or sizes[0] < 1:
         raise ValueError(f"n_components must be numbers of at least 1, got {sizes}.")
-    if criterion not in CRITERIA:
-        raise ValueError(f"criterion must be one of {CRITERIA}, got {criterion!r}.")
+    if criterion not in ("bic", "aic"):
+        raise ValueError(f"criterion must be one of ('bic', 'aic'), got {criterion!r}.")
     rows = check_array(X, dtype=[np.float64, np.float32])
     if sizes[-1] > len(rows):
         raise ValueError(
             f"n_components must be ≤ n_samples = {len(rows)}, got {sizes[-1]}; lower it or pass more rows."
         )
-    weights = None if sample_weight is None else _check_sample_weight(sample_weight, rows, ensure_non_negative=True)
+    weights = None if sample_weight is None else row_weights(sample_weight, rows)
     rng = check_random_state(params.get("random_state"))
     seeds, _ = kmeans_plusplus(rows, sizes[-1], sample_weight=weights, random_state=rng)
     fits = [GaussianMixture(k, init_params=seeds, **params).fit(X, sample_weight=weights) for k in sizes]

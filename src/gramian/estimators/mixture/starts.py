@@ -51,7 +51,16 @@ def given_parameters(
     """Check the starting parameters that the user gave: centre (d,), weights (K,), means (K, d)."""
     given: dict[str, Any] = {}
     if weights is not None:
-        given["weights"] = _checked_weights(weights, family)
+        shares = _checked(weights, (family.n_components,), "weights")
+        if np.any(shares < 0) or np.any(shares > 1):
+            raise ValueError(
+                "The parameter 'weights' should be in the range [0, 1], but got max value "
+                f"{shares.max():.5f}, min value {shares.min():.5f}"
+            )
+        # Rounding of float32, in which the weights may have come.
+        if abs(shares.sum() - 1) > 1e-6:
+            raise ValueError(f"The parameter 'weights' should be normalized, but got sum(weights) = {shares.sum():.5f}")
+        given["weights"] = shares / shares.sum()
     if means is not None:
         given["means"] = _checked(means, (family.n_components, family.n_features), "means") - centre
     if precisions is not None:
@@ -116,31 +125,26 @@ def _at_random(rows: Rows, family: Family, reg_covar: float, rng: RandomState, w
     return maximise(tally(rows, family, assignment, Workers(1)), reg_covar)
 
 
-def _at_rows(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
-    """Components on rows drawn at random, no two on one."""
-    shares = None if rows.weights is None else rows.weights / rows.weights.sum()
-    return _on(rng.choice(len(rows.X), size=family.n_components, replace=False, p=shares), rows, family, reg_covar)
-
-
-def _at_spread_rows(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
-    """Components on rows drawn by k-means++, far from each other."""
+def _at_rows(
+    rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers, spread: bool = False
+) -> Mixture:
+    """Components of no spread but ``reg_covar`` on rows drawn at random, no two on one; or by k-means++, far apart."""
     from sklearn.cluster import kmeans_plusplus  # slow to import, and not needed by every fit
 
-    _, chosen = kmeans_plusplus(rows.X, family.n_components, sample_weight=rows.weights, random_state=rng)
-    return _on(chosen, rows, family, reg_covar)
-
-
-def _on(chosen: NDArray[np.intp], rows: Rows, family: Family, reg_covar: float) -> Mixture:
-    """A component of no spread but ``reg_covar`` on each of the rows chosen."""
-    weights = np.full(family.n_components, 1 / family.n_components)
-    second = np.zeros((family.n_components, family.size))
-    covariances = family.covariances(second, weights, reg_covar)
+    K = family.n_components
+    if spread:
+        _, chosen = kmeans_plusplus(rows.X, K, sample_weight=rows.weights, random_state=rng)
+    else:
+        shares = None if rows.weights is None else rows.weights / rows.weights.sum()
+        chosen = rng.choice(len(rows.X), size=K, replace=False, p=shares)
+    weights = np.full(K, 1 / K)
+    covariances = family.covariances(np.zeros((K, family.size)), weights, reg_covar)
     return Mixture.of(family, weights, rows.X[chosen].astype(np.float64) - rows.centre, covariances)
 
 
 INIT_PARAMS: dict[str, Draw] = {
     "kmeans": _by_k_means,
-    "k-means++": _at_spread_rows,
+    "k-means++": partial(_at_rows, spread=True),
     "random": _at_random,
     "random_from_data": _at_rows,
 }
@@ -151,16 +155,3 @@ def _checked(values: ArrayLike, shape: tuple[int, ...], name: str) -> Floats:
     if array.shape != shape:
         raise ValueError(f"The parameter '{name}' should have the shape of {shape}, but got {array.shape}")
     return array
-
-
-def _checked_weights(values: ArrayLike, family: Family) -> Floats:
-    weights = _checked(values, (family.n_components,), "weights")
-    if np.any(weights < 0) or np.any(weights > 1):
-        raise ValueError(
-            "The parameter 'weights' should be in the range [0, 1], but got max value "
-            f"{weights.max():.5f}, min value {weights.min():.5f}"
-        )
-    # Rounding of float32, in which the weights may have come.
-    if abs(weights.sum() - 1) > 1e-6:
-        raise ValueError(f"The parameter 'weights' should be normalized, but got sum(weights) = {weights.sum():.5f}")
-    return weights / weights.sum()

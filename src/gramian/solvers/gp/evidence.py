@@ -25,7 +25,7 @@ from gramian.kernels.points import Points
 from gramian.resources import memory_budget, one_blas_thread, readable, run, spans, worker_count
 from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
 
-__all__ = ["Evidence", "LogEvidence", "evidence_value", "inverse_below", "lower_vjp", "signal_and_noise"]
+__all__ = ["Evidence", "LogEvidence", "evidence_value", "signal_and_noise"]
 
 JITTER_LIMIT = 1e-6
 """The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
@@ -61,13 +61,7 @@ class LogEvidence:
     ) -> None:
         self.X, self.Y, self.noise = X, Y, noise
         self.memory, self.workers = memory_budget(memory), worker_count(n_jobs)
-        n = Y.shape[0]
-        if 8 * n * n > self.memory:
-            raise MemoryError(
-                f"the evidence of {n:,} rows takes {readable(8 * n * n)} and memory is {readable(self.memory)}; "
-                "learn from fewer rows (evidence=), or raise memory=."
-            )
-        self._buffer = np.empty((n, n))
+        self._buffer = square_arrays(Y.shape[0], 1, self.memory, "learn from fewer rows (evidence=)")[0]
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
         """Evaluate the log evidence."""
@@ -106,6 +100,17 @@ class LogEvidence:
         run(panel, spans(K.shape[0], PANEL)[::-1], self.workers)
         K[np.diag_indices_from(K)] += white + self.noise
         return cholesky(K, jitter_limit=JITTER_LIMIT)
+
+
+def square_arrays(n: int, count: int, memory: int, instead: str) -> NDArray[np.float64]:
+    """Return arrays for the evidence of n rows, where memory has room for them: → (count, n, n)."""
+    needed = 8 * count * n * n
+    if needed > memory:
+        raise MemoryError(
+            f"the evidence of {n:,} rows takes {readable(needed)} and memory is {readable(memory)}; {instead}, or "
+            "raise memory=."
+        )
+    return np.empty((count, n, n))
 
 
 def inverse_below(factor: Factor) -> NDArray[np.float64]:

@@ -156,7 +156,8 @@ def maximise(
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
     inside = [np.clip(start, *bounds.T) for start in starts]
     if optimizer is not None:
-        best = max((climb.by(optimizer, start) for start in inside), key=lambda run: run.value)
+        ends = [optimizer(climb.descend, start, bounds=bounds)[0] for start in inside]
+        best = max((climb.at(np.asarray(end, dtype=np.float64)) for end in ends), key=lambda run: run.value)
     elif screen is not None and len(inside) > 1:
         best = climb.first_finite(climb.ranked(inside, screen))
     else:
@@ -259,10 +260,6 @@ class _Climb:
             self.descend, start, jac=True, method="L-BFGS-B", bounds=limits, callback=self.step, options=options
         )
         return _Run(found.x, -float(found.fun), -np.asarray(found.jac), found.nit >= self.max_iter)
-
-    def by(self, optimizer: Optimizer, start: Theta) -> _Run:
-        """The end of a run by a user's optimizer."""
-        return self.at(np.asarray(optimizer(self.descend, start, bounds=self.bounds)[0], dtype=np.float64))
 
     def descend(self, theta: Theta, eval_gradient: bool = True) -> Any:
         value, slope = self.objective(np.asarray(theta, dtype=np.float64))

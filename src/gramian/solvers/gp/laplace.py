@@ -13,23 +13,25 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 from scipy.special import expit, ndtr, xlogy
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, certify
 from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.progress import Clock
-from gramian.resources import memory_budget, readable, spans, worker_count
-from gramian.solvers.gp.evidence import Evidence, inverse_below, lower_vjp
+from gramian.resources import memory_budget, spans, worker_count
+from gramian.solvers.gp.evidence import Evidence, inverse_below, lower_vjp, square_arrays
+from gramian.solvers.gp.posterior import Posterior
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, cholesky
 from gramian.solvers.linear.diagnose import diagnosis
 
-__all__ = ["LaplaceEvidence", "Mode", "logistic_gaussian", "mode"]
+__all__ = ["LaplaceEvidence", "LaplacePosterior", "Mode", "logistic_gaussian", "mode"]
 
 GAP = 1e-13
 """Relative duality gap that Newton aims at: the evidence feels its square root."""
 ROUNDING = 1e-9
-"""Relative duality gap below which a step that does not climb is rounding, and the mode found."""
+"""Relative duality gap below which the mode is found: a step that does not climb is rounding."""
 STRIP = 256
 """Columns of a strip in the diagonal of the posterior covariance."""
 
@@ -63,28 +65,19 @@ def mode(
     clock = clock or Clock()
     B = np.empty_like(K) if out is None else out
     newton = _Newton(K, np.asarray(y, dtype=np.float64), start)
-    iterations, why = 0, ""
+    iterations, why = 0, "no step climbs any further; see whether K is_kernel."
     while newton.gap > tol:
         if iterations >= max_iter or clock.expired:
             limit = "max_time passed" if clock.expired else f"{max_iter} Newton steps were taken"
             why = f"{limit}; allow more."
             break
         if not newton.step(newton.factorise(B)):
-            why = "" if newton.gap <= ROUNDING else "no step climbs any further; see whether K is_kernel."
             break
         iterations += 1
     factor = newton.factorise(B)
-    certificate = Certificate(
-        kind="duality gap",
-        primal=newton.primal,
-        dual=newton.dual,
-        gap=newton.gap,
-        violation=float(np.abs(newton.a - newton.slope).max(initial=0.0)),
-        converged=not why,
-        iterations=iterations,
-        seconds=clock.seconds,
-        message=why,
-    )
+    told: Any = {"primal": newton.primal, "dual": newton.dual, "iterations": iterations, "seconds": clock.seconds}
+    violation = float(np.abs(newton.a - newton.slope).max())
+    certificate = certify("duality gap", newton.gap, ROUNDING, why, violation=violation, **told)
     evidence = -newton.value - 0.5 * factor.logdet()
     return Mode(newton.f, newton.slope, newton.pi, newton.root, factor, evidence, certificate)
 
@@ -99,25 +92,17 @@ class _Newton:
         self._move(a, K @ a)
 
     def _move(self, a: Array, f: Array) -> None:
-        self.a, self.f = a, f
-        self.value = self._objective(a, f)
-        self.pi = expit(f)
+        self.a, self.f, self.value, self.pi = a, f, self._objective(a, f), expit(f)
         self.slope = self.y - self.pi
         self.root = np.sqrt(self.pi * (1.0 - self.pi))
-        self._measure()
+        # Primal and dual values at the coefficients y - π, which are dual feasible whatever f is.
+        of_slope, p = self.K @ self.slope, np.abs(self.slope)
+        self.primal = self._objective(self.slope, of_slope)
+        self.dual = -float((xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)).sum() + 0.5 * (self.slope @ of_slope))
+        self.gap = max(self.primal - self.dual, 0.0) / max(abs(self.primal), abs(self.dual), 1.0)
 
     def _objective(self, a: Array, f: Array) -> float:
         return float(np.logaddexp(0.0, -self.sign * f).sum() + 0.5 * (a @ f))
-
-    def _measure(self) -> None:
-        """Primal and dual values at the coefficients y - π, which are dual feasible whatever f is."""
-        g = self.slope
-        f = self.K @ g
-        p = np.abs(g)
-        energy = 0.5 * float(g @ f)
-        self.primal = self._objective(g, f)
-        self.dual = -float((xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)).sum()) - energy
-        self.gap = max(self.primal - self.dual, 0.0) / max(abs(self.primal), abs(self.dual), 1.0)
 
     def factorise(self, B: Array) -> Factor:
         """Factor of B = I + H^½ K H^½, whose eigenvalues are at least one where K is what it should be."""
@@ -141,6 +126,17 @@ class _Newton:
         return False
 
 
+class LaplacePosterior(Posterior):
+    """The Gaussian around the mode, by H^½ and the Cholesky factor L of B."""
+
+    def __init__(self, root: Array, L: Array, *given: Any) -> None:
+        super().__init__(*given)
+        self.root, self.L = root, L
+
+    def whiten(self, K: Array) -> Array:
+        return np.asarray(solve_triangular(self.L, (K * self.root).T, lower=True, check_finite=False))
+
+
 class LaplaceEvidence:
     """The Laplace approximation of the log evidence of labels, as a function of the kernel.
 
@@ -161,13 +157,7 @@ class LaplaceEvidence:
         self.memory, self.workers = memory_budget(memory), worker_count(n_jobs)
         self.max_iter, self.warm_start = max_iter, warm_start
         self.last: Array | None = None
-        n = self.y.size
-        if 16 * n * n > self.memory:
-            raise MemoryError(
-                f"the Laplace approximation of {n:,} rows takes {readable(16 * n * n)} and memory is "
-                f"{readable(self.memory)}; fit fewer rows, or raise memory=."
-            )
-        self._K, self._B = np.empty((n, n)), np.empty((n, n))
+        self._K, self._B = square_arrays(self.y.size, 2, self.memory, "fit fewer rows")
 
     def mode(self, kernel: Kernel) -> Mode:
         """Return the mode at a kernel; its factor lies in an array that the next call overwrites."""

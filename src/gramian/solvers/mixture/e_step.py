@@ -72,8 +72,6 @@ class Statistics:
         """Mean quadratics about the means, ``(K, Q)``; of all rows for an empty component."""
         about_origin = self.moments[:, 1 + self.family.n_features :] / self._held
         second = about_origin - quadratics(self.family, self.means - self.origin)
-        if np.all(self.weights > 0):
-            return second
         between = quadratics(self.family, self.means - self.weights @ self.means)
         return np.where(np.isinf(self._held), self.weights @ (second + between), second)
 
@@ -91,17 +89,10 @@ def expect(
     if origin is None and not view.expanded:
         origin = natural_origin(rows, mixture)
 
-    def job(block: Block, scratch: Scratch) -> Statistics:
-        phi = view.load(block, scratch)
-        joint = view.joint(mixture, phi, scratch)
-        q, *figures = (_harden if hard else _soften)(joint, scratch)
-        weights = rows.weights_of(block)
-        if weights is not None:
-            q *= weights[:, None, :]
-            figures = [figure * weights for figure in figures]
-        return view.statistics(phi, q, origin, *(float(np.sum(figure)) for figure in figures))
+    def posterior(block: Block, phi: Floats, scratch: Scratch) -> tuple[Floats, ...]:
+        return (_harden if hard else _soften)(view.joint(mixture, phi, scratch), scratch)
 
-    return reduce(add, workers.map(job, rows.blocks(view.width)))
+    return view.sum(posterior, workers, origin)
 
 
 def natural_origin(rows: Rows, mixture: Mixture) -> Floats:
@@ -114,14 +105,7 @@ def tally(
 ) -> Statistics:
     """Return the statistics of rows whose q is given: origin (K, d)."""
     view = _View(rows, family, expanded=origin is None and _worthwhile(family))
-
-    def job(block: Block, scratch: Scratch) -> Statistics:
-        phi = view.load(block, scratch)
-        q = assignment(block)
-        weights = rows.weights_of(block)
-        return view.statistics(phi, q if weights is None else q * weights[:, None, :], origin)
-
-    return reduce(add, workers.map(job, rows.blocks(view.width)))
+    return view.sum(lambda block, phi, scratch: (assignment(block),), workers, origin)
 
 
 def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> NDArray[Any]:
@@ -186,6 +170,21 @@ class _View:
                 out[:, k] = mixture.constants[k] - 0.5 * np.sum(whitened**2, axis=1)
         # Of a row so far away that squares overflow, no more can be said than that its density is zero.
         return np.fmax(out, LOG_ZERO, out=out)
+
+    def sum(
+        self, q_of: Callable[[Block, Floats, Scratch], tuple[Floats, ...]], workers: Workers, origin: Floats | None
+    ) -> Statistics:
+        """Statistics of all rows, from q (t, K, b) and further figures (t, b) of the rows of a block."""
+
+        def job(block: Block, scratch: Scratch) -> Statistics:
+            phi = self.load(block, scratch)
+            q, *figures = q_of(block, phi, scratch)
+            weights = self.rows.weights_of(block)
+            if weights is not None:
+                q, figures = q * weights[:, None, :], [figure * weights for figure in figures]
+            return self.statistics(phi, q, origin, *(float(np.sum(figure)) for figure in figures))
+
+        return reduce(add, workers.map(job, self.rows.blocks(self.width)))
 
     def statistics(self, phi: Floats, q: Floats, origin: Floats | None, *figures: float) -> Statistics:
         """Statistics of a block; about the centre where no origin is given."""
