@@ -27,10 +27,9 @@ from gramian.features.sample import sample_seed
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, Family, Floats, family
-from gramian.solvers.mixture.e_step import Statistics, expect
+from gramian.solvers.mixture.e_step import Statistics, expect, expectation, frame
 from gramian.solvers.mixture.em import EMResult, em
 from gramian.solvers.mixture.gaussians import Mixture
-from gramian.solvers.mixture.over_passes import expectation, frame
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
 __all__ = ["GaussianMixture"]

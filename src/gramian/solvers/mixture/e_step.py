@@ -7,8 +7,8 @@ many; then rows are compared with each mean in turn, and moments are taken about
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from operator import add
 from typing import Any
@@ -16,11 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.data.parts import Need, Part, Sums, total
+from gramian.data.passes import Passes
 from gramian.solvers.mixture.covariances import EPS, Family, Floats, quadratics
 from gramian.solvers.mixture.gaussians import LOG_ZERO, Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
 
-__all__ = ["ROUNDING", "Statistics", "evaluate", "expect", "natural_origin", "tally"]
+__all__ = ["ROUNDING", "Statistics", "evaluate", "expect", "expectation", "frame", "tally"]
 
 # Absolute error of a row's log-density that the expanded form may cause.
 ROUNDING = 1e-8
@@ -225,3 +227,41 @@ def _harden(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Fl
     q, log_density, *_ = _soften(joint, scratch)
     np.equal(best, np.arange(q.shape[1])[:, None], out=q, casting="unsafe")
     return q, log_density, np.zeros_like(complete), log_density - complete
+
+
+# ---- over passes -----------------------------------------------------------------------------------------------------
+
+
+def _extent(shared: None, parts: Iterator[Part]) -> list[tuple[Any, ...]]:
+    return [(p.X.min(axis=0), p.X.max(axis=0), p.X.sum(axis=0, dtype=np.float64), len(p.X), p.X.dtype) for p in parts]
+
+
+def frame(passes: Passes) -> tuple[Rows, int]:
+    """Find where all rows are seen from, as no rows that are, and how many have weight; in one pass."""
+    found = [extent for extents in passes.map(_extent, None, need=Need(y=False)) for extent in extents]
+    if not found:
+        raise ValueError("weights must be positive for at least one row; all weights are zero.")
+    low, high, sums, counts, dtypes = zip(*found, strict=True)
+    bottom, top, n = np.min(low, axis=0), np.max(high, axis=0), sum(counts)
+    centre = np.clip(np.sum(sums, axis=0) / n, bottom, top)
+    return Rows(np.empty((0, len(centre)), dtypes[0]), centre, np.maximum(top - centre, centre - bottom)), n
+
+
+def _expected(step: tuple[Rows, Mixture, bool, Floats | None], parts: Iterator[Part]) -> Sums | None:
+    (seen, mixture, hard, origin), alone = step, Workers(1)
+    rows = (replace(seen, X=part.X, weights=part.weight) for part in parts)
+    found = (expect(some, mixture, alone, hard=hard, origin=origin) for some in rows)
+    return total(Sums.of(moments=s.moments, figures=[s.log_likelihood, s.entropy, s.divergence]) for s in found)
+
+
+def expectation(passes: Passes, seen: Rows) -> Any:
+    """Return the E-step over blocks, with the arguments of ``expect``."""
+
+    def expected(
+        rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
+    ) -> Statistics:
+        sums = passes.sum(_expected, (seen, mixture, hard, origin), need=Need(y=False))
+        about = natural_origin(rows, mixture) if origin is None else origin
+        return Statistics(mixture.family, about, sums["moments"], *map(float, sums["figures"]))
+
+    return expected
