@@ -269,7 +269,9 @@ def test_interruption_is_answered_at_once_and_leaves_no_trace():
         endless.fit(X)
     assert time.perf_counter() - asked[0] < 1
     assert vars(endless) == before
-    assert set(threading.enumerate()) <= {*threads, timer}
+    # The pool that all estimators share stays, with nothing to do.
+    others = {thread for thread in threading.enumerate() if not thread.name.startswith("gramian")}
+    assert others <= {*threads, timer}
 
 
 def test_a_failed_fit_leaves_the_earlier_one():
