@@ -33,6 +33,7 @@ from gramian import (
 )
 from gramian.kernels import RBF, Kernel, Spectrum, White
 from gramian.verification import AUTOMATIC, CHECKS, agree
+from gramian.verification.rows import Verified
 
 RNG = np.random.default_rng(0)
 X = RNG.standard_normal((90, 2))
@@ -245,6 +246,39 @@ def test_a_kernel_that_is_none_bounds_nothing():
         model = SVC(kernel="precomputed").fit(K + K.T, TWO[:30])
     found = verify(model, K + K.T, TWO[:30])
     assert found.kind == "stationary" or not found.converged
+
+
+@pytest.mark.parametrize("loss", ["hinge", "squared_hinge", "logistic", "ramp"])
+def test_a_machine_on_a_matrix_of_no_kernel_claims_nothing(loss):
+    K = np.random.default_rng(1).standard_normal((12, 12))
+    model = KernelMachineClassifier(loss, kernel="precomputed", lam=10.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            model.fit(K + K.T, TWO[:12])
+        except ValueError as error:
+            assert "not positive semi-definite" in str(error)
+            return
+    found = verify(model, K + K.T, TWO[:12])
+    assert not model.certificate_.converged
+    assert "not positive semi-definite" in model.certificate_.message
+    assert "not positive semi-definite" in found.message
+
+
+def test_certificates_agree_within_three_times_or_rounding():
+    def certificate(gap, converged=True, **more):
+        return Verified(kind="duality gap", gap=gap, primal=1.0, converged=converged, iterations=1, seconds=0.0, **more)
+
+    assert agree(certificate(1e-4), certificate(2.9e-4), 1e-3)
+    assert agree(certificate(0.0), certificate(9e-10), 1e-3)
+    assert not agree(certificate(1e-5), certificate(1e-4), 1e-3)
+    assert not agree(certificate(1e-4), certificate(1e-5), 1e-3)
+    assert agree(certificate(1e-5), certificate(1e-4, rounding=1e-4), 1e-3)
+    assert not agree(certificate(9e-4), certificate(1.1e-3, converged=False), 1e-3)
+    assert agree(certificate(9e-4), certificate(1.1e-3, converged=False, rounding=3e-4), 1e-3)
+    assert not agree(certificate(1e-5), certificate(1e-5, converged=False), 1e-3)
+    assert agree(certificate(2e-3, converged=False), certificate(1e-5, bound=True), 1e-3)
+    assert not agree(certificate(1e-4), certificate(1e-2, converged=False, bound=True), 1e-3)
 
 
 # ---- misuse -----------------------------------------------------------------------------------------------------
