@@ -62,6 +62,8 @@ WORTHWHILE = 0.01
 NOTHING = 1e-10
 """An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
+PAIR = 4.0
+"""A violation is a difference of two values, each of them with the rounding of its sum and of its kernel values."""
 LOOSE = 1000.0
 """Bounds on β, times kernel values, that are so many times the targets are not expected to bind."""
 ROUNDING = 0.25
@@ -391,7 +393,8 @@ class _Descent:
         violation = state.violation(*state.slopes()) / unit
         dual, gap = state.dual(), max(state.gap(), 0.0)
         size = max(abs(dual), abs(dual + gap), NOTHING * self.worth, TINIEST)
-        met = violation + rounding / unit <= tol and (state.gap(rounding) <= tol * size or not self.convex)
+        lost = PAIR * rounding / unit
+        met = violation + lost <= tol and (state.gap(rounding) <= tol * size or not self.convex)
         return Certificate(
             kind="duality gap",
             primal=dual + gap,
