@@ -317,12 +317,6 @@ def test_memory_does_not_grow_with_rows_times_components():
     assert int(done.stdout) < 100e6
 
 
-def test_workers_are_given_back_after_a_fit():
-    X, threads = clusters(30_000), set(threading.enumerate())
-    GaussianMixture(3, random_state=0, n_jobs=3).fit(X)
-    assert set(threading.enumerate()) <= threads
-
-
 # -- data that no mixture fits well: told by name, never NaN ---------------------------------------
 
 
