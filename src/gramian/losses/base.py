@@ -128,6 +128,72 @@ class Loss:
         """
 
 
+def inside(u: Array, low: Array | float, high: Array | float, value: Array) -> Array:
+    """Return a conjugate: its value within the domain, infinity outside; rounding at the ends is forgiven."""
+    slack = 1e-9 * (1.0 + np.abs(u))
+    return np.where((u >= low - slack) & (u <= high + slack), value, np.inf)
+
+
+class _PiecewiseLinear(Loss):
+    """A loss with ``ℓ*(u) = u y + ε |u|`` on its domain [low, high]: slope low below y - ε, high above y + ε."""
+
+    def value(self, f: Array, y: Array) -> Array:
+        (low, high), r, tube = self.domain(y), f - y, self.tube()
+        return np.asarray(high * np.maximum(r - tube, 0.0) + low * np.minimum(r + tube, 0.0))
+
+    def gradient(self, f: Array, y: Array) -> Array:
+        (low, high), r, tube = self.domain(y), f - y, self.tube()
+        return np.asarray(high * (r > tube) + low * (r < -tube))
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        return -np.ones(np.shape(y)), np.ones(np.shape(y))
+
+    def tube(self) -> float:
+        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: half the width of what costs nothing.
+
+        Returns
+        -------
+        float
+            Zero for most losses.
+        """
+        return 0.0
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Return ``u y + ε |u|`` on the domain, infinity elsewhere.
+
+        Parameters
+        ----------
+        u, y : array
+            Slopes and targets.
+
+        Returns
+        -------
+        array
+            The values.
+        """
+        return inside(u, *self.domain(y), u * y + self.tube() * np.abs(u))
+
+    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
+        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
+
+        Parameters
+        ----------
+        v : array
+            Where from.
+        y : array
+            Targets.
+        step : float or array
+            How far.
+
+        Returns
+        -------
+        array
+            Of the shape of v.
+        """
+        (low, high), r, tube = self.domain(y), v - y, self.tube()
+        return np.asarray(v - np.clip(r - tube, 0.0, step * high) - np.clip(r + tube, step * low, 0.0))
+
+
 def prox(loss: Any, v: Array, y: Array, step: Array | float) -> Array:
     """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``, for a convex ℓ.
 

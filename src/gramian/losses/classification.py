@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit, logsumexp, softmax, xlogy
 
-from gramian.losses.base import Loss
-from gramian.losses.regression import _inside
+from gramian.losses.base import Loss, _PiecewiseLinear, inside
 
 __all__ = ["Hinge", "Logistic", "Multinomial", "Ramp", "SquaredHinge"]
 
@@ -28,7 +27,7 @@ class _Margin(Loss):
 
 
 @dataclass(frozen=True)
-class Hinge(_Margin):
+class Hinge(_Margin, _PiecewiseLinear):
     """``max(0, 1 - y f)``: the support vector machine.
 
     Examples
@@ -38,58 +37,8 @@ class Hinge(_Margin):
     0.75
     """
 
-    def value(self, f: Array, y: Array) -> Array:
-        return np.maximum(1.0 - y * f, 0.0)
-
-    def gradient(self, f: Array, y: Array) -> Array:
-        return -y * (y * f < 1.0)
-
     def domain(self, y: Array) -> tuple[Array, Array]:
         return np.minimum(-y, 0.0), np.maximum(-y, 0.0)
-
-    def tube(self) -> float:
-        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: here none.
-
-        Returns
-        -------
-        float
-            Zero.
-        """
-        return 0.0
-
-    def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``u y`` where it lies in [-1, 0], infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and labels.
-
-        Returns
-        -------
-        array
-            The values.
-        """
-        return _inside(u * y, -1.0, 0.0, u * y)
-
-    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
-        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
-
-        Parameters
-        ----------
-        v : array
-            Where from.
-        y : array
-            Targets.
-        step : float or array
-            How far.
-
-        Returns
-        -------
-        array
-            Of the shape of v.
-        """
-        return v + y * np.clip(1.0 - y * v, 0.0, step)
 
 
 @dataclass(frozen=True)
@@ -140,7 +89,7 @@ class SquaredHinge(_Margin):
         array
             The values.
         """
-        return _inside(u * y, -np.inf, 0.0, u * y + 0.5 * u**2)
+        return inside(u * y, -np.inf, 0.0, u * y + 0.5 * u**2)
 
 
 @dataclass(frozen=True)
@@ -197,7 +146,7 @@ class Logistic(_Margin):
             The values.
         """
         s = np.clip(-u * y, 0.0, 1.0)
-        return _inside(-u * y, 0.0, 1.0, np.asarray(xlogy(s, s) + xlogy(1.0 - s, 1.0 - s), dtype=np.float64))
+        return inside(-u * y, 0.0, 1.0, np.asarray(xlogy(s, s) + xlogy(1.0 - s, 1.0 - s), dtype=np.float64))
 
     def probability(self, f: Array) -> Array:
         """Return P(y = -1) and P(y = +1).

@@ -9,17 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import xlogy
 
-from gramian.losses.base import Loss
+from gramian.losses.base import Loss, _PiecewiseLinear, inside
 
 __all__ = ["Absolute", "EpsilonInsensitive", "Huber", "Poisson", "Quantile", "Squared"]
 
 Array = NDArray[np.float64]
-
-
-def _inside(u: Array, low: Array | float, high: Array | float, value: Array) -> Array:
-    """A conjugate: its value within the domain, infinity outside; rounding at the ends is forgiven."""
-    slack = 1e-9 * (1.0 + np.abs(u))
-    return np.where((u >= low - slack) & (u <= high + slack), value, np.inf)
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ class Squared(Loss):
 
 
 @dataclass(frozen=True)
-class Absolute(Loss):
+class Absolute(_PiecewiseLinear):
     """``|f - y|``: the median.
 
     Examples
@@ -80,60 +74,6 @@ class Absolute(Loss):
     >>> float(Absolute().value(3.0, 1.0))
     2.0
     """
-
-    def value(self, f: Array, y: Array) -> Array:
-        return np.abs(f - y)
-
-    def gradient(self, f: Array, y: Array) -> Array:
-        return np.sign(f - y)
-
-    def domain(self, y: Array) -> tuple[Array, Array]:
-        return -np.ones(np.shape(y)), np.ones(np.shape(y))
-
-    def tube(self) -> float:
-        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: here none.
-
-        Returns
-        -------
-        float
-            Zero.
-        """
-        return 0.0
-
-    def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``u y`` on [-1, 1], infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and targets.
-
-        Returns
-        -------
-        array
-            The values.
-        """
-        return _inside(u, -1.0, 1.0, u * y)
-
-    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
-        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
-
-        Parameters
-        ----------
-        v : array
-            Where from.
-        y : array
-            Targets.
-        step : float or array
-            How far.
-
-        Returns
-        -------
-        array
-            Of the shape of v.
-        """
-        r = v - y
-        return y + np.sign(r) * np.maximum(np.abs(r) - step, 0.0)
 
 
 @dataclass(frozen=True)
@@ -196,11 +136,11 @@ class Huber(Loss):
         array
             The values.
         """
-        return _inside(u, -self.delta, self.delta, u * y + 0.5 * u**2)
+        return inside(u, -self.delta, self.delta, u * y + 0.5 * u**2)
 
 
 @dataclass(frozen=True)
-class Quantile(Loss):
+class Quantile(_PiecewiseLinear):
     """``q (y - f)`` where f < y, ``(1 - q) (f - y)`` where f > y: the q-quantile.
 
     Parameters
@@ -234,70 +174,19 @@ class Quantile(Loss):
         """One loss per quantile."""
         return tuple(Quantile(q) for q in self.q) if isinstance(self.q, tuple) else (self,)
 
-    def value(self, f: Array, y: Array) -> Array:
-        r = y - f
-        return np.maximum(self._q * r, (self._q - 1.0) * r)
-
     @property
     def _q(self) -> Any:
         return np.asarray(self.q)
 
-    def gradient(self, f: Array, y: Array) -> Array:
-        return np.where(f < y, -self._q, 1.0 - self._q) * (f != y)
-
     def domain(self, y: Array) -> tuple[Array, Array]:
         return np.zeros(np.shape(y)) - self._q, np.zeros(np.shape(y)) + 1.0 - self._q
-
-    def tube(self) -> float:
-        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: here none.
-
-        Returns
-        -------
-        float
-            Zero.
-        """
-        return 0.0
-
-    def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``u y`` on [-q, 1 - q], infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and targets.
-
-        Returns
-        -------
-        array
-            The values.
-        """
-        return _inside(u, -self._q, 1.0 - self._q, u * y)
-
-    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
-        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
-
-        Parameters
-        ----------
-        v : array
-            Where from.
-        y : array
-            Targets.
-        step : float or array
-            How far.
-
-        Returns
-        -------
-        array
-            Of the shape of v.
-        """
-        return y + np.maximum(v - y - step * (1.0 - self._q), 0.0) + np.minimum(v - y + step * self._q, 0.0)
 
     def inverse_link(self, f: Array) -> Array:
         return np.sort(f, axis=-1) if self.non_crossing and isinstance(self.q, tuple) else f
 
 
 @dataclass(frozen=True)
-class EpsilonInsensitive(Loss):
+class EpsilonInsensitive(_PiecewiseLinear):
     """``max(0, |f - y| - epsilon)``: support vector regression.
 
     Parameters
@@ -318,60 +207,8 @@ class EpsilonInsensitive(Loss):
         if not (np.isfinite(self.epsilon) and self.epsilon >= 0):
             raise ValueError(f"epsilon must be a number >= 0, got {self.epsilon!r}.")
 
-    def value(self, f: Array, y: Array) -> Array:
-        return np.maximum(np.abs(f - y) - self.epsilon, 0.0)
-
-    def gradient(self, f: Array, y: Array) -> Array:
-        return np.sign(f - y) * (np.abs(f - y) > self.epsilon)
-
-    def domain(self, y: Array) -> tuple[Array, Array]:
-        return -np.ones(np.shape(y)), np.ones(np.shape(y))
-
     def tube(self) -> float:
-        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: half the width of what costs nothing.
-
-        Returns
-        -------
-        float
-            Epsilon.
-        """
         return self.epsilon
-
-    def conjugate(self, u: Array, y: Array) -> Array:
-        """Return ``u y + epsilon |u|`` on [-1, 1], infinity elsewhere.
-
-        Parameters
-        ----------
-        u, y : array
-            Slopes and targets.
-
-        Returns
-        -------
-        array
-            The values.
-        """
-        return _inside(u, -1.0, 1.0, u * y + self.epsilon * np.abs(u))
-
-    def prox(self, v: Array, y: Array, step: Array | float) -> Array:
-        """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``.
-
-        Parameters
-        ----------
-        v : array
-            Where from.
-        y : array
-            Targets.
-        step : float or array
-            How far.
-
-        Returns
-        -------
-        array
-            Of the shape of v.
-        """
-        r = v - y
-        excess = np.clip(np.abs(r) - self.epsilon, 0.0, step)
-        return v - np.sign(r) * excess
 
 
 @dataclass(frozen=True)
@@ -425,7 +262,7 @@ class Poisson(Loss):
             The values.
         """
         s = np.maximum(u + y, 0.0)
-        return _inside(u, -y, np.inf, xlogy(s, s) - s - xlogy(y, y) + y)
+        return inside(u, -y, np.inf, xlogy(s, s) - s - xlogy(y, y) + y)
 
     def inverse_link(self, f: Array) -> Array:
         return np.exp(np.minimum(f, 700.0))
