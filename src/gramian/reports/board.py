@@ -52,7 +52,9 @@ def _of_trials(board: Any, best: Any) -> Board:
     lines = [(*board.cells(place), expression(trial.kernel, KERNEL)) for place, trial in enumerate(board[:SHOWN])]
     ranked = [(t.name, t.score, t.spread) for t in board if t.ok and t.rows == best.rows and not t.baseline]
     drawn = sorted(ranked, key=lambda trial: trial[1])[:DRAWN]
-    taken, chosen = list(board).index(best), next((i for i, trial in enumerate(drawn) if trial[0] == best.name), 0)
+    # By name: a trial that was loaded is not equal to itself where its certificate holds NaN.
+    taken = [t.name for t in board].index(best.name)
+    chosen = next((i for i, trial in enumerate(drawn) if trial[0] == best.name), 0)
     baseline = None if board.baseline is None else board.baseline.score
     metric = metric[0].upper() + metric[1:]
     return Board(metric, True, columns, lines, taken, drawn, chosen, len(board), baseline)
