@@ -115,8 +115,9 @@ class Process(Nested):
             centre, scale = np.atleast_1d(self._y_train_mean), np.atleast_1d(self._y_train_std)
             process = self.posterior_.under(memory_budget(self.memory), worker_count(self.n_jobs))
         else:
-            centre, scale = np.zeros(1), np.ones(1)
-            process = _Prior(DEFAULT if self.kernel is None else resolve(self.kernel, X), self.n_targets or 1)
+            t = self.n_targets or 1
+            centre, scale = np.zeros(t), np.ones(t)
+            process = _Prior(DEFAULT if self.kernel is None else resolve(self.kernel, X), t)
         mean = _single(scale * process.mean(X) + centre)
         if return_cov:
             return mean, _single(scale**2 * process.covariance(X)[..., None])
