@@ -335,7 +335,8 @@ def beside_peer(model: Any, X: Any, y: Any, w: Any, found: Any) -> list[str]:
         return []
     X = np.asarray(X, dtype=np.float64)
     svm = gramian.SVC | gramian.SVR | gramian.OneClassSVM | gramian.NuSVC
-    if isinstance(model, svm) and found.kind == "duality gap":
+    same = not isinstance(model, gramian.NuSVC) or model.class_weight is None  # class weights change another problem
+    if isinstance(model, svm) and same and found.kind == "duality gap":
         return _beside_svm(model, X, y, w, found)
     if isinstance(model, gramian.KernelPCA):
         return _beside_components(model, X)
@@ -355,8 +356,11 @@ def _beside_components(model: Any, X: Any) -> list[str]:
         return []
     names = ("kernel", "gamma", "degree", "coef0")
     peer = PeerPCA(model.n_components, eigen_solver="dense", **{name: getattr(model, name) for name in names})
-    theirs = float(peer.fit(X).eigenvalues_.sum())
-    return _worse(-float(model.eigenvalues_.sum()), -theirs, 1e-5)
+    try:
+        theirs = float(peer.fit(X).eigenvalues_.sum())
+    except ValueError:  # LAPACK's fast driver finds no eigenvalue where all coincide
+        return []
+    return _worse(-float(model.eigenvalues_.sum()), -theirs, 1e-5, float(np.abs(model.kernel_.diag(X)).sum()))
 
 
 def _beside_process(model: Any, X: Any, y: Any) -> list[str]:

@@ -92,7 +92,7 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
     slack = max(ROUNDING, getattr(found, "rounding", 0.0))
     if said.converged == found.converged:
         same = b <= FACTOR * a + slack and a <= FACTOR * b + slack
-        return bool(same or (bound and abs(said.primal - found.primal) <= slack * abs(found.primal)))
+        return bool(same or (bound and (b <= a or abs(said.primal - found.primal) <= slack * abs(found.primal))))
     pairs = ((a, b), (said.violation, found.violation))
     across = any(min(pair) <= (tol or 0.0) <= max(pair) <= min(pair) + slack for pair in pairs)
     return across or bool(bound and (b <= a if found.converged else b <= FACTOR * min(a, tol or 0.0)))
