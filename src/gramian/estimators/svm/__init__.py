@@ -1,9 +1,7 @@
 """Support vector machines: scikit-learn's five estimators, and the path over C."""
 
 from gramian.estimators.svm.nu_svc import NuSVC
-from gramian.estimators.svm.one_class import OneClassSVM
-from gramian.estimators.svm.path import svm_path
-from gramian.estimators.svm.svc import SVC
-from gramian.estimators.svm.svr import SVR, NuSVR
+from gramian.estimators.svm.single import SVR, NuSVR, OneClassSVM
+from gramian.estimators.svm.svc import SVC, svm_path
 
 __all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "svm_path"]

@@ -7,7 +7,7 @@ import warnings
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -38,13 +38,11 @@ from gramian.kernels import AdditiveChi2, Callable, Dot, Kernel, Precomputed, Ra
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import scale_gamma
 from gramian.kernels.tunable import Nested
-from gramian.progress import Clock, progress
 from gramian.resources import worker_count
 from gramian.rkhs import Function
 from gramian.solvers.svm.feature_rows import FeatureRows
 from gramian.solvers.svm.row_cache import KernelRows, RowCache, Wide
-from gramian.solvers.svm.smo import Solution, solve
-from gramian.solvers.svm.tasks import Task
+from gramian.solvers.svm.smo import Solution
 
 __all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "Training", "dense", "kinds"]
 
@@ -142,16 +140,30 @@ class FeatureMatrix:
         return FeatureRows(caches, self.workers)
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class SupportVectorMachine(Nested, BaseEstimator):
     """Parameters, validation and expansion; a subclass states its task.
 
     Not for direct use.
     """
 
-    n_iter_: Any
-    _over_blocks: str
+    kernel: Any = "rbf"
+    degree: int = 3
+    gamma: float | str = "scale"
+    coef0: float = 0.0
+    tol: float = 1e-3
+    shrinking: bool = True
+    cache_size: float = 200
+    verbose: bool | int = False
+    max_iter: int = -1
+    approximation: Any = None
+    max_time: float | None = None
+    n_jobs: int | None = None
+    memory: int | str | None = None
+
+    _over_blocks: ClassVar[str]
     """What to use instead where rows come by blocks."""
-    _parameter_constraints: dict[str, list[Any]] = {  # noqa: RUF012
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [str, callable],
         "degree": [Interval(Integral, 0, None, closed="left")],
         "gamma": [StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
@@ -249,24 +261,6 @@ class SupportVectorMachine(Nested, BaseEstimator):
         """Refuse a similarity that comes from the user and is not symmetric."""
         if isinstance(kernel, Callable | Precomputed):
             self._gram(kernel, X).check_symmetric()
-
-    def _solve(self, X: Any, training: Training, task: Task) -> Solution:
-        """Solve a task of all rows, and keep the one function that it finds."""
-        self._check_symmetric(training.kernel, X)
-        rows = training.rows
-        caches: Any = rows.caches([slice(0, training.kept.size)], self.cache_size * MEGABYTE)
-        with progress(self.verbose, type(self).__name__) as tick:
-            clock = Clock(self.max_time)
-            solution = solve(task, rows.among(caches), tick=tick, clock=clock, **self._solver_options())
-        beta: Vector = np.bincount(task.objects, solution.beta, training.kept.size).astype(np.float64)
-        (used,) = np.nonzero(beta)
-        found = np.zeros(training.kept.size, dtype=np.intp)
-        np.maximum.at(found, task.objects, kinds(solution.beta, task.lower, task.upper))
-        self._keep(X, training, used, [used.size], beta[None, used], found)
-        self.intercept_ = np.array([solution.bias])
-        self.n_iter_ = solution.certificate.iterations
-        self._report([solution])
-        return solution
 
     def _keep(
         self,

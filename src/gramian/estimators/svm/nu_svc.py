@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import Any
 
@@ -17,7 +17,7 @@ from gramian.solvers.svm import tasks as svm_tasks
 __all__ = ["NuSVC"]
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class NuSVC(Classifier):
     """Support vector classification with ν in the place of C: at most a share ν of the rows are margin errors.
 
@@ -110,26 +110,7 @@ class NuSVC(Classifier):
     array([1])
     """
 
-    _: KW_ONLY
     nu: float = 0.5
-    kernel: Any = "rbf"
-    degree: int = 3
-    gamma: float | str = "scale"
-    coef0: float = 0.0
-    shrinking: bool = True
-    probability: bool | str = False
-    tol: float = 1e-3
-    cache_size: float = 200
-    class_weight: Any = None
-    verbose: bool | int = False
-    max_iter: int = -1
-    decision_function_shape: str = "ovr"
-    break_ties: bool = False
-    random_state: Any = None
-    approximation: Any = None
-    max_time: float | None = None
-    n_jobs: int | None = None
-    memory: int | str | None = None
 
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,

@@ -1,11 +1,11 @@
-"""Support vector classification: SVC, and the pairs of classes that it is made of."""
+"""Support vector classification: SVC, its path over C, and the pairs of classes that it is made of."""
 
 from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from numbers import Real
 from typing import Any, Self
@@ -27,7 +27,7 @@ from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import Solution, solve
 from gramian.solvers.svm.tasks import Task
 
-__all__ = ["SVC", "Classifier", "Pair", "Pairs", "rounds"]
+__all__ = ["SVC", "Classifier", "Pair", "Pairs", "rounds", "svm_path"]
 
 Classes = tuple[int, int]
 Members = NDArray[np.intp] | slice
@@ -173,8 +173,15 @@ class _Turns:
             self.changed.notify_all()
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(OneVsOne):
     """What SVC and NuSVC share: a machine for every pair of classes. Not for direct use."""
+
+    probability: bool | str = False
+    class_weight: Any = None
+    decision_function_shape: str = "ovr"
+    break_ties: bool = False
+    random_state: Any = None
 
     _over_blocks = f"KernelMachineClassifier('hinge', lam=1/(n C), {NYSTROEM})"
     _parameter_constraints = {  # noqa: RUF012
@@ -317,7 +324,7 @@ class Classifier(OneVsOne):
         self.margin_ = float(margins[0]) if k == 2 else margins
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SVC(Classifier):
     """Support vector classification: ``½‖w‖² + C Σ max(0, 1 - y_i f(x_i))``.
 
@@ -415,26 +422,7 @@ class SVC(Classifier):
     True
     """
 
-    _: KW_ONLY
     C: float = 1.0
-    kernel: Any = "rbf"
-    degree: int = 3
-    gamma: float | str = "scale"
-    coef0: float = 0.0
-    shrinking: bool = True
-    probability: bool | str = False
-    tol: float = 1e-3
-    cache_size: float = 200
-    class_weight: Any = None
-    verbose: bool | int = False
-    max_iter: int = -1
-    decision_function_shape: str = "ovr"
-    break_ties: bool = False
-    random_state: Any = None
-    approximation: Any = None
-    max_time: float | None = None
-    n_jobs: int | None = None
-    memory: int | str | None = None
 
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
@@ -461,3 +449,63 @@ class SVC(Classifier):
             f"classes {a!r} and {b!r} cannot be separated by this kernel, so C=inf has no solution; the rows in "
             f"conflict are {heavy[:SHOWN].tolist()}{more}. Use a finite C, or a kernel that tells them apart."
         )
+
+
+def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, **parameters: Any) -> list[SVC]:
+    """Fit ``SVC(C=C, **parameters)`` for every C, reusing kernel rows and starting each fit from the one before.
+
+    Parameters
+    ----------
+    X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
+        Training rows.
+    y : array-like of shape (n,)
+        Class labels.
+    Cs : sequence of float
+        The values of C, in any order.
+    sample_weight : array-like of shape (n,) or None, default=None
+        Weights, as in ``SVC.fit``.
+    **parameters : Any
+        Further parameters of ``SVC``.
+
+    Returns
+    -------
+    list of SVC
+        Fitted, in the order of ``Cs``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.estimators.svm import svm_path
+    >>> X = np.array([[-2.0], [-1.0], [1.0], [2.0]])
+    >>> [round(m.margin_, 2) for m in svm_path(X, [0, 0, 1, 1], [0.1, 10.0], kernel="linear")]
+    [2.0, 1.0]
+    """
+    if len(Cs) == 0:
+        raise ValueError("Cs is empty; pass at least one value of C.")
+    if "C" in parameters:
+        raise TypeError("svm_path takes the values of C as Cs; leave out C.")
+    machines = [SVC(C=float(C), **parameters) for C in Cs]
+    for machine in machines:
+        machine._validate_params()
+    ascending = np.argsort(np.asarray(Cs, dtype=np.float64), kind="stable")
+    # The largest C makes the strictest demand on the precision of the rows.
+    strictest = machines[ascending[-1]]
+    rows, pairs = strictest._set_up(X, y, sample_weight)
+    learned = {name: value for name, value in vars(strictest).items() if name.endswith("_")}
+    last: list[Pair] = []
+    C = 1.0
+    for position in ascending:
+        machine = machines[position]
+        vars(machine).update(learned)
+        starts = {pair.classes: _start(pair, machine.C / C) for pair in last}
+        last, C = machine._learn(rows, pairs, starts), machine.C
+    return machines
+
+
+def _start(pair: Pair, growth: float) -> Vector | None:
+    """The best feasible multiple of the last solution: β scales with C where everybody is at a bound."""
+    if not np.isfinite(growth):
+        return None
+    quadratic = float(np.dot(pair.beta, pair.solution.values[pair.task.objects]))
+    best = -float(np.dot(pair.task.linear, pair.beta)) / quadratic if quadratic > 0 else growth
+    return np.asarray(np.clip(min(best, growth) * pair.beta, growth * pair.task.lower, growth * pair.task.upper))

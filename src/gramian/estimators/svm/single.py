@@ -1,29 +1,52 @@
-"""Support vector regression: SVR and NuSVR."""
+"""Support vector machines of a single function: SVR, NuSVR and OneClassSVM."""
 
 from __future__ import annotations
 
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import OutlierMixin, RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 
 from gramian.data.results import by_blocks
 from gramian.estimators.base import NYSTROEM, restored_on_failure
-from gramian.estimators.svm.base import SupportVectorMachine, Vector
+from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, kinds
 from gramian.gram.operator import narrow
+from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
-from gramian.solvers.svm.smo import Solution
+from gramian.solvers.svm.smo import Solution, solve
 from gramian.solvers.svm.tasks import Task
 
-__all__ = ["SVR", "NuSVR"]
+__all__ = ["SVR", "NuSVR", "OneClassSVM"]
+
+EDGE = 1e-12
 
 
-class _Regressor(RegressorMixin, SupportVectorMachine):
+class _Single(SupportVectorMachine):
+    def _solve(self, X: Any, training: Training, task: Task) -> Solution:
+        """Solve a task of all rows, and keep the one function that it finds."""
+        self._check_symmetric(training.kernel, X)
+        rows = training.rows
+        caches: Any = rows.caches([slice(0, training.kept.size)], self.cache_size * MEGABYTE)
+        with progress(self.verbose, type(self).__name__) as tick:
+            clock = Clock(self.max_time)
+            solution = solve(task, rows.among(caches), tick=tick, clock=clock, **self._solver_options())
+        beta: Vector = np.bincount(task.objects, solution.beta, training.kept.size).astype(np.float64)
+        (used,) = np.nonzero(beta)
+        found = np.zeros(training.kept.size, dtype=np.intp)
+        np.maximum.at(found, task.objects, kinds(solution.beta, task.lower, task.upper))
+        self._keep(X, training, used, [used.size], beta[None, used], found)
+        self.intercept_ = np.array([solution.bias])
+        self.n_iter_ = solution.certificate.iterations
+        self._report([solution])
+        return solution
+
+
+class _Regressor(RegressorMixin, _Single):
     _over_blocks = f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})"
 
     def _task(self, y: Vector, weight: Vector) -> Task:
@@ -75,7 +98,7 @@ class _Regressor(RegressorMixin, SupportVectorMachine):
         return narrow(self._single(X) + self.intercept_[0], X)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class SVR(_Regressor):
     """Support vector regression: ``½‖w‖² + C Σ max(0, |y_i - f(x_i)| - ε)``.
 
@@ -151,22 +174,8 @@ class SVR(_Regressor):
     True
     """
 
-    _: KW_ONLY
-    kernel: Any = "rbf"
-    degree: int = 3
-    gamma: float | str = "scale"
-    coef0: float = 0.0
-    tol: float = 1e-3
     C: float = 1.0
     epsilon: float = 0.1
-    shrinking: bool = True
-    cache_size: float = 200
-    verbose: bool | int = False
-    max_iter: int = -1
-    approximation: Any = None
-    max_time: float | None = None
-    n_jobs: int | None = None
-    memory: int | str | None = None
 
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
@@ -178,7 +187,7 @@ class SVR(_Regressor):
         return svm_tasks.regression(y, self.C * weight, self.epsilon)
 
 
-@dataclass(eq=False, repr=False)
+@dataclass(eq=False, repr=False, kw_only=True)
 class NuSVR(_Regressor):
     """Support vector regression that finds its own tube: at most a share ν of the rows lies outside it.
 
@@ -253,22 +262,8 @@ class NuSVR(_Regressor):
     True
     """
 
-    _: KW_ONLY
     nu: float = 0.5
     C: float = 1.0
-    kernel: Any = "rbf"
-    degree: int = 3
-    gamma: float | str = "scale"
-    coef0: float = 0.0
-    shrinking: bool = True
-    tol: float = 1e-3
-    cache_size: float = 200
-    verbose: bool | int = False
-    max_iter: int = -1
-    approximation: Any = None
-    max_time: float | None = None
-    n_jobs: int | None = None
-    memory: int | str | None = None
 
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
@@ -281,3 +276,162 @@ class NuSVR(_Regressor):
 
     def _learned(self, solution: Solution) -> None:
         self.epsilon_ = 0.0 - solution.unit
+
+
+@dataclass(eq=False, repr=False, kw_only=True)
+class OneClassSVM(OutlierMixin, _Single):
+    """The smallest region, in feature space, that holds all but a share ν of the rows.
+
+    Parameters
+    ----------
+    kernel : Kernel, str or callable, default="rbf"
+        A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
+    degree : int, default=3
+        Of the polynomial kernel.
+    gamma : {"scale", "auto"} or float, default="scale"
+        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+    coef0 : float, default=0.0
+        Of the polynomial and sigmoid kernels.
+    tol : float, default=1e-3
+        Bound on the worst KKT violation and on the relative duality gap.
+    nu : float, default=0.5
+        Upper bound on the share of outliers, lower bound on the share of support vectors.
+    shrinking : bool, default=True
+        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+    cache_size : float, default=200
+        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+    verbose : bool, default=False
+        Whether to show progress: steps, duality gap and violation.
+    max_iter : int, default=-1
+        Pair steps allowed; -1 for no limit.
+    approximation : map or None, default=None
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
+        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+    max_time : float or None, default=None
+        Seconds allowed.
+    n_jobs : int or None, default=None
+        Threads; by default all cores.
+    memory : int, str or None, default=None
+        Bytes for tiles of the kernel at predict.
+
+    Attributes
+    ----------
+    support_ : array of shape (s,)
+        Which training rows are support vectors.
+    support_vectors_ : array or CSR of shape (s, d)
+        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+    dual_coef_ : array or CSR of shape (1, s)
+        Their coefficients.
+    intercept_ : array of shape (1,)
+        Minus the offset.
+    offset_ : float
+        ``decision_function = score_samples - offset_``.
+    certificate_ : Certificate
+        Primal and dual value, relative gap, worst KKT violation.
+    kinds_ : array of shape (n,)
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row: inside, on the edge, outside.
+    n_iter_ : int
+        Pair steps taken.
+    fit_status_ : int
+        0 where the certificate says converged, else 1.
+    shape_fit_ : tuple of int
+        Shape of the training rows.
+    approximation_ : estimator
+        The fitted map, where there is one.
+    coef_ : array of shape (1, m)
+        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+
+    Examples
+    --------
+    >>> from gramian.estimators.svm import OneClassSVM
+    >>> OneClassSVM(gamma="auto").fit([[0.0], [0.44], [0.45], [0.46], [1.0]]).predict([[0.45], [5.0]])
+    array([ 1, -1])
+    """
+
+    nu: float = 0.5
+
+    _over_blocks = "GaussianMixture and its score_samples, or fit to blocks.sample(size).X"
+    _parameter_constraints = {  # noqa: RUF012
+        **SupportVectorMachine._parameter_constraints,
+        "nu": [Interval(Real, 0.0, 1.0, closed="right")],
+    }
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Find the region.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
+            Training rows.
+        y : ignored
+            For the sake of pipelines.
+        sample_weight : array-like of shape (n,) or None, default=None
+            How often each row counts; zero removes a row.
+
+        Returns
+        -------
+        self
+            The fitted estimator.
+        """
+        with restored_on_failure(self):
+            X = self._validated(X)
+            training = self._training(X, sample_weight)
+            solution = self._solve(X, training, svm_tasks.novelty(training.weight, self.nu))
+            self.offset_ = -solution.bias
+        return self
+
+    @by_blocks
+    def score_samples(self, X: Any) -> NDArray[Any]:
+        """Return Σ_s α_s k(x, s), the decision function before the offset is taken off.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Higher is more normal.
+        """
+        X = self._validated_for_predict(X)
+        return narrow(self._scores(X), X)
+
+    def _scores(self, X: Any) -> NDArray[np.float64]:
+        scores = self._single(X)
+        # Rows on the edge: whether rounding puts them inside must not depend on which other rows came along.
+        return np.where(np.abs(scores - self.offset_) <= EDGE * abs(self.offset_), self.offset_, scores)
+
+    @by_blocks
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return the signed distance to the edge of the region, in units of feature space times ‖w‖.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
+            Rows.
+
+        Returns
+        -------
+        array of shape (m,)
+            Positive inside.
+        """
+        X = self._validated_for_predict(X)
+        return narrow(self._scores(X) - self.offset_, X)
+
+    @by_blocks
+    def predict(self, X: Any) -> NDArray[np.intp]:
+        """Tell rows inside the region from rows outside.
+
+        Parameters
+        ----------
+        X : array-like or CSR of shape (m, d), or (m, n) for ``kernel="precomputed"``
+            Rows.
+
+        Returns
+        -------
+        array of int, shape (m,)
+            1 inside, -1 outside.
+        """
+        return np.where(self.decision_function(X) >= 0, 1, -1).astype(np.intp)
