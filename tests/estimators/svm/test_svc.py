@@ -22,9 +22,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM, svm_path
-from gramian.estimators.svm.svc import Pairs, _Turns, rounds
+from gramian.estimators.svm.base import FeatureMatrix, Training
+from gramian.estimators.svm.svc import Pairs, rounds
 from gramian.kernels import RBF, Linear, Spectrum, resolve
-from gramian.resources import run
+from gramian.progress import Clock
 from reference_svm import fast_svc_gap, svr_gap
 
 X, y = load_iris(return_X_y=True)
@@ -368,24 +369,24 @@ def test_rounds_hold_every_pair_once_and_no_class_twice(k):
 
 
 def test_pairs_with_a_class_in_common_wait_for_one_another():
-    pairs = list(combinations(range(6), 2))
-    turns, held, seen, lock = _Turns(list(pairs), threading.Event()), set(), [], threading.Lock()
+    held, seen, lock = set(), [], threading.Lock()
+    rows = FeatureMatrix(np.ones((6, 1)), None, np.arange(6), workers=3)
+    pairs = Pairs(Training(np.arange(6), np.ones(6), None, rows), [1] * 6, 1.0, np.ones(6))
 
-    def work(_):
-        while (pair := turns.take()) is not None:
-            with lock:
-                assert held.isdisjoint(pair)
-                held.update(pair)
-                seen.append(pair)
-            time.sleep(1e-3)
-            with lock:
-                held.difference_update(pair)
-            turns.give_back(pair)
+    def work(pair, clock):
+        with lock:
+            assert held.isdisjoint(pair)
+            held.update(pair)
+            seen.append(pair)
+        time.sleep(1e-3)
+        with lock:
+            held.difference_update(pair)
+        return pair
 
-    run(work, range(3), 3)
-    assert sorted(seen) == pairs
+    assert pairs.map(work, Clock()) == list(combinations(range(6), 2))
+    order = [pair for part in rounds(6) for pair in part]
     for c in range(6):
-        assert [pair for pair in seen if c in pair] == [pair for pair in pairs if c in pair]
+        assert [pair for pair in seen if c in pair] == [pair for pair in order if c in pair]
 
 
 def test_an_error_in_one_pair_ends_them_all(monkeypatch):

@@ -32,8 +32,6 @@ __all__ = ["SVC", "Classifier", "Pair", "Pairs", "rounds", "svm_path"]
 Classes = tuple[int, int]
 Members = NDArray[np.intp] | slice
 EVERYBODY = slice(None)
-POLL = 0.1
-"""Seconds after which a thread that waits for a class looks whether it is all over."""
 SHOWN = 10
 """Rows in conflict that an error names."""
 
@@ -114,20 +112,23 @@ class Pairs:
         """Return what some work makes of every pair; those without a class in common are worked on side by side."""
         stop = threading.Event()
         clock = replace(clock, stop=stop)
-        found: dict[Classes, Any] = {}
-        turns = _Turns([pair for part in rounds(len(self.blocks)) for pair in part], stop)
+        order = [pair for part in rounds(len(self.blocks)) for pair in part]
+        done = {pair: threading.Event() for pair in order}
 
-        def worker(_: int) -> None:
-            while (pair := turns.take()) is not None:
-                try:
-                    found[pair] = work(pair, clock)
-                except BaseException:
-                    stop.set()
-                    raise
-                finally:
-                    turns.give_back(pair)
+        def in_turn(pair: Classes) -> Any:
+            # Every class goes through its pairs in order: what a cache holds depends on that alone, whoever is faster.
+            try:
+                for earlier in order[: order.index(pair)]:
+                    if not set(pair).isdisjoint(earlier):
+                        done[earlier].wait()
+                return work(pair, clock)
+            except BaseException:
+                stop.set()
+                raise
+            finally:
+                done[pair].set()
 
-        run(worker, range(self.workers), self.workers, stop)
+        found = dict(zip(order, run(in_turn, order, self.workers, stop), strict=True))
         return [found[pair] for pair in self.classes]
 
 
@@ -140,37 +141,6 @@ def rounds(k: int) -> list[list[Classes]]:
         found.append(sorted((min(p), max(p)) for p in facing if -1 not in p))
         seats = [seats[0], seats[-1], *seats[1:-1]]
     return found
-
-
-class _Turns:
-    """Hands out pairs such that every class goes through its own in the order given, one after the other.
-
-    What a cache holds then depends on that order alone, whoever is faster.
-    """
-
-    def __init__(self, pairs: list[Classes], stop: threading.Event) -> None:
-        self.left, self.stop = pairs, stop
-        self.busy: set[int] = set()
-        self.changed = threading.Condition()
-
-    def take(self) -> Classes | None:
-        """The next pair whose classes are free, as soon as there is one; None at the end."""
-        with self.changed:
-            while self.left and not self.stop.is_set():
-                waiting = set(self.busy)
-                for pair in self.left:
-                    if waiting.isdisjoint(pair):
-                        self.left.remove(pair)
-                        self.busy.update(pair)
-                        return pair
-                    waiting.update(pair)
-                self.changed.wait(POLL)
-        return None
-
-    def give_back(self, pair: Classes) -> None:
-        with self.changed:
-            self.busy.difference_update(pair)
-            self.changed.notify_all()
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
