@@ -282,7 +282,13 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
         faults.append(f"the relative duality gap {gap:.1e} is above tol={model.tol:.0e}")
     values = {"primal": primal / total, "violation": gap} | ({"dual": dual / total, "gap": gap} if known else {})
     # An error in a value counts as much as the loss is steep there, and as much again in ‖f‖².
-    values["rounding"] = 2.0 * g.lost * float(np.abs(g.gradient(g.at)).sum()) / scale
+    slopes = float(np.abs(g.gradient(g.at)).sum())
+    values["rounding"] = 2.0 * g.lost * slopes / scale
+    if model.penalty == "ball" and g.F is None and g.norm2 > 0:
+        # ‖u‖_K is the root of a sum, which cancels where f is inside the ball.
+        lost = slopes**2 * g.lost / float(np.abs(g.coefficients).sum())
+        norm = max(-float(np.sum(g.gradient(g.at) * g.f)), 0.0) / math.sqrt(g.norm2)
+        values["rounding"] += model.radius * lost / (norm + math.sqrt(lost)) / scale
     return found(model, "duality gap" if known else "stationary", faults, bound=known, **values)
 
 
