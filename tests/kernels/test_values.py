@@ -147,9 +147,9 @@ def test_the_two_ways_to_bessel_meet(nu):
 
 
 def test_rows_whose_distances_overflow_are_refused():
-    for k in (gk.RBF(1.0), gk.Matern(1.0, nu=0.8)):
-        with pytest.raises(ValueError, match="squared distances overflow"):
-            k([[0.0]], [[1e160]])
+    for k in (gk.RBF(1e-10), gk.Matern(1e-10, nu=0.8)):
+        with pytest.raises(ValueError, match="distances overflow; rescale X"):
+            k([[0.0], [1e300]])
     wide = sp.csr_array(([1e8, 1e8 + 0.5], ([0, 1], [0, 0])), shape=(2, 10_000))
     with pytest.raises(ValueError, match=r"sparse rows are up to 1e.*scale the columns"):
         gk.RBF(1.0)(wide)
@@ -375,3 +375,21 @@ def test_the_weight_of_a_degree_in_one_input():
 def test_too_many_monomials_are_counted_not_made():
     with pytest.raises(MemoryError, match="monomials in 100 inputs"):
         gk.Polynomial(10).monomial_weights(100)
+
+
+@pytest.mark.parametrize(
+    "k", [gk.RBF(1.0), gk.RBF([1.0, 2.0]), gk.Matern(1.0, 1.5), gk.RationalQuadratic(1.0)], ids=repr
+)
+def test_a_row_whose_square_overflows_is_at_the_limit_of_a_radial_kernel(k):
+    X = np.random.default_rng(0).standard_normal((4, 2))
+    far = np.vstack([X, [[1e300, 0.0]]])
+    K = k(far, X)
+    np.testing.assert_allclose(K[:4], k(X, X.copy()), rtol=1e-9)
+    assert np.all(K[4] < 1e-200)
+    assert np.isfinite(k.vjp(far, None, np.ones((5, 5)))).all()
+    assert np.isfinite(k.grad_inputs(far, X, np.ones((5, 4)))).all()
+
+
+def test_a_row_that_overflows_a_kernel_of_inner_products_is_named():
+    with pytest.raises(ValueError, match="in row 1"):
+        gk.Linear()([[1.0], [1e300]], [[1.0]])

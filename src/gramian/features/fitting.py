@@ -7,16 +7,41 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from gramian.data.blocks import as_blocks
 from gramian.data.parts import Need, Part, Sums, total
-from gramian.data.passes import Passes
-from gramian.features.sample import sample_seed, sample_size
+from gramian.data.passes import Passes, sample_rows
 from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
+from gramian.resources import memory_budget
 from gramian.solvers.in_features.worker_map import WorkerMap
 
-__all__ = ["draw", "fit_map", "fit_over_blocks", "trace_error"]
+__all__ = ["draw", "fit_map", "fit_over_blocks", "sample_seed", "sampled_rows", "trace_error"]
+
+LEAST = 10_000
+"""Rows that landmarks are chosen among, at least."""
+TIMES = 10
+"""And at least so many for each landmark."""
+COPIES = 3
+"""Arrays of the shape (sample, landmarks) alive while landmarks are chosen."""
+
+
+def sample_size(n_components: int, memory: int | str | None) -> int:
+    """Return how many rows landmarks are chosen among."""
+    affordable = memory_budget(memory) // (COPIES * 8 * max(n_components, 1))
+    return int(max(min(max(LEAST, TIMES * n_components), affordable), n_components, 2))
+
+
+def sample_seed(random_state: Any) -> int:
+    """Return a seed for a sample."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def sampled_rows(n: int, n_components: int, memory: int | str | None, random_state: Any) -> NDArray[np.intp] | None:
+    """Return the numbers of the rows that landmarks are chosen among."""
+    size = sample_size(n_components, memory)
+    return None if size >= n else sample_rows(n, size, sample_seed(random_state))
 
 
 def draw(passes: Passes, n_components: int, memory: int | str | None, random_state: Any) -> Part:

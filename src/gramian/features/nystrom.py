@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import is_blocks
 from gramian.features.base import ExplicitMap, constraints
-from gramian.features.sample import sampled_rows
+from gramian.features.fitting import sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.operator import wide
 from gramian.gram.pivots import inverse

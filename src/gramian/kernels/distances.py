@@ -38,6 +38,9 @@ SPARSE_LOSS = 1e-8
 SPARSE_COLUMNS = 4096
 """Columns up to which the rows of a tile may be filled."""
 
+FARTHEST = 1e280
+"""Squared distances end here: a kernel is at its limit, and what is computed from them does not overflow."""
+
 
 class DistanceRows:
     """Rows made ready for squared distances; their weighted sums of differences come from one product of matrices."""
@@ -99,13 +102,14 @@ class Differences(DistanceRows):
     def times_squared(self, other: Differences, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
         if isinstance(self.coordinates, np.ndarray):
-            return points.multiply(cdist(self.coordinates, other.coordinates, "sqeuclidean"), weight)
+            return _by_differences(self.coordinates, other.coordinates, weight)
         return sum(D**2 for D in self.columns(other)) * weight
 
     def columns(self, other: Differences) -> Iterator[Array]:
         """Yield the differences x_ik - z_jk of one input after the other: (n, m) each."""
         a, b = self.coordinates, other.coordinates
-        return (a[:, None, k] - b[None, :, k] for k in range(a.shape[1]))
+        xp, far = points.namespace(a), FARTHEST**0.5
+        return (xp.clip(a[:, None, k] - b[None, :, k], -far, far) for k in range(a.shape[1]))
 
     def pull(self, other: Differences, M: Array) -> Array:  # type: ignore[override]
         xp = points.namespace(M)
@@ -133,11 +137,14 @@ class SparseRows(DistanceRows):
     def times_squared(self, other: SparseRows, weight: float, out: Array | None) -> Array:
         """Return ``weight · ‖x-z‖²`` for every pair: → (n, m)."""
         if self.loss > SPARSE_LOSS:
-            filled = cdist(self.coordinates.toarray(), other.coordinates.toarray(), "sqeuclidean")
-            return points.multiply(filled, weight)
+            return _by_differences(self.coordinates.toarray(), other.coordinates.toarray(), weight)
         t = points.multiply(points.matmul(self.coordinates, other.coordinates.T), -2.0)
         t = points.add(points.add(t, self.norms[:, None]), other.norms[None, :])
         return points.multiply(np.maximum(t, 0.0, out=t), weight)
+
+
+def _by_differences(x: Array, z: Array, weight: float) -> Array:
+    return points.multiply(points.minimum(cdist(x, z, "sqeuclidean"), FARTHEST), weight)
 
 
 def lengthscales(owner: Any, d: int) -> np.ndarray[Any, Any]:
@@ -165,11 +172,11 @@ def rows_for_distances(
     if points.is_sparse(X) or points.is_sparse(Y):
         return _sparse_pair(X, Y, scale)
     xp = points.namespace(X)
-    left, right = centred(X, Y, scale)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
+        left, right = centred(X, Y, scale)
         spread = max(float(xp.max(points.squared_norms(z))) for z in ((right,) if left is right else (left, right)))
-    if not spread < np.inf:
-        raise ValueError("the rows are so many lengthscales apart that their squared distances overflow; rescale X.")
+    if not spread < np.inf and not (xp.all(xp.isfinite(left)) and xp.all(xp.isfinite(right))):
+        raise ValueError("the rows are so many lengthscales apart that their distances overflow; rescale X.")
     for work in (xp.float32, xp.float64) if X.dtype == xp.float32 else (xp.float64,):
         name = "float32" if work == xp.float32 else "float64"
         loss = EPS[name] * spread

@@ -122,7 +122,7 @@ def check_range(who: object, f: Callable[[Array], Array], inside: Array) -> None
     if not finite:
         raise ValueError(
             f"{who!r} overflows {inside.dtype} on these rows: what it is a function of reaches "
-            f"{float(xp.max(inside)):.3g}; scale the rows down, or normalise what is inside."
+            f"{float(xp.max(inside)):.3g} in row {int(xp.argmax(inside))}; scale it down, or normalise what is inside."
         )
 
 

@@ -29,7 +29,7 @@ from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
 from gramian.estimators.auto.search import Search
 from gramian.estimators.auto.tables import columns_of
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
-from gramian.features.sample import sample_seed
+from gramian.features.fitting import sample_seed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress

@@ -12,8 +12,7 @@ from gramian.data.passes import Held, Passes
 from gramian.estimators.approximation import adapted, has_landmarks, opened, sampled
 from gramian.estimators.base import is_precomputed
 from gramian.estimators.gp.process import Noise, Process
-from gramian.features.fitting import fit_map, trace_error
-from gramian.features.sample import sample_seed
+from gramian.features.fitting import fit_map, sample_seed, trace_error
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.progress import Clock

@@ -23,7 +23,7 @@ from gramian.estimators.approximation import opened
 from gramian.estimators.base import COMMON, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
-from gramian.features.sample import sample_seed
+from gramian.features.fitting import sample_seed
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, Family, Floats, family

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_array
 from threadpoolctl import threadpool_limits
 
 from gramian.data.passes import sample_rows
-from gramian.features.sample import sample_seed
+from gramian.features.fitting import sample_seed
 from gramian.solvers.mixture.covariances import Family, Floats
 from gramian.solvers.mixture.e_step import tally
 from gramian.solvers.mixture.em import maximise, refine
