@@ -43,8 +43,7 @@ _HERE = {
     "solvers.gp.posterior": ["ExactPosterior", "ProjectedPosterior"],
 }
 _AUTO = {
-    "columns": ["Category", "Dropped", "Encoding", "NumberColumn", "Text"],
-    "scaling": ["Normal", "Standard"],
+    "columns": ["Category", "Dropped", "Encoding", "Normal", "NumberColumn", "Standard", "Text"],
 }
 """How automatic estimators read tables, written as ``auto.<name>``."""
 _SKLEARN = {

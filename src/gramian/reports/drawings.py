@@ -11,7 +11,7 @@ from sklearn.metrics import confusion_matrix
 
 from gramian.plots.fitted import sampled, unnamed
 from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, plain
-from gramian.reports.board import Board
+from gramian.reports.facts import Board
 
 __all__ = ["against_truth", "bars", "confusion", "curve", "histogram", "plane"]
 

@@ -17,10 +17,9 @@ import sklearn
 from gramian import __version__
 from gramian.plots.fitted import sampled, unnamed
 from gramian.plots.style import pyplot
-from gramian.reports.board import board_of
 from gramian.reports.cautions import cautions
 from gramian.reports.evaluation import Evaluation, evaluate
-from gramian.reports.facts import Score, bytes_held, question, score_of, seconds_of, settings_of
+from gramian.reports.facts import Score, board_of, bytes_held, question, score_of, seconds_of, settings_of
 from gramian.reports.pictures import pictures
 from gramian.reports.subject import Subject, subject_of
 from gramian.resources import readable

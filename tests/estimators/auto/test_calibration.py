@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gramian.estimators.auto.calibration import conformal_reach, fit_softmax, fit_temperature
+from gramian.estimators.auto.response import conformal_reach, fit_softmax, fit_temperature
 
 
 def test_temperature_is_the_most_likely():

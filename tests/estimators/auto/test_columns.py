@@ -10,8 +10,7 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator
 
-from gramian.estimators.auto.columns import Category, Dropped, NumberColumn, Text, encode
-from gramian.estimators.auto.scaling import fit_scaling
+from gramian.estimators.auto.columns import Category, Dropped, NumberColumn, Text, encode, fit_scaling
 from gramian.estimators.auto.tables import Column, columns_of
 from gramian.kernels import WordCount
 

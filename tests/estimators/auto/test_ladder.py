@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gramian.estimators.auto.ladder import rungs
 from gramian.estimators.auto.plans import Sizes
 from gramian.estimators.auto.response import Classes, Numbers
+from gramian.estimators.auto.search import rungs
 
 
 @pytest.mark.parametrize("n", [10, 149, 150, 1000, 2000, 2001, 3500, 10_000])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, field
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -17,16 +17,13 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
-from gramian.estimators.auto.candidates import candidates, checked_machines
-from gramian.estimators.auto.columns import Encoding, NumberColumn, encode
-from gramian.estimators.auto.ladder import rungs
+from gramian.estimators.auto.candidates import Means, candidates, checked_machines
+from gramian.estimators.auto.columns import SCALINGS, Encoding, NumberColumn, encode, fit_scaling
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
-from gramian.estimators.auto.machines import Means
 from gramian.estimators.auto.plans import LEAST_SQUARES, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Encoded, Refit, Winner, refit, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
-from gramian.estimators.auto.scaling import SCALINGS, fit_scaling
-from gramian.estimators.auto.search import Search
+from gramian.estimators.auto.search import Search, rungs
 from gramian.estimators.auto.tables import columns_of
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.fitting import sample_seed
@@ -55,8 +52,20 @@ class _Searched:
     winner: Winner
 
 
+@dataclass(eq=False, repr=False)
 class AutoKernel(Nested, BaseEstimator):
     """Parameters, the search and the refit; a subclass knows its targets."""
+
+    time_limit: float | None = 60.0
+    _: KW_ONLY
+    memory: int | str | None = None
+    cv: int = 5
+    machines: str | Sequence[str] = "auto"
+    kernel: Any = None
+    scoring: str | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
@@ -67,32 +76,9 @@ class AutoKernel(Nested, BaseEstimator):
         **{name: COMMON[name] for name in ("memory", "random_state", "n_jobs", "verbose")},
     }
 
-    _observer: Observer | None = None
+    _observer: Observer | None = field(default=None, init=False)
     """For a live view: set on the instance, called with the leaderboard after every trial."""
     _sizes = Sizes()
-
-    def __init__(
-        self,
-        time_limit: float | None = 60.0,
-        *,
-        memory: int | str | None = None,
-        cv: int = 5,
-        machines: str | Sequence[str] = "auto",
-        kernel: Any = None,
-        scoring: str | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.time_limit = time_limit
-        self.memory = memory
-        self.cv = cv
-        self.machines = machines
-        self.kernel = kernel
-        self.scoring = scoring
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -14,9 +14,8 @@ from sklearn.utils.validation import _check_y, check_is_fitted
 
 from gramian.data.results import by_blocks
 from gramian.estimators.auto.base import AutoKernel
-from gramian.estimators.auto.calibration import fit_softmax
 from gramian.estimators.auto.regressor import _plain
-from gramian.estimators.auto.response import Classes
+from gramian.estimators.auto.response import Classes, fit_softmax
 
 __all__ = ["AutoKernelClassifier"]
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks
+from gramian.estimators.auto.candidates import Means, fit, quiet, unit
 from gramian.estimators.auto.columns import Encoding
-from gramian.estimators.auto.machines import Means, fit, quiet, unit
 from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, RACE, Effort, Plan, Planner, efforts
 from gramian.estimators.auto.response import Classes, Response, one_hot
 from gramian.estimators.auto.search import Found

@@ -12,8 +12,7 @@ from sklearn.utils.validation import _check_y
 
 from gramian.data.results import by_blocks
 from gramian.estimators.auto.base import AutoKernel
-from gramian.estimators.auto.calibration import conformal_reach
-from gramian.estimators.auto.response import Numbers
+from gramian.estimators.auto.response import Numbers, conformal_reach
 
 __all__ = ["AutoKernelRegressor"]
 
