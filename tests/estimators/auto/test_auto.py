@@ -320,8 +320,8 @@ def test_a_refit_that_stops_short_warns(waves, monkeypatch):
     short = AutoKernelRegressor(None, machines=["ridge"], cv=2, n_jobs=1)
     whole = short._keep
 
-    def stopped(done, last):
-        whole(done, last)
+    def stopped(*found):
+        whole(*found)
         short.certificate_ = replace(short.certificate_, converged=False)
 
     monkeypatch.setattr(short, "_keep", stopped)

@@ -36,11 +36,6 @@ def test_blocks_that_do_not_fit_in_memory_take_time():
     assert little.seconds > 2 * much.seconds
 
 
-def test_more_time_more_rows_of_a_part():
-    few, many = (Planner(300_000, 1, 2 * 10**9).part(RIDGES, budget)[0] for budget in (5.0, 50.0))
-    assert 2000 < few < many < 300_000
-
-
 def test_what_is_reserved_is_what_is_needed():
     few, medium, many = (Planner(n, 1, 8 * 10**9, limit=300.0) for n in (100, 30_000, 10**6))
     assert few.reserve("gp") == few.reserve("svm") == 30.0

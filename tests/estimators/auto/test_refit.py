@@ -51,19 +51,6 @@ def test_classes_by_every_way(rows, way):
     assert -np.mean(np.log(P[np.arange(100), labels[400:]])) < 0.45
 
 
-@pytest.mark.parametrize(
-    ("count", "note"), [(3, "400 of 500 rows predict others better than 3"), (200, "nystroem: as")]
-)
-def test_a_part_of_the_rows_stands_against_landmarks(rows, count, note):
-    X, y = rows
-    fast = Clock(60, pace=1e-6)
-    model = AutoKernelRegressor(60, **PROCESS)._fit(X, y, fast, planned("nystroem", count))
-    assert model.refit_.startswith(note)
-    assert model.certificate_.converged
-    assert model.residuals_.size == 100
-    assert model.residuals_.std() < 0.2
-
-
 def test_a_busy_machine_gets_the_same_model(rows):
     """A machine that takes ten times as long, and one with two threads: the same sizes and predictions."""
     X, y = rows
@@ -84,14 +71,13 @@ def test_a_busy_machine_gets_the_same_model(rows):
 def test_what_would_overrun_is_cut_and_the_model_says_so(rows, make, way):
     X, y = rows
     y = y > 1.0 if make is AutoKernelClassifier else y
-    done = make(None, **PROCESS)._searched(X, y, Clock())
-    late, planner = replace(done.winner.means, clock=Clock(1.0, pace=1e12)), done.winner.planner
-    short = replace(done.winner, means=late, planner=replace(planner, limit=1.0, sizes=SMALL))
+    _, winner = make(None, **PROCESS)._searched(X, y, Clock())
+    late, planner = replace(winner.means, clock=Clock(1.0, pace=1e12)), winner.planner
+    short = replace(winner, means=late, planner=replace(planner, limit=1.0, sizes=SMALL))
     last = refit(short, planned(way))
     said = {"exact": "time_limit stopped an exact fit; ", "pcg": "time_limit stopped an iteration over all rows; "}
     assert last.note.startswith(said.get(way, "nystroem: as the test asks"))
-    assert last.note.endswith("time_limit left none to try fewer rows without them")
-    assert done.winner.response.judge(last.held, last.rows, [np.arange(100)]).score < 0.3
+    assert winner.response.judge(last.held, last.rows, [np.arange(100)]).score < 0.3
 
 
 def test_equal_rows_with_other_targets_bound_the_noise():

@@ -18,10 +18,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import Means, candidates, checked_machines
-from gramian.estimators.auto.columns import SCALINGS, Encoding, NumberColumn, encode, fit_scaling
+from gramian.estimators.auto.columns import SCALINGS, NumberColumn, encode, fit_scaling
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
-from gramian.estimators.auto.plans import LEAST_SQUARES, Plan, Planner, Sizes
-from gramian.estimators.auto.refit import Encoded, Refit, Winner, refit, refit_over_passes
+from gramian.estimators.auto.plans import Plan, Planner, Sizes
+from gramian.estimators.auto.refit import Refit, Winner, refit, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.search import Search, rungs
 from gramian.estimators.auto.tables import columns_of
@@ -40,16 +40,6 @@ Observer = Callable[[Leaderboard], None]
 """Called with the leaderboard after every trial."""
 COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Searched:
-    """What came of a search."""
-
-    encoding: Encoding
-    scaling: Any
-    search: Search
-    winner: Winner
 
 
 @dataclass(eq=False, repr=False)
@@ -93,24 +83,19 @@ class AutoKernel(Nested, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, clock: Clock | None = None, way: Plan | None = None) -> Self:
         """Search, on a sample where rows come by blocks, and fit the winner to all rows."""
-        clock = clock or Clock(self.time_limit)
         with restored_on_failure(self):
-            if is_blocks(X):
-                done, last = self._fit_blocks(as_blocks(X, y), clock)
+            X, y, blocks = self._sampled(as_blocks(X, y)) if is_blocks(X) else (X, y, None)
+            search, winner = self._searched(X, y, clock or Clock(self.time_limit))
+            if blocks is None:
+                last = refit(winner, way)
             else:
-                done, last = self._fit_table(X, y, clock, way)
-            self._keep(done, last)
+                last = refit_over_passes(winner, blocks, getattr(self, "classes_", None))
+            self._keep(search, winner, last)
         warn_unless_converged(self.certificate_, self)
         return self
 
-    def _fit_table(self, X: Any, y: Any, clock: Clock, way: Plan | None = None) -> tuple[_Searched, Refit]:
-        if y is None:
-            name = type(self).__name__
-            raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
-        done = self._searched(X, y, clock)
-        return done, refit(done.winner, way)
-
-    def _fit_blocks(self, blocks: Blocks, clock: Clock) -> tuple[_Searched, Refit]:
+    def _sampled(self, blocks: Blocks) -> tuple[Any, Any, Blocks | None]:
+        """Some rows of blocks, their targets, and the blocks where they hold more rows."""
         name = type(self).__name__
         if not blocks.has_targets:
             raise ValueError(f"{name} requires y to be passed: name it, as Blocks(..., target='y').")
@@ -122,16 +107,13 @@ class AutoKernel(Nested, BaseEstimator):
             import pyarrow as pa
 
             table = pa.table(dict(zip(blocks.names, sample.X.T, strict=True)))
-        if sample.index.size == blocks.n_rows:
-            return self._fit_table(table, sample.y, clock)
-        done = self._searched(table, sample.y, clock)
-        response, squares = done.winner.response, done.winner.machine in LEAST_SQUARES
-        classes = getattr(self, "classes_", None)
-        encoded = Encoded(done.encoding, done.scaling, response.centre, response.scale, classes, squares)
-        return done, refit_over_passes(done.winner, encoded, blocks)
+        return table, sample.y, None if sample.index.size == blocks.n_rows else blocks
 
-    def _searched(self, X: Any, y: Any, clock: Clock) -> _Searched:
+    def _searched(self, X: Any, y: Any, clock: Clock) -> tuple[Search, Winner]:
         """Read a table, and find the machine that predicts best."""
+        if y is None:
+            name = type(self).__name__
+            raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
         machines = checked_machines(self.machines)
         table = columns_of(self, X, reset=True)
         n = table[0].values.shape[0]
@@ -159,8 +141,8 @@ class AutoKernel(Nested, BaseEstimator):
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         scaling, source = best.candidate.scaling, search.source_of(best)
-        winner = Winner(best, source, response, scaled[scaling], means, planner, source.kernels[0])
-        return _Searched(encoding, scalings[scaling], search, winner)
+        rows = (encoding, scalings[scaling], scaled[scaling])
+        return search, Winner(best, source, response, *rows, means, planner, source.kernels[0])
 
     def _means(self, Z: Array, response: Response, clock: Clock) -> Means:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -183,16 +165,16 @@ class AutoKernel(Nested, BaseEstimator):
 
             yield seen
 
-    def _keep(self, done: _Searched, last: Refit) -> None:
-        best, response = done.winner.found, done.winner.response
-        done.search.mark(best, WINNER)
-        self.leaderboard_ = done.search.leaderboard
+    def _keep(self, search: Search, winner: Winner, last: Refit) -> None:
+        best, response = winner.found, winner.response
+        search.mark(best, WINNER)
+        self.leaderboard_ = search.leaderboard
         self.best_trial_ = self.leaderboard_[0]
         baseline = self.leaderboard_.baseline
         self.baseline_ = math.nan if baseline is None else baseline.score
-        self.columns_, self.scaling_ = done.encoding, done.scaling
-        self.best_, self.machine_, self.refit_ = last.model, last.machine, last.note + done.search.unfinished
-        self.certificate_, self._centre, self._scale = last.certificate, response.centre, response.scale
+        self.columns_, self.scaling_ = winner.encoding, winner.scaling
+        self.best_, self.machine_, self.refit_ = last.model, last.machine, last.note + search.unfinished
+        self.certificate_, self._centre, self._scale = last.model.certificate_, response.centre, response.scale
         held, rows = (best.held, best.rung.held_out) if last.held is None else (last.held, last.rows)
         self._calibrate(response, np.asarray(held), np.asarray(rows))
         if self._observer is not None:

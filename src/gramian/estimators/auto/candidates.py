@@ -207,9 +207,10 @@ class Means:
     least_noise: float = 0.0  # How much the targets of equal rows differ: no process learns less
     clock: Clock = field(default_factory=Clock)  # When to be done
 
-    def common(self) -> dict[str, Any]:
+    def common(self, *, timed: bool = True) -> dict[str, Any]:
         """Return what every machine takes; the next fit has the time that the last one left."""
-        left = None if self.clock.max_time is None else max(self.clock.left, MOMENT / self.clock.pace)
+        limited = timed and self.clock.max_time is not None
+        left = max(self.clock.left, MOMENT / self.clock.pace) if limited else None
         return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left}
 
 

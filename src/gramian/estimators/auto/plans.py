@@ -14,7 +14,7 @@ from gramian.kernels import Kernel
 from gramian.solvers import choice
 from gramian.solvers.linear import pcg
 
-__all__ = ["LEAST_SQUARES", "PCG_TOL", "RACE", "Effort", "Plan", "Planner", "Sizes", "efforts"]
+__all__ = ["LEAST_SQUARES", "PCG_TOL", "Effort", "Plan", "Planner", "Sizes", "efforts"]
 
 Array = NDArray[np.float64]
 
@@ -24,11 +24,7 @@ RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that is kept for the last fit."""
 SHARE = 0.5
 """The part of that time which a way may take by its count; iterations are made twice, to see how wrong they are."""
-RACE = 0.4
-"""The part of that time which landmarks may take: some rows, fitted without them, compete in the rest."""
 LEAST_LANDMARKS = 100
-FEW = 60
-"""Iterations that a part of the rows is planned with, where the ridge may be so small."""
 CAUTION = 2.0
 """How wrong the counts of support vectors and kernel machines may be."""
 PCG_TOL = 1e-3
@@ -99,34 +95,24 @@ class Planner:
         exact = choice.nominal_seconds(choice.factor_operations(self.n, inverse=loo))
         if choice.factor_bytes(self.n) <= self.memory and exact <= SHARE * budget:
             return Plan("exact", f"{self.n:,} rows, exactly", exact)
+        rank = pcg.default_rank(self.n, self.memory)
         for effort in ridges:
-            seconds = self._iterated(self.n, effort)
-            if seconds <= SHARE * budget:
-                reason = f"{self.n:,} rows by about {effort.on(self.n)} conjugate gradients"
+            count = effort.on(self.n)
+            operations = choice.pcg_operations(self.n, self.targets, count, rank, self.memory)
+            if (seconds := choice.nominal_seconds(operations)) <= SHARE * budget:
+                reason = f"{self.n:,} rows by about {count} conjugate gradients"
                 return Plan("pcg", reason, seconds, ridge=effort.ridge)
         return self.through_landmarks(budget)
 
-    def through_landmarks(self, budget: float) -> Plan:
-        """Plan a fit of all rows through as many landmarks as the budget allows."""
+    def through_landmarks(self, budget: float, why: str = "") -> Plan:
+        """Plan a fit of all rows through as many landmarks as the budget allows; ``why`` says what was tried before."""
         # A few m x m matrices, and the features of the rows that they come from.
         m = min(self.sizes.landmarks, self.n // 2, int(math.sqrt(self.memory / (8 * 8))))
-        while m > LEAST_LANDMARKS and choice.nominal_seconds(choice.landmark_operations(self.n, m)) > RACE * budget:
+        while m > LEAST_LANDMARKS and choice.nominal_seconds(choice.landmark_operations(self.n, m)) > SHARE * budget:
             m = int(0.9 * m)
         m = max(m, min(LEAST_LANDMARKS, self.n // 2), 1)
-        reason = f"Nyström with {m:,} landmarks: {self.n:,} rows are too many for time_limit or memory"
+        reason = f"{why}Nyström with {m:,} landmarks: {self.n:,} rows are too many for time_limit or memory"
         return Plan("nystroem", reason, choice.nominal_seconds(choice.landmark_operations(self.n, m)), m)
-
-    def part(self, ridges: Sequence[Effort], budget: float) -> tuple[int, Effort]:
-        """Choose how many rows an iteration can take in a budget, where all are too many."""
-        effort = next((each for each in ridges if each.on(self.n) <= FEW), ridges[-1])
-        rows = self.n
-        while rows > 1 and self._iterated(rows, effort) > budget:
-            rows = int(0.9 * rows)
-        return rows, effort
-
-    def _iterated(self, n: int, effort: Effort) -> float:
-        rank = pcg.default_rank(n, self.memory)
-        return choice.nominal_seconds(choice.pcg_operations(n, self.targets, effort.on(n), rank, self.memory))
 
     def reserve(self, machine: str) -> float:
         """Return how many seconds of the time limit are kept for the last fit."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +12,7 @@ from numpy.typing import NDArray
 from gramian.data.blocks import Blocks
 from gramian.estimators.auto.candidates import Means, fit, quiet, unit
 from gramian.estimators.auto.columns import Encoding
-from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, RACE, Effort, Plan, Planner, efforts
+from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts
 from gramian.estimators.auto.response import Classes, Response, one_hot
 from gramian.estimators.auto.search import Found
 from gramian.estimators.auto.tables import array_columns
@@ -22,11 +21,10 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import Kernel
 from gramian.losses import EpsilonInsensitive
-from gramian.progress import Clock
 from gramian.resources import spans
 from gramian.solvers.gp.evidence import signal_and_noise
 
-__all__ = ["Encoded", "Refit", "Winner", "refit", "refit_over_passes"]
+__all__ = ["Refit", "Winner", "refit", "refit_over_passes"]
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -34,9 +32,7 @@ Rows = NDArray[np.intp]
 LANDMARK_FLOOR, PASSES_FLOOR = 2e-5, 1e-6
 """The least ridge of a fit through landmarks, in memory and over passes, relative to k(x, x)."""
 USELESS = 0.05
-"""A residual above this makes landmarks, or fewer rows, the better choice."""
-ENOUGH, CLEARLY = 2, 0.98
-"""A part of the rows competes with landmarks where it has this many times as many, and wins with this error or less."""
+"""A residual above this makes landmarks the better choice."""
 WITNESSES = 2000
 """Rows that are predicted before they are added, to see how wrong a fit is."""
 FIRST_ROWS, MORE_ROWS = 20_000, 20_000
@@ -60,14 +56,9 @@ class Refit:
     rows: Rows | None = None  # Which rows
 
     @property
-    def certificate(self) -> Any:
-        """Of the fit."""
-        return self.model.certificate_
-
-    @property
     def cut(self) -> bool:
         """Whether time, and not the problem, ended the fit."""
-        return not self.certificate.converged and "max_time" in self.certificate.message
+        return not self.model.certificate_.converged and "max_time" in self.model.certificate_.message
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +68,9 @@ class Winner:
     found: Found
     source: Found  # Who learned its kernel: a process, or the winner itself
     response: Response
-    Z: Array  # (n, d)
+    encoding: Encoding
+    scaling: Any
+    Z: Array  # (n, d): The rows, encoded and scaled
     means: Means
     planner: Planner
     learned: Kernel  # With the noise of a process
@@ -99,39 +92,19 @@ class Winner:
         """What least squares adds to the diagonal: the noise of a process, or the ridge."""
         return signal_and_noise(self.learned)[1] if self.machine == "gp" else float(self.found.settings["alpha"])
 
-    @cached_property
-    def efforts(self) -> list[Effort]:
-        """How many iterations this kernel takes."""
-        return efforts(self.kernel, self.Z, self.response.targets, self.ridge, self.means.memory)
-
     @property
     def deviations(self) -> bool:
         """Whether the posterior of a process gives deviations."""
         return self.machine == "gp" and not isinstance(self.response, Classes)
 
-    @cached_property
-    def budget(self) -> float:
-        """Nominal seconds for the last fit: by the time limit and sizes, never by a clock."""
-        return self.planner.reserve("gp")
-
     @property
     def plan(self) -> Plan:
-        """How to fit all rows."""
+        """How to fit all rows: by the time limit and sizes, never by a clock."""
         n = self.planner.n
         if n <= self.planner.sizes.exact and 8 * n * n <= self.means.memory:
             return Plan("exact", f"{n:,} rows, exactly")
-        return self.planner.plan(self.efforts, self.budget, loo=not self.deviations)
-
-    def fewer(self, budget: float, why: str) -> Plan:
-        """Landmarks in place of a way that came nowhere."""
-        how = self.planner.through_landmarks(budget)
-        return replace(how, reason=f"{why}; {how.reason}")
-
-    def iterate(self, ridge: float, clock: Clock, rows: Any = slice(None)) -> KernelRidge:
-        """Conjugate gradients; what they have when the time is up."""
-        options = {"tol": PCG_TOL, "random_state": self.means.seed, **replace(self.means, clock=clock).common()}
-        model = KernelRidge(ridge, kernel=self.kernel, solver="pcg", **options)
-        return model.fit(self.Z[rows], self.response.targets[rows])
+        ridges = efforts(self.kernel, self.Z, self.response.targets, self.ridge, self.means.memory)
+        return self.planner.plan(ridges, self.planner.reserve("gp"), loo=not self.deviations)
 
     def split(self) -> tuple[Rows, Rows]:
         """All rows but some, and those, in random order: to be predicted before they are fitted to."""
@@ -169,19 +142,19 @@ def _least_squares(p: Winner, how: Plan) -> Refit:
         try:
             return _exactly(p, how)
         except TimeoutError:
-            how = p.fewer(GRACE * p.planner.limit, "time_limit stopped an exact fit")
+            how = p.planner.through_landmarks(GRACE * p.planner.limit, "time_limit stopped an exact fit; ")
     if how.way == "pcg":
         iterated = _by_iteration(p, how)
-        if iterated.certificate.violation <= USELESS:
+        if iterated.model.certificate_.violation <= USELESS:
             return iterated
         why = "time_limit stopped an iteration" if iterated.cut else "conjugate gradients stalled"
-        how = p.fewer(p.budget, f"{why} over all rows")
-    return _by_landmarks_or_part(p, how)
+        how = p.planner.through_landmarks(p.planner.reserve("gp"), f"{why} over all rows; ")
+    return _by_landmarks(p, how)
 
 
 def _exactly(p: Winner, how: Plan) -> Refit:
     targets, few = p.response.targets, p.planner.n <= p.planner.sizes.exact
-    common = (replace(p.means, clock=Clock()) if few else p.means).common()
+    common = p.means.common(timed=not few)
     if not few and p.means.clock.left < how.seconds:
         raise TimeoutError("the search left less time than the factor takes by its count.")
     if p.deviations:
@@ -194,7 +167,9 @@ def _exactly(p: Winner, how: Plan) -> Refit:
 
 def _by_iteration(p: Winner, how: Plan) -> Refit:
     """Conjugate gradients, and once more without some rows, to see how wrong they are."""
-    model = p.iterate(how.ridge, p.means.clock.share(SHARE_OF_ITERATION))
+    means = replace(p.means, clock=p.means.clock.share(SHARE_OF_ITERATION))
+    options = {"tol": PCG_TOL, "random_state": means.seed, **means.common()}
+    model = KernelRidge(how.ridge, kernel=p.kernel, solver="pcg", **options).fit(p.Z, p.response.targets)
     if model.certificate_.violation > USELESS or not model.certificate_.converged:
         return Refit(model, "ridge", how.reason)
     rows = p.split()[1]
@@ -208,36 +183,13 @@ def _by_iteration(p: Winner, how: Plan) -> Refit:
     return Refit(model, "ridge", how.reason, p.response.outputs(other, p.Z[rows]), rows)
 
 
-def _by_landmarks_or_part(p: Winner, how: Plan) -> Refit:
-    """All rows through landmarks, or some of them without: whichever predicts rows better that neither has seen."""
-    landmarks = _by_landmarks(p, how)
-    if p.planner.limit == math.inf:
-        return landmarks
-    if p.means.clock.expired:
-        return replace(landmarks, note=f"{landmarks.note}; time_limit left none to try fewer rows without them")
-    count, effort = p.planner.part(p.efforts, (1.0 - RACE) * p.budget)
-    rest, last = p.split()
-    if count < ENOUGH * how.landmarks:
-        return landmarks
-    model = p.iterate(effort.ridge, p.means.clock, rest[:count])
-    held = p.response.outputs(model, p.Z[last])
-    worse, better = (
-        p.response.judge(each, last, [np.arange(last.size)]).score for each in (np.asarray(landmarks.held), held)
-    )
-    if not better <= CLEARLY * worse:
-        return landmarks
-    rows = f"{min(count, rest.size):,} of {p.planner.n:,} rows"
-    note = f"{rows} predict others better than {how.landmarks:,} landmarks of all ({better:.3g} against {worse:.3g})"
-    return Refit(model, "ridge", note, held, last)
-
-
 def _by_landmarks(p: Winner, how: Plan) -> Refit:
     """Moments of the features, some rows at a time: the last are predicted before they are added."""
     Z, Y, means = p.Z, p.response.targets, p.means
     rest, last = p.split()
     first = max(min(FIRST_ROWS, rest.size, means.memory // (4 * 8 * how.landmarks)), how.landmarks)
     landmarks = Nystroem(n_components=how.landmarks, selection="uniform")
-    common: Any = {"memory": means.memory, "n_jobs": means.n_jobs, "random_state": means.seed}
+    common = {"random_state": means.seed, **means.common(timed=False)}
     ridge = max(p.ridge, LANDMARK_FLOOR * unit(p.learned, Z)[1])
     model = KernelRidge(ridge, kernel=p.kernel, approximation=landmarks, **common)
     model.partial_fit(Z[rest[:first]], Y[rest[:first]])
@@ -298,14 +250,13 @@ class Encoded:
         return np.asarray((y - self.centre) / self.scale)
 
 
-def refit_over_passes(p: Winner, encoded: Encoded, blocks: Blocks) -> Refit:
+def refit_over_passes(p: Winner, blocks: Blocks, labels: NDArray[Any] | None) -> Refit:
     """Fit the kernel of the winner on a sample to all rows of blocks, through landmarks."""
-    n, some, classes = blocks.n_rows, p.Z.shape[0], isinstance(p.response, Classes)
+    n, some, classes, squares = blocks.n_rows, p.Z.shape[0], labels is not None, p.machine in LEAST_SQUARES
     landmarks = Nystroem(n_components=min(p.planner.sizes.other_landmarks, some // 2), selection="uniform")
-    common: Any = {"approximation": landmarks, "memory": p.means.memory, "n_jobs": p.means.n_jobs}
-    common |= {"kernel": p.kernel, "random_state": p.means.seed}
-    settings = p.found.settings
-    if encoded.least_squares:
+    common = {"approximation": landmarks, "random_state": p.means.seed, **p.means.common(timed=False)}
+    common, settings = {"kernel": p.kernel, **common}, p.found.settings
+    if squares:
         # A map cannot interpolate.
         final: Any = KernelRidge(max(p.ridge, PASSES_FLOOR * float(np.mean(p.kernel.diag(p.Z[:100])))), **common)
     else:
@@ -315,11 +266,11 @@ def refit_over_passes(p: Winner, encoded: Encoded, blocks: Blocks) -> Refit:
         # C counts each row, lam the mean of all.
         lam = 1.0 / (n * settings["C"]) if "C" in settings else settings["lam"] * some / n
         final = p.response.makers["machine"](loss, lam=lam, **common)
+    encoded = Encoded(p.encoding, p.scaling, p.response.centre, p.response.scale, labels, squares)
     final.fit(blocks.mapped(encoded))
     count = final.approximation_.components_.shape[0]
     note = f"Nyström with {count:,} landmarks over {n:,} rows in blocks; chosen on {some:,}"
-    if encoded.least_squares or not classes:
-        return Refit(final, "ridge" if encoded.least_squares else "machine", note)
     # One function for each class, where there may have been one for each pair: what they mean is learned anew, from
     # rows that are few among those of the fit.
-    return Refit(final, "machine", note, p.response.outputs(final, p.Z), np.arange(some))
+    held = p.response.outputs(final, p.Z) if classes and not squares else None
+    return Refit(final, "ridge" if squares else "machine", note, held, np.arange(some))
