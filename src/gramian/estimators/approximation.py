@@ -20,12 +20,11 @@ from gramian.data.blocks import as_blocks
 from gramian.data.parts import Part
 from gramian.data.passes import Held, Passes
 from gramian.estimators.base import NAMED, NYSTROEM, changed, is_precomputed
-from gramian.features.fitting import draw, fit_map
+from gramian.features.fitting import draw
 from gramian.kernels import Kernel
 from gramian.resources import memory_budget, readable
-from gramian.solvers.in_features.worker_map import WorkerMap
 
-__all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks", "lifted", "opened", "refuse", "sampled"]
+__all__ = ["APPROXIMATION", "adapted", "features_of", "has_landmarks", "opened", "refuse", "sampled"]
 
 APPROXIMATION: list[Any] = [HasMethods(["fit_transform", "transform", "evaluate", "error"]), None]
 """The constraint on ``approximation=``."""
@@ -110,12 +109,6 @@ def sampled(model: Any, passes: Passes) -> Part:
     seed = getattr(model.approximation, "random_state", None)
     seed = getattr(model, "random_state", None) if seed is None else seed
     return draw(passes, getattr(model.approximation, "n_components", 1), getattr(model, "memory", None), seed)
-
-
-def lifted(model: Any, kernel: Kernel, passes: Passes, sample: Part) -> tuple[Any, WorkerMap]:
-    """Fit a model's map to all rows."""
-    features = fit_map(adapted(model, kernel), passes, sample)
-    return features, WorkerMap.of(features, sample.X[:1])
 
 
 def refuse(model: Any) -> NoReturn:

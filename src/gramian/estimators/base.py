@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -238,7 +239,6 @@ class Expansion(KernelParameters):
     X_fit_: Any
     dual_coef_: NDArray[np.float64]
     coef_: NDArray[np.float64]
-    function_: Any
     approximation_: Any
     _landmarks: NDArray[np.intp] | None
 
@@ -284,7 +284,14 @@ class Expansion(KernelParameters):
         X, dual = features.components_.astype(dtype, copy=False), features.expansion(weights)
         self.X_fit_ = X[:, self._landmarks] if is_precomputed(features.kernel_) else X
         self.dual_coef_ = dual.ravel() if single else dual
-        self.function_ = as_array(self._functions(features.kernel_, self.X_fit_, dual), single)
+
+    @cached_property
+    def function_(self) -> Any:
+        """The functions without their constants, made when they are asked for; where a map has no landmarks, none."""
+        if "dual_coef_" not in vars(self):
+            raise AttributeError("function_ needs the rows of an expansion, and there are none")
+        dual = self.dual_coef_
+        return as_array(self._functions(self.kernel_, self.X_fit_, dual.reshape(dual.shape[0], -1)), dual.ndim == 1)
 
     def _evaluate(self, X: Any) -> NDArray[np.float64]:
         """Values at validated rows, in float64 whatever they are."""

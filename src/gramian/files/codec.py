@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -250,7 +251,8 @@ def _filled(made: Any, state: dict[str, Any]) -> Any:
     """Give an object its attributes, none of which may take the place of a method."""
     for name in state:
         in_class = getattr(type(made), name, None)
-        if not name.isidentifier() or name.startswith("__") or callable(in_class) or hasattr(type(in_class), "__get__"):
+        bound = callable(in_class) or (hasattr(type(in_class), "__get__") and not isinstance(in_class, cached_property))
+        if not name.isidentifier() or name.startswith("__") or bound:
             raise ModelFileError(f"{type(made).__name__} cannot hold an attribute called {name!r:.80}.")
     vars(made).update(state)
     return made

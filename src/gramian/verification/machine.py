@@ -207,7 +207,7 @@ def classification(model: Any, data: Data) -> Certificate:
     """One function for two classes, one for each, or all of them together where the loss couples them."""
     codes, loss, weights = data.codes(model.classes_), model.loss_, data.weights
     if model.class_weight is not None:
-        weights = weights * compute_sample_weight(model.class_weight, data.y)
+        weights = weights * compute_sample_weight(model.class_weight, data.y, indices=np.flatnonzero(weights))
     hot, two = np.eye(model.classes_.size)[codes], model.classes_.size == 2
     if getattr(loss, "coupled", False):
         tasks = [(loss, hot)]

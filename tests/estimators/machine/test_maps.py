@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gramian.data import Blocks
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.features.fourier import FourierFeatures, RBFSampler
@@ -101,6 +102,62 @@ def test_other_penalties(penalty):
     F = model.approximation_.transform(X)
     exact = KernelMachineRegressor("absolute", **options, kernel="precomputed").fit(F @ F.T, y)
     np.testing.assert_allclose(model.predict(X), exact.predict(F @ F.T), atol=2e-2)
+    over = KernelMachineRegressor("absolute", **options, approximation=MAPS[3]).fit(Blocks(X, y, rows=40))
+    assert over.certificate_.primal == pytest.approx(model.certificate_.primal, rel=2e-6)
+
+
+class Bent:
+    """The median, known by its value and its gradient alone."""
+
+    def value(self, f, y):
+        return np.abs(f - y)
+
+    def gradient(self, f, y):
+        return np.sign(f - y)
+
+
+def test_a_loss_with_value_and_gradient_alone_over_blocks():
+    X, y, weight = problem()
+    options = {"lam": 1e-2, "approximation": MAPS[0], "tol": 1e-5}
+    model = KernelMachineRegressor(Bent(), **options).fit(Blocks(X, y, weight, rows=25))
+    known = KernelMachineRegressor("absolute", **options).fit(X, y, weight)
+    assert model.certificate_.kind == "stationary"
+    assert model.certificate_.converged
+    assert model.certificate_.primal == pytest.approx(known.certificate_.primal, rel=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_blocks_without_some_class(loss):
+    X, y, _ = problem()
+    order = np.argsort(y)  # the first block holds only low labels, the last only high ones
+    X, labels = X[order], np.array(["low", "mid", "top"])[np.digitize(y[order], np.quantile(y, [0.4, 0.7]))]
+    options = {"lam": 1e-2, "approximation": MAPS[0], "class_weight": "balanced"}
+    model = KernelMachineClassifier(loss, **options).fit(Blocks(X, labels, rows=20))
+    one = KernelMachineClassifier(loss, **options).fit(X, labels)
+    assert model.classes_.tolist() == ["low", "mid", "top"]
+    assert model.certificate_.primal == pytest.approx(one.certificate_.primal, rel=1e-5)
+    counts = KernelMachineRegressor("poisson", lam=1e-2, approximation=MAPS[0])
+    events = np.repeat([0.0, 2.0], 45)  # blocks without an event
+    assert counts.fit(Blocks(X, events, rows=15)).certificate_.converged
+
+
+def test_warm_starts_over_blocks():
+    X, y, _ = problem()
+    model = KernelMachineRegressor(lam=1e-2, approximation=MAPS[0], warm_start=True)
+    cold = model.fit(Blocks(X, y, rows=30)).n_iter_
+    assert model.fit(Blocks(X, y, rows=30)).n_iter_ < cold
+
+
+@pytest.mark.parametrize("loss", ["absolute", "hinge"])
+def test_weights_are_repetitions_in_the_space_of_a_map(loss):
+    X, y, weight = problem()
+    machine = KernelMachineRegressor if loss == "absolute" else KernelMachineClassifier
+    y = y if loss == "absolute" else y > 0
+    options = {"lam": 1e-2, "approximation": PolynomialMap(2), "tol": 1e-5}
+    weighted = machine(loss, **options).fit(X, y, weight)
+    counts = weight.astype(int)
+    repeated = machine(loss, **options).fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
+    np.testing.assert_allclose(weighted.coef_, repeated.coef_, atol=1e-5)  # far below what tol promises
 
 
 @pytest.mark.parametrize("features", MAPS, ids=lambda m: type(m).__name__)
@@ -115,9 +172,9 @@ def test_cross_validation_and_sparse_rows(features):
         np.testing.assert_allclose(sparse.cv_path_, model.cv_path_, rtol=1e-6)
 
 
-def test_features_that_do_not_fit_are_refused():
+def test_hessians_that_do_not_fit_are_refused():
     X, y, _ = problem()
-    with pytest.raises(MemoryError, match="use fewer features or raise memory="):
+    with pytest.raises(MemoryError, match="lower n_components, or raise memory="):
         KernelMachineRegressor(approximation=FourierFeatures(n_components=400), memory=10_000).fit(X, y)
 
 

@@ -148,7 +148,7 @@ def test_weights_in_a_stream_and_bad_ones(moons):
     assert model.score(X, y) > 0.85
     with pytest.raises(ValueError, match="at least one non-zero"):
         model.partial_fit(X, y, sample_weight=np.zeros(150))
-    with pytest.raises(ValueError, match="positive weight in every class"):
+    with pytest.raises(ValueError, match="only 1 of the 2 classes has rows of positive weight"):
         model.fit(X, y, (y > 0).astype(float))
 
 

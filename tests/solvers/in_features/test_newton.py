@@ -7,18 +7,18 @@ import pytest
 
 from gramian import losses
 from gramian.data.passes import Held
-from gramian.estimators.machine.targets import Columns
 from gramian.gram import Gram
 from gramian.kernels import Linear
 from gramian.progress import Clock
-from gramian.solvers.in_features.machine import Room, solve, started
-from gramian.solvers.in_features.newton import Limits, Start, minimise
+from gramian.solvers.in_features.machine import solve
+from gramian.solvers.in_features.newton import Start, minimise
 from gramian.solvers.in_features.objective import Functions
-from gramian.solvers.in_features.worker_map import Given
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace
-from gramian.solvers.machine.problem import Problem, choose
+from gramian.solvers.machine.penalties import Goal, choose
+from gramian.solvers.machine.solve import Problem
 from gramian.solvers.machine.solve import solve as solve_exactly
+from own_features import OwnTargets, own_features
 
 ALL = [cls() for cls in losses.names().values()]
 LAM = 1e-2
@@ -32,13 +32,10 @@ def targets(loss, rng, n):
     return rng.poisson(2.0, (n, 1)).astype(float) if getattr(loss, "positive", False) else rng.normal(size=(n, 1))
 
 
-def in_features(F, y, w, loss, penalty, strength, *, intercept=True, tol=1e-6, max_iter=1000, clock=None):
+def in_features(F, y, w, loss, penalty, strength, **options):
+    goal = Goal(choose(loss).name, penalty, strength, **options)
     with Held(F, y, w).passes() as passes:
-        room = Room(passes, Given(None, F.shape[1]), Limits(tol, max_iter, clock or Clock()))
-        functions = Functions((loss,), Columns((y.shape[1],)), intercept, strength, kinks=False)
-        solver = choose(loss).name
-        begun = started(room, functions, solver, penalty, strength, passes.blocks.all)
-        return solve(room, functions, solver, penalty, strength, begun)[0]
+        return solve(passes, own_features(F.shape[1]), goal, OwnTargets(loss), passes.blocks.all, [None])[0]
 
 
 CASES = [(loss, "squared") for loss in ALL] + [
@@ -56,8 +53,8 @@ def test_the_optimum_is_that_of_the_exact_machine(loss, intercept, penalty, rng)
     strength = 0.4 if penalty == "ball" else LAM
     found = in_features(F, y, w, loss, penalty, strength, intercept=intercept)
     space = ExactSpace(Gram(Linear(), F))
-    problem = Problem(space, DataFit(loss, y, w), intercept, choose(loss).name)
-    exact = solve_exactly(problem, penalty, strength)
+    goal = Goal(choose(loss).name, penalty, strength, intercept)
+    exact = solve_exactly(Problem(space, DataFit(loss, y, w), goal))
     assert found.certificate.converged
     assert found.certificate.kind == exact.certificate.kind
     if getattr(loss, "convex", True):
@@ -70,10 +67,10 @@ def test_coupled_functions_by_their_own_blocks_of_the_hessian(rng):
     y = np.eye(4)[np.digitize(F[:, 0] + 0.5 * rng.standard_normal(300), [-1, 0, 1])]
     primals = []
     for diagonal in (False, True):
-        functions = Functions((loss,), Columns((4,)), True, LAM, kinks=False, diagonal=diagonal)
+        functions = Functions(OwnTargets(loss), True, LAM, kinks=False, diagonal=diagonal)
         with Held(F, y).passes() as passes:
             start = {0: Start(np.zeros((6, 4)))}
-            found = minimise(passes, Given(None, 5), functions, start, Limits(1e-8, 300, Clock()))[0]
+            found = minimise(passes, own_features(5), functions, start, Goal("newton", tol=1e-8, max_iter=300))[0]
         assert found.gap <= 1e-8
         primals.append(found.primal)
     assert primals[0] == pytest.approx(primals[1], rel=1e-7)
@@ -92,7 +89,7 @@ def test_limits_end_it_and_are_named(loss, rng):
 def test_a_start_far_from_the_optimum_with_a_narrow_envelope(rng):
     F = rng.standard_normal((200, 4))
     y = np.sign(F[:, :1] + 0.5 * rng.standard_normal((200, 1)))
-    functions = Functions((losses.Hinge(),), Columns((1,)), True, LAM, kinks=True)
+    functions = Functions(OwnTargets(losses.Hinge()), True, LAM, kinks=True)
     with Held(F, y).passes() as passes:
         start = {0: Start(np.full((5, 1), 3.0), 1e-8, 1.0)}
-        assert minimise(passes, Given(None, 4), functions, start, Limits(1e-6, 200, Clock()))[0].gap <= 1e-6
+        assert minimise(passes, own_features(4), functions, start, Goal("proximal", max_iter=200))[0].gap <= 1e-6

@@ -7,9 +7,8 @@ import pytest
 
 from gramian import losses
 from gramian.data.passes import Held
-from gramian.estimators.machine.targets import Columns
 from gramian.solvers.in_features.objective import LENGTHS, Ask, Functions, Point, along, local
-from gramian.solvers.in_features.worker_map import Given
+from own_features import OwnTargets, own_features
 
 
 @pytest.mark.parametrize("intercept", [False, True])
@@ -19,13 +18,13 @@ def test_slopes_and_hessians_are_differences(loss, intercept, rng):
     F = rng.standard_normal((n, m))
     y = np.eye(3)[rng.integers(0, 3, n)] if loss.coupled else rng.choice([-1.0, 1.0], (n, 1))
     kinks = isinstance(loss, losses.Hinge)
-    functions = Functions((loss,), Columns((k,)), intercept, 1e-9, kinks)
+    functions = Functions(OwnTargets(loss), intercept, 1e-9, kinks)
     theta, step = rng.standard_normal((2, m + intercept, k))
     with Held(F, y, rng.uniform(0.5, 2.0, n)).passes() as passes:
 
         def at(theta, **options):
             ask = Ask(0, theta, 0.7, **options)
-            return passes.sum(along if options else local, Point(Given(None, m), functions, (ask,)))
+            return passes.sum(along if options else local, Point(own_features(m), functions, (ask,)))
 
         here, values, h = at(theta), at(theta, step=step)["objective0"], 1e-5
         around = [at(theta + sign * h * step) for sign in (1, -1)]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -12,12 +14,11 @@ from gramian.losses import Absolute, Hinge, Huber, Logistic, Multinomial, Ramp, 
 from gramian.progress import Clock
 from gramian.solvers.machine import box_dual as boxed
 from gramian.solvers.machine import newton, proximal
-from gramian.solvers.machine import newton_step as newton_system
 from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted, best_constant
 from gramian.solvers.machine.function_space import ExactSpace
-from gramian.solvers.machine.newton_step import Woodbury
-from gramian.solvers.machine.problem import NEEDS, Problem, choose
-from gramian.solvers.machine.solve import solve
+from gramian.solvers.machine.newton import Woodbury
+from gramian.solvers.machine.penalties import NEEDS, Goal, choose
+from gramian.solvers.machine.solve import Problem, solve
 
 CONVEX = [cls() for cls in losses.names().values() if cls.convex]
 
@@ -30,19 +31,19 @@ def targets(loss, rng, n):
     return rng.poisson(2.0, (n, 1)).astype(float) if getattr(loss, "positive", False) else rng.normal(size=(n, 1))
 
 
-def problem(loss, rng, n=60, intercept=True, space=None, **options):
+def problem(loss, rng, n=60, penalty="squared", strength=1e-2, polish=False, **options):
     X = rng.standard_normal((n, 2))
     fit = DataFit(loss, targets(loss, rng, n), rng.uniform(0.5, 2.0, n))
-    space = ExactSpace(Gram(RBF(1.0), X)) if space is None else space
-    return Problem(space, fit, intercept, choose(loss).name, **options)
+    goal = Goal(choose(loss).name, penalty, strength, **options)
+    return Problem(ExactSpace(Gram(RBF(1.0), X)), fit, goal, polish=polish)
 
 
 @pytest.mark.parametrize("loss", CONVEX, ids=repr)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_nothing_near_the_solution_is_better(loss, intercept, rng):
-    p = problem(loss, rng, intercept=intercept, polish=True)
     lam = 1e-2
-    fitted = solve(p, "squared", lam)
+    p = problem(loss, rng, intercept=intercept, strength=lam, polish=True)
+    fitted = solve(p)
     K = p.space.block(np.arange(60))
 
     def objective(alpha, b):
@@ -79,7 +80,7 @@ def test_an_expired_clock_stops_either_method(rng):
     start = newton.origin(p.fit, True)
     found = proximal.minimise(p.space, p.fit, 1.0, start, intercept=True, goal=1e-8, clock=clock)
     assert "max_time" in found.why
-    fitted = solve(problem(Squared(), rng, clock=Clock(1e-9)), "norm", 1e-3)
+    fitted = solve(problem(Squared(), rng, penalty="norm", strength=1e-3, clock=Clock(1e-9)))
     assert not fitted.certificate.converged
 
 
@@ -119,13 +120,13 @@ def test_a_tilt_moves_the_conjugate(rng):
 
 def test_the_ramp_falls_with_every_round(rng):
     p = problem(Ramp(), rng)
-    fitted = solve(p, "squared", 1e-2)
+    fitted = solve(p)
     assert fitted.certificate.kind == "stationary"
     assert fitted.certificate.converged
-    hinge = solve(Problem(p.space, DataFit(Hinge(), p.fit.y, p.fit.w[:, 0]), True, "proximal"), "squared", 1e-2)
+    hinge = solve(replace(p, fit=DataFit(Hinge(), p.fit.y, p.fit.w[:, 0]), goal=Goal("proximal", strength=1e-2)))
     before = p.fit.value(hinge.at.f) / p.total + 0.005 * hinge.at.norm2
     assert fitted.certificate.primal <= before + 1e-9
-    ball = solve(p, "ball", 1.0)
+    ball = solve(replace(p, goal=replace(p.goal, penalty="ball", strength=1.0)))
     assert ball.at.norm2 <= 1 + 1e-9
 
 
@@ -140,7 +141,7 @@ def test_dispatch_is_by_what_a_loss_offers():
 
 
 def test_single_precision_only_where_it_is_enough(rng, monkeypatch):
-    monkeypatch.setattr(newton_system, "LARGE", 1)
+    monkeypatch.setattr(newton, "LARGE", 1)
     F, s = rng.standard_normal((3000, 5)), rng.uniform(0.1, 1.0, 3000)
     exact = (s[:, None] * F).T @ (s[:, None] * F)
     # μ is large beside what rounding loses, then small.
@@ -169,7 +170,9 @@ def test_pair_steps_and_proximal_points_agree(loss, intercept, rng, monkeypatch)
     assert np.isfinite(p.fit.conjugate(found.u))
     # Without the steps, the proximal point method has to go on from where they stopped.
     monkeypatch.setattr(boxed, "STEPS_PER_ROW", 0)
-    assert solve(p, "squared", 1.0 / p.total).certificate.primal * p.total == pytest.approx(primal[1], rel=1e-7)
+    assert solve(
+        replace(p, goal=replace(p.goal, strength=1.0 / p.total))
+    ).certificate.primal * p.total == pytest.approx(primal[1], rel=1e-7)
 
 
 def test_which_data_terms_have_a_dual_on_a_box():

@@ -1,36 +1,56 @@
-"""What the machines with any loss share: parameters, spaces, penalties, the choice of lam, the fit itself."""
+"""Machines with any loss: parameters, the spaces in which functions are fitted, the choice of lam, the fit itself."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import nullcontext
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import _fit_context, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
 from gramian.certificates import Certificate
-from gramian.data.parts import Part
-from gramian.data.passes import Passes
-from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, lifted
-from gramian.estimators.base import COMMON, KERNEL, Expansion, as_array, as_grid, forget, rows_of, wide
-from gramian.estimators.machine.places import Exact, Goal, InFeatures, Task, in_passes, keep_functions, split
+from gramian.data.parts import Need, Part
+from gramian.data.passes import Held, Passes
+from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
+from gramian.estimators.base import (
+    COMMON,
+    KERNEL,
+    Expansion,
+    as_grid,
+    forget,
+    is_blocks,
+    is_precomputed,
+    restored_on_failure,
+    row_weights,
+    rows_of,
+    warn_unless_converged,
+    wide,
+)
+from gramian.features.fitting import fit_map
 from gramian.gram import Gram
-from gramian.kernels import Kernel
-from gramian.kernels.resolve import is_precomputed
-from gramian.losses import check_gradient
+from gramian.gram.operator import as_predicted
+from gramian.kernels import Kernel, Sigmoid
+from gramian.losses import check_gradient, resolve
 from gramian.progress import Clock, progress
-from gramian.solvers.choice import Choice
+from gramian.resources import memory_budget, readable
+from gramian.solvers.in_features import machine as in_features
+from gramian.solvers.in_features.newton import Start
 from gramian.solvers.in_features.objective import Targets
+from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace
-from gramian.solvers.machine.problem import NEEDS, choose
+from gramian.solvers.machine.newton import Iterate
+from gramian.solvers.machine.penalties import NEEDS, Goal, choose
+from gramian.solvers.machine.solve import Fitted, Problem, solve
 
-__all__ = ["MACHINE", "Machine", "plain_folds", "together"]
+__all__ = ["MACHINE", "Machine", "together"]
 
 MACHINE: dict[str, list[Any]] = {
     "loss": [str, HasMethods(["value", "gradient"])],
@@ -54,8 +74,172 @@ CONVERSIONS = {
     "C": "the SVM minimises ‖f‖² / 2 + C Σ loss: lam = 1 / (n C)",
 }
 """How other libraries spell the regularisation."""
+DENSE = 1000
+"""Rows up to which the smallest eigenvalue of K is computed."""
+VISIBLE = 1e-6
+"""An eigenvalue more negative than this share of the largest is no rounding."""
+COPIES = 3
+"""Hessians alive at once: two that are added, and their sum."""
 
 Array = NDArray[np.float64]
+Last = dict[str, Any]
+"""The attributes of a fitted machine, at which the next fit may start."""
+
+
+# ---- spaces ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Exact:
+    """The functions of a kernel on some rows."""
+
+    kernel: Kernel
+    space: ExactSpace
+    rows: Part
+    total: int  # Rows with those of weight zero
+    points: Any  # The rows, or the square Gram matrix of theirs
+
+    @classmethod
+    def of(cls, machine: Machine, kernel: Kernel, held: Held) -> Exact:
+        """Make the Gram matrix of the rows."""
+        rows = held.all
+        points = rows.X[:, rows.index] if is_precomputed(kernel) and rows.index.size < held.total else rows.X
+        return cls(kernel, ExactSpace(machine._gram(kernel, points), machine.random_state), rows, held.total, points)
+
+    def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[Fitted]:
+        """Fit functions; where it is final, to rounding where that is cheap, with the certificate of predictions."""
+        columns, weights = targets.of(self.rows)
+        predict = partial(as_predicted, self.space.gram, wide(self.points)) if final else None
+        fits = [DataFit(loss, y, weights) for loss, y in zip(targets.losses, columns, strict=True)]
+        problems = [Problem(self.space, fit, goal, polish=final, predict=predict) for fit in fits]
+        fitted = [solve(problem, start) for problem, start in zip(problems, starts, strict=True)]
+        if final and self._indefinite():
+            why = "K is not positive semi-definite on these rows, so the dual value bounds nothing; see is_kernel."
+            said = [replace(each.certificate, converged=False, message=why) for each in fitted]
+            return [replace(each, certificate=certificate) for each, certificate in zip(fitted, said, strict=True)]
+        return fitted
+
+    def _indefinite(self) -> bool:
+        """Whether K has a visibly negative eigenvalue; looked at where the kernel may be none, and of few rows."""
+        if not (is_precomputed(self.kernel) or isinstance(self.kernel, Sigmoid)) or self.space.shape[0] > DENSE:
+            return False
+        values = np.linalg.eigvalsh(self.space.gram.dense())
+        return bool(values[0] < -VISIBLE * max(float(values[-1]), 0.0))
+
+    @property
+    def sample(self) -> Part:
+        """All rows."""
+        return self.rows
+
+    def mapped(self, task: Any, need: Need) -> list[Any]:
+        """Return what a task says of the rows."""
+        return [task(None, iter([self.rows]))]
+
+    def starts(self, last: Last, widths: list[int]) -> list[Iterate] | None:
+        """Return where functions begin: at coefficients of the same rows, where these are of this shape."""
+        dual, columns, n = last.get("dual_coef_"), sum(widths), self.total
+        if dual is None or dual.shape[0] != n or dual.size != n * columns:
+            return None
+        alpha = dual.reshape(n, columns)[self.rows.index]
+        each = (_split(array, widths) for array in (alpha, self.space @ alpha, np.atleast_1d(last["intercept_"])))
+        return [Iterate(*parts) for parts in zip(*each, strict=True)]
+
+    def values(self, fitted: list[Fitted], X: Any) -> list[Array]:
+        """Return the values of functions at new rows; of a precomputed kernel, at rows of k(new, these)."""
+        K = Gram(self.kernel, wide(X), wide(self.points), self.space.gram.memory, self.space.gram.workers)
+        return [np.asarray(K @ each.at.alpha + each.at.b) for each in fitted]
+
+    def kept(self, fitted: list[Fitted]) -> Last:
+        """Return the coefficients of all rows."""
+        alpha = np.hstack([each.at.alpha for each in fitted])
+        dual = np.zeros((self.total, alpha.shape[1]))
+        dual[self.rows.index] = alpha
+        return {"dual_coef_": dual, "intercept_": np.concatenate([each.at.b for each in fitted])}
+
+
+@dataclass(frozen=True, eq=False)
+class InFeatures:
+    """The space of a map, over passes."""
+
+    features: Any
+    lift: WorkerMap
+    passes: Passes
+    sample: Part
+    memory: int
+
+    @classmethod
+    def of(cls, machine: Machine, kernel: Kernel | None, passes: Passes) -> InFeatures:
+        """Fit the map."""
+        sample = sampled(machine, passes)
+        kernel = machine._resolved(wide(sample.X)) if kernel is None else kernel
+        features = fit_map(adapted(machine, kernel), passes, sample, error=False)
+        lift = WorkerMap.of(features, sample.X[:1])
+        return cls(features, lift, passes, sample, memory_budget(machine.memory))
+
+    @property
+    def kernel(self) -> Kernel:
+        """The kernel that the map approximates."""
+        kernel: Kernel = self.features.kernel_
+        return kernel
+
+    def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[in_features.FeatureFit]:
+        """Fit functions, in passes that serve all."""
+        widths = [y.shape[1] for y in targets.of(self.sample.take(slice(0, 1)))[0]]
+        sizes = [in_features.hessian_size(k * (self.lift.width + 1), k) for k in widths]
+        if COPIES * 8 * sum(sizes) > self.memory:
+            raise MemoryError(
+                f"Hessians of {self.lift.width:,} features for {sum(widths)} functions take "
+                f"{readable(COPIES * 8 * sum(sizes))} and memory is {readable(self.memory)}; lower n_components, or "
+                "raise memory=."
+            )
+        fitted = in_features.solve(self.passes, self.lift, goal, targets, self.sample, starts)
+        if hasattr(self.features, "trace_error_"):
+            self.features.trace_error_ = fitted[0].error
+        return fitted
+
+    @property
+    def rows(self) -> Part:
+        """All rows, where they are in memory."""
+        rows: Part = self.passes.blocks.all
+        return rows
+
+    def mapped(self, task: Any, need: Need) -> list[Any]:
+        """Return what a task says of the rows, in a pass."""
+        return list(self.passes.map(task, None, need=need))
+
+    def starts(self, last: Last, widths: list[int]) -> list[Start] | None:
+        """Return where functions begin: at weights, constants and widths of envelopes, where there are as many."""
+        past = last.get("_last")
+        if past is None or past.shape[1] != sum(widths) or past.shape[0] not in self.lift.width + np.array([1, 2]):
+            return None
+        return [Start(part[:-1], float(part[-1, 0])) for part in _split(past, widths)]
+
+    def values(self, fitted: list[in_features.FeatureFit], X: Any) -> list[Array]:
+        """Return the values of functions at new rows; of a precomputed kernel, at rows of k(new, these)."""
+        m = self.lift.width
+        return [
+            np.asarray(self.features.evaluate(wide(X), each.theta[:m])) + each.theta[m:].sum(axis=0) for each in fitted
+        ]
+
+    def kept(self, fitted: list[in_features.FeatureFit]) -> Last:
+        """Return the coefficients at the landmarks, or weights of the features where a map has none."""
+        m, theta = self.lift.width, np.hstack([each.theta for each in fitted])
+        widths = np.concatenate([np.full(each.theta.shape[1], each.width) for each in fitted])
+        kept = {"approximation_": self.features, "_last": np.vstack([theta, widths])}
+        kept["intercept_"] = theta[m:].sum(axis=0)
+        if self.lift.basis is None:
+            return {**kept, "coef_": theta[:m]}
+        landmarks = self.features.component_indices_
+        X = self.features.components_.astype(self.sample.X.dtype, copy=False)
+        X = X[:, landmarks] if is_precomputed(self.kernel) else X
+        return {**kept, "X_fit_": X, "_landmarks": landmarks, "dual_coef_": self.features.expansion(theta[:m])}
+
+
+def _split(array: Array, widths: list[int]) -> list[Array]:
+    return np.split(array, np.cumsum(widths)[:-1], axis=-1)
+
+
+# ---- machines -------------------------------------------------------------------------------------------------------
 
 
 def _refuse_other_spellings(parameters: Any, who: str) -> None:
@@ -65,25 +249,28 @@ def _refuse_other_spellings(parameters: Any, who: str) -> None:
         )
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Machine(Expansion):
     """The part of a machine that does not know whether it predicts numbers or labels."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MACHINE
-    # Parameters, set by the estimator's own constructor.
-    penalty: str
-    lam: Any
-    radius: float
-    fit_intercept: bool
-    solver: str
-    lams: Any
-    cv: Any
-    tol: float
-    max_iter: int
-    max_time: float | None
-    verbose: int | bool
-    random_state: Any
-    warm_start: bool
-    intercept_: Any
+    _task: ClassVar[str]  # That of a loss which fits
+    _wrong: ClassVar[str]  # What another loss is of, and what to use instead
+
+    loss: Any = field(default="huber", kw_only=False)
+    penalty: str = "squared"
+    lam: Any = 1e-3
+    radius: float = 1.0
+    kernel: Any = "rbf"
+    fit_intercept: bool = True
+    approximation: Any = None
+    solver: str = "auto"
+    lams: Any = None
+    cv: Any = None
+    tol: float = 1e-6
+    max_iter: int = 1000
+    random_state: Any = None
+    warm_start: bool = False
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         _refuse_other_spellings(parameters, cls.__name__)
@@ -107,159 +294,149 @@ class Machine(Expansion):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    def _fit_tasks(self, X: Any, tasks: list[Task], weights: Array, folds: Any) -> None:
-        """Fit all tasks on the rows that count, and keep what is learned."""
-        clock = Clock(self.max_time)
-        for task in tasks:
-            if not getattr(task.loss, "coupled", False):
-                check_gradient(task.loss, task.y[weights > 0].ravel())
-        rows = np.flatnonzero(weights)
-        choice = choose(tasks[0].loss, self.solver)
-        place: Any = self._place(self._resolved(X), X, rows)
-        with progress(self.verbose, f"{type(self).__name__}, {choice.name}") as tick:
-            goal = self._goal(choice, 0.0, clock)
-            strength, chosen = self._strength(place.kernel, X, tasks, weights, rows, goal, folds)
-            goal = replace(goal, strength=strength, tick=tick)
-            starts = self._starts(place, tasks, rows)
-            own = [Task(task.loss, task.y[rows]) for task in tasks]
-            fitted = place.solve(goal, own, weights[rows], starts, final=True)
-        forget(self)
-        place.keep(self, X, rows, fitted)
-        self._keep(
-            place.kernel, choice, strength, [each.certificate for each in fitted], [f.multiplier for f in fitted]
-        )
-        if chosen is not None:
-            self.lams_, self.cv_path_ = chosen
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Fit the functions.
 
-    def _goal(self, choice: Choice, strength: float, clock: Clock) -> Goal:
-        means: Any = {"tol": self.tol, "max_iter": self.max_iter, "n_jobs": self.n_jobs, "memory": self.memory}
-        return Goal(choice.name, self.penalty, strength, bool(self.fit_intercept), clock=clock, **means)
+        Parameters
+        ----------
+        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
+            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+        y : array-like of shape (n,) or (n, k)
+            Labels, or targets that are numbers; ``Blocks`` have their own.
+        sample_weight : float, array-like of shape (n,) or None, default=None
+            Weights >= 0; a row of weight zero is as good as absent.
 
-    def _place(self, kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Exact | InFeatures:
-        """The exact space of some rows, or that of the approximation fitted to them."""
-        points = rows_of(kernel, X, rows)
+        Returns
+        -------
+        estimator
+            The fitted estimator.
+        """
+        self._fit(X, y, sample_weight)
+        warn_unless_converged(self.certificate_, self)
+        return self
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Fit, and leave it to others to warn."""
+        clock, loss = Clock(self.max_time), resolve(self.loss)
+        if getattr(loss, "task", self._task) != self._task:
+            raise ValueError(f"{type(loss).__name__} is a loss of {self._wrong}")
+        with restored_on_failure(self):
+            last = dict(vars(self)) if self.warm_start else {}
+            forget(self)
+            with self._opened(X, y, sample_weight) as place:
+                self._fit_functions(place, loss, clock, last)
+
+    @contextmanager
+    def _opened(self, X: Any, y: Any, sample_weight: Any) -> Iterator[Exact | InFeatures]:
+        """Have the space of the functions for the length of a ``with`` block."""
+        if not is_blocks(X):
+            X, y = self._validated(X, y)
+            if self.approximation is None:
+                self.X_fit_ = X
+            held = Held(X, y, row_weights(sample_weight, X), memory=self.memory)
+            self._check_kept(y, held.all.y)
+            with self._place(held) as place:
+                yield place
+            return
         if self.approximation is None:
-            return Exact(kernel, ExactSpace(self._gram(kernel, points), self.random_state), points)
-        features = adapted(self, kernel)
-        return InFeatures(features, features_of(features, points, self.memory))
-
-    def _starts(self, place: Exact | InFeatures, tasks: list[Task], rows: NDArray[np.intp]) -> list[Any]:
-        """Where each task begins: at the last fit where ``warm_start`` and the shapes allow it."""
-        widths = [task.y.shape[1] for task in tasks]
-        last = getattr(self, place.memory, None) if self.warm_start else None
-        begun = None if last is None else place.starts(last, self.intercept_, widths, rows, tasks[0].y.shape[0])
-        return [None] * len(tasks) if begun is None else begun
-
-    def _fit_blocks(
-        self, passes: Passes, sample: Part, losses: tuple[Any, ...], targets: Targets, single: bool, clock: Clock
-    ) -> None:
-        """Fit functions to rows that come by blocks, and keep what is learned."""
-        choice = choose(losses[0], self.solver)
-        goal = self._goal(choice, float(self.lam), clock)
-        features, lift = lifted(self, self._resolved(sample.X), passes, sample)
-        fitted = in_passes(nullcontext(passes), lift, sample, goal, losses, targets)
-        if hasattr(features, "trace_error_"):
-            features.trace_error_ = fitted[0].error
-        weights, constants, said = split(fitted, goal.intercept)
-        forget(self)
-        self.approximation_, self.intercept_ = features, float(constants[0]) if single else constants
-        self._keep(features.kernel_, choice, goal.strength, said, [each.multiplier for each in fitted])
-        keep_functions(self, features, weights, single)
-
-    def _check_blocks(self) -> None:
-        """Refuse what a fit over blocks has no part in."""
-        if self.penalty != "squared":
-            raise ValueError(
-                f"over blocks penalty must be 'squared', which leads to the same functions; got {self.penalty!r}."
-            )
-        if not isinstance(self.lam, int | float):
+            refuse(self)
+        if self.lam == "cv":
             raise ValueError(
                 "lam='cv' fits many times; over blocks give lam as a number, chosen on a sample of the rows."
             )
-        if self.warm_start:
-            raise ValueError(
-                "warm_start goes on from coefficients in memory; over blocks use Blocks(..., checkpoint=...)."
-            )
+        with opened(self, X, y, sample_weight) as passes:
+            yield InFeatures.of(self, None, passes)
+
+    @contextmanager
+    def _place(self, held: Held, kernel: Kernel | None = None) -> Iterator[Exact | InFeatures]:
+        """The exact space of the rows, or that of the approximation fitted to them."""
+        if self.approximation is None:
+            yield Exact.of(self, kernel or self._resolved(held.all.X), held)
+            return
+        with held.passes(n_jobs=self.n_jobs, verbose=self.verbose, label=type(self).__name__) as passes:
+            yield InFeatures.of(self, kernel, passes)
+
+    def _check_kept(self, y: Any, kept: Any) -> None:
+        """Refuse weights that leave no problem."""
+
+    def _targets(self, loss: Any, place: Exact | InFeatures) -> Any:
+        """Return the losses of all functions and the way to their targets."""
+        raise NotImplementedError
+
+    def _fit_functions(self, place: Exact | InFeatures, loss: Any, clock: Clock, last: Last) -> None:
+        """Fit all functions, and keep what is learned."""
+        targets = self._targets(loss, place)
+        choice = choose(targets.losses[0], self.solver)
+        columns = targets.of(place.sample)[0]
+        for own, column in zip(targets.losses, columns, strict=True):
+            if not getattr(own, "coupled", False):
+                check_gradient(own, column.ravel())
+        means: Any = {"tol": self.tol, "max_iter": self.max_iter, "clock": clock}
+        goal = Goal(choice.name, self.penalty, self._strength(), bool(self.fit_intercept), **means)
+        if self.lam == "cv":
+            goal = self._by_cross_validation(place, targets, goal)
+        widths = [column.shape[1] for column in columns]
+        starts = place.starts(last, widths) or [None] * len(widths)
+        shown = self.verbose if self.approximation is None else False  # passes show themselves
+        with progress(shown, f"{type(self).__name__}, {choice.name}") as tick:
+            fitted: Any = place.solve(replace(goal, tick=tick), targets, starts, final=True)
+        self.kernel_, self.solver_, self.loss_ = place.kernel, choice, targets.loss
+        self.certificate_ = together([each.certificate for each in fitted])
+        self.n_iter_ = max(self.certificate_.iterations, 1)
+        multipliers = np.array([each.multiplier for each in fitted])
+        self.multiplier_ = float(multipliers[0]) if len(fitted) == 1 else multipliers
+        if self.penalty != "ball":
+            self.lam_ = goal.strength
+        self._keep(place.kept(fitted), single=np.asarray(place.sample.y).ndim == 1 and sum(widths) == 1)
+
+    def _keep(self, kept: Last, *, single: bool) -> None:
+        """Keep coefficients and functions, without the axis of functions where there is one function."""
+        if not self.warm_start:
+            kept.pop("_last", None)
+        for name, value in kept.items():
+            setattr(self, name, value)
+        if single:
+            self.intercept_ = float(kept["intercept_"][0])
+            for name in {"coef_", "dual_coef_"} & kept.keys():
+                setattr(self, name, kept[name].ravel())
 
     # ---- the strength -------------------------------------------------------------------------------------------
 
-    def _strength(
-        self,
-        kernel: Kernel,
-        X: Any,
-        tasks: list[Task],
-        weights: Array,
-        rows: NDArray[np.intp],
-        goal: Goal,
-        folds: Any,
-    ) -> tuple[float, tuple[Array, Array] | None]:
-        """The radius or lam; where lam is chosen by cross-validation, also the grid and its losses."""
+    def _strength(self) -> float:
+        """The radius or lam; zero where lam is yet to be chosen."""
         if self.lam != "cv":
             if self.lams is not None:
                 raise ValueError(f"lams is the grid of lam='cv', but lam={self.lam!r}; set one of the two.")
-            return float(self.radius if self.penalty == "ball" else self.lam), None
+            return float(self.radius if self.penalty == "ball" else self.lam)
         if self.penalty == "ball":
             raise ValueError("lam='cv' chooses lam, which penalty='ball' has not; use 'squared' or 'norm'.")
-        grid = self._grid(kernel, X)
-        total, held_out = np.zeros(grid.size), 0.0
-        for train, test in folds(self.cv, rows):
-            place = self._place(kernel, X, train)
-            held_out += float(weights[test].sum())
-            points = X[test][:, train] if is_precomputed(kernel) else X[test]
-            evaluate = place.evaluation(wide(points), self.memory, self.n_jobs)
-            for task in tasks:
-                total += self._path(goal, place, evaluate, task, weights, train, test, grid)
-        path = total / held_out
-        return float(grid[np.argmin(path)]), (grid, path)
+        return 0.0
 
-    def _grid(self, kernel: Kernel, X: Any) -> Array:
+    def _by_cross_validation(self, whole: Exact | InFeatures, targets: Targets, goal: Goal) -> Goal:
+        """Choose lam by its losses on held-out rows, from the largest to the smallest, each starting at the last."""
+        rows, kernel = whole.rows, whole.kernel
+        y, weights = np.asarray(rows.y), rows.weights
+        X = rows.X[:, rows.index] if is_precomputed(kernel) else rows.X
         if self.lams is None:
-            scale = float(np.mean(Gram(kernel, X).diagonal())) or 1.0
-            return np.asarray(GRID * scale)
-        return np.sort(as_grid("lams", self.lams))[::-1]
-
-    def _path(
-        self,
-        goal: Goal,
-        place: Any,
-        evaluate: Callable[[Any], Array],
-        task: Task,
-        weights: Array,
-        train: NDArray[np.intp],
-        test: NDArray[np.intp],
-        grid: Array,
-    ) -> Array:
-        """Losses on held-out rows, from the largest lam to the smallest, each fit starting at the one before."""
-        losses, start = np.empty(grid.size), None
-        own, held_out = Task(task.loss, task.y[train]), DataFit(task.loss, task.y[test], weights[test])
-        for i, lam in enumerate(grid):
-            (fitted,) = place.solve(replace(goal, strength=float(lam)), [own], weights[train], [start], final=False)
-            start = place.start(fitted)
-            losses[i] = held_out.value(evaluate(fitted))
-        return losses
-
-    # ---- what goes out ------------------------------------------------------------------------------------------
-
-    def _keep(
-        self, kernel: Kernel, choice: Choice, strength: float, certificates: list[Certificate], multipliers: list[float]
-    ) -> None:
-        self.kernel_, self.solver_ = kernel, choice
-        self.certificate_ = together(certificates)
-        self.n_iter_ = max(self.certificate_.iterations, 1)
-        self.multiplier_ = float(multipliers[0]) if len(multipliers) == 1 else np.array(multipliers)
-        if self.penalty != "ball":
-            self.lam_ = strength
-
-    def _shape(self, single: bool) -> None:
-        """Drop the axis of functions where there is one function, and keep the functions."""
-        if single:
-            self.intercept_ = float(self.intercept_[0])
-        if hasattr(self, "coef_"):
-            self.coef_ = self.coef_.ravel() if single else self.coef_
-            return
-        functions = self._functions(self.kernel_, self.X_fit_, self.dual_coef_)
-        self.function_ = as_array(functions, single)
-        self.dual_coef_ = self.dual_coef_.ravel() if single else self.dual_coef_
+            grid = GRID * (float(np.mean(Gram(kernel, X).diagonal())) or 1.0)
+        else:
+            grid = np.sort(as_grid("lams", self.lams))[::-1]
+        total, held_out = np.zeros(grid.size), 0.0
+        for train, test in check_cv(self.cv, y, classifier=is_classifier(self)).split(np.zeros((len(y), 1)), y):
+            fold = Held(rows_of(kernel, X, train), y[train], weights[train], memory=self.memory)
+            left = X[test][:, train] if is_precomputed(kernel) else X[test]
+            columns, shares = targets.of(Part(left, y[test], weights[test], test))
+            held_out += float(shares.sum())
+            with self._place(fold, kernel) as place:
+                starts: list[Any] = [None] * len(columns)
+                for i, lam in enumerate(grid):
+                    fitted: Any = place.solve(replace(goal, strength=float(lam)), targets, starts, final=False)
+                    starts = [each.start for each in fitted]
+                    found = zip(targets.losses, columns, place.values(fitted, left), strict=True)
+                    total[i] += sum(DataFit(loss, column, shares).value(f) for loss, column, f in found)
+        self.lams_, self.cv_path_ = grid, total / held_out
+        return replace(goal, strength=float(grid[np.argmin(total)]))
 
     def _values(self, X: Any) -> Array:
         """Fitted values at validated rows in float64, one column per function."""
@@ -267,27 +444,10 @@ class Machine(Expansion):
         return np.asarray(f.reshape(f.shape[0], -1) + np.atleast_1d(self.intercept_))
 
 
-def plain_folds(cv: Any, rows: NDArray[np.intp], y: Any, *, classifier: bool) -> Iterator[tuple[Any, Any]]:
-    """Yield the rows of each fold: rows (r,), y (n,) or (n, k)."""
-    splitter = check_cv(cv, y[rows], classifier=classifier)
-    for train, test in splitter.split(np.zeros((rows.size, 1)), y[rows]):
-        yield rows[train], rows[test]
-
-
 def together(certificates: list[Certificate]) -> Certificate:
     """Return one certificate for several fits: the worst of each figure, sums of objectives."""
-    if len(certificates) == 1:
-        return certificates[0]
     failed = [each for each in certificates if not each.converged]
     worst = max(certificates, key=lambda each: (not each.converged, np.nan_to_num(each.gap)))
-    return replace(
-        worst,
-        primal=sum(each.primal for each in certificates),
-        dual=sum(each.dual for each in certificates),
-        gap=max(each.gap for each in certificates),
-        violation=max(each.violation for each in certificates),
-        converged=not failed,
-        iterations=sum(each.iterations for each in certificates),
-        seconds=max(each.seconds for each in certificates),
-        message=(failed or [worst])[0].message,
-    )
+    sums = {name: sum(getattr(each, name) for each in certificates) for name in ("primal", "dual", "iterations")}
+    most = {name: max(getattr(each, name) for each in certificates) for name in ("gap", "violation", "seconds")}
+    return replace(worst, **sums, **most, converged=not failed, message=(failed or [worst])[0].message)

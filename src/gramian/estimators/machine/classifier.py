@@ -2,36 +2,92 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import column_or_1d, compute_sample_weight
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.parts import Need, Part
 from gramian.data.results import by_blocks
-from gramian.estimators.approximation import opened, sampled
-from gramian.estimators.base import (
-    DTYPES,
-    holds_objects,
-    is_blocks,
-    restored_on_failure,
-    row_weights,
-    warn_unless_converged,
-)
-from gramian.estimators.machine.base import MACHINE, Machine, plain_folds
-from gramian.estimators.machine.places import Task
-from gramian.estimators.machine.targets import Labels, class_weights, labels_of, of_codes
+from gramian.estimators.base import validated
+from gramian.estimators.machine.base import MACHINE, Exact, InFeatures, Machine
 from gramian.gram.operator import narrow
-from gramian.kernels.points import objects
 from gramian.losses import offers, resolve
-from gramian.progress import Clock
 
-__all__ = ["KernelMachineClassifier"]
+__all__ = ["KernelMachineClassifier", "check_classes", "signs_of"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Targets that are labels: signs for each class against the rest, or one column for each."""
+
+    loss: Any
+    classes: NDArray[Any]  # (c,): The labels, in order
+    weights: Array  # (c,): Weights of the classes
+
+    @property
+    def coupled(self) -> bool:
+        """Whether the loss takes all classes at once."""
+        return bool(getattr(self.loss, "coupled", False))
+
+    @property
+    def losses(self) -> tuple[Any, ...]:
+        """The loss of each function: of two classes one, else each against the rest, or all at once."""
+        return (self.loss,) * (1 if self.coupled or self.classes.size == 2 else self.classes.size)
+
+    def of(self, part: Part) -> tuple[list[Array], Array]:
+        """Return the targets of each function, and weights."""
+        codes = np.searchsorted(self.classes, np.asarray(part.y))
+        weights = part.weights * self.weights[codes]
+        if self.coupled:
+            return [np.eye(self.classes.size)[codes]], weights
+        return [signs[:, None] for signs in signs_of(codes, self.classes.size)], weights
+
+
+def signs_of(codes: NDArray[np.intp], classes: int) -> list[Array]:
+    """Return labels -1 and +1 of each function: of two classes one, else each against the rest."""
+    return [np.where(codes == c, 1.0, -1.0) for c in ([1] if classes == 2 else range(classes))]
+
+
+def _counted(shared: None, parts: Iterator[Part]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    labels = [np.asarray(part.y) for part in parts]
+    if not labels:
+        return np.empty(0), np.empty(0, dtype=np.int64)
+    if labels[0].ndim != 1:
+        raise ValueError(f"labels are one column, got {labels[0].shape[1]}.")
+    found, counts = np.unique(np.concatenate(labels), return_counts=True)
+    check_classification_targets(found)
+    return found, counts
+
+
+def _labels_of(place: Exact | InFeatures) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The labels of all rows, and how often each occurs, in a pass that reads nothing else."""
+    found = [pair for pair in place.mapped(_counted, Need(X=False)) if pair[0].size]
+    classes, codes = np.unique(np.concatenate([labels for labels, _ in found]), return_inverse=True)
+    return classes, np.bincount(codes, weights=np.concatenate([counts for _, counts in found])).astype(np.int64)
+
+
+def check_classes(name: str, classes: NDArray[Any], kept: NDArray[Any]) -> None:
+    """Refuse a single class, and classes without a row of positive weight."""
+    if classes.size < 2:
+        raise ValueError(f"{name} needs at least two classes, got 1 class: {classes[0]!r}.")
+    present = np.unique(kept).size
+    if present < classes.size:
+        raise ValueError(
+            f"{name}: only {present} of the {classes.size} classes {'has' if present == 1 else 'have'} rows of "
+            "positive weight; leave out the rows of the others."
+        )
 
 
 def _likelihood(classifier: Any) -> bool:
@@ -44,6 +100,7 @@ def _likelihood(classifier: Any) -> bool:
     return True
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
     """Kernel classification with any loss: f and b minimise ``mean_i w_i loss(f(x_i) + b, y_i) + penalty(‖f‖)``.
 
@@ -74,8 +131,6 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         Further keyword arguments of a callable kernel.
     fit_intercept : bool, default=True
         Whether a constant, which is not penalised, is added to f.
-    class_weight : dict, "balanced" or None, default=None
-        Weights of classes, which multiply those of rows.
     approximation : map or None, default=None
         ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
         ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
@@ -105,6 +160,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
     warm_start : bool, default=False
         Whether to start from the last fit, where it had as many rows and functions; a number for
         each row is then kept.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of classes, which multiply those of rows.
 
     Attributes
     ----------
@@ -162,136 +219,29 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         **MACHINE,
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
+    _task: ClassVar[str] = "classification"
+    _wrong: ClassVar[str] = "numbers; use KernelMachineRegressor, or a loss of labels."
 
-    def __init__(
-        self,
-        loss: Any = "logistic",
-        *,
-        penalty: str = "squared",
-        lam: Any = 1e-3,
-        radius: float = 1.0,
-        kernel: Any = "rbf",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        fit_intercept: bool = True,
-        class_weight: Any = None,
-        approximation: Any = None,
-        solver: str = "auto",
-        lams: Any = None,
-        cv: Any = None,
-        memory: int | str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = False,
-        random_state: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.lam = lam
-        self.radius = radius
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
-        self.class_weight = class_weight
-        self.approximation = approximation
-        self.solver = solver
-        self.lams = lams
-        self.cv = cv
-        self.memory = memory
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-        self.warm_start = warm_start
+    loss: Any = field(default="logistic", kw_only=False)
+    class_weight: Any = None
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the functions.
-
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
-            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
-        y : array-like of shape (n,)
-            Labels.
-        sample_weight : float, array-like of shape (n,) or None, default=None
-            Weights >= 0; a row of weight zero is as good as absent.
-
-        Returns
-        -------
-        KernelMachineClassifier
-            The fitted estimator.
-        """
-        loss = resolve(self.loss)
-        if getattr(loss, "task", "classification") != "classification":
-            raise ValueError(
-                f"{type(loss).__name__} is a loss of numbers; use KernelMachineRegressor, or a loss of labels."
-            )
-        if is_blocks(X):
-            return self._fit_over_blocks(X, y, sample_weight, loss)
-        with restored_on_failure(self):
-            X, y = self._validated_labels(X, y)
-            weights = row_weights(sample_weight, X)
-            if self.class_weight is not None:
-                weights = weights * compute_sample_weight(self.class_weight, y)
-            self.classes_, codes = np.unique(y, return_inverse=True)
-            self._check_classes(codes[weights > 0])
-            if self.classes_.size > 2:
-                loss = getattr(loss, "several", loss)
-            tasks = self._tasks(loss, codes)
-            self._fit_tasks(X, tasks, weights, lambda cv, rows: plain_folds(cv, rows, codes, classifier=True))
-            self.loss_ = loss
-            self._shape(len(self.intercept_) == 1)
-        warn_unless_converged(self.certificate_, self)
-        return self
-
-    def _fit_over_blocks(self, X: Any, y: Any, sample_weight: Any, loss: Any) -> Self:
-        clock = Clock(self.max_time)
-        with restored_on_failure(self), opened(self, X, y, sample_weight) as passes:
-            self._check_blocks()
-            sample = sampled(self, passes)
-            self.classes_, counts = labels_of(passes, type(self).__name__)
-            if self.classes_.size > 2:
-                loss = getattr(loss, "several", loss)
-            coupled = bool(getattr(loss, "coupled", False))
-            losses = (loss,) * (1 if coupled or self.classes_.size == 2 else self.classes_.size)
-            targets = Labels(self.classes_, coupled, class_weights(self.class_weight, self.classes_, counts))
-            self._fit_blocks(passes, sample, losses, targets, len(losses) == 1 and not coupled, clock)
-            self.loss_ = loss
-        warn_unless_converged(self.certificate_, self)
-        return self
-
-    def _validated_labels(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        if holds_objects(self.kernel, X):
-            X, y = objects(X, kernel=type(self.kernel).__name__), column_or_1d(y, warn=True)
-            self.n_features_in_ = 1
-        else:
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C")
+    def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[Any]]:
+        X, y = validated(self, X, y, reset=reset)
+        y = column_or_1d(y, warn=True)
         check_classification_targets(y)
         return X, y
 
-    def _check_classes(self, codes: NDArray[np.intp]) -> None:
-        present = np.unique(codes)
-        if present.size < self.classes_.size or present.size < 2:
-            raise ValueError(
-                f"KernelMachineClassifier needs rows of positive weight in at least two classes, and in every class; "
-                f"got {present.size} class{'' if present.size == 1 else 'es'} of {self.classes_.size} so."
-            )
+    def _check_kept(self, y: Any, kept: Any) -> None:
+        check_classes(type(self).__name__, np.unique(y), kept)
 
-    def _tasks(self, loss: Any, codes: NDArray[np.intp]) -> list[Task]:
-        """One task for two classes or a loss that couples them, else each class against the rest."""
-        coupled = bool(getattr(loss, "coupled", False))
-        return [Task(loss, y) for y in of_codes(codes, self.classes_.size, coupled)]
+    def _targets(self, loss: Any, place: Exact | InFeatures) -> Labels:
+        self.classes_, counts = _labels_of(place)
+        check_classes(type(self).__name__, self.classes_, self.classes_)
+        if self.class_weight == "balanced":
+            weights = counts.sum() / (counts.size * counts)
+        else:
+            weights = compute_class_weight(self.class_weight, classes=self.classes_, y=self.classes_)
+        return Labels(getattr(loss, "several", loss) if counts.size > 2 else loss, self.classes_, weights)
 
     # ---- predict ------------------------------------------------------------------------------------------------
 

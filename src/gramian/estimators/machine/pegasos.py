@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -15,40 +14,53 @@ from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
-from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
 from gramian.data.results import by_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks, lifted, opened, sampled
+from gramian.estimators.approximation import APPROXIMATION
 from gramian.estimators.base import (
     COMMON,
-    DTYPES,
     KERNEL,
     Expansion,
-    as_array,
     forget,
     is_blocks,
     is_precomputed,
     restored_on_failure,
     row_weights,
     rows_of,
+    validated,
     warn_unless_converged,
     wide,
 )
 from gramian.estimators.machine.base import together
-from gramian.estimators.machine.places import Goal, InFeatures, Task, in_passes, keep_functions, split
-from gramian.estimators.machine.targets import Labels, labels_of, of_codes
+from gramian.estimators.machine.classifier import KernelMachineClassifier, check_classes, signs_of
 from gramian.gram import Gram
 from gramian.gram.operator import narrow
 from gramian.kernels import Kernel
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress
-from gramian.solvers.in_features.machine import FeatureFit
 from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
 
 __all__ = ["PegasosClassifier"]
 
+OWN = ("n_iter", "max_support")
+"""Parameters that a machine in the space of a map does not have."""
+TAKEN = {
+    *("classes_", "kernel_", "certificate_", "n_iter_", "n_features_in_", "feature_names_in_"),
+    *("approximation_", "coef_", "dual_coef_", "X_fit_", "_landmarks"),
+}
+"""What is kept of such a machine."""
 
+
+class _Hinges(KernelMachineClassifier):
+    """The machine that has the objective of Pegasos."""
+
+
+_Hinges.__name__ = "PegasosClassifier"  # as messages call it
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     """Kernel SVM without a constant: ``mean hinge + (lam/2) ‖f‖²`` by stochastic subgradient steps.
 
@@ -137,40 +149,13 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         "random_state": COMMON["random_state"],
     }
 
-    def __init__(
-        self,
-        kernel: Any = "rbf",
-        *,
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        approximation: Any = None,
-        lam: float = 1e-3,
-        n_iter: int = 1_000_000,
-        max_support: int | None = None,
-        tol: float = 1e-2,
-        memory: int | str | None = None,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = False,
-        random_state: Any = None,
-    ) -> None:
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.approximation = approximation
-        self.lam = lam
-        self.n_iter = n_iter
-        self.max_support = max_support
-        self.tol = tol
-        self.memory = memory
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
+    kernel: Any = field(default="rbf", kw_only=False)
+    approximation: Any = None
+    lam: float = 1e-3
+    n_iter: int = 1_000_000
+    max_support: int | None = None
+    tol: float = 1e-2
+    random_state: Any = None
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
@@ -192,71 +177,35 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         PegasosClassifier
             The fitted estimator.
         """
-        if is_blocks(X):
-            return self._fit_blocks(X, y, sample_weight)
-        clock = Clock(self.max_time)
         with restored_on_failure(self):
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C")
-            check_classification_targets(y)
-            self.classes_ = np.unique(y)
-            weights = self._weights(sample_weight, X, y)
-            kernel = self._resolved(X)
-            fit = self._fit_steps if self.approximation is None else self._fit_features
-            fit(kernel, X, y, weights, clock)
+            if self.approximation is not None or is_blocks(X):
+                self._fit_in_features(X, y, sample_weight)
+            else:
+                self._fit_steps(X, y, sample_weight, Clock(self.max_time))
         warn_unless_converged(self.certificate_, self)
         return self
 
-    def _fit_steps(self, kernel: Kernel, X: Any, y: NDArray[Any], weights: NDArray[np.float64], clock: Clock) -> None:
+    def _fit_steps(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
         """Take steps, row by row."""
-        rows, weights = _distinct(None if is_precomputed(kernel) else X, y, weights)
+        X, y = validated(self, X, y)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        kernel, weights = self._resolved(X), row_weights(sample_weight, X)
+        check_classes(type(self).__name__, self.classes_, codes[weights > 0])
+        rows, weights = _distinct(None if is_precomputed(kernel) else X, codes, weights)
         points = rows_of(kernel, X, rows)
         gram, random = self._gram(kernel, points), check_random_state(self.random_state)
-        with progress(self.verbose, "PegasosClassifier", self.n_iter) as tick:
-            done = [self._run(gram, signs, weights, random, clock, tick) for signs in self._signs(y[rows])]
+        with progress(self.verbose, type(self).__name__, self.n_iter) as tick:
+            functions = signs_of(codes[rows], self.classes_.size)
+            done = [self._run(gram, signs, weights, random, clock, tick) for signs in functions]
         if is_precomputed(kernel):
             done = [(_spread(counts, rows, y.size), certificate) for counts, certificate in done]
             points = X
         self._keep(kernel, points, [counts for counts, _ in done])
         self.certificate_ = together([certificate for _, certificate in done])
 
-    def _fit_features(
-        self, kernel: Kernel, X: Any, y: NDArray[Any], weights: NDArray[np.float64], clock: Clock
-    ) -> None:
+    def _fit_in_features(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Minimise the same objective in the space of a map, where all rows at once cost little more than one."""
-        self._check_map()
-        rows = np.flatnonzero(weights)
-        features = adapted(self, kernel)
-        place = InFeatures(features, features_of(features, rows_of(kernel, X, rows), self.memory))
-        codes = np.searchsorted(self.classes_, y[rows])
-        tasks = [Task(Hinge(), signs) for signs in of_codes(codes, self.classes_.size, coupled=False)]
-        with progress(self.verbose, "PegasosClassifier, proximal"):
-            fitted = place.solve(self._goal(clock), tasks, weights[rows], [None] * len(tasks), final=True)
-        self._keep_features(features, fitted)
-        if has_landmarks(features):
-            self._landmarks = rows[features.component_indices_]
-
-    def _fit_blocks(self, X: Any, y: Any, sample_weight: Any) -> Self:
-        clock = Clock(self.max_time)
-        with restored_on_failure(self), opened(self, X, y, sample_weight) as passes:
-            sample = sampled(self, passes)
-            self._check_map()
-            self.classes_, _ = labels_of(passes, type(self).__name__)
-            losses = (Hinge(),) * (1 if self.classes_.size == 2 else self.classes_.size)
-            features, lift = lifted(self, self._resolved(sample.X), passes, sample)
-            targets = Labels(self.classes_, False, np.ones(self.classes_.size))
-            fitted = in_passes(nullcontext(passes), lift, sample, self._goal(clock), losses, targets)
-            if hasattr(features, "trace_error_"):
-                features.trace_error_ = fitted[0].error
-            self._keep_features(features, fitted)
-        warn_unless_converged(self.certificate_, self)
-        return self
-
-    def _goal(self, clock: Clock) -> Goal:
-        means: Any = {"tol": self.tol, "max_iter": self.n_iter, "n_jobs": self.n_jobs, "memory": self.memory}
-        return Goal("proximal", "squared", float(self.lam), False, clock=clock, **means)
-
-    def _check_map(self) -> None:
-        """Refuse what makes no sense where f is sought in the space of a map."""
         if self.max_support is not None:
             raise ValueError(
                 f"max_support={self.max_support} bounds the rows of a kernel expansion, and approximation= leaves "
@@ -264,29 +213,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             )
         if is_precomputed(self.kernel):
             raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
-
-    def _keep_features(self, features: Any, fitted: list[FeatureFit]) -> None:
-        weights, _, certificates = split(fitted, intercept=False)
+        shared = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
+        machine = _Hinges(Hinge(), solver="proximal", fit_intercept=False, max_iter=self.n_iter, **shared)
+        machine._fit(X, y, sample_weight)
         forget(self)
-        self.approximation_, self.kernel_ = features, features.kernel_
-        self.certificate_ = together(certificates)
-        self.n_iter_ = max(self.certificate_.iterations, 1)
-        keep_functions(self, features, weights, weights.shape[1] == 1)
-
-    def _weights(self, sample_weight: Any, X: Any, y: NDArray[Any]) -> NDArray[np.float64]:
-        weights = row_weights(sample_weight, X)
-        present = np.unique(y[weights > 0])
-        if self.classes_.size < 2 or present.size < self.classes_.size:
-            raise ValueError(
-                f"PegasosClassifier needs at least two classes, and rows of positive weight in every class; got "
-                f"{present.size} class{'' if present.size == 1 else 'es'} of {self.classes_.size} so."
-            )
-        return weights
-
-    def _signs(self, y: NDArray[Any]) -> list[NDArray[np.float64]]:
-        """Labels -1 and +1 of each function."""
-        positive = self.classes_[1:] if self.classes_.size == 2 else self.classes_
-        return [np.where(y == label, 1.0, -1.0) for label in positive]
+        for name in vars(machine).keys() & TAKEN:
+            setattr(self, name, getattr(machine, name))
 
     def _run(
         self,
@@ -349,11 +281,9 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         clock = Clock(self.max_time)
         with restored_on_failure(self):
             first = _check_partial_fit_first_call(self, classes)
-            X, y = validate_data(self, X, y, accept_sparse="csr", dtype=DTYPES, order="C", reset=first)
+            X, y = validated(self, X, y, reset=first)
             self._check_batch(y)
-            weights = np.ones(y.size)
-            if sample_weight is not None:
-                weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+            weights = row_weights(sample_weight, X)
             kept = np.flatnonzero(weights)
             self.kernel_ = self._resolved(X) if first else self.kernel_
             self._step_through(X[kept], y[kept], weights[kept], [] if first else self._counts, clock)
@@ -379,7 +309,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         gram = self._gram(self.kernel_, points)
         order = held + walk_of(weights, check_random_state(self.random_state), sys.maxsize)
         done, losses = [], []
-        for c, signs in enumerate(self._signs(y)):
+        for c, signs in enumerate(signs_of(np.searchsorted(self.classes_, y), self.classes_.size)):
             old = before[c] if before else Counts(np.zeros(0), np.zeros(0))
             pad = np.zeros(y.size)
             counts = Counts(np.concatenate([old.beta, pad]), np.concatenate([old.late, pad]), old.steps)
@@ -410,7 +340,6 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         self.kernel_, self.X_fit_ = kernel, X[used]
         self.dual_coef_ = dual.ravel() if dual.shape[1] == 1 else dual
         self.n_iter_ = max(each.steps for each in counts)
-        self.function_ = as_array(self._functions(kernel, self.X_fit_, dual), dual.shape[1] == 1)
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
@@ -429,7 +358,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             Of two classes, positive for the second; else one column per class.
         """
         check_is_fitted(self)
-        X = validate_data(self, X, accept_sparse="csr", dtype=DTYPES, order="C", reset=False)
+        X = self._validated_rows(X)
         return narrow(self._evaluate(X), X)
 
     @by_blocks
@@ -464,7 +393,9 @@ def _spread(counts: Counts, rows: NDArray[np.intp], n: int) -> Counts:
     return replace(counts, beta=beta, late=late)
 
 
-def _distinct(X: Any, y: NDArray[Any], weights: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
+def _distinct(
+    X: Any, codes: NDArray[Any], weights: NDArray[np.float64]
+) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
     """One of each set of equal rows with equal labels, in an order that depends on them alone, and the sums of weights.
 
     So a weight of two is the same as a row twice, step by step. Rows of weight zero, and nothing else where X is
@@ -473,7 +404,7 @@ def _distinct(X: Any, y: NDArray[Any], weights: NDArray[np.float64]) -> tuple[ND
     kept = np.flatnonzero(weights)
     if X is None:
         return kept, weights[kept]
-    codes = np.unique(y, return_inverse=True)[1][kept]
+    codes = codes[kept]
     keys = _keys(X[kept])
     order = np.lexsort((*keys, codes))
     same = codes[order][1:] == codes[order][:-1]

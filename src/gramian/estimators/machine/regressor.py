@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.parts import Part
 from gramian.data.results import by_blocks
-from gramian.estimators.approximation import opened, sampled
-from gramian.estimators.base import is_blocks, restored_on_failure, row_weights, warn_unless_converged
-from gramian.estimators.machine.base import MACHINE, Machine, plain_folds
-from gramian.estimators.machine.places import Task
-from gramian.estimators.machine.targets import Numbers
+from gramian.estimators.machine.base import Exact, InFeatures, Machine
 from gramian.gram.operator import narrow
-from gramian.losses import check_gradient, resolve
-from gramian.progress import Clock
 from gramian.solvers.in_features.least_squares import targets_of
 
 __all__ = ["KernelMachineRegressor"]
 
 
+@dataclass(frozen=True, eq=False)
+class Numbers:
+    """Targets that are numbers: each column, once for every part of the loss."""
+
+    loss: Any
+    losses: tuple[Any, ...]  # Of each function
+
+    def of(self, part: Part) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+        """Return the targets of each function, and weights."""
+        Y = targets_of(part)
+        if hasattr(self.loss, "check_targets") and Y.any():  # Zeros are counts, and some parts hold nothing else
+            self.loss.check_targets(Y)
+        return [Y[:, [j]] for j in range(Y.shape[1]) for _ in range(len(self.losses) // Y.shape[1])], part.weights
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEstimator):
     """Kernel regression with any loss: the f and b that minimise ``mean_i w_i loss(f(x_i) + b, y_i) + penalty(‖f‖)``.
 
@@ -138,56 +150,8 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     True
     """
 
-    _parameter_constraints: ClassVar[dict[str, list[Any]]] = MACHINE
-
-    def __init__(
-        self,
-        loss: Any = "huber",
-        *,
-        penalty: str = "squared",
-        lam: Any = 1e-3,
-        radius: float = 1.0,
-        kernel: Any = "rbf",
-        gamma: float | None = None,
-        degree: float = 3,
-        coef0: float = 1,
-        kernel_params: dict[str, Any] | None = None,
-        fit_intercept: bool = True,
-        approximation: Any = None,
-        solver: str = "auto",
-        lams: Any = None,
-        cv: Any = None,
-        memory: int | str | None = None,
-        tol: float = 1e-6,
-        max_iter: int = 1000,
-        max_time: float | None = None,
-        n_jobs: int | None = None,
-        verbose: int | bool = False,
-        random_state: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.penalty = penalty
-        self.lam = lam
-        self.radius = radius
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.kernel_params = kernel_params
-        self.fit_intercept = fit_intercept
-        self.approximation = approximation
-        self.solver = solver
-        self.lams = lams
-        self.cv = cv
-        self.memory = memory
-        self.tol = tol
-        self.max_iter = max_iter
-        self.max_time = max_time
-        self.n_jobs = n_jobs
-        self.verbose = verbose
-        self.random_state = random_state
-        self.warm_start = warm_start
+    _task: ClassVar[str] = "regression"
+    _wrong: ClassVar[str] = "labels; use KernelMachineClassifier, or a loss of numbers."
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -200,69 +164,17 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         """Whether the loss takes no negative targets."""
         return bool(self.loss == "poisson" or getattr(self.loss, "positive", False))
 
-    @_fit_context(prefer_skip_nested_validation=True)
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Fit the function.
+    def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[np.float64]]:
+        X, y = super()._validated(X, y, reset=reset)
+        return X, column_or_1d(y, warn=True) if self._counts() and y.ndim == 2 and y.shape[1] == 1 else y
 
-        Parameters
-        ----------
-        X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
-            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
-        y : array-like of shape (n,) or (n, k)
-            Targets.
-        sample_weight : float, array-like of shape (n,) or None, default=None
-            Weights >= 0; a row of weight zero is as good as absent.
-
-        Returns
-        -------
-        KernelMachineRegressor
-            The fitted estimator.
-        """
-        loss = resolve(self.loss)
-        if getattr(loss, "task", "regression") != "regression":
-            raise ValueError(
-                f"{type(loss).__name__} is a loss of labels; use KernelMachineClassifier, or a loss of numbers."
-            )
-        if is_blocks(X):
-            return self._fit_over_blocks(X, y, sample_weight, loss)
-        with restored_on_failure(self):
-            X, y = self._validated(X, y)
-            if self._counts() and y.ndim == 2 and y.shape[1] == 1:
-                y = column_or_1d(y, warn=True)
-            weights = row_weights(sample_weight, X)
-            tasks = self._tasks(loss, y, weights)
-            self._fit_tasks(X, tasks, weights, lambda cv, rows: plain_folds(cv, rows, y, classifier=False))
-            self.loss_ = loss
-            self._shape(y.ndim == 1 and len(tasks) == 1)
-        warn_unless_converged(self.certificate_, self)
-        return self
-
-    def _fit_over_blocks(self, X: Any, y: Any, sample_weight: Any, loss: Any) -> Self:
-        clock, parts = Clock(self.max_time), tuple(getattr(loss, "parts", (loss,)))
-        with restored_on_failure(self), opened(self, X, y, sample_weight) as passes:
-            self._check_blocks()
-            sample = sampled(self, passes)
-            Y = targets_of(sample)
-            if len(parts) > 1 and Y.shape[1] > 1:
-                raise ValueError(f"several quantiles take one target, got {Y.shape[1]}; fit each target by itself.")
-            for part in parts:
-                check_gradient(part, Y.ravel())
-            losses = parts * Y.shape[1]
-            single = sample.y is not None and sample.y.ndim == 1 and len(losses) == 1
-            self._fit_blocks(passes, sample, losses, Numbers(loss, len(parts)), single, clock)
-            self.loss_ = loss
-        warn_unless_converged(self.certificate_, self)
-        return self
-
-    def _tasks(self, loss: Any, y: NDArray[np.float64], weights: NDArray[np.float64]) -> list[Task]:
-        """One task per target, or per part of a loss that has several."""
-        parts = getattr(loss, "parts", (loss,))
-        if len(parts) > 1 and y.ndim > 1:
-            raise ValueError(f"several quantiles take one target, got y of shape {y.shape}; fit each target by itself.")
+    def _targets(self, loss: Any, place: Exact | InFeatures) -> Numbers:
+        parts, Y = tuple(getattr(loss, "parts", (loss,))), targets_of(place.sample)
+        if len(parts) > 1 and Y.shape[1] > 1:
+            raise ValueError(f"several quantiles take one target, got {Y.shape[1]}; fit each target by itself.")
         if hasattr(loss, "check_targets"):
-            loss.check_targets(y[weights > 0])
-        Y = y.reshape(y.shape[0], -1)
-        return [Task(part, Y[:, [j]]) for j in range(Y.shape[1]) for part in parts]
+            loss.check_targets(Y)
+        return Numbers(loss, parts * Y.shape[1])
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:

@@ -11,23 +11,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gramian.data.parts import Sums
 from gramian.data.passes import Passes
-from gramian.progress import Clock
 from gramian.solvers.in_features.objective import LENGTHS, Ask, Functions, Point, along, local
-from gramian.solvers.in_features.quasi_newton import Curvature
 from gramian.solvers.in_features.worker_map import WorkerMap
+from gramian.solvers.machine.penalties import Goal
 
-__all__ = ["Limits", "Optimum", "Slopes", "Start", "minimise"]
+__all__ = ["Optimum", "Slopes", "Start", "minimise"]
 
 Array = NDArray[np.float64]
 
 SETTLED = 1e-14
 """A smooth loss goes on to this gap: once Newton's method is near, a pass or two without a Hessian."""
+CLOSE = 0.5
+"""A loss with kinks goes on to this part of the tolerance: from the function alone, less is found to prove it."""
 NEAR = 0.1
 """With a gap below this, relative to the objective, the first step is expected to gain much."""
 CHORD = 0.1
@@ -55,27 +58,27 @@ class Start:
     """Where a function begins."""
 
     theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
-    width: float = 1.0  # Of the envelope, where the loss has kinks
+    width: float = 1.0  # Of the envelope of a row of weight one, where the loss has kinks
     wide: float = 0.0  # The width where the start turns out to be a bad one
     scale: float = 0.0  # What a gap of the mean loss is relative to, at least
-
-
-@dataclass(frozen=True)
-class Limits:
-    """When to stop."""
-
-    tol: float  # Relative gap to reach
-    max_iter: int  # Points at which a function is looked at, at most
-    clock: Clock  # Stops it once expired
 
 
 @dataclass(frozen=True)
 class Slopes:
     """A point of the dual: u, one number for each row and function, which sum to zero where there is a constant."""
 
-    conjugate: float  # Σ w ℓ*(u / w)
+    own: float  # Σ w ℓ*(u / w)
     at_zero: float  # The same at zero
     norm: float  # ‖Σ_i u_i ψ_i‖
+
+    def conjugate(self, share: float) -> float:
+        """Return a bound on the sum at a share of u, which convexity gives."""
+        return share * self.own + (1.0 - share) * self.at_zero
+
+    def mixed(self, other: Slopes, share: float) -> Slopes:
+        """Return a bound on a share of this point and the rest of another."""
+        own = share * self.own + (1.0 - share) * other.own
+        return Slopes(own, self.at_zero, share * self.norm + (1.0 - share) * other.norm)
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +129,7 @@ Look = Generator[Ask, tuple[Sums, int], _Seen]
 
 
 def minimise(
-    passes: Passes, lift: WorkerMap, functions: Functions, starts: dict[int, Start], limits: Limits
+    passes: Passes, lift: WorkerMap, functions: Functions, starts: dict[int, Start], limits: Goal
 ) -> dict[int, Optimum]:
     """Minimise some of the functions, each by itself, in passes that serve all."""
     runs = {i: _newton(i, start, functions, lift.width, limits) for i, start in starts.items()}
@@ -147,7 +150,7 @@ def minimise(
     return found
 
 
-def _newton(which: int, start: Start, functions: Functions, m: int, limits: Limits) -> Way:
+def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal) -> Way:
     """One function's way to its optimum: it asks for what it wants to know and is sent the answers."""
 
     def looked(theta: Array, width: float, hessian: bool = True) -> Look:
@@ -164,12 +167,12 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Limi
     for steps in range(1, limits.max_iter + 1):
         best = replace(best, steps=steps)
         why = _ended(steps, strikes, limits)
-        if best.gap <= (limits.tol if functions.kinks else min(limits.tol, SETTLED)) or why:
+        if best.gap <= (CLOSE * limits.tol if functions.kinks else min(limits.tol, SETTLED)) or why:
             return replace(best, why=why)
         step, width, tries, flat = curvature.step(here.slope), here.ask.width, tries + 1, False
         descent = float(np.sum(here.slope * step))
-        if functions.kinks and (strikes or _stage_solved(here, descent, limits.tol)):
-            shrink = max(shrink**2, STEEPEST) if tries == 1 else SHRINK
+        if functions.kinks and (strikes or (not long and _stage_solved(here, descent, limits.tol))):
+            shrink = max(shrink**2, STEEPEST) if tries == 1 and here.smooth_gap <= here.kink_gap else SHRINK
             share = max(
                 shrink,
                 STAGE * limits.tol * best.size / max(here.kink_gap, EPS * best.size),
@@ -178,7 +181,7 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Limi
             share, tries, long = min(share, SHRINK), 0, False
             there = yield from looked(here.ask.theta + _narrowed(here, share, m), share * width)
             if not there.objective <= here.found.primal:
-                there = yield from looked(here.ask.theta, share * width)
+                there = yield from looked(here.ask.theta, max(share, SHRINK) * width)
         else:
             hessian = functions.kinks or (
                 left > CHORD and (not functions.diagonal or len(curvature.pairs) >= MOST_PAIRS)
@@ -194,7 +197,8 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Limi
             left = there.smooth_gap / (here.smooth_gap or 1.0)
         gained = there.found.primal < best.primal or there.found.dual > best.dual
         strikes = 0 if gained or (there is not here and not flat) else strikes + 1
-        best = _better(best, there.found)
+        done = functions.kinks and there.found.gap <= CLOSE * limits.tol  # then a warm start from it is done at once
+        best = there.found if done else _better(best, there.found)
         if there.hessian is not None:
             curvature = Curvature.of(there.hessian, there.mu, m, len(here.slope))
         else:
@@ -232,7 +236,7 @@ def _shortened(here: _Seen, step: Array, looked: Callable[..., Look]) -> Look:
     return here if here.hessian is not None else (yield from looked(ask.theta, ask.width))
 
 
-def _ended(steps: int, strikes: int, limits: Limits) -> str:
+def _ended(steps: int, strikes: int, limits: Goal) -> str:
     if limits.clock.expired:
         return f"max_time={limits.clock.max_time:g} s passed"
     if steps == limits.max_iter:
@@ -255,7 +259,7 @@ def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: flo
     kink_gap, slopes = 0.0, _slopes(sums, i, ask.theta, m, slack, functions.intercept)
     if functions.kinks:
         kink_gap = float(sums[f"value{i}"] + sums[f"conjugate{i}"] - np.sum(gradient * ask.theta))
-        gap = max(primal + slopes.conjugate + 0.5 * slopes.norm**2 / mu, 0.0)
+        gap = max(primal + slopes.own + 0.5 * slopes.norm**2 / mu, 0.0)
     gap = gap if np.isfinite(gap) and np.isfinite(primal) else np.inf
     error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
     violation = float(np.linalg.norm(slope)) / (float(np.linalg.norm(gradient)) + mu or 1.0)
@@ -292,3 +296,65 @@ def _better(best: Optimum, here: Optimum) -> Optimum:
     a = here if here.primal < best.primal else best
     bound = here if here.dual > best.dual else best
     return replace(a, dual=bound.dual, slopes=bound.slopes, width=bound.width, steps=best.steps)
+
+
+# ---- a Hessian that is kept ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """The Hessian of an objective at some point, corrected by gradients at others (Nocedal, 1980)."""
+
+    factors: tuple[Any, ...]  # Cholesky factors, or matrices that have none: of all functions, or one for each
+    constants: int  # The row at which the constants of functions stand, below their weights
+    pairs: tuple[tuple[Array, Array], ...] = ()  # Steps since, and by how much the gradient changed
+
+    @classmethod
+    def of(cls, H: Array, mu: float, m: int, rows: int) -> Curvature:
+        """Factor the Hessian of data terms and penalty for (rows, k) unknowns: H (k rows, k rows), or its blocks."""
+        return cls(tuple(_factored(A, mu, m, rows) for A in (H if H.ndim == 3 else H[None])), m)
+
+    def learned(self, step: Array, change: Array) -> Curvature:
+        """Return what is known after one more step: step, change (m, k) or (m + 1, k)."""
+        if not np.sum(step * change) > 1e-8 * np.linalg.norm(step) * np.linalg.norm(change):
+            return self
+        return replace(self, pairs=(*self.pairs, (step, change)))
+
+    def step(self, slope: Array) -> Array:
+        """Return Newton's step: slope (m, k) or (m + 1, k)."""
+        right, shares = -slope, []
+        for step, change in reversed(self.pairs):
+            share = float(np.sum(step * right) / np.sum(step * change))
+            shares.append(share)
+            right = right - share * change
+        out = self._solved(right)
+        for (step, change), share in zip(self.pairs, reversed(shares), strict=True):
+            out = out + (share - float(np.sum(change * out) / np.sum(step * change))) * step
+        if slope.shape[1] > 1:
+            # Constants of coupled functions count by their differences: keep them at sum zero.
+            out[self.constants :] -= out[self.constants :].mean(axis=1, keepdims=True)
+        return out
+
+    def _solved(self, right: Array) -> Array:
+        blocks = np.split(right.T.ravel(), len(self.factors))
+        found = np.concatenate([_solution(factor, b) for factor, b in zip(self.factors, blocks, strict=True)])
+        return np.array(found, dtype=np.float64).reshape(right.T.shape).T
+
+
+def _factored(H: Array, mu: float, m: int, rows: int) -> Any:
+    """A Cholesky factor of a Hessian with the penalty, or the matrix itself where it has none."""
+    ridge = np.full((H.shape[0] // rows, rows), mu)
+    # A constant is not penalised; where nothing bends under it, or only its difference to others counts, it stays.
+    ridge[:, m:] = 1e-12 * (float(np.trace(H)) / H.shape[0] + mu)
+    A = H.copy()
+    A[np.diag_indices_from(A)] += ridge.ravel()
+    try:
+        return cho_factor(A, check_finite=False)
+    except LinAlgError:
+        return A
+
+
+def _solution(factor: Any, right: Array) -> Array:
+    if isinstance(factor, tuple):
+        return np.asarray(cho_solve(factor, right, check_finite=False))
+    return np.asarray(np.linalg.lstsq(factor, right, rcond=None)[0])

@@ -27,6 +27,10 @@ SINGLE_LOSS, SINGLE_SHARE = 1e-7, 1e-3
 class Targets(Protocol):
     """How the rows of a part become the targets of each function."""
 
+    @property
+    def losses(self) -> tuple[Any, ...]:
+        """The loss of each function, or of each group of functions that it couples."""
+
     def of(self, part: Part) -> tuple[list[Array], Array]:
         """Return the targets of each function, and weights."""
 
@@ -35,8 +39,7 @@ class Targets(Protocol):
 class Functions:
     """What is fitted: functions, or groups of functions that a loss couples."""
 
-    losses: tuple[Any, ...]  # One for each
-    targets: Targets  # Their targets
+    targets: Targets  # Their losses and targets
     intercept: bool  # Whether each has a constant
     lam: float  # Strength, of mean loss + (lam/2) ‖f‖²
     kinks: bool  # Whether losses are replaced by envelopes
@@ -69,11 +72,13 @@ class Point:
         targets, weights = self.functions.targets.of(part)
         for ask in self.asked:
             fit = self._fit(ask.which, F, targets[ask.which], weights)
-            smooth = Envelope(fit, ask.width, np.zeros_like(fit.y)) if self.functions.kinks else fit
+            # A row of weight two has the envelope of two rows of weight one.
+            gamma = ask.width if self.functions.tangents else ask.width / fit.w
+            smooth = Envelope(fit, gamma, np.zeros_like(fit.y)) if self.functions.kinks else fit
             yield ask, fit, smooth
 
     def _fit(self, which: int, F: Array, y: Array, weights: Array) -> DataFit:
-        loss = self.functions.losses[which]
+        loss = self.functions.targets.losses[which]
         if not self.functions.tangents:
             return DataFit(loss, y, weights)
         tangent = self.functions.tangents[which]
@@ -111,7 +116,7 @@ def _local_of(point: Point, F: Array, part: Part) -> Sums:
         if ask.hessian:
             sums[f"hessian{i}"] = _hessian(F, S, functions, float(fit.w.sum()))
             if functions.kinks:
-                turned = ask.width * S**2 * u
+                turned = smooth.gamma * S**2 * u
                 sums[f"turns{i}"] = _extended(F.T @ turned, turned, functions.intercept)
     return Sums.of(**sums)
 
@@ -184,7 +189,7 @@ def concave(point: Point, parts: Iterator[Part]) -> Sums | None:
 def _concave_of(point: Point, F: Array, part: Part) -> Sums:
     sums: dict[str, Any] = {}
     for i, (ask, fit, _) in enumerate(point.fits(F, part)):
-        loss, f, w = point.functions.losses[ask.which], values_of(F, ask.theta), fit.w
+        loss, f, w = point.functions.targets.losses[ask.which], values_of(F, ask.theta), fit.w
         assert isinstance(fit, Tilted)
         sums[f"turned{i}"] = np.sum(np.abs(w * loss.concave_gradient(f, fit.y) - fit.tilt))
         sums[f"excess{i}"] = DataFit(loss, fit.y, w[:, 0]).value(f) - fit.value(f)

@@ -16,7 +16,7 @@ from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import spans
 
-__all__ = ["Given", "WorkerMap", "strips_of"]
+__all__ = ["WorkerMap", "strips_of"]
 
 Array = NDArray[np.float64]
 
@@ -108,18 +108,6 @@ class _KernelValues:
 
     def __call__(self, X: Any) -> Array:
         return np.asarray(self.features.values(wide(X)), dtype=np.float64)
-
-
-class Given(WorkerMap):
-    """The map of rows that are features already."""
-
-    def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Array, Part]]:
-        """Yield the rows, which are their own features: → (r, m)."""
-        return ((part.X, part) for part in strips_of(parts, self.width))
-
-    def error_sums(self, F: Array, part: Part) -> Sums:
-        """Return zero: whoever made the features knows what they leave out."""
-        return Sums.of(missed=0.0, trace=0.0)
 
 
 def strips_of(parts: Iterator[Part], width: int) -> Iterator[Part]:

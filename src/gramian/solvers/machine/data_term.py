@@ -81,7 +81,7 @@ class DataFit:
         low, high = domain(self.y)
         return self.w * low, self.w * high
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Array | float) -> Array:
         """Return the proximal point of w ℓ: v (n, k) → (n, k)."""
         return prox(self.loss, v, self.y, step * self.w)
 
@@ -106,7 +106,7 @@ class Tilted(DataFit):
         low, high = super().box()
         return low + self.tilt, high + self.tilt
 
-    def prox(self, v: Array, step: float) -> Array:
+    def prox(self, v: Array, step: Array | float) -> Array:
         return super().prox(v - step * self.tilt, step)
 
 
@@ -118,7 +118,7 @@ class Envelope:
 
     stiff = True
 
-    def __init__(self, fit: DataFit, gamma: float, u: Array) -> None:
+    def __init__(self, fit: DataFit, gamma: Array | float, u: Array) -> None:
         self.fit, self.gamma, self.shift, self.coupled, self.unit = fit, gamma, gamma * u, fit.coupled, fit.unit
 
     def point(self, f: Array) -> Array:
@@ -129,7 +129,7 @@ class Envelope:
         """Return the envelope: f (n, k)."""
         v = f + self.shift
         z = self.fit.prox(v, self.gamma)
-        return self.fit.value(z) + float(np.sum((z - v) ** 2)) / (2.0 * self.gamma)
+        return self.fit.value(z) + float(np.sum((z - v) ** 2 / (2.0 * self.gamma)))
 
     def gradient(self, f: Array) -> Array:
         """Return ``(v - z) / γ``, v = f + γ u: f (n, k) → (n, k)."""

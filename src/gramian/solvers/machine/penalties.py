@@ -1,31 +1,38 @@
-"""The penalties of a machine: the squared one, and the others by a search over it.
+"""The penalties of a machine: the squared one, and the others by a search over it; losses that are not convex.
 
 By the representer theorem every penalty that grows with ‖f‖ leads to the same functions as the squared one, for some
 multiplier lam: ``λ‖f‖`` where ``lam ‖f‖ = λ``, the ball where ``‖f‖ = radius``. Both sides are monotone in lam, so
-each is a search over a path of squared problems, and each is certified by the gap of its own dual.
+each is a search over a path of squared problems, and each is certified by the gap of its own dual. Every point u of
+the dual bounds the objective from below by ``-Σ w ℓ*(u/w)``, less ``‖u‖²_K / (2μ)`` for the squared penalty or
+``radius ‖u‖_K`` for the ball; for the norm, where ``‖u‖_K <= λ``.
+
+For a loss that is the difference of two convex ones, the concave part is replaced by its tangent, the convex problem
+that is left is solved, and so on: the objective never rises, and where the tangents no longer change the point is
+stationary (Yuille and Rangarajan, 2003).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import numpy as np
 
+from gramian.certificates import Certificate, certify
 from gramian.losses import missing, offers
-from gramian.progress import Clock
-from gramian.solvers.machine import box_dual as boxed
-from gramian.solvers.machine import newton, proximal
-from gramian.solvers.machine.data_term import best_constant
-from gramian.solvers.machine.dual_point import certificate, lower_bound, objective
-from gramian.solvers.machine.newton import Iterate, NewtonResult
-from gramian.solvers.machine.problem import Fitted, Problem
+from gramian.progress import Clock, Tick, silent
+from gramian.solvers.choice import Choice
 
-__all__ = ["PENALTIES", "SLACK", "by_ball", "by_norm", "by_squared", "check_conjugate", "search"]
+__all__ = ["NEEDS", "SLACK", "Found", "Goal", "Path", "Slopes", "Turn", "bound", "choose", "gap_certificate"]
 
-POLISH_SIZE = 1000
-"""Unknowns up to which a fit goes on to rounding: steps then cost next to nothing."""
+NEEDS = {
+    "newton": ("value", "gradient", "curvature"),
+    "proximal": ("value", "gradient"),
+    "ccp": ("value", "gradient", "convex_part", "concave_gradient"),
+}
+"""What each solver needs of a loss."""
 SEARCH = 60
 """Squared problems that the search for a multiplier may solve."""
 FAR = 60.0
@@ -34,132 +41,245 @@ MARGIN = 0.9
 """A search ends at this part of the tolerance: what is predicted differs a little from what is searched with."""
 SLACK = 0.1
 """A path is solved to this part of the tolerance, so that the multiplier decides the gap."""
+ROUNDS = 100
+"""Convex problems that stand for one that is not, at most; a handful is usual."""
 
 
-# ---- one multiplier ---------------------------------------------------------------------------------------------
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """What is minimised, by which solver, and how far."""
+
+    solver: str  # A key of ``NEEDS``
+    penalty: str = "squared"
+    strength: float = 1e-3  # lam, or the radius
+    intercept: bool = True  # Whether a constant is free
+    tol: float = 1e-6  # Relative gap to reach
+    max_iter: int = 1000  # Newton steps at most, for one multiplier
+    clock: Clock = field(default_factory=Clock)  # Stops it once expired
+    tick: Tick = silent  # Told the steps done
 
 
-def _squared(p: Problem, lam: float, start: Iterate) -> NewtonResult:
-    """Minimise with the squared penalty; a loss known by its gradient alone may turn out to have kinks."""
-    mu = lam * p.total
-    goal = 0.0 if p.polish and start.alpha.size <= POLISH_SIZE else p.tol
-    options: Any = {"intercept": p.intercept, "max_iter": p.max_iter, "clock": p.clock, "tick": p.tick}
-    if p.solver == "proximal":
-        if goal > 0 and boxed.suits(p.fit, p.intercept):
-            found = boxed.minimise(p.space, p.fit, mu, intercept=p.intercept, goal=goal, clock=p.clock, tick=p.tick)
-            start = found.at
-            if found.gap <= goal * abs(p.fit.value(start.f) + 0.5 * mu * start.norm2):
-                return found
-        return proximal.minimise(p.space, p.fit, mu, start, goal=goal, **options)
-    found = newton.minimise(p.space, p.fit, mu, start, goal=goal, **options)
-    stuck = found.gap > p.tol * abs(p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2)
-    if stuck and not p.fit.smooth and getattr(p.fit.loss, "convex", True) and not p.clock.expired:
-        return proximal.minimise(p.space, p.fit, mu, found.at, goal=goal, **options)
-    return found
+def choose(loss: Any, asked: str = "auto") -> Choice:
+    """Choose a solver by what a loss offers."""
+    if asked != "auto":
+        lacking = missing(loss, NEEDS[asked])
+        if lacking or (asked == "proximal" and (not getattr(loss, "convex", True) or getattr(loss, "coupled", False))):
+            able = [name for name in NEEDS if not missing(loss, NEEDS[name])]
+            lack = " and ".join(lacking) or "what makes it convex entry by entry"
+            raise ValueError(
+                f"solver={asked!r} needs {', '.join(NEEDS[asked])} of a loss; {type(loss).__name__} lacks {lack}. "
+                f"Use solver='auto'{f' or {able[0]!r}' if able else ''}, or another loss."
+            )
+        return Choice(asked, "as asked")
+    if not missing(loss, NEEDS["ccp"]):
+        return Choice("ccp", "the loss is a difference of two convex ones")
+    if offers(loss, "curvature"):
+        return Choice("newton", "the loss has curvature")
+    if offers(loss, "prox"):
+        return Choice("proximal", "the loss has kinks, and a proximal point")
+    return Choice("newton", "the loss offers its gradient, of which differences are taken")
 
 
-def by_squared(p: Problem, lam: float, start: Iterate) -> Fitted:
-    """Minimise ``mean loss + (lam/2) ‖f‖²``."""
-    found = _squared(p, lam, start)
-    mu = lam * p.total
-    known = offers(p.fit.loss, "conjugate")
-    primal = objective(p, "squared", lam, found.at)
-    dual = lower_bound(p, "squared", lam, found.at, found.u, _dual_norm(found) ** 2) if known else primal - found.gap
-    r, Kr = found.u + mu * found.at.alpha, found.Ku + mu * found.at.values
-    violation = np.sqrt(max(float(np.sum(r * Kr)), 0.0)) / (_dual_norm(found) or 1.0)
-    said = certificate(p, primal, dual, violation, found.steps, found.why, known=known)
-    return Fitted(found.at, found.u, said, lam, found.why)
+def gap_certificate(
+    goal: Goal,
+    primal: float,
+    dual: float,
+    scale: float,
+    total: float,
+    violation: float,
+    steps: int,
+    why: str = "",
+    *,
+    loss: Any,
+) -> Certificate:
+    """Return the certificate of a machine whose objective, times ``total``, is between two numbers."""
+    # A dual value above the primal one is rounding, and no less open than one below it.
+    gap = abs(primal - dual) / max(abs(primal), scale) if np.isfinite(primal - dual) else np.inf
+    why = f"{why or 'rounding in float64 stops it'}; allow more, ask for less, or regularise more."
+    values: Any = {"primal": primal / total, "dual": dual / total, "violation": float(violation), "iterations": steps}
+    said = certify("duality gap", gap, max(goal.tol, 1e-12), why, seconds=goal.clock.seconds, **values)
+    # Without a conjugate, it is only known how far the gradient is from zero.
+    return said if offers(loss, "conjugate") else replace(said, kind="stationary", dual=np.nan, gap=np.nan)
 
 
-def _dual_norm(found: NewtonResult) -> float:
-    """‖u‖_K."""
-    return float(np.sqrt(max(float(np.sum(found.u * found.Ku)), 0.0)))
+class Slopes(Protocol):
+    """A point u of the dual."""
+
+    @property
+    def norm(self) -> float:
+        """‖u‖_K."""
+
+    def conjugate(self, share: float) -> float:
+        """Return ``Σ w ℓ*(u / w)`` at a share of u, or more, and what a free constant takes off the bound."""
+
+    def mixed(self, other: Any, share: float) -> Any:
+        """Return a share of this point and the rest of another, or a bound on it."""
 
 
-# ---- other penalties --------------------------------------------------------------------------------------------
+def bound(slopes: Slopes, penalty: str, strength: float, total: float) -> float:
+    """Return what a point of the dual proves; zero is a point too, and the best where nothing is lost."""
+    share, own = 1.0, 0.0
+    if penalty == "norm":
+        share = min(1.0, strength * total / slopes.norm) if slopes.norm > 0 else 1.0
+    else:
+        own = strength * slopes.norm if penalty == "ball" else 0.5 * slopes.norm**2 / (strength * total)
+    found = np.array([-slopes.conjugate(share) - own, -slopes.conjugate(0.0)])
+    return float(np.where(np.isfinite(found), found, -np.inf).max())
 
 
-def by_norm(p: Problem, lam: float, start: Iterate) -> Fitted:
-    """Minimise ``mean loss + lam ‖f‖``: f is zero where lam is large enough."""
-    weight = lam * p.total
-    zero = newton.origin(p.fit, p.intercept)
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The optimum of a squared problem, or a function near it."""
 
-    def certified(found: NewtonResult, at: Iterate, multiplier: float) -> Fitted:
-        primal = objective(p, "norm", lam, at)
-        dual = lower_bound(p, "norm", lam, at, found.u, _dual_norm(found) ** 2)
-        shrink = min(1.0, weight / (_dual_norm(found) or 1.0))
-        violation = 1.0 - shrink if at is zero else abs(multiplier * np.sqrt(at.norm2) / lam - 1.0)
-        said = certificate(p, primal, dual, violation, found.steps, found.why)
-        return Fitted(at, found.u, said, multiplier, found.why)
-
-    def trial(multiplier: float, start: Iterate) -> tuple[float, Fitted, Iterate]:
-        found = _squared(replace(p, tol=SLACK * p.tol), multiplier, start)
-        fitted = [certified(found, zero, np.inf), certified(found, found.at, multiplier)]
-        best = min(fitted, key=lambda each: each.certificate.gap)
-        excess = np.log(max(multiplier * np.sqrt(found.at.norm2), 1e-300) / lam)
-        return float(excess), best, found.at
-
-    check_conjugate(p.fit.loss)
-    u = p.fit.gradient(zero.f)
-    nothing = certified(NewtonResult(zero, u, p.space @ u, 0.0, 0), zero, np.inf)
-    return nothing if nothing.certificate.converged else search(trial, lam, start, p.tol, p.clock)
+    at: Any  # The function, as its space knows it
+    value: float  # Its data term
+    total: float  # The sum of the weights
+    norm: float  # ‖f‖
+    slopes: Slopes  # A point of the dual
+    start: Any  # Where a problem like this one begins
 
 
-def by_ball(p: Problem, radius: float, start: Iterate) -> Fitted:
-    """Minimise the mean loss over ``‖f‖ <= radius``."""
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """How far the tangents of a concave part are from where they are at a function."""
 
-    def trial(multiplier: float, start: Iterate) -> tuple[float, Fitted, Iterate]:
-        found = _squared(replace(p, tol=SLACK * p.tol), multiplier, start)
-        size = np.sqrt(found.at.norm2)
-        inside = min(1.0, radius / size) if size > 0 else 1.0
-        at = replace(found.at, alpha=inside * found.at.alpha, values=inside * found.at.values)
-        if p.intercept and inside < 1.0:
-            at = replace(at, b=best_constant(p.fit, at.values, at.b))
-        dual = lower_bound(p, "ball", radius, at, found.u, _dual_norm(found) ** 2)
-        violation = abs(size / radius - 1.0)
-        said = certificate(p, objective(p, "ball", radius, at), dual, violation, found.steps, found.why)
-        fitted = Fitted(at, found.u, said, multiplier, found.why)
-        return -float(np.log(max(size, 1e-300) / radius)), fitted, found.at
-
-    check_conjugate(p.fit.loss)
-    return search(trial, 1.0, start, p.tol, p.clock)
+    path: Path  # The convex problem with tangents at the function
+    settled: bool  # Whether these are the tangents it was found with
+    excess: float  # The mean loss less what it was in the convex problem
+    wrong: float  # The share of rows on the wrong side
 
 
-PENALTIES: dict[str, Callable[[Problem, float, Iterate], Fitted]] = {
-    "squared": by_squared,
-    "norm": by_norm,
-    "ball": by_ball,
-}
-"""A function for each penalty."""
+class Path(ABC):
+    """The squared problems of a machine on some rows, for every multiplier."""
 
+    goal: Goal
+    loss: Any
 
-def check_conjugate(loss: Any) -> None:
-    """Refuse a loss without a conjugate under a penalty that needs one."""
-    if missing(loss, ("conjugate",)):
-        raise ValueError(
-            f"penalties other than 'squared' need conjugate of a loss, which certifies the multiplier; "
-            f"{type(loss).__name__} lacks it. Define conjugate(u, y), or use penalty='squared'."
+    @abstractmethod
+    def plain(self, start: Any) -> Any:
+        """Fit with the squared penalty itself."""
+
+    @abstractmethod
+    def squared(self, multiplier: float, start: Any) -> Found:
+        """Solve one of the problems, a little further than is asked for."""
+
+    @abstractmethod
+    def zero(self, start: Any) -> Found:
+        """Return the best constant."""
+
+    @abstractmethod
+    def scaled(self, found: Found, share: float) -> Found:
+        """Return a share of a function."""
+
+    @abstractmethod
+    def fitted(self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float) -> Any:
+        """Return a function as a fit, with a certificate by a point of the dual."""
+
+    @abstractmethod
+    def turned(self, fitted: Any) -> Turn:
+        """Lay tangents at a fit."""
+
+    def again(self, start: Any, fitted: Any) -> Any:
+        """Return where a problem like the last begins, from where that began and what it found."""
+        return fitted.start
+
+    def solve(self, start: Any) -> Any:
+        """Fit by any solver, under any penalty."""
+        return self._by_tangents(start) if self.goal.solver == "ccp" else self._penalised(start)
+
+    def _penalised(self, start: Any) -> Any:
+        if self.goal.penalty == "squared":
+            return self.plain(start)
+        if missing(self.loss, ("conjugate",)):
+            raise ValueError(
+                f"penalties other than 'squared' need conjugate of a loss, which certifies the multiplier; "
+                f"{type(self.loss).__name__} lacks it. Define conjugate(u, y), or use penalty='squared'."
+            )
+        return self._by_norm(start) if self.goal.penalty == "norm" else self._by_ball(start)
+
+    def _by_norm(self, start: Any) -> Any:
+        """Minimise ``mean loss + lam ‖f‖``: f is zero where lam is large enough."""
+        lam, zero = self.goal.strength, self.zero(start)
+        points: list[Any] = []
+
+        def fitted(at: Found, by: Found, multiplier: float) -> Any:
+            excess = by.slopes.norm / (lam * by.total) if at is zero else multiplier * at.norm / lam
+            violation = max(excess - 1.0, 0.0) if at is zero else abs(excess - 1.0)
+            primal, dual = at.value + lam * by.total * at.norm, bound(by.slopes, "norm", lam, by.total)
+            return self.fitted(at, by, primal, dual, violation, multiplier)
+
+        def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
+            found = self.squared(multiplier, start)
+            # Between one point of the dual inside the ball and one beyond, a point on its border proves the most.
+            size, own = lam * found.total, found.slopes
+            pairs = [p for p in points if min(p.norm, own.norm) < size < max(p.norm, own.norm)]
+            candidates = [own, *(own.mixed(p, (size - p.norm) / (own.norm - p.norm)) for p in pairs)]
+            points.append(own)
+            best = max(candidates, key=lambda point: bound(point, "norm", lam, found.total))
+            found = replace(found, slopes=best)
+            both = [fitted(zero, found, np.inf), fitted(found, found, multiplier)]
+            least = min(both, key=lambda each: each.certificate.gap)
+            return float(np.log(max(multiplier * found.norm, 1e-300) / lam)), least, found.start
+
+        nothing = fitted(zero, zero, np.inf)
+        return nothing if nothing.certificate.converged else self._search(trial, lam, start)
+
+    def _by_ball(self, start: Any) -> Any:
+        """Minimise the mean loss over ``‖f‖ <= radius``."""
+        radius = self.goal.strength
+
+        def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
+            found = self.squared(multiplier, start)
+            inside = self.scaled(found, radius / found.norm) if found.norm > radius else found
+            dual, violation = bound(found.slopes, "ball", radius, found.total), abs(found.norm / radius - 1.0)
+            fitted = self.fitted(inside, found, inside.value, dual, violation, multiplier)
+            return -float(np.log(max(found.norm, 1e-300) / radius)), fitted, found.start
+
+        return self._search(trial, 1.0, start)
+
+    def _search(self, trial: Callable[[float, Any], tuple[float, Any, Any]], first: float, start: Any) -> Any:
+        """Find the root of a trial, which grows with the multiplier, until the penalty's own gap is small enough.
+
+        A trial takes a multiplier and a start, and returns a number, a fit with its certificate, and the next start.
+        """
+        here, met, steps, found, clock = float(np.log(first)), [], 0, [], self.goal.clock
+        for _ in range(SEARCH):
+            value, fitted, start = trial(float(np.exp(here)), start)
+            steps += fitted.certificate.iterations
+            found.append(fitted)
+            met.append((here, value))
+            if fitted.certificate.gap <= MARGIN * max(self.goal.tol, 1e-12) or clock.expired or abs(here) > FAR:
+                break
+            here = _next(met)
+        best = min(found, key=lambda each: each.certificate.gap)
+        return replace(best, certificate=replace(best.certificate, iterations=steps, seconds=clock.seconds))
+
+    def _by_tangents(self, start: Any) -> Any:
+        """Find a stationary point of a loss that is not convex."""
+        steps, turn, clock = 0, self.turned(None), self.goal.clock
+        for _ in range(ROUNDS):
+            fitted = turn.path._penalised(start)
+            turn, steps = turn.path.turned(fitted), steps + fitted.certificate.iterations
+            start = self.again(start, fitted)
+            if turn.settled or clock.expired:
+                break
+        last = fitted.certificate
+        met = turn.settled and last.converged
+        why = last.message if turn.settled else "the tangents still changed; allow more time or iterations."
+        message = f"a stationary point, not an optimum; training 0-1 loss {turn.wrong:.4g}"
+        said = replace(
+            last,
+            kind="stationary",
+            primal=last.primal + turn.excess,
+            dual=np.nan,
+            gap=np.nan,
+            violation=last.gap,
+            converged=met,
+            iterations=steps,
+            seconds=clock.seconds,
+            message=message if met else f"{message}; {why}",
         )
-
-
-def search(
-    trial: Callable[[float, Any], tuple[float, Any, Any]], first: float, start: Any, tol: float, clock: Clock
-) -> Any:
-    """Find the root of ``trial``, which grows with the multiplier, until the penalty's own gap is small enough.
-
-    A trial takes a multiplier and a start, and returns a number, a fit with its certificate, and the next start.
-    """
-    here, met, steps, found = float(np.log(first)), [], 0, []
-    for _ in range(SEARCH):
-        value, fitted, start = trial(float(np.exp(here)), start)
-        steps += fitted.certificate.iterations
-        found.append(fitted)
-        met.append((here, value))
-        if fitted.certificate.gap <= MARGIN * max(tol, 1e-12) or clock.expired or abs(here) > FAR:
-            break
-        here = _next(met)
-    best = min(found, key=lambda each: each.certificate.gap)
-    return replace(best, certificate=replace(best.certificate, iterations=steps, seconds=clock.seconds))
+        return replace(fitted, certificate=said)
 
 
 def _next(met: list[tuple[float, float]]) -> float:

@@ -1,23 +1,255 @@
-"""The machine with any loss and any penalty."""
+"""The machine with any loss and any penalty on the rows of a Gram matrix."""
 
 from __future__ import annotations
 
-from gramian.solvers.machine import ccp, newton
-from gramian.solvers.machine.dual_point import certified
-from gramian.solvers.machine.newton import Iterate
-from gramian.solvers.machine.penalties import PENALTIES
-from gramian.solvers.machine.problem import Fitted, Problem
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
-__all__ = ["solve"]
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.certificates import Certificate
+from gramian.losses import offers
+from gramian.solvers.machine import box_dual, newton, proximal
+from gramian.solvers.machine.data_term import DataFit, Tilted, best_constant, least_scale
+from gramian.solvers.machine.newton import Iterate, NewtonResult
+from gramian.solvers.machine.penalties import SLACK, Found, Goal, Path, Turn, bound, choose, gap_certificate
+
+__all__ = ["Fitted", "Problem", "solve"]
+
+POLISH_SIZE = 1000
+"""Unknowns up to which a fit goes on to rounding: steps then cost next to nothing."""
+CLOSE = 0.1
+"""A gap this small, relative to the tolerance, is good enough where another point costs a product with a large K."""
+SMALL = 1000
+"""Coefficients up to which all points are tried."""
+OUTSIDE = 1e-9
+"""How far beyond the ball, relative to its radius, rounding may bring a function."""
+
+Array = NDArray[np.float64]
 
 
-def solve(problem: Problem, penalty: str, strength: float, start: Iterate | None = None) -> Fitted:
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A goal for the functions of a kernel on some rows."""
+
+    space: Any  # Where f lives
+    fit: DataFit  # The data term
+    goal: Goal
+    polish: bool = False  # Whether small problems are solved to rounding
+    # From coefficients to values as the estimator predicts them: what a certificate is made of
+    predict: Callable[[Array], Array] | None = None
+
+    @property
+    def total(self) -> float:
+        """The sum of the weights, by which the data term is divided to make a mean."""
+        return float(self.fit.w.sum())
+
+    @cached_property
+    def least_scale(self) -> float:
+        """What a gap is relative to, at least."""
+        return least_scale(self.fit, self.goal.intercept)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fitted function."""
+
+    at: Iterate  # Coefficients, values and constants
+    u: Array  # (n, k): The dual point behind the certificate
+    certificate: Certificate  # How far from optimal
+    multiplier: float  # The lam of the squared penalty that has the same solution; infinite where f is zero
+    why: str = ""  # Why the solver stopped short, where it did
+
+    @property
+    def start(self) -> Iterate:
+        """Where a problem like this one begins."""
+        return self.at
+
+
+def solve(problem: Problem, start: Iterate | None = None) -> Fitted:
     """Fit a function by any solver, under any penalty."""
-    start = start or newton.origin(problem.fit, problem.intercept)
+    fitted: Fitted = ExactPath(problem).solve(start or newton.origin(problem.fit, problem.goal.intercept))
+    return fitted
 
-    def penalised(p: Problem, strength: float, start: Iterate) -> Fitted:
-        return certified(p, penalty, strength, PENALTIES[penalty](p, strength, start))
 
-    if problem.solver == "ccp":
-        return ccp.minimise(problem, penalised, strength, start)
-    return penalised(problem, strength, start)
+class ExactPath(Path):
+    """The squared problems in the space of a kernel."""
+
+    def __init__(self, p: Problem, whole: DataFit | None = None, tilt: Any = None) -> None:
+        self.p, self.goal, self.loss, self.total = p, p.goal, p.fit.loss, p.total
+        self.whole, self.tilt = whole or p.fit, tilt  # The loss that is not convex, and the slopes of its concave part
+
+    def plain(self, start: Iterate) -> Fitted:
+        lam, mu = self.goal.strength, self.goal.strength * self.total
+        tol = 0.0 if self.p.polish and start.alpha.size <= POLISH_SIZE else self.goal.tol
+        of = self._minimised(lam, start, tol)
+        r, Kr = of.u + mu * of.at.alpha, of.Ku + mu * of.at.values
+        found, primal = self._found(of), objective(self.p, of.at)
+        violation = float(np.sqrt(max(float(np.sum(r * Kr)), 0.0))) / (found.slopes.norm or 1.0)
+        return self.fitted(found, found, primal, primal - of.gap, violation, lam)
+
+    def _minimised(self, lam: float, start: Iterate, tol: float) -> NewtonResult:
+        """Minimise with the squared penalty; a loss known by its gradient alone may turn out to have kinks."""
+        p, goal, mu = self.p, self.goal, lam * self.total
+        options: Any = {"intercept": goal.intercept, "goal": tol, "clock": goal.clock, "tick": goal.tick}
+        if goal.solver == "proximal":
+            if tol > 0 and box_dual.suits(p.fit, goal.intercept):
+                found = box_dual.minimise(p.space, p.fit, mu, **options)
+                start = found.at
+                if found.gap <= tol * abs(p.fit.value(start.f) + 0.5 * mu * start.norm2):
+                    return found
+            return proximal.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, **options)
+        found = newton.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, **options)
+        stuck = found.gap > goal.tol * abs(p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2)
+        if stuck and not p.fit.smooth and getattr(self.loss, "convex", True) and not goal.clock.expired:
+            return proximal.minimise(p.space, p.fit, mu, found.at, max_iter=goal.max_iter, **options)
+        return found
+
+    def squared(self, multiplier: float, start: Iterate) -> Found:
+        return self._found(self._minimised(multiplier, start, SLACK * self.goal.tol))
+
+    def zero(self, start: Iterate) -> Found:
+        at = newton.origin(self.p.fit, self.goal.intercept)
+        u = self.p.fit.gradient(at.f)
+        return self._found(NewtonResult(at, u, self.p.space @ u, 0.0, 0))
+
+    def _found(self, of: NewtonResult) -> Found:
+        slopes = dual_point(self.p, of.at, of.u, of.Ku)
+        return Found(of, self.p.fit.value(of.at.f), self.total, float(np.sqrt(of.at.norm2)), slopes, of.at)
+
+    def scaled(self, found: Found, share: float) -> Found:
+        at = replace(found.at.at, alpha=share * found.at.at.alpha, values=share * found.at.at.values)
+        if self.goal.intercept:
+            at = replace(at, b=best_constant(self.p.fit, at.values, at.b))
+        return replace(self._found(replace(found.at, at=at)), slopes=found.slopes)
+
+    def fitted(self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float) -> Fitted:
+        said = gap_certificate(
+            self.goal, primal, dual, self.p.least_scale, self.total, violation, by.at.steps, by.at.why, loss=self.loss
+        )
+        point: Any = by.slopes
+        return Fitted(at.at.at, point.u, said, multiplier, by.at.why)
+
+    def _penalised(self, start: Iterate) -> Fitted:
+        return certified(self.p, super()._penalised(start))
+
+    def turned(self, fitted: Fitted | None) -> Turn:
+        loss, y, w = self.whole.loss, self.whole.y, self.whole.w
+        part = loss.convex_part()
+        f = np.zeros_like(y) if fitted is None else fitted.at.f
+        tilt = np.zeros_like(y) if fitted is None else loss.concave_gradient(f, y)
+        fit = Tilted(part, y, w[:, 0], tilt) if tilt.any() else DataFit(part, y, w[:, 0])
+        convex = replace(self.p, fit=fit, goal=replace(self.goal, solver=choose(part).name))
+        excess, wrong = self.whole.value(f) - self.p.fit.value(f), float(np.sum(w * (y * f <= 0)))
+        settled = bool(np.array_equal(tilt, self.tilt))
+        return Turn(ExactPath(convex, self.whole, tilt), settled, excess / self.total, wrong / self.total)
+
+
+# ---- the certificate of what is predicted ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class DualPoint:
+    """A point of the dual of a problem, seen from a function."""
+
+    p: Problem
+    at: Iterate
+    u: Array  # (n, k)
+    norm: float  # ‖u‖_K
+
+    def conjugate(self, share: float) -> float:
+        """Return ``Σ w ℓ*(u / w)`` at a share of u, and what a free constant takes off the bound."""
+        at, u = self.at, share * _feasible(self.p, self.u)
+        away = 0.0
+        if self.p.goal.intercept:
+            # Slopes that do not sum to zero leave the constant free; it is taken to be no further off than values are.
+            off = u.sum(axis=0)
+            reach = float(np.abs(at.values).max() + np.abs(at.f - self.p.fit.y).max())
+            away = float(np.abs(off).sum()) * reach - float(off @ at.b)
+        return self.p.fit.conjugate(u) + away
+
+    def mixed(self, other: DualPoint, share: float) -> DualPoint:
+        """Return a share of this point and the rest of another; its norm is no larger than that of the two."""
+        norm = share * self.norm + (1.0 - share) * other.norm
+        return replace(self, u=share * self.u + (1.0 - share) * other.u, norm=norm)
+
+
+def dual_point(p: Problem, at: Iterate, u: Array, Ku: Array) -> DualPoint:
+    """Return a point of the dual from K times it: u, Ku (n, k)."""
+    return DualPoint(p, at, u, float(np.sqrt(max(float(np.sum(u * Ku)), 0.0))))
+
+
+def objective(p: Problem, at: Iterate) -> float:
+    """Return the loss and the penalty of a function, times the sum of the weights."""
+    size, strength = np.sqrt(at.norm2), p.goal.strength
+    if p.goal.penalty == "ball":
+        return p.fit.value(at.f) if size**2 <= ((1.0 + OUTSIDE) * strength) ** 2 + _lost(p, at) else np.inf
+    return p.fit.value(at.f) + strength * p.total * float(size if p.goal.penalty == "norm" else 0.5 * size**2)
+
+
+def _lost(p: Problem, at: Iterate) -> float:
+    """What rounding may add to ``‖f‖² = αᵀKα``, whose terms cancel."""
+    largest = float(np.abs(p.space.gram.diagonal()).max())
+    return 64.0 * float(np.finfo(np.float64).eps) * largest * float(np.abs(at.alpha).sum()) ** 2
+
+
+def certified(p: Problem, fitted: Fitted) -> Fitted:
+    """Return a fit with the certificate of the function that it predicts."""
+    if p.predict is None:
+        return fitted
+    at = replace(fitted.at, values=p.predict(fitted.at.alpha))
+    mu, done, known = fitted.multiplier * p.total, fitted.certificate, offers(p.fit.loss, "conjugate")
+
+    def certificate(dual: float, violation: float, why: str) -> Certificate:
+        return gap_certificate(
+            p.goal, primal, dual, p.least_scale, p.total, violation, done.iterations, why, loss=p.fit.loss
+        )
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        primal = objective(p, at)
+        best, point, least = certificate(-np.inf, done.violation, ""), fitted.u, np.inf
+        for u, Ku in _points(p, at, fitted.u, mu):
+            dual, violation = primal, done.violation
+            if known:
+                dual = bound(dual_point(p, at, u, Ku), p.goal.penalty, p.goal.strength, p.total)
+            else:
+                size, violation = _rest(u, Ku, at, mu)
+                dual = primal - size / (2.0 * mu)
+            if abs(primal - dual) < least:
+                best, point, least = certificate(dual, violation, fitted.why), u, abs(primal - dual)
+            if u.size > SMALL and least <= CLOSE * p.goal.tol * max(abs(primal), p.least_scale):
+                break
+    return replace(fitted, at=at, u=point, certificate=best)
+
+
+def _points(p: Problem, at: Iterate, u: Array, mu: float) -> Iterator[tuple[Array, Array]]:
+    """Points of the dual and K times them: what the coefficients say, the solver's, the slopes at f."""
+    own = _feasible(p, -mu * at.alpha) if np.isfinite(mu) else u
+    points = [_feasible(p, u), _feasible(p, p.fit.gradient(at.f))]
+    if np.abs(own + mu * at.alpha).max() <= 1e-12 * np.abs(own).max():
+        yield own, -mu * at.values
+    else:
+        points.append(own)
+    yield from zip(points, np.hsplit(p.space @ np.hstack(points), len(points)), strict=True)
+
+
+def _feasible(p: Problem, u: Array) -> Array:
+    """A point within its bounds, and with sum zero as far as they have room: what rounding left of it is spread."""
+    low, high = p.fit.box()
+    u = np.clip(u, low, high)
+    if p.fit.coupled or not p.goal.intercept:
+        return u
+    off = u.sum(axis=0)
+    room = np.where(off > 0, u - low, high - u)
+    room = np.where(np.isinf(room).any(axis=0), np.isinf(room), room)
+    return np.clip(u - off * room / np.maximum(room.sum(axis=0), np.finfo(np.float64).tiny), low, high)
+
+
+def _rest(u: Array, Ku: Array, at: Iterate, mu: float) -> tuple[float, float]:
+    """``‖u + μ f‖²``, and its root relative to ‖u‖."""
+    size = max(float(np.sum((u + mu * at.alpha) * (Ku + mu * at.values))), 0.0)
+    norm = float(np.sqrt(max(float(np.sum(u * Ku)), 0.0)))
+    return size, float(np.sqrt(size)) / (norm or 1.0)
