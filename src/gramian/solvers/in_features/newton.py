@@ -164,18 +164,19 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
     assert here.hessian is not None
     long = False
     curvature = Curvature.of(here.hessian, here.mu, m, len(here.slope))
+    goal = CLOSE * limits.tol if functions.kinks else min(limits.tol, SETTLED)
     for steps in range(1, limits.max_iter + 1):
         best = replace(best, steps=steps)
         why = _ended(steps, strikes, limits)
-        if best.gap <= (CLOSE * limits.tol if functions.kinks else min(limits.tol, SETTLED)) or why:
+        if best.gap <= goal or why:
             return replace(best, why=why)
         step, width, tries, flat = curvature.step(here.slope), here.ask.width, tries + 1, False
         descent = float(np.sum(here.slope * step))
-        if functions.kinks and (strikes or (not long and _stage_solved(here, descent, limits.tol))):
+        if functions.kinks and _stage_solved(here, 0.0 if strikes else np.inf if long else -0.5 * descent, goal):
             shrink = max(shrink**2, STEEPEST) if tries == 1 and here.smooth_gap <= here.kink_gap else SHRINK
             share = max(
                 shrink,
-                STAGE * limits.tol * best.size / max(here.kink_gap, EPS * best.size),
+                STAGE * goal * best.size / max(here.kink_gap, EPS * best.size),
                 NARROWEST * start.width / width,
             )
             share, tries, long = min(share, SHRINK), 0, False
@@ -197,7 +198,7 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
             left = there.smooth_gap / (here.smooth_gap or 1.0)
         gained = there.found.primal < best.primal or there.found.dual > best.dual
         strikes = 0 if gained or (there is not here and not flat) else strikes + 1
-        done = functions.kinks and there.found.gap <= CLOSE * limits.tol  # then a warm start from it is done at once
+        done = functions.kinks and there.found.gap <= goal  # then a warm start from it is done at once
         best = there.found if done else _better(best, there.found)
         if there.hessian is not None:
             curvature = Curvature.of(there.hessian, there.mu, m, len(here.slope))
@@ -207,10 +208,9 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
     raise AssertionError("max_iter ends it before.")
 
 
-def _stage_solved(here: _Seen, descent: float, tol: float) -> bool:
+def _stage_solved(here: _Seen, left: float, goal: float) -> bool:
     """Whether a narrower envelope gains more than the next step; one that is narrow enough is solved to the end."""
-    size = here.found.size
-    return here.kink_gap > STAGE * tol * size and -0.5 * descent <= STAGE * here.kink_gap
+    return here.kink_gap > STAGE * goal * here.found.size and left <= STAGE * here.kink_gap
 
 
 def _narrowed(here: _Seen, share: float, m: int) -> Array:

@@ -18,7 +18,7 @@ __all__ = ["LENGTHS", "Ask", "Functions", "Point", "Targets", "along", "concave"
 
 Array = NDArray[np.float64]
 
-LENGTHS: Array = np.power(0.5, np.arange(0.0, 15.5, 0.5))
+LENGTHS: Array = np.power(0.5, np.concatenate([np.arange(0.0, 15.5, 0.5), np.arange(16.0, 61.0, 2.0)]))
 """Lengths of a step that are tried where it may go too far."""
 SINGLE_LOSS, SINGLE_SHARE = 1e-7, 1e-3
 """What single precision may lose of a Hessian, relative to its trace, and beside the penalty."""
@@ -73,8 +73,7 @@ class Point:
         for ask in self.asked:
             fit = self._fit(ask.which, F, targets[ask.which], weights)
             # A row of weight two has the envelope of two rows of weight one.
-            gamma = ask.width if self.functions.tangents else ask.width / fit.w
-            smooth = Envelope(fit, gamma, np.zeros_like(fit.y)) if self.functions.kinks else fit
+            smooth = Envelope(fit, ask.width / fit.w, np.zeros_like(fit.y)) if self.functions.kinks else fit
             yield ask, fit, smooth
 
     def _fit(self, which: int, F: Array, y: Array, weights: Array) -> DataFit:
