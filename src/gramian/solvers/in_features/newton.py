@@ -49,6 +49,8 @@ EPS = 1e-15
 """A gap below this, relative to the objective, is rounding."""
 LONG = 0.9
 """A step of which less than this is taken went too far."""
+PATIENCE = 20
+"""Steps with one envelope, after which a wider one is taken."""
 STRIKES = 4
 """Steps in a row that may gain nothing."""
 
@@ -183,6 +185,10 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
             there = yield from looked(here.ask.theta + _narrowed(here, share, m), share * width)
             if not there.objective <= here.found.primal:
                 there = yield from looked(here.ask.theta, max(share, SHRINK) * width)
+        elif functions.kinks and tries > PATIENCE:
+            # Steps that cross kinks again and again gain little; a wider envelope has fewer of them.
+            tries, long, shrink = 0, False, SHRINK
+            there = yield from looked(here.ask.theta, width / SHRINK**4)
         else:
             hessian = functions.kinks or (
                 left > CHORD and (not functions.diagonal or len(curvature.pairs) >= MOST_PAIRS)
