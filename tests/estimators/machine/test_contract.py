@@ -14,6 +14,9 @@ from gramian.features.nystrom import Nystroem
 
 
 @pytest.mark.filterwarnings("ignore:n_components = 100 is more than")
+@pytest.mark.filterwarnings(
+    "ignore:.*not positive semi-definite:sklearn.exceptions.ConvergenceWarning"
+)  # one check's K
 @parametrize_with_checks(
     [
         KernelMachineRegressor(),

@@ -205,7 +205,10 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
         gained = there.found.primal < best.primal or there.found.dual > best.dual
         strikes = 0 if gained or (there is not here and not flat) else strikes + 1
         done = functions.kinks and there.found.gap <= goal  # then a warm start from it is done at once
-        best = there.found if done else _better(best, there.found)
+        if functions.kinks:
+            best = there.found if done else _better(best, there.found)
+        elif there.found.primal <= best.primal + EPS * best.size:
+            best = there.found  # with its own gap: what a constant may cost is an estimate, good near the optimum only
         if there.hessian is not None:
             curvature = Curvature.of(there.hessian, there.mu, m, len(here.slope))
         else:
