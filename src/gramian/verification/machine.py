@@ -287,7 +287,7 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     if model.penalty == "ball" and g.F is None and g.norm2 > 0:
         # ‖u‖_K is the root of a sum, which cancels where f is inside the ball.
         lost = slopes**2 * g.lost / float(np.abs(g.coefficients).sum())
-        norm = max(-float(np.sum(g.gradient(g.at) * g.f)), 0.0) / math.sqrt(g.norm2)
+        norm = multiplier * total * math.sqrt(g.norm2)
         values["rounding"] += model.radius * lost / (norm + math.sqrt(lost)) / scale
     return found(model, "duality gap" if known else "stationary", faults, bound=known, **values)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import make_regression
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from gramian.data import Blocks
@@ -183,3 +184,11 @@ def test_lam_of_a_map_with_a_kernel_of_its_own_is_in_its_unit():
     model = KernelMachineRegressor("squared", lam="cv", approximation=PolynomialMap(2)).fit(X, y)
     assert model.lams_[0] == pytest.approx(np.mean((1 + np.sum(X**2, axis=1)) ** 2))
     assert KernelMachineRegressor("squared", kernel=RBF(), lam="cv").fit(X, y).lams_[0] == 1.0
+
+
+@pytest.mark.parametrize("seed", [2, 6, 10])
+def test_what_a_constant_may_cost_is_no_bound_far_from_the_optimum(seed):
+    """There almost no row is where the Huber loss bends."""
+    X, Y = make_regression(n_samples=42, n_features=5, n_informative=5, n_targets=5, random_state=42)
+    model = KernelMachineRegressor(approximation=FourierFeatures(random_state=seed)).fit(X[:30], Y[:30])
+    assert model.certificate_.converged, model.certificate_
