@@ -1,10 +1,8 @@
 """K(X, Y) as an operator that is never stored whole, and its low-rank approximations."""
 
-from gramian.gram.landmarks import draw_landmarks
 from gramian.gram.lowrank import LowRank
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Pivots
-from gramian.gram.rpcholesky import rpcholesky
+from gramian.gram.pivots import Pivots, draw_landmarks, rpcholesky
 from gramian.gram.rules import greedy, kmeans, leverage, select, uniform
 from gramian.gram.symmetric import SymmetricGram
 

@@ -1,4 +1,4 @@
-"""Landmarks: the factor K ≈ F Fᵀ that a few rows of X give, whichever rule chose them.
+"""Landmarks: the factor K ≈ F Fᵀ that a few rows of X give, and their choice by randomly pivoted Cholesky.
 
 What F Fᵀ misses is the trace error tr(K - F Fᵀ) / tr K: the mean of what is left on the diagonal, for K - F Fᵀ is
 positive semi-definite (Nyström = partial Cholesky).
@@ -13,18 +13,35 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
+from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.resources import run, spans
+from gramian.kernels.tunable import natural
+from gramian.resources import one_blas_thread, run, spans
 
-__all__ = ["Pivots", "Seed", "checked", "checked_tol", "done", "factorise", "inverse", "rounding_floor"]
+__all__ = [
+    *("Pivots", "Seed", "checked", "checked_tol", "done", "draw_landmarks", "factorise", "inverse"),
+    *("rounding_floor", "rpcholesky"),
+]
 
 BLOCK = 256
 """Landmarks that are eliminated at a time."""
 ROWS = 1024
 """Rows of F that a thread makes at a time."""
+STRIP = 4096
+"""Rows of F that a thread makes at a time, at most: few enough to stay in its cache."""
+STRIPS = 8
+"""Strips at least, so that threads share them evenly, unless rows are few."""
+CHUNK = 200
+"""Candidates that are gone through one by one before the rest of the pool is brought up to date."""
+WORTH = 4
+"""Rows per landmark from which on the factor on all rows is worth avoiding."""
+STALE = 0.1
+"""Share of a pool, at least, that is accepted; below it the residual is too stale to draw by."""
 
 Seed = int | np.random.RandomState | None
+Index = NDArray[np.intp]
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +69,9 @@ class Pivots:
     (2, 0.0)
     """
 
-    indices: NDArray[np.intp]
+    indices: Index
     factor: NDArray[Any]
-    residual: NDArray[np.float64]
+    residual: Array
     trace_error: float
 
     @property
@@ -63,7 +80,7 @@ class Pivots:
         return int(self.indices.size)
 
 
-def checked(gram: Gram, rank: int) -> NDArray[np.float64]:
+def checked(gram: Gram, rank: int) -> Array:
     """Return the diagonal of K, or raise if it is negative somewhere or the rank is impossible: → (n,)."""
     n = gram.shape[0]
     if isinstance(rank, bool) or not isinstance(rank, Integral) or not 1 <= rank <= n:
@@ -85,12 +102,12 @@ def checked_tol(tol: float) -> float:
     return float(tol)
 
 
-def rounding_floor(gram: Gram, diagonal: NDArray[np.float64]) -> float:
+def rounding_floor(gram: Gram, diagonal: Array) -> float:
     """Return the residual below which a pivot is rounding, not information: diagonal (n,)."""
     return float(10.0 * gram.rounding * diagonal.max(initial=0.0))
 
 
-def done(indices: Any, factor: NDArray[Any], diagonal: NDArray[np.float64], residual: NDArray[np.float64]) -> Pivots:
+def done(indices: Any, factor: NDArray[Any], diagonal: Array, residual: Array) -> Pivots:
     """Return what was chosen, with its trace error: factor (n, r), diagonal, residual (n,)."""
     indices = np.asarray(indices, dtype=np.intp)
     trace = float(diagonal.sum())
@@ -99,7 +116,7 @@ def done(indices: Any, factor: NDArray[Any], diagonal: NDArray[np.float64], resi
     return Pivots(indices, factor, residual, error)
 
 
-def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float64] | None = None) -> Pivots:
+def factorise(gram: Gram, indices: Index, diagonal: Array | None = None) -> Pivots:
     """Return the Nyström factor of given landmarks, by a Cholesky factorisation of their block, pivoted if need be."""
     indices = np.asarray(indices, dtype=np.intp)
     diagonal = gram.diagonal().astype(np.float64) if diagonal is None else diagonal
@@ -122,7 +139,7 @@ def factorise(gram: Gram, indices: NDArray[np.intp], diagonal: NDArray[np.float6
     return done(kept, factor, diagonal, residual)
 
 
-def _pivoted_cholesky(A: NDArray[np.float64], floor: float) -> tuple[NDArray[np.float64], NDArray[np.intp], int]:
+def _pivoted_cholesky(A: Array, floor: float) -> tuple[Array, Index, int]:
     """In the order given where every pivot is more than rounding; else by pivots, as far as they are."""
     try:
         lower = np.asarray(np.linalg.cholesky(A), dtype=np.float64)
@@ -134,10 +151,203 @@ def _pivoted_cholesky(A: NDArray[np.float64], floor: float) -> tuple[NDArray[np.
     return np.tril(c), np.asarray(order, dtype=np.intp) - 1, int(rank)
 
 
-def inverse(lower: NDArray[np.float64]) -> NDArray[np.float64]:
+def inverse(lower: Array) -> Array:
     """Return the inverse of a small triangular matrix, for threads that multiply by it: lower (b, b) → (b, b).
 
     SciPy's triangular solves let no other thread run.
     """
     identity = np.eye(len(lower))
     return np.asarray(scipy.linalg.solve_triangular(lower, identity, lower=True, check_finite=False))
+
+
+def rpcholesky(
+    gram: Gram,
+    rank: int,
+    random_state: Seed = None,
+    *,
+    tol: float = 0.0,
+    block: int | None = None,
+    dtype: Any = np.float64,
+    store: NDArray[Any] | None = None,
+) -> Pivots:
+    """Choose landmarks by randomly pivoted Cholesky, accelerated by rejection.
+
+    Each pivot is drawn in proportion to what the earlier ones leave on the diagonal. Here ``block`` proposals are
+    drawn at once from a diagonal that grows stale, and each is accepted with the probability that makes the law the
+    same as one at a time (Epperly, Tropp and Webber, 2024). O(n rank²) operations and O(n rank) kernel values.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks at most; fewer where the rest is rounding.
+    random_state : int, RandomState or None, default=None
+        Seed.
+    tol : float, default=0.0
+        Stop where the trace error falls below this.
+    block : int or None, default=None
+        Proposals at once; by default about a tenth of the rank, between 10 and 200.
+    dtype : dtype, default=float64
+        Of the factor. float32 takes half of the time and of the memory, and is enough for a preconditioner.
+    store : array of shape (rank or more, n) or None, default=None
+        Where to write the transposed factor, for whoever has more to put behind it; of that dtype.
+
+    Returns
+    -------
+    Pivots
+        Landmarks, factor and trace error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, rpcholesky
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> rpcholesky(Gram(RBF(0.5), X), 8, random_state=0).trace_error < 1e-6
+    True
+    """
+    diagonal = checked(gram, rank)
+    rng = check_random_state(random_state)
+    block = min(max(10, -(-rank // 10)), 200) if block is None else natural("block", block)
+    tol = checked_tol(tol)
+    given = store is not None
+    if store is None:
+        store = np.empty((rank, gram.shape[0]), dtype)  # Fᵀ: new columns of F are rows of K, made in place
+    residual = diagonal.copy()
+    floor = max(rounding_floor(gram, diagonal), 10.0 * float(np.finfo(dtype).eps) * diagonal.max(initial=0.0))
+    chosen: list[int] = []
+    while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
+        proposals = rng.choice(gram.shape[0], size=block, p=residual / residual.sum())
+        found = store[: len(chosen)]
+        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads work
+            H, F = gram.rows(proposals, proposals).astype(np.float64), found[:, proposals].T.astype(np.float64)
+            H -= F @ F.T
+            kept, lower = eliminate(H, residual[proposals], rng.random_sample(block), floor)
+            accepted = proposals[kept][: rank - len(chosen)]
+            _grow(gram, store, len(chosen), accepted, lower[: accepted.size, : accepted.size], residual)
+        chosen += accepted.tolist()
+        residual[chosen] = 0.0
+    found = store[: len(chosen)]
+    # What was reserved for nothing goes.
+    return done(chosen, found.T if given or len(chosen) == rank else found.copy().T, diagonal, residual)
+
+
+def _grow(gram: Gram, store: NDArray[Any], rank: int, index: Index, lower: Array, residual: Array) -> None:
+    """Append L⁻¹ (K[index] - F[index] Fᵀ) to the ``rank`` rows of Fᵀ, and take it off the residual."""
+    found, new = store[:rank], store[rank : rank + index.size]
+    known, small = found[:, index].T.copy(), inverse(lower).astype(store.dtype)
+    single = gram.on(1)  # a strip is one thread's work
+
+    def strip(columns: slice) -> None:
+        rows = single.rows(index, columns, np.empty((index.size, columns.stop - columns.start), store.dtype))
+        rows -= known @ found[:, columns]
+        rows = np.matmul(small, rows, out=new[:, columns])
+        left = residual[columns]
+        np.maximum(left - np.einsum("ij,ij->j", rows, rows, dtype=np.float64), 0.0, out=left)
+
+    n = gram.shape[0]
+    run(strip, spans(n, min(max(n // STRIPS, STRIP // STRIPS), STRIP)), gram.workers)
+
+
+def eliminate(H: Array, stale: Array, uniforms: Array, floor: float) -> tuple[Index, Array]:
+    """Go through candidates one by one, eliminating each that is accepted from those behind it.
+
+    A candidate was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
+    the law of drawing by the residual now.
+    """
+    kept: list[int] = []
+    lower = np.zeros_like(H)
+    for i in range(len(H)):
+        now = H[i, i]
+        if now > floor and uniforms[i] * stale[i] < now:
+            column = lower[i:, len(kept)]
+            np.divide(H[i:, i], np.sqrt(now), out=column)
+            H[i:, i:] -= np.outer(column, column)
+            kept.append(i)
+    return np.asarray(kept, dtype=np.intp), lower[np.ix_(kept, range(len(kept)))]
+
+
+def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
+    """Choose landmarks by the law of ``rpcholesky``, at n rank² / 4 operations.
+
+    The factor on all rows is what ``rpcholesky`` costs, n rank² operations. Its law needs far less: a row drawn by a
+    stale residual and accepted with the probability (residual now) / (residual then) is a row drawn by the residual
+    now. So the first half of the landmarks is chosen by the factor on all rows, at a quarter of the cost, and the
+    second half from a pool drawn by the residual that the first leaves, where only the pool's own block of K is
+    eliminated.
+
+    Parameters
+    ----------
+    gram : Gram
+        K of X with itself.
+    rank : int
+        How many landmarks at most; fewer where the rest is rounding.
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Returns
+    -------
+    array of shape (r,)
+        Rows of X, in the order in which they were chosen.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian.gram import Gram, draw_landmarks
+    >>> from gramian.kernels import RBF
+    >>> X = np.linspace(0, 1, 200)[:, None]
+    >>> draw_landmarks(Gram(RBF(0.01), X), 20, random_state=0).size
+    20
+    """
+    diagonal, rng = checked(gram, rank), check_random_state(random_state)
+    n, half, start = gram.shape[0], rank // 2, rng.get_state()
+    if half == 0 or n < WORTH * rank:
+        return rpcholesky(gram, rank, rng).indices
+    first = rpcholesky(gram, half, rng)
+    chosen, stale, floor = first.indices, first.residual, rounding_floor(gram, diagonal)
+    while chosen.size < rank:
+        wanted, found, total = rank - chosen.size, np.zeros(0, np.intp), float(stale.sum())
+        if first.rank == half and total > 0:
+            pool = rng.choice(n, size=rank, p=stale / total)
+            found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(rank), floor, wanted)
+        if found.size < min(STALE * rank, wanted):
+            # A spectrum that falls fast, or ends: all rows must be looked at.
+            rng.set_state(start)
+            return rpcholesky(gram, rank, rng).indices
+        chosen = np.concatenate([chosen, found])
+    return chosen
+
+
+def _accepted(
+    gram: Gram,
+    chosen: Index,
+    pool: Index,
+    stale: Array,
+    uniforms: Array,
+    floor: float,
+    wanted: int,
+) -> Index:
+    """Which of the pool become landmarks after those chosen already, as many as are wanted."""
+    H = _left(gram, chosen, pool)
+    taken = np.zeros(0, np.intp)
+    for chunk in spans(pool.size, CHUNK):
+        kept, lower = eliminate(H[chunk, chunk].copy(), stale[chunk], uniforms[chunk], floor)
+        taken = np.append(taken, pool[chunk][kept])
+        if taken.size >= wanted:
+            break
+        rest = slice(chunk.stop, None)
+        W = scipy.linalg.solve_triangular(lower, H[chunk, rest][kept], lower=True, check_finite=False)
+        H[rest, rest] -= W.T @ W
+    return taken[:wanted]
+
+
+def _left(gram: Gram, chosen: Index, pool: Index) -> Array:
+    """What the landmarks leave of the pool's block of K."""
+    block = gram.rows(chosen, chosen).astype(np.float64, copy=False)
+    upper = np.linalg.cholesky(block).T
+    F = gram.rows(pool, chosen).astype(np.float64, copy=False)
+    F = scipy.linalg.blas.dtrsm(1.0, upper, F.T, trans_a=1, overwrite_b=1)
+    H: Array = gram.rows(pool, pool).astype(np.float64, copy=False)
+    H -= F.T @ F
+    return H

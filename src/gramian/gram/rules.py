@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
-from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, factorise, rounding_floor
-from gramian.gram.rpcholesky import rpcholesky
+from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, factorise, rounding_floor, rpcholesky
 
 __all__ = ["RULES", "greedy", "kmeans", "leverage", "select", "uniform"]
 

@@ -112,7 +112,7 @@ class SymmetricGram:
         """Add what is stored in one go, where V is a single large vector; return the blocks that are left to do."""
         if V.shape[1] != 1 or V.shape[0] < COMPILED or not self._starts.size:
             return blocks
-        from gramian.gram.symmetric_inner import add_blocks
+        from gramian.gram.inner import add_blocks
 
         mine = np.array([i for i in blocks if i < len(self._starts)], dtype=np.int64)
         add_blocks(self._pool, self._starts, self._corners, mine, V[:, 0], total[:, 0])

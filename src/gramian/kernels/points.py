@@ -6,7 +6,6 @@ A kernel writes ``t = exp(t)`` once. On a NumPy tile that reuses the tile's memo
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -40,14 +39,14 @@ def namespace(a: Array) -> Any:
     return np if isinstance(a, np.ndarray) or is_sparse(a) else array_namespace(a)
 
 
-def _in_place(name: str, operation: Callable[[Any, Any], Any] | None = None) -> Callable[..., Array]:
+def _in_place(name: str) -> Callable[..., Array]:
     """A function of NumPy that overwrites its first argument, and that of the namespace on other arrays."""
     ufunc = getattr(np, name)
 
     def apply(a: Array, *b: Any) -> Array:
         if isinstance(a, np.ndarray):
             return ufunc(a, *b, out=a)
-        return operation(a, *b) if operation else getattr(namespace(a), name)(a)
+        return getattr(namespace(a), name)(a, *(asarray(c, a) for c in b))
 
     return apply
 
@@ -56,11 +55,13 @@ exp = _in_place("exp")
 log1p = _in_place("log1p")
 sqrt = _in_place("sqrt")
 tanh = _in_place("tanh")
-add = _in_place("add", operator.add)
-multiply = _in_place("multiply", operator.mul)
-power = _in_place("power", operator.pow)
-subtract = _in_place("subtract", operator.sub)
-divide = _in_place("divide", operator.truediv)
+add = _in_place("add")
+multiply = _in_place("multiply")
+power = _in_place("pow")
+subtract = _in_place("subtract")
+divide = _in_place("divide")
+maximum = _in_place("maximum")
+minimum = _in_place("minimum")
 
 
 def squared_norms(a: Array) -> Array:
@@ -69,21 +70,6 @@ def squared_norms(a: Array) -> Array:
         return np.einsum("ij,ij->i", a, a, dtype=np.float64)
     xp = namespace(a)
     return xp.sum(xp.astype(a, xp.float64) ** 2, axis=1)
-
-
-def maximum(a: Array, floor: float) -> Array:
-    """Return ``max(a, floor)`` for a number ``floor``, in place on a NumPy array."""
-    if isinstance(a, np.ndarray):
-        return np.maximum(a, floor, out=a)
-    xp = namespace(a)
-    return xp.where(a < floor, xp.asarray(floor, dtype=a.dtype), a)
-
-
-def minimum(a: Array, b: Array) -> Array:
-    """Return the elementwise minimum of two arrays, in place on a NumPy array."""
-    if isinstance(a, np.ndarray):
-        return np.minimum(a, b, out=a)
-    return namespace(a).where(a < b, a, b)
 
 
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:

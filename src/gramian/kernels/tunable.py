@@ -174,30 +174,29 @@ class Tunable:
         return replace(self, **own)  # type: ignore[type-var]
 
     @property
+    def _free(self) -> list[Parameter]:
+        return [p for p in self.all_parameters() if p.free]
+
+    @property
     def theta(self) -> NDArray[np.float64]:
         """Natural logarithms of the free parameters."""
-        return np.concatenate([np.zeros(0), *(np.log(p.values) for p in self.all_parameters() if p.free)])
+        return np.concatenate([np.zeros(0), *(np.log(p.values) for p in self._free)])
 
     @property
     def _size(self) -> int:
         """How many entries ``theta`` has."""
-        return sum(p.values.size for p in self.all_parameters() if p.free)
+        return sum(p.values.size for p in self._free)
 
     @property
     def bounds(self) -> NDArray[np.float64]:
         """Bounds of ``theta``, shape (p, 2)."""
-        rows = [np.log(p.bounds) for p in self.all_parameters() if p.free for _ in p.values]
-        return np.array(rows).reshape(-1, 2)
+        return np.array([np.log(p.bounds) for p in self._free for _ in p.values]).reshape(-1, 2)
 
     @property
     def theta_names(self) -> list[str]:
         """What each entry of ``theta`` is: ``left.lengthscale[2]``."""
-        names = []
-        for p in self.all_parameters():
-            if p.free:
-                several = isinstance(p.value, tuple)
-                names += [f"{p.name}[{i}]" if several else p.name for i in range(p.values.size)]
-        return names
+        entries = [(p, i) for p in self._free for i in range(p.values.size)]
+        return [f"{p.name}[{i}]" if isinstance(p.value, tuple) else p.name for p, i in entries]
 
     def with_theta(self, theta: Sequence[float] | NDArray[np.float64]) -> Self:
         """Return the same expression with other values for its free parameters.
@@ -218,10 +217,9 @@ class Tunable:
         # Never to zero or infinity, where a parameter would lose its place in theta.
         values = iter(np.exp(np.clip(theta, *LOG_RANGE)).tolist())
         changes: dict[str, Any] = {}
-        for p in self.all_parameters():
-            if p.free:
-                several = isinstance(p.value, tuple)
-                changes[p.name] = tuple(islice(values, p.values.size)) if several else next(values)
+        for p in self._free:
+            several = isinstance(p.value, tuple)
+            changes[p.name] = tuple(islice(values, p.values.size)) if several else next(values)
         return self.with_fields(changes)
 
     def fix(self, *names: str) -> Self:

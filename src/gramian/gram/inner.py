@@ -1,4 +1,4 @@
-"""cos and sin of many phases in one pass, compiled; NumPy goes over the memory half a dozen times.
+"""Compiled loops: waves in one pass over the memory, and a stored block that serves as its own mirror image.
 
 Imported only when there is much to do, because numba costs a good part of a second.
 """
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from gramian.gram.compiled import compiled
 
-__all__ = ["fill_waves"]
+__all__ = ["add_blocks", "fill_waves"]
 
 Array = NDArray[Any]
 F32 = np.float32
@@ -58,3 +58,22 @@ def _half_angle(h: Any) -> tuple[Any, Any]:
     s = r * (S0 + z * (S1 + z * (S2 + z * (S3 + z * (S4 + z * S5)))))
     c = C0 + z * (C1 + z * (C2 + z * (C3 + z * (C4 + z * C5))))
     return s, c
+
+
+@compiled(nogil=True, fastmath={"reassoc", "contract", "nsz"})
+def add_blocks(pool: Array, starts: Array, corners: Array, share: Array, v: Array, total: Array) -> None:
+    """Add the products of some blocks, and of their mirror images, with a vector."""
+    for b in share:
+        top, bottom, left, right = corners[b]
+        width = right - left
+        here, mirrored = v[left:right], np.zeros(width, v.dtype)
+        for i in range(top, bottom):
+            start = starts[b] + (i - top) * width  # rows follow each other, so memory is read in one stream
+            row, weight, s = pool[start : start + width], v[i], v.dtype.type(0)
+            for j in range(width):
+                s += row[j] * here[j]
+                mirrored[j] += row[j] * weight
+            total[i] += s
+        if top != left:
+            for j in range(width):
+                total[left + j] += mirrored[j]
