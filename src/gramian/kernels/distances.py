@@ -202,17 +202,26 @@ def _expanded(
     left: Array, right: Array, weight: float, work: Any, dtype: Any, loss: float
 ) -> tuple[Expanded, Expanded]:
     xp = points.namespace(left)
+    same = left is right
+    right = xp.astype(right, work, copy=False)
+    left = right if same else xp.astype(left, work, copy=False)
+    q_right = xp.astype(points.squared_norms(right), work)[:, None]
+    q_left = q_right if same else xp.astype(points.squared_norms(left), work)[:, None]
+    w = weight * xp.ones_like(q_left)
+    return (
+        Expanded(_beside(left, -2.0 * weight, q_left * weight, w), -2.0 * weight, dtype, loss),
+        Expanded(_beside(right, 1.0, xp.ones_like(q_right), q_right), 1.0, dtype, loss),
+    )
 
-    def augmented(z: Array) -> tuple[Array, Array, Array]:
-        z = xp.astype(z, work, copy=False)
-        norms = xp.astype(points.squared_norms(z), work)[:, None]
-        return z, xp.ones_like(norms), norms
 
-    z, ones, norms = known = augmented(right)
-    matrix = xp.concat([z, ones, norms], axis=1)
-    z, ones, norms = known if left is right else augmented(left)
-    weighted = xp.concat([z * (-2.0 * weight), norms * weight, ones * weight], axis=1)
-    return Expanded(weighted, -2.0 * weight, dtype, loss), Expanded(matrix, 1.0, dtype, loss)
+def _beside(z: Array, factor: float, first: Array, second: Array) -> Array:
+    """``[factor · z, first, second]``."""
+    if not isinstance(z, np.ndarray):
+        return points.namespace(z).concat([z * factor, first, second], axis=1)
+    matrix = np.empty((z.shape[0], z.shape[1] + 2), z.dtype)
+    np.multiply(z, factor, out=matrix[:, :-2])
+    matrix[:, -2:-1], matrix[:, -1:] = first, second
+    return matrix
 
 
 def _sparse_rows(X: Any, scale: np.ndarray[Any, Any]) -> SparseRows:
