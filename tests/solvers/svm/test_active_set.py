@@ -8,6 +8,7 @@ from sklearn.metrics.pairwise import rbf_kernel
 
 from gramian.progress import Clock
 from gramian.solvers.svm.active_set import polish
+from gramian.solvers.svm.tasks import State, Task
 from reference_svm import objective
 
 
@@ -16,6 +17,11 @@ def problem(seed, n, kind):
     X, y = rng.standard_normal((n, 2)), np.sign(rng.standard_normal(n))
     K = {"rbf": rbf_kernel(X, gamma=0.1), "flat": np.ones((n, n)), "low rank": X @ X.T, "none": np.zeros((n, n))}[kind]
     return K, y
+
+
+def state(K, linear, lower, upper, start, split, kink):
+    task = Task(linear, lower, upper, start, np.arange(start.size), split, kink)
+    return State(task, start, K @ start, K.diagonal())
 
 
 def violation(K, linear, lower, upper, beta, split, kink):
@@ -35,7 +41,7 @@ def test_optimal_from_a_cold_start(kind, C, kink, split):
     start = np.zeros(60)
     start[[0, 59]] = 0.3 * C, -0.3 * C
     start = np.clip(start, lower, upper)
-    beta = polish(K, np.arange(y.size), -y, lower, upper, start, split, kink)
+    beta = polish(K, state(K, -y, lower, upper, start, split, kink))
     assert np.all((lower <= beta) & (beta <= upper))
     for g in (slice(0, split), slice(split, None)):
         assert abs(beta[g].sum() - start[g].sum()) <= 1e-14 * np.abs(beta).sum()
@@ -47,6 +53,6 @@ def test_optimal_from_a_cold_start(kind, C, kink, split):
 def test_it_stops_when_the_time_is_up_and_is_no_worse():
     K, y = problem(1, 100, "rbf")
     lower, upper = np.sort([0 * y, 1e4 * y], axis=0)
-    beta = polish(K, np.arange(y.size), -y, lower, upper, np.zeros(100), 100, 0.0, Clock(1e-9))
+    beta = polish(K, state(K, -y, lower, upper, np.zeros(100), 100, 0.0), Clock(1e-9))
     assert abs(beta.sum()) <= 1e-9
     assert objective(K, -y, beta) <= 0.0

@@ -40,9 +40,8 @@ def test_sums_of_the_groups():
 def test_the_gap_of_a_state_is_that_of_the_definition():
     K = np.exp(-0.5 * np.sum((X[:, None] - X[None]) ** 2, axis=2))
     task = PROGRAMS["classification"]
-    state = tasks.State.start(task, K.diagonal())
-    state.beta = smo(K, task.linear, task.lower, task.upper, task.start, 0.1)
-    state.values = K @ state.beta
+    beta = smo(K, task.linear, task.lower, task.upper, task.start, 0.1)
+    state = tasks.State(task, beta, K @ beta, K.diagonal())
     multiplier, _ = state.multipliers()
     primal, dual, _ = svc_gap(K, Y, state.beta * Y, -multiplier, WEIGHT)
     np.testing.assert_allclose([state.dual(), state.gap()], [dual, primal - dual], atol=1e-12)
@@ -51,10 +50,9 @@ def test_the_gap_of_a_state_is_that_of_the_definition():
 
 def test_a_restricted_state_has_the_same_slopes():
     task = PROGRAMS["nu regression"]
-    state = tasks.State.start(task, np.ones(12))
-    state.values = np.arange(12.0)
+    state = tasks.State(task, task.start, np.arange(12.0), np.ones(12))
     live = np.array([1, 3, 13, 15])
     part = state.restrict(live, np.array([1, 3]))
-    assert part.split == 2
+    assert part.task.split == 2
     for got, want in zip(part.slopes(), state.slopes(), strict=True):
         np.testing.assert_array_equal(got, want[live])

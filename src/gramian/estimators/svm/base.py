@@ -137,7 +137,7 @@ class FeatureMatrix:
 
     def among(self, caches: list[Vector]) -> FeatureRows:
         """Return what the solver reads kernel values from."""
-        return FeatureRows(caches, self.workers)
+        return FeatureRows(caches[0] if len(caches) == 1 else np.concatenate(caches), self.workers)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)

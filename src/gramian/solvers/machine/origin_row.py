@@ -34,11 +34,6 @@ class AnchoredRows:
         return self.rows.largest_square + 1
 
     @property
-    def full_precision(self) -> bool:
-        """Whether the rows kept are as precise as they can be."""
-        return self.rows.full_precision
-
-    @property
     def evicted(self) -> int:
         """How many rows had to go so far."""
         return self.rows.evicted

@@ -7,18 +7,17 @@ the sums of the groups do not change; a step is never longer than the bounds and
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from gramian.progress import Clock
+from gramian.solvers.svm.tasks import State, Vector
 
 __all__ = ["polish"]
 
-Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 ROUNDS = 5
 """Rounds for each variable, at most."""
@@ -28,75 +27,46 @@ FOREVER = Clock()
 EPSILON = float(np.finfo(np.float64).eps)
 
 
-@dataclass
-class _Segments:
-    """The linear pieces of the problem on which the moving variables are; the others rest."""
-
-    moving: Mask
-    low: Vector
-    high: Vector
-    offset: Vector
-
-
-def polish(
-    K: Any,
-    objects: NDArray[np.intp],
-    linear: Vector,
-    lower: Vector,
-    upper: Vector,
-    beta: Vector,
-    split: int,
-    kink: float,
-    clock: Clock = FOREVER,
-) -> Vector:
+def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:
     """Improve a feasible β until its KKT conditions hold to rounding, as far as the kernel's rank allows."""
-    groups = [g for g in (np.arange(split), np.arange(split, beta.size)) if g.size]
-    sums = [float(beta[g].sum()) for g in groups]
-    start, beta = beta, beta.copy()
-    root = np.sqrt(np.abs(K.diagonal()))
-
-    def summed(v: Vector) -> Vector:
-        return np.asarray(np.bincount(objects, weights=v, minlength=root.size), dtype=np.float64)
-
-    segments = _start(beta, lower, upper, kink)
-    gradient, fresh, spread = (K @ summed(beta))[objects] + linear, True, np.inf
+    task, start = state.task, state.beta
+    groups = [np.arange(g.start, g.stop) for g in state.groups if g.stop > g.start]
+    beta, root = start.copy(), np.sqrt(np.abs(K.diagonal()))
+    state = replace(state, beta=beta, values=K @ state.by_object)
+    # The linear piece of the objective on which each variable is, and whether it moves there or rests.
+    sign = np.sign(beta)
+    moving = (beta > task.lower) & (beta < task.upper) & ((sign != 0) | (task.kink == 0))
+    fresh, spread = True, np.inf
     for _ in range(ROUNDS * beta.size):
-        noise = EPSILON * (float(root.max()) * float(root @ np.abs(summed(beta))) + float(np.abs(linear).max()))
-        before, slope = beta.copy(), gradient + segments.offset
-        stopped = _advance(beta, _newton(K, objects, slope, segments.moving, groups, noise), segments)
-        gradient += _product(K, summed(beta - before))[objects]
+        noise = EPSILON * (float(root.max()) * float(root @ np.abs(state.by_object)) + float(np.abs(task.linear).max()))
+        low = np.where((task.kink > 0) & (sign > 0), 0.0, task.lower)
+        high = np.where((task.kink > 0) & (sign < 0), 0.0, task.upper)
+        before, slope = beta.copy(), state.gradient + task.kink * sign
+        stopped = _advance(beta, _newton(K, task.objects, slope, moving, groups, noise), moving, low, high)
+        state.values += K @ state.summed(beta - before)
         fresh &= bool(np.array_equal(beta, before))
         if stopped:
             continue
-        up = np.where(beta < upper, gradient + np.where(beta >= 0, kink, -kink), np.inf)
-        down = np.where(beta > lower, gradient + np.where(beta > 0, kink, -kink), -np.inf)
-        found = _violators(up, down, groups, segments.moving, 4.0 * noise)
-        _release(found, beta, lower, upper, kink, segments)
+        found = _violators(*state.slopes(), groups, moving, 4.0 * noise)
+        for v, rising in found:
+            moving[v], sign[v] = True, 1.0 if beta[v] > 0 or (rising and beta[v] == 0) else -1.0
         if clock.expired:
             break
         if found:
             spread = np.inf
         elif not fresh:
-            gradient, fresh = (K @ summed(beta))[objects] + linear, True
+            state.values, fresh = K @ state.by_object, True
         else:
             # Nobody wants to move; another step removes what rounding left of the last one, if anything.
-            last, spread = spread, _spread(gradient + segments.offset, segments.moving, groups)
+            last, spread = spread, _spread(state.gradient + task.kink * sign, moving, groups)
             if not noise < spread < 0.5 * last:
                 break
-    for g, total in zip(groups, sums, strict=True):
-        beta[g] = _repaired(beta[g], lower[g], upper[g], total)
+    for g in groups:
+        beta[g] = _repaired(beta[g], task.lower[g], task.upper[g], float(start[g].sum()))
     # Half the sum of both gradients times the way: the difference of two objectives, without their rounding.
-    middle = 0.5 * (K @ summed(beta + start))[objects] + linear
-    rise = float(middle @ (beta - start) + kink * (np.abs(beta) - np.abs(start)).sum())
+    middle = 0.5 * (K @ state.summed(beta + start))[task.objects] + task.linear
+    rise = float(middle @ (beta - start) + task.kink * (np.abs(beta) - np.abs(start)).sum())
     return beta if rise <= 0.0 else start
-
-
-def _product(K: Any, step: Vector) -> Vector:
-    """K times a step of few variables."""
-    if not isinstance(K, np.ndarray):
-        return np.asarray(K @ step)
-    (moved,) = np.nonzero(step)
-    return np.asarray(step[moved] @ K[moved])
 
 
 def _repaired(beta: Vector, lower: Vector, upper: Vector, total: float) -> Vector:
@@ -111,15 +81,8 @@ def _repaired(beta: Vector, lower: Vector, upper: Vector, total: float) -> Vecto
     return np.asarray(beta)
 
 
-def _start(beta: Vector, lower: Vector, upper: Vector, kink: float) -> _Segments:
-    moving = (beta > lower) & (beta < upper) & ((beta != 0) | (kink == 0))
-    low = np.where((kink > 0) & (beta > 0), 0.0, lower)
-    high = np.where((kink > 0) & (beta < 0), 0.0, upper)
-    return _Segments(moving, low, high, kink * np.sign(beta))
-
-
 def _newton(
-    K: Any, objects: NDArray[np.intp], slope: Vector, moving: Mask, groups: list[NDArray[np.intp]], noise: float
+    K: Vector, objects: NDArray[np.intp], slope: Vector, moving: Mask, groups: list[NDArray[np.intp]], noise: float
 ) -> Vector:
     """The step of the moving variables to where their slopes are equal, group by group, or far down where they fall."""
     (free,) = np.nonzero(moving)
@@ -153,16 +116,16 @@ def _centred(a: Vector, parts: list[NDArray[np.intp]]) -> Vector:
     return a
 
 
-def _advance(beta: Vector, step: Vector, segments: _Segments) -> bool:
-    """Go as far as the segments allow; tell whether a variable was stopped by an end."""
-    room = np.where(step > 0, segments.high - beta, beta - segments.low)
+def _advance(beta: Vector, step: Vector, moving: Mask, low: Vector, high: Vector) -> bool:
+    """Go as far as the ends of the pieces allow; tell whether a variable was stopped by one, and now rests."""
+    room = np.where(step > 0, high - beta, beta - low)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(segments.moving & (step != 0), room / np.abs(step), np.inf)
+        share = np.where(moving & (step != 0), room / np.abs(step), np.inf)
     length = min(float(share.min(initial=np.inf)), 1.0)
-    stopped = segments.moving & (share <= length)
+    stopped = moving & (share <= length)
     beta += length * step
-    beta[stopped] = np.where(step > 0, segments.high, segments.low)[stopped]
-    segments.moving &= ~stopped
+    beta[stopped] = np.where(step > 0, high, low)[stopped]
+    moving &= ~stopped
     return bool(stopped.any())
 
 
@@ -188,15 +151,3 @@ def _violators(
         if violation > worst:
             worst, found = violation, pair
     return found
-
-
-def _release(
-    found: list[tuple[int, bool]], beta: Vector, lower: Vector, upper: Vector, kink: float, segments: _Segments
-) -> None:
-    """Let variables move on the piece that lies in their direction."""
-    for v, rising in found:
-        above = beta[v] >= 0 if rising else beta[v] > 0
-        segments.moving[v] = True
-        segments.offset[v] = kink if above else -kink
-        segments.low[v] = 0.0 if kink > 0 and above else lower[v]
-        segments.high[v] = 0.0 if kink > 0 and not above else upper[v]

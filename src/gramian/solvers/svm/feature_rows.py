@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,35 +25,21 @@ class FeatureRows:
     """A block of the kernel is one product: the working set may be large."""
     shrinkable = None
     """All values follow from one vector w, so that leaving variables out saves nothing."""
-    full_precision = definite = True
+    definite = True
     evicted = 0
 
-    def __init__(self, parts: Sequence[Array], workers: int = 1) -> None:
-        self.parts, self.workers = list(parts), workers
-        self.edges = np.cumsum([0, *(len(part) for part in parts)])
-        self.ids = np.arange(self.edges[-1])
-
-    @property
-    def largest_square(self) -> int:
-        """How many objects ``square`` can take."""
-        return len(self.ids)
+    def __init__(self, F: Array, workers: int = 1) -> None:
+        self.F, self.workers = F, workers
+        self.ids = np.arange(len(F))
+        self.largest_square = len(F)
 
     def diagonal(self) -> Array:
         """Return ‖ψ(x)‖² of every object: → (n,)."""
-        return np.concatenate([np.einsum("ij,ij->i", part, part) for part in self.parts])
-
-    def _features(self, objects: Index) -> Array:
-        if len(self.parts) == 1:
-            return self.parts[0][objects]
-        out = np.empty((objects.size, self.parts[0].shape[1]))
-        for part, edge in zip(self.parts, self.edges, strict=False):
-            (mine,) = np.nonzero((objects >= edge) & (objects < edge + len(part)))
-            out[mine] = part[objects[mine] - edge]
-        return out
+        return np.asarray(np.einsum("ij,ij->i", self.F, self.F))
 
     def square(self, objects: Index) -> Array:
         """Return the kernel of some objects with each other: → (q, q)."""
-        F, q = self._features(objects), objects.size
+        F, q = self.F[objects], objects.size
         out = np.empty((q, q))
         workers = self.workers if q * F.size > THREAD_WORTH else 1
         run(lambda rows: np.matmul(F[rows], F.T, out=out[rows]), spans(q, -(-q // workers)), workers)
@@ -65,19 +49,17 @@ class FeatureRows:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
         if not objects.size:
             return
-        w = self._features(objects).T @ weights
-        for part, edge in zip(self.parts, self.edges, strict=False):
-            target = total[edge : edge + len(part)]
-            workers = self.workers if part.size > THREAD_WORTH else 1
+        w, F = self.F[objects].T @ weights, self.F
+        workers = self.workers if F.size > THREAD_WORTH else 1
 
-            def task(rows: slice, part: Array = part, target: Array = target) -> None:
-                target[rows] += part[rows] @ w
+        def task(rows: slice) -> None:
+            total[rows] += F[rows] @ w
 
-            run(task, spans(len(part), max(-(-len(part) // workers), 1)), workers)
+        run(task, spans(len(F), -(-len(F) // workers)), workers)
 
     def exact(self, objects: Index, others: Index) -> Array:
         """Return a block of the kernel: → (len(objects), len(others))."""
-        return self._features(objects) @ self._features(others).T
+        return self.F[objects] @ self.F[others].T
 
     def exact_sum(self, objects: Index, weights: Array) -> Array:
         """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""

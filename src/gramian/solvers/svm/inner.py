@@ -1,4 +1,4 @@
-"""The compiled parts of SMO: pair steps inside a working set, sums and copies of kernel rows.
+"""The compiled parts of SMO: pair steps inside a working set, and sums of kernel rows.
 
 Imported only when a fit begins, because numba costs a good part of a second. All loops are written so that they
 vectorise: minima are taken lane by lane over blocks, and an index is looked up once its value is known.
@@ -13,20 +13,11 @@ from numpy.typing import NDArray
 
 from gramian.gram.compiled import compiled
 
-__all__ = ["add_rows", "compact", "gather", "pair_steps", "slopes"]
+__all__ = ["add_rows", "pair_steps"]
 
 Array = NDArray[Any]
 LANES = 64
 ETA_FLOOR = 1e-12
-
-
-@compiled(nogil=True, fastmath={"nnan", "nsz", "contract"})
-def slopes(beta: Array, lower: Array, upper: Array, gradient: Array, kink: float, up: Array, down: Array) -> None:
-    """Fill in the slopes of the objective for a step up and for a step down; infinite where there is no room."""
-    for v in range(beta.size):
-        b = beta[v]
-        up[v] = gradient[v] + (kink if b >= 0.0 else -kink) if b < upper[v] else np.inf
-        down[v] = gradient[v] + (kink if b > 0.0 else -kink) if b > lower[v] else -np.inf
 
 
 @compiled(nogil=True, inline="always")
@@ -187,21 +178,3 @@ def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int,
             for t in range(right - left):
                 total[t] += wa * a[t]
             k += 1
-
-
-@compiled(nogil=True)
-def gather(store: Array, slots: Array, columns: Array, out: Array, offset: int) -> None:
-    """Copy ``store[slots][:, columns]`` to the columns of ``out`` from ``offset`` on. store (capacity, width)."""
-    for k in range(slots.size):
-        row = store[slots[k]]
-        for t in range(columns.size):
-            out[k, offset + t] = row[columns[t]]
-
-
-@compiled(nogil=True)
-def compact(flat: Array, width: int, columns: Array, rows: int) -> None:
-    """Keep only some columns of the first rows of a matrix stored flat, in place."""
-    for r in range(rows):
-        source, target = r * width, r * columns.size
-        for t in range(columns.size):
-            flat[target + t] = flat[source + columns[t]]

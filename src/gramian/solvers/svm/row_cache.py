@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -103,9 +104,8 @@ class RowCache:
 
     def restrict(self, keep: Index) -> None:
         """Keep only some of the columns; the rows held stay held, and there is room for more."""
-        from gramian.solvers.svm.inner import compact
-
-        compact(self._flat, len(self.columns), keep, self._used)
+        for row in range(self._used):  # in place: a row ends where the next one has not yet been read, or before
+            self._flat[row * keep.size : (row + 1) * keep.size] = self.store[row, keep]
         self.columns = self.columns[keep]
         slot, owner, stamp, used = self._slot.copy(), self._owner, self._stamp, self._used
         self._forget()
@@ -163,11 +163,6 @@ class KernelRows:
         return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
 
     @property
-    def full_precision(self) -> bool:
-        """Whether the rows kept are as precise as they can be."""
-        return all(cache.wide is None for cache in self.caches)
-
-    @property
     def capacity(self) -> int:
         """How many rows can be held at once."""
         return min(cache.capacity for cache in self.caches)
@@ -186,33 +181,19 @@ class KernelRows:
         """Return the kernel of some objects with each other: → (q, q)."""
         if self.direct:
             return self.gram.rows(self.ids[objects], self.ids[objects])
-        from gramian.solvers.svm.inner import gather
-
         out = np.empty((objects.size, objects.size), np.result_type(*(cache.dtype for cache in self.caches)))
         bounds = [0, objects.size] if len(self.caches) == 1 else np.searchsorted(objects, self.edges)
         for cache, edge, left, right in zip(self.caches, self.edges, bounds, bounds[1:], strict=False):
-            gather(cache.store, cache.slots(self.ids[objects]), objects[left:right] - edge, out, left)
+            out[:, left:right] = cache.store[np.ix_(cache.slots(self.ids[objects]), objects[left:right] - edge)]
         return out
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (m,)."""
-        from gramian.solvers.svm.inner import add_rows
-
         for part in spans(objects.size, self.capacity):
             for cache, edge in zip(self.caches, self.edges, strict=False):
                 slots, width = cache.slots(self.ids[objects[part]]), len(cache.columns)
-                target, coefficients = total[edge : edge + width], weights[part]
                 workers = self.workers if slots.size * width > 200_000 else 1
-
-                def task(
-                    c: slice,
-                    cache: RowCache = cache,
-                    slots: Index = slots,
-                    target: NDArray[np.float64] = target,
-                    coefficients: NDArray[np.float64] = coefficients,
-                ) -> None:
-                    add_rows(cache.store, slots, coefficients, target, c.start, c.stop)
-
+                task = partial(_add_columns, cache.store, slots, weights[part], total[edge : edge + width])
                 run(task, spans(width, -(-width // workers)), workers)
 
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
@@ -242,6 +223,14 @@ class KernelRows:
         (cache,) = self.caches
         cache.widen(columns)
         self._index()
+
+
+def _add_columns(
+    store: NDArray[Any], slots: Index, weights: NDArray[np.float64], total: NDArray[np.float64], columns: slice
+) -> None:
+    from gramian.solvers.svm.inner import add_rows
+
+    add_rows(store, slots, weights, total, columns.start, columns.stop)
 
 
 def _as_slice(columns: Index) -> Any:

@@ -150,8 +150,9 @@ class _Descent:
         """What rounding may have added to Kβ since it was last computed anew."""
         self.convex = rows.definite
         self.refined = 0
-        self.state = State.start(task, rows.diagonal())
-        self.scale = float(np.max(np.abs(self.state.diagonal), initial=0.0)) or 1.0
+        diagonal = rows.diagonal()
+        self.state = State(task, task.start.astype(np.float64), np.zeros(diagonal.size), diagonal)
+        self.scale = float(np.max(np.abs(diagonal), initial=0.0)) or 1.0
         self.rebuild()
 
     # ---- the whole way -------------------------------------------------------------------------------------------
@@ -165,7 +166,13 @@ class _Descent:
         best = -math.inf
         try:
             while True:
-                arrived = self.descend_widening(fine, self.effort + patience)
+                try:
+                    arrived = self.descend(self.state, fine, self.effort + patience)
+                except _StalledError:
+                    if not self.rows.upgrade():
+                        raise
+                    self.rebuild()
+                    continue
                 if not self.check_rows(fine):
                     continue
                 exact = self.convex and (m <= polished or not arrived) and self.polish()
@@ -201,7 +208,7 @@ class _Descent:
         state = self.state
         weights = state.by_object
         free = np.zeros(state.values.size, dtype=bool)
-        free[state.objects[(state.beta > state.lower) & (state.beta < state.upper)]] = True
+        free[state.task.objects[(state.beta > state.task.lower) & (state.beta < state.task.upper)]] = True
         (used,) = np.nonzero(weights)
         used = used[np.argsort(free[used], kind="stable")]
         state.values = np.zeros(state.values.size)
@@ -231,16 +238,6 @@ class _Descent:
         else:
             return True
         return False
-
-    def descend_widening(self, tol: float, until: float) -> bool:
-        """Descend; where rounding stops that, go on with rows in full precision."""
-        try:
-            return self.descend(self.state, tol, until)
-        except _StalledError:
-            if not self.rows.upgrade():
-                raise
-        self.rebuild()
-        return self.descend(self.state, tol, until)
 
     # ---- one descent ---------------------------------------------------------------------------------------------
 
@@ -329,7 +326,7 @@ class _Descent:
         """Optimise the working set, everybody else held still."""
         from gramian.solvers.svm.inner import pair_steps
 
-        objects = state.objects[working]
+        objects = state.task.objects[working]
         K = self.rows.square(objects)
         before = state.beta[working]
         beta = before.copy()
@@ -338,11 +335,11 @@ class _Descent:
             K,
             state.diagonal[objects],
             beta,
-            state.lower[working],
-            state.upper[working],
+            state.task.lower[working],
+            state.task.upper[working],
             state.gradient[working],
             self.task.kink,
-            int(np.searchsorted(working, state.split)),
+            int(np.searchsorted(working, state.task.split)),
             tol,
             limit,
             NOISE[K.dtype.name],
@@ -368,8 +365,8 @@ class _Descent:
         for g in state.groups:
             live[g] = (up[g] <= down[g].max(initial=-np.inf)) | (down[g] >= up[g].min(initial=np.inf))
         used = np.zeros(state.values.size, dtype=bool)
-        used[state.objects[live]] = True
-        live = used[state.objects]
+        used[state.task.objects[live]] = True
+        live = used[state.task.objects]
         if np.count_nonzero(live) > SHRINK_WORTH * live.size:
             return False
         (variables,), (kept,) = np.nonzero(live), np.nonzero(used)
@@ -429,12 +426,10 @@ class _Descent:
 
     def polish(self) -> bool:
         """Solve the KKT equations of the free variables, which makes the answer independent of the path."""
-        state = self.state
-        everything = np.arange(state.values.size)
+        everything = np.arange(self.state.values.size)
         K = self.rows.exact(everything, everything).astype(np.float64, copy=False)
-        program = state.objects, state.linear, state.lower, state.upper
-        state.beta = polish(K, *program, state.beta, state.split, self.task.kink, self.clock)
-        state.values = K @ state.by_object
+        self.state.beta = polish(K, self.state, self.clock)
+        self.state.values = K @ self.state.by_object
         return True
 
 

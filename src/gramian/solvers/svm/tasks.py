@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -108,80 +108,57 @@ def _filled(room: Vector, total: float) -> Vector:
 
 @dataclass
 class State:
-    """Variables under way, all of them or those left after shrinking, and Kβ at their objects."""
+    """A task under way, with all variables or those left after shrinking, and Kβ at their objects."""
 
+    task: Task
     beta: Vector  # (m,): The variables
-    lower: Vector  # (m,): Their bounds
-    upper: Vector  # (m,)
-    linear: Vector  # (m,): The linear term
-    objects: Index  # (m,): The object behind each variable
-    split: int  # Where the second group begins
-    kink: float  # The ε of ε|β|
     values: Vector  # (objects,): Kβ
     diagonal: Vector  # (objects,): k(x, x)
-
-    @classmethod
-    def start(cls, task: Task, diagonal: Vector) -> State:
-        """Return where a task starts, Kβ not yet computed: diagonal (objects,)."""
-        return cls(
-            beta=task.start.astype(np.float64),
-            lower=task.lower,
-            upper=task.upper,
-            linear=task.linear,
-            objects=task.objects,
-            split=task.split,
-            kink=task.kink,
-            values=np.zeros(diagonal.size),
-            diagonal=diagonal,
-        )
 
     @property
     def gradient(self) -> Vector:
         """Of the smooth part."""
-        return self.values[self.objects] + self.linear
+        return self.values[self.task.objects] + self.task.linear
 
     @property
     def norm2(self) -> float:
         """βᵀKβ = ‖w‖²."""
-        return float(np.dot(self.beta, self.values[self.objects]))
+        return float(np.dot(self.beta, self.values[self.task.objects]))
 
     @property
     def by_object(self) -> Vector:
         """The sum of β over the variables of each object."""
-        total: Vector = np.zeros(self.values.size)
-        np.add.at(total, self.objects, self.beta)
-        return total
+        return self.summed(self.beta)
+
+    def summed(self, v: Vector) -> Vector:
+        """Return the sum over the variables of each object: v (m,) → (objects,)."""
+        return np.asarray(np.bincount(self.task.objects, v, self.values.size), dtype=np.float64)
 
     @property
     def groups(self) -> list[slice]:
         """Variables with an equality of their own."""
-        return [slice(0, self.split), slice(self.split, self.beta.size)]
+        return [slice(0, self.task.split), slice(self.task.split, self.beta.size)]
 
     def restrict(self, live: Index, kept: Index) -> State:
         """Return the same problem with the other variables held where they are."""
         position = np.full(self.values.size, -1, dtype=np.intp)
         position[kept] = np.arange(kept.size)
+        parts = {name: getattr(self.task, name)[live] for name in ("linear", "lower", "upper", "start")}
+        objects, split = position[self.task.objects[live]], int(np.searchsorted(live, self.task.split))
         return State(
-            beta=self.beta[live],
-            lower=self.lower[live],
-            upper=self.upper[live],
-            linear=self.linear[live],
-            objects=position[self.objects[live]],
-            split=int(np.searchsorted(live, self.split)),
-            kink=self.kink,
-            values=self.values[kept],
-            diagonal=self.diagonal[kept],
+            replace(self.task, objects=objects, split=split, **parts),
+            self.beta[live],
+            self.values[kept],
+            self.diagonal[kept],
         )
 
     # ---- optimality ----------------------------------------------------------------------------------------------
 
     def slopes(self) -> tuple[Vector, Vector]:
-        """Return the slopes of the objective for a step up and for a step down."""
-        from gramian.solvers.svm.inner import slopes
-
-        up, down = np.empty_like(self.beta), np.empty_like(self.beta)
-        slopes(self.beta, self.lower, self.upper, self.gradient, self.kink, up, down)
-        return up, down
+        """Return the slopes of the objective for a step up and for a step down; infinite where there is no room."""
+        beta, gradient, kink = self.beta, self.gradient, self.task.kink
+        up = np.where(beta < self.task.upper, gradient + np.where(beta >= 0, kink, -kink), np.inf)
+        return up, np.where(beta > self.task.lower, gradient + np.where(beta > 0, kink, -kink), -np.inf)
 
     def violation(self, up: Vector, down: Vector) -> float:
         """Return the steepest descent that a pair of one group has left: up, down (m,)."""
@@ -195,23 +172,24 @@ class State:
 
     def dual(self) -> float:
         """Return the dual objective."""
-        return -0.5 * self.norm2 - float(np.sum(self.linear * self.beta)) - self.kink * float(np.abs(self.beta).sum())
+        task = self.task
+        return -0.5 * self.norm2 - float(task.linear @ self.beta) - task.kink * float(np.abs(self.beta).sum())
 
     def gap(self, rounding: float = 0.0) -> float:
         """Return the duality gap as a sum of Fenchel-Young terms, each of them >= 0.
 
         Where an error of ``rounding`` in a slope can change the end of the box that is best, it is paid for.
         """
-        total = 0.0
+        total, kink = 0.0, self.task.kink
         for g, m in zip(self.groups, self.multipliers(), strict=True):
-            d, beta, lower, upper = self.gradient[g] - m, self.beta[g], self.lower[g], self.upper[g]
+            d, beta, lower, upper = self.gradient[g] - m, self.beta[g], self.task.lower[g], self.task.upper[g]
             # min over t of d·t + ε|t| on [lower, upper]: at an end, or at the kink.
-            slopes = [(end, d + np.sign(end) * self.kink) for end in (lower, upper)]
+            slopes = [(end, d + np.sign(end) * kink) for end in (lower, upper)]
             with np.errstate(invalid="ignore"):
                 ends = [np.where(slope == 0, 0.0, end * slope) for end, slope in slopes]
             least = np.minimum(np.minimum(*ends), np.where((lower <= 0) & (upper >= 0), 0.0, np.inf))
-            unclear = np.abs(np.abs(d) - self.kink) <= rounding
-            total += float(np.sum(d * beta + self.kink * np.abs(beta) - least))
+            unclear = np.abs(np.abs(d) - kink) <= rounding
+            total += float(np.sum(d * beta + kink * np.abs(beta) - least))
             total += rounding * float(np.sum((upper - lower)[unclear]))
         return total
 
