@@ -17,7 +17,6 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from gramian.certificates import Certificate
 from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import (
     COMMON,
@@ -41,7 +40,7 @@ from gramian.kernels.tunable import Nested
 from gramian.resources import worker_count
 from gramian.rkhs import Function
 from gramian.solvers.svm.feature_rows import FeatureRows
-from gramian.solvers.svm.row_cache import KernelRows, RowCache, Wide
+from gramian.solvers.svm.row_cache import Index, KernelRows, RowCache, Wide
 from gramian.solvers.svm.smo import Solution
 
 __all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "Training", "dense", "kinds"]
@@ -70,7 +69,7 @@ DIRECT_CACHE = 256e6
 class Training:
     """The rows to learn from, those of weight zero left out, and what the solver reads of them."""
 
-    kept: NDArray[np.intp]  # Which of the user's rows they are, in the order of the solver
+    kept: Index  # Which of the user's rows they are, in the order of the solver
     weight: Vector  # (n,): Sample weights
     kernel: Kernel  # The kernel, or that which a map approximates
     rows: GramRows | FeatureMatrix  # Kernel values between them
@@ -124,7 +123,7 @@ class FeatureMatrix:
 
     F: Vector  # (n, m)
     features: Any  # The map, fitted
-    fitted: NDArray[np.intp]  # The user's rows that it was fitted to, in its order
+    fitted: Index  # The user's rows that it was fitted to, in its order
     workers: int  # Threads
 
     def on(self, workers: int) -> FeatureMatrix:
@@ -193,14 +192,12 @@ class SupportVectorMachine(Nested, BaseEstimator):
             )
         return checked
 
-    def _training(self, X: Any, sample_weight: Any, order: NDArray[np.intp] | None = None) -> Training:
+    def _training(self, X: Any, sample_weight: Any, order: Index | None = None) -> Training:
         """Drop rows of weight zero and set up the kernel between the others, in the order given."""
         n, X = _num_samples(X), X if is_precomputed(self.kernel) else wide(X)
         weight = row_weights(sample_weight, X)
         kept = np.arange(n) if order is None else order
         kept = kept[weight[kept] > 0]
-        if not kept.size:
-            raise ValueError("Invalid input - all samples have zero or negative weights.")
         whole = kept.size == n
         kernel = self._resolved(X if whole else X[kept], weight if whole else weight[kept])
         if self.approximation is not None:
@@ -208,7 +205,7 @@ class SupportVectorMachine(Nested, BaseEstimator):
             return Training(kept, weight[kept], rows.features.kernel_, rows)
         return Training(kept, weight[kept], kernel, self._gram_rows(X, kernel, kept))
 
-    def _gram_rows(self, X: Any, kernel: Kernel, kept: NDArray[np.intp]) -> GramRows:
+    def _gram_rows(self, X: Any, kernel: Kernel, kept: Index) -> GramRows:
         precomputed = is_precomputed(self.kernel)
         vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not precomputed
         direct = vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
@@ -222,7 +219,7 @@ class SupportVectorMachine(Nested, BaseEstimator):
     def _gram(self, kernel: Kernel, rows: Any) -> Gram:
         return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
 
-    def _feature_matrix(self, X: Any, kernel: Kernel, kept: NDArray[np.intp]) -> FeatureMatrix:
+    def _feature_matrix(self, X: Any, kernel: Kernel, kept: Index) -> FeatureMatrix:
         """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
         rows = np.sort(kept)
         features = adapted(self, kernel)
@@ -238,7 +235,7 @@ class SupportVectorMachine(Nested, BaseEstimator):
             gamma = scale_gamma(X, weight)
         return resolve(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0, vectorized=True)
 
-    def _narrow(self, kernel: Kernel, X: Any, kept: NDArray[np.intp]) -> Gram | None:
+    def _narrow(self, kernel: Kernel, X: Any, kept: Index) -> Gram | None:
         """The matrix in float32, where that is worth it and loses nothing that matters."""
         n = kept.size
         small = n < NARROW_ROWS or self.tol < NARROW_TOL or math.isinf(getattr(self, "C", 1.0))
@@ -262,18 +259,9 @@ class SupportVectorMachine(Nested, BaseEstimator):
         if isinstance(kernel, Callable | Precomputed):
             self._gram(kernel, X).check_symmetric()
 
-    def _keep(
-        self,
-        X: Any,
-        training: Training,
-        used: NDArray[np.intp],
-        counts: list[int],
-        dual: Vector,
-        kind: NDArray[np.intp],
-    ) -> None:
+    def _keep(self, X: Any, training: Training, used: Index, dual: Vector, kind: Index) -> None:
         """Keep the coefficients of the support vectors, and the vectors themselves where no map does without them."""
         forget(self)
-        self._n_support = np.array(counts, dtype=np.int32)
         rows, vectors = training.rows, training.kept[used]
         self._kernel = training.kernel
         self.support_ = vectors.astype(np.int32)
@@ -291,7 +279,7 @@ class SupportVectorMachine(Nested, BaseEstimator):
 
     def _report(self, solutions: list[Solution]) -> None:
         """Keep the certificates, and warn where one of them says that the fit stopped short."""
-        self.certificates_ = [_certificate(s) for s in solutions]
+        self.certificates_ = [s.certificate for s in solutions]
         self.certificate_ = max(self.certificates_, key=lambda c: (not c.converged, c.figure))
         self.fit_status_ = int(not self.certificate_.converged)
         if not all(s.convex for s in solutions):
@@ -345,13 +333,11 @@ class SupportVectorMachine(Nested, BaseEstimator):
             return self._feature_weights.T
         if self.kernel != "linear":
             raise AttributeError("coef_ is only available when using a linear kernel")
-        coef = self._linear_weights()
-        numbers = coef.data if is_sparse(coef) else coef
+        rows: Any = self._expansions()
+        coef = (sp.csr_array(rows) if is_sparse(self.support_vectors_) else rows) @ self.support_vectors_
+        numbers: Any = coef.data if is_sparse(coef) else coef
         numbers.flags.writeable = False
         return coef
-
-    def _linear_weights(self) -> Any:
-        return self.dual_coef_ @ self.support_vectors_
 
     @property
     def function_(self) -> Any:
@@ -380,16 +366,10 @@ class SupportVectorMachine(Nested, BaseEstimator):
         return self._n_support
 
 
-def kinds(beta: Vector, lower: Vector, upper: Vector) -> NDArray[np.intp]:
+def kinds(beta: Vector, lower: Vector, upper: Vector) -> Index:
     """Return the kind of each variable: 0 peripheral, 1 on the margin, 2 violator. beta, lower, upper (m,)."""
     at_bound = (beta == lower) | (beta == upper)
     return np.where(beta == 0, 0, np.where(at_bound, 2, 1))
-
-
-def _certificate(solution: Solution) -> Certificate:
-    if solution.convex:
-        return solution.certificate
-    return replace(solution.certificate, kind="stationary", gap=math.nan)
 
 
 def dense(a: Any) -> NDArray[Any]:

@@ -1,4 +1,12 @@
-"""One-vs-one: decision values of pairs of classes, the votes they cast and the probabilities they agree on."""
+"""One-vs-one: decision values of pairs of classes, the votes they cast and the probabilities they agree on.
+
+Probabilities come from Platt's sigmoid of each pair, and pairs are coupled into classes.
+
+References
+----------
+Lin, Lin, Weng: A note on Platt's probabilistic outputs for support vector machines. Machine Learning, 2007.
+Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise coupling. JMLR 2004.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +14,9 @@ from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
@@ -15,11 +24,13 @@ from sklearn.utils.multiclass import _ovr_decision_function
 
 from gramian.data.results import by_blocks
 from gramian.estimators.svm.base import SupportVectorMachine, Vector, dense
-from gramian.estimators.svm.probability import couple, sigmoid
 from gramian.gram.operator import narrow
-from gramian.kernels.points import is_sparse
 
-__all__ = ["OneVsOne"]
+__all__ = ["FOLDS", "OneVsOne", "couple", "fit_sigmoid", "sigmoid", "stratified_folds"]
+
+FOLDS = 5
+CLIP = 1e-7
+"""Pairwise probabilities are kept this far from 0 and 1, as in LIBSVM."""
 
 
 def _has_probabilities(self: Any) -> bool:
@@ -157,9 +168,56 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
         """
         return np.log(self.predict_proba(X))
 
-    def _linear_weights(self) -> Any:
-        if len(self.classes_) == 2:
-            return super()._linear_weights()
-        sums = [self.dual_coef_[:, p] @ self.support_vectors_[p] for p in self._parts()]
-        rows: list[Any] = [sums[i][[j - 1]] + sums[j][[i]] for i, j in combinations(range(len(sums)), 2)]
-        return sp.vstack(rows).tocsr() if is_sparse(rows[0]) else np.vstack(rows)
+
+def stratified_folds(y: Vector, rng: np.random.RandomState) -> NDArray[np.intp]:
+    """Draw the folds of one pair, each with its share of either class: y (n,)."""
+    folds = np.empty(y.size, dtype=np.intp)
+    for label in (1, -1):
+        (members,) = np.nonzero(y == label)
+        folds[rng.permutation(members)] = np.arange(members.size) % FOLDS
+    return folds
+
+
+def fit_sigmoid(values: Vector, y: Vector, weight: Vector) -> tuple[float, float]:
+    """Maximise the likelihood of the labels under ``1 / (1 + exp(A f + B))``: values, y, weight (n,)."""
+    positive, negative = weight[y > 0].sum(), weight[y < 0].sum()
+    # Platt's targets: a little away from 0 and 1, so that separated values do not send A to infinity.
+    target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
+    share, unit = weight / weight.sum(), float(np.abs(values).max()) or 1.0
+    design = np.column_stack([values / unit, np.ones(values.size)])
+
+    def loss(x: Vector) -> tuple[float, Vector]:
+        z = design @ x
+        value = float(share @ (np.logaddexp(0.0, z) - (1.0 - target) * z))
+        return value, (share * (expit(z) - 1.0 + target)) @ design
+
+    start = np.array([0.0, np.log((negative + 1.0) / (positive + 1.0))])
+    A, B = minimize(loss, start, jac=True, method="BFGS", options={"gtol": 1e-9}).x
+    return float(A) / unit, float(B)
+
+
+def sigmoid(values: Vector, A: Vector, B: Vector) -> Vector:
+    """Return the probability of the first class of each pair: values (m, pairs), A, B (pairs,) → (m, pairs)."""
+    return np.asarray(np.clip(expit(-(values * A + B)), CLIP, 1.0 - CLIP))
+
+
+def couple(pairwise: Vector, k: int) -> Vector:
+    """Find the class probabilities that agree best with those of the pairs: pairwise (m, k (k - 1) / 2) → (m, k).
+
+    Minimises Σ_i Σ_{j≠i} (r_ji p_i - r_ij p_j)² over the simplex; the optimum is the solution of one linear system per
+    row, and never negative.
+    """
+    if k == 2:
+        return np.column_stack([pairwise[:, 0], 1.0 - pairwise[:, 0]])
+    i, j = np.triu_indices(k, 1)
+    r = np.zeros((len(pairwise), k, k))
+    r[:, i, j], r[:, j, i] = pairwise, 1.0 - pairwise
+    system = np.zeros((len(pairwise), k + 1, k + 1))
+    system[:, :k, :k] = -r * r.transpose(0, 2, 1)
+    diagonal = np.arange(k)
+    system[:, diagonal, diagonal] = np.sum(r**2, axis=1)
+    system[:, :k, k] = system[:, k, :k] = 1.0
+    target = np.zeros((len(pairwise), k + 1, 1))
+    target[:, k] = 1.0
+    p = np.maximum(np.linalg.solve(system, target)[:, :k, 0], 0.0)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))

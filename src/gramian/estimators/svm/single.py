@@ -39,7 +39,8 @@ class _Single(SupportVectorMachine):
         (used,) = np.nonzero(beta)
         found = np.zeros(training.kept.size, dtype=np.intp)
         np.maximum.at(found, task.objects, kinds(solution.beta, task.lower, task.upper))
-        self._keep(X, training, used, [used.size], beta[None, used], found)
+        self._n_support = np.array([used.size], dtype=np.int32)
+        self._keep(X, training, used, beta[None, used], found)
         self.intercept_ = np.array([solution.bias])
         self.n_iter_ = solution.certificate.iterations
         self._report([solution])

@@ -19,8 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from gramian.estimators.base import COMMON, NYSTROEM, restored_on_failure
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, kinds
-from gramian.estimators.svm.one_vs_one import OneVsOne
-from gramian.estimators.svm.probability import FOLDS, fit_sigmoid, stratified_folds
+from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stratified_folds
 from gramian.progress import Clock, progress
 from gramian.resources import run
 from gramian.solvers.svm import tasks as svm_tasks
@@ -285,9 +284,9 @@ class Classifier(OneVsOne):
             kind[blocks[i]] = np.maximum(kind[blocks[i]], found[:split])
             kind[blocks[j]] = np.maximum(kind[blocks[j]], found[split:])
         used = np.flatnonzero(dual.any(axis=0))
-        counts = [int(np.sum((used >= b.start) & (used < b.stop))) for b in blocks]
+        self._n_support = np.array([np.sum((used >= b.start) & (used < b.stop)) for b in blocks], dtype=np.int32)
         sign = -1.0 if k == 2 else 1.0
-        self._keep(X, training, used, counts, sign * dual[:, used], kind)
+        self._keep(X, training, used, sign * dual[:, used], kind)
         self.intercept_ = np.array([sign * machine.bias for machine in machines])
         self.n_iter_ = np.array([m.solution.certificate.iterations for m in machines], dtype=np.int32)
         margins = np.array([machine.margin for machine in machines])

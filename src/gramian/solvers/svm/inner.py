@@ -61,20 +61,12 @@ def _steepest(gradient: Array, up: Array, down: Array, lanes_up: Array, lanes_do
 
 
 @compiled(nogil=True, fastmath={"nnan", "nsz", "contract", "arcp"})
-def _gains(
-    row: Array,
-    centre: float,
-    diagonal: Array,
-    gradient: Array,
-    down: Array,
-    level: float,
-    gains: Array,
-) -> None:
+def _gains(row: Array, own: float, diagonal: Array, gradient: Array, down: Array, level: float, gains: Array) -> None:
     """Fill what a step of i with each j gains, to second order."""
     for t in range(gains.size):
         d = gradient[t] + down[t] - level
         d = d if d > 0.0 else 0.0
-        curvature = centre + diagonal[t] - 2.0 * row[t]
+        curvature = own + diagonal[t] - 2.0 * row[t]
         curvature = curvature if curvature > ETA_FLOOR else ETA_FLOOR
         gains[t] = d * d / curvature
 

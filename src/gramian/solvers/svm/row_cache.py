@@ -98,9 +98,7 @@ class RowCache:
                 self.store[target] = self._rows(rows[part], np.empty((target.size, len(self.columns)), self.dtype))
 
     def _rows(self, rows: Index, out: NDArray[Any]) -> NDArray[Any]:
-        whole = len(self.columns) == self.gram.shape[1]
-        columns = slice(None) if whole else _as_slice(self.columns)
-        return self.gram.rows(rows, columns, out=out)
+        return self.gram.rows(rows, _as_slice(self.columns), out=out)
 
     def restrict(self, keep: Index) -> None:
         """Keep only some of the columns; the rows held stay held, and there is room for more."""

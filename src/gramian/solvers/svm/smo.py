@@ -198,6 +198,8 @@ class _Descent:
             certificate = self.certify(tol)
         if not certificate.converged and not self.vanished(self.state):
             certificate = replace(certificate, message=message or LOST)
+        if not self.convex:
+            certificate = replace(certificate, kind="stationary", gap=math.nan)
         multipliers = self.state.multipliers()
         return Solution(
             self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state)

@@ -1,0 +1,67 @@
+"""The compiled parts of SMO against plain ones: pair steps end at the optimum, sums of rows are products."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gramian.solvers.svm.inner import add_rows, pair_steps
+from reference_svm import objective, smo
+
+
+def problem(q, kink, split):
+    rng = np.random.default_rng(q)
+    X, y = rng.standard_normal((q, 3)), np.where(np.arange(q) % 3 == 1, -1.0, 1.0)
+    K = np.exp(-0.5 * np.sum((X[:, None] - X[None]) ** 2, axis=2)) + 0.1 * np.eye(q)
+    lower, upper = (-np.ones(q), np.ones(q)) if kink or split < q else np.sort([0 * y, y], axis=0)
+    return K, -y, lower, upper
+
+
+# 64 variables go through the lanes at once: fewer, as many, and some more in the last group.
+@pytest.mark.parametrize("q", [5, 64, 131])
+@pytest.mark.parametrize("kink", [0.0, 0.1])
+@pytest.mark.parametrize("second", [False, True])
+def test_pair_steps_end_where_plain_smo_ends(q, kink, second):
+    split = q - q // 3 if second else q
+    K, linear, lower, upper = problem(q, kink, split)
+    beta = np.zeros(q)
+    steps, bent = pair_steps(K, K.diagonal().copy(), beta, lower, upper, linear.copy(), kink, split, 1e-9, 10**6, 1e-9)
+    assert 0 < steps < 10**6
+    assert not bent
+    assert np.all((lower <= beta) & (beta <= upper))
+    group = (np.arange(q) >= split).astype(int)
+    want = smo(K, linear, lower, upper, np.zeros(q), 1e-7, kink, group)
+    np.testing.assert_allclose(beta, want, atol=1e-5)
+    assert objective(K, linear, beta, kink) <= objective(K, linear, want, kink) + 1e-12
+    for g in (slice(0, split), slice(split, None)):
+        assert abs(beta[g].sum()) <= 1e-12
+
+
+def test_pair_steps_keep_to_their_limit_and_move_the_gradient_along():
+    K, linear, lower, upper = problem(40, 0.0, 40)
+    beta, gradient = np.zeros(40), linear.copy()
+    steps, _ = pair_steps(K, K.diagonal().copy(), beta, lower, upper, gradient, 0.0, 40, 1e-9, 3, 1e-9)
+    assert steps == 3
+    np.testing.assert_allclose(gradient, K @ beta + linear, atol=1e-14)
+
+
+def test_negative_curvature_is_told():
+    K = np.array([[1.0, 3.0], [3.0, 1.0]])
+    beta = np.zeros(2)
+    _, bent = pair_steps(
+        K, np.ones(2), beta, np.array([0.0, -1.0]), np.array([1.0, 0.0]), np.array([-1.0, 1.0]), 0.0, 2, 1e-3, 9, 1e-9
+    )
+    assert bent
+    np.testing.assert_array_equal(beta, [1.0, -1.0])
+
+
+@pytest.mark.parametrize("count", [1, 4, 7])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sums_of_rows_are_products(count, dtype):
+    rng = np.random.default_rng(count)
+    store, slots = rng.standard_normal((9, 5000)).astype(dtype), rng.permutation(9)[:count]
+    weights, out = rng.standard_normal(count), np.ones(5000)
+    add_rows(store, slots, weights, out, 100, 4900)
+    want = np.ones(5000)
+    want[100:4900] += weights @ store[slots, 100:4900].astype(np.float64)
+    np.testing.assert_allclose(out, want, atol=1e-12)
