@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from gramian.gram import Gram
 from gramian.kernels import RBF, Linear
 from gramian.solvers.machine.origin_row import AnchoredRows
-from gramian.solvers.svm.feature_rows import FeatureRows
-from gramian.solvers.svm.row_cache import KernelRows, RowCache, Wide
+from gramian.solvers.svm.row_cache import FeatureRows, KernelRows, RowCache, Wide
 
 X = np.random.default_rng(0).standard_normal((30, 4))
 K = RBF(1.0)(X)

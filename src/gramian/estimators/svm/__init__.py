@@ -1,7 +1,6 @@
 """Support vector machines: scikit-learn's five estimators, and the path over C."""
 
-from gramian.estimators.svm.nu_svc import NuSVC
 from gramian.estimators.svm.single import SVR, NuSVR, OneClassSVM
-from gramian.estimators.svm.svc import SVC, svm_path
+from gramian.estimators.svm.svc import SVC, NuSVC, svm_path
 
 __all__ = ["SVC", "SVR", "NuSVC", "NuSVR", "OneClassSVM", "svm_path"]

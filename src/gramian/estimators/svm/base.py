@@ -39,8 +39,7 @@ from gramian.kernels.resolve import scale_gamma
 from gramian.kernels.tunable import Nested
 from gramian.resources import worker_count
 from gramian.rkhs import Function
-from gramian.solvers.svm.feature_rows import FeatureRows
-from gramian.solvers.svm.row_cache import Index, KernelRows, RowCache, Wide
+from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows, RowCache, Wide
 from gramian.solvers.svm.smo import Solution
 
 __all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "Training", "dense", "kinds"]

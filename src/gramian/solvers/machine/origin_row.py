@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.solvers.svm.feature_rows import FeatureRows
-from gramian.solvers.svm.row_cache import Index, KernelRows
+from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
 
 __all__ = ["AnchoredRows"]
 

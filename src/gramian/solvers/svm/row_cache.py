@@ -1,4 +1,4 @@
-"""Rows of a Gram matrix, computed when asked for and kept while there is room."""
+"""Rows of a Gram matrix for ``smo``: computed when asked for and kept while there is room, or products of features."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from gramian.gram import Gram
 from gramian.resources import run, spans
 
-__all__ = ["KernelRows", "RowCache", "Wide"]
+__all__ = ["FeatureRows", "KernelRows", "RowCache", "Wide"]
 
 Index = NDArray[np.intp]
 PANEL_BYTES = 64 * 10**6
 """Rows are computed in panels of about this size, so that Ctrl-C is never far away."""
+THREAD_WORTH = 1_000_000
+"""Products of features below which a second thread costs more than it brings."""
 
 
 @dataclass(frozen=True)
@@ -212,15 +214,70 @@ class KernelRows:
 
     def restrict(self, keep: Index) -> None:
         """Drop objects from the columns of the one cache."""
-        (cache,) = self.caches
-        cache.restrict(keep)
+        self.caches[0].restrict(keep)
         self._index()
 
     def widen(self, columns: Index) -> None:
         """Bring other columns into the one cache, which forgets its rows."""
-        (cache,) = self.caches
-        cache.widen(columns)
+        self.caches[0].widen(columns)
         self._index()
+
+
+class FeatureRows:
+    """What ``KernelRows`` is to a kernel, for the kernel ``<ψ(x), ψ(z)>`` of explicit features.
+
+    A sum of q kernel rows is one product Fᵀw and one product with F: O((n + q) m), whatever the kernel costs.
+    """
+
+    direct = True
+    """A block of the kernel is one product: the working set may be large."""
+    shrinkable = None
+    """All values follow from one vector w, so that leaving variables out saves nothing."""
+    definite = True
+    evicted = 0
+
+    def __init__(self, F: NDArray[np.float64], workers: int = 1) -> None:
+        self.F, self.workers = F, workers
+        self.ids = np.arange(len(F))
+        self.largest_square = len(F)
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return ‖ψ(x)‖² of every object: → (n,)."""
+        return np.asarray(np.einsum("ij,ij->i", self.F, self.F))
+
+    def square(self, objects: Index) -> NDArray[np.float64]:
+        """Return the kernel of some objects with each other: → (q, q)."""
+        F, q = self.F[objects], objects.size
+        out = np.empty((q, q))
+        workers = self.workers if q * F.size > THREAD_WORTH else 1
+        run(lambda rows: np.matmul(F[rows], F.T, out=out[rows]), spans(q, -(-q // workers)), workers)
+        return out
+
+    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
+        if not objects.size:
+            return
+        w, F = self.F[objects].T @ weights, self.F
+        workers = self.workers if F.size > THREAD_WORTH else 1
+
+        def task(rows: slice) -> None:
+            total[rows] += F[rows] @ w
+
+        run(task, spans(len(F), -(-len(F) // workers)), workers)
+
+    def exact(self, objects: Index, others: Index) -> NDArray[np.float64]:
+        """Return a block of the kernel: → (len(objects), len(others))."""
+        return self.F[objects] @ self.F[others].T
+
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""
+        total = np.zeros(len(self.ids))
+        self.add(objects, weights, total)
+        return total
+
+    def upgrade(self) -> bool:
+        """Say that there is no fuller precision to go on in."""
+        return False
 
 
 def _add_columns(

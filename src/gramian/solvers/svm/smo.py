@@ -27,8 +27,7 @@ from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
-from gramian.solvers.svm.feature_rows import FeatureRows
-from gramian.solvers.svm.row_cache import Index, KernelRows
+from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
 from gramian.solvers.svm.tasks import State, Task, Vector
 
 __all__ = ["Rows", "Solution", "Task", "solve"]
@@ -175,7 +174,9 @@ class _Descent:
                     continue
                 if not self.check_rows(fine):
                     continue
-                exact = self.convex and (m <= polished or not arrived) and self.polish()
+                exact = self.convex and (m <= polished or not arrived)
+                if exact:
+                    self.polish()
                 certificate = self.certify(tol)
                 if certificate.converged or self.vanished(self.state) or (arrived and not self.convex):
                     break
@@ -184,12 +185,8 @@ class _Descent:
                         "pair steps do not end: the kernel is not positive semi-definite; use another kernel"
                     )
                 nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
-                ended = (
-                    not nearer or patience > MOST_PATIENCE * m
-                    if exact
-                    else fine * self.unit(self.state) < self.rounding
-                )
-                if ended:
+                spent, lost = patience > MOST_PATIENCE * m, fine * self.unit(self.state) < self.rounding
+                if (spent or not nearer) if exact else lost:
                     raise _StoppedError(LOST)
                 best = certificate.dual
                 fine, patience = (0.3 * fine, patience) if arrived else (fine, 2 * patience)
@@ -200,10 +197,8 @@ class _Descent:
             certificate = replace(certificate, message=message or LOST)
         if not self.convex:
             certificate = replace(certificate, kind="stationary", gap=math.nan)
-        multipliers = self.state.multipliers()
-        return Solution(
-            self.state.beta, self.state.values, multipliers, certificate, self.convex, self.vanished(self.state)
-        )
+        state = self.state
+        return Solution(state.beta, state.values, state.multipliers(), certificate, self.convex, self.vanished(state))
 
     def rebuild(self) -> None:
         """Compute Kβ anew from every variable that is not zero; the free ones last, so that their rows stay."""
@@ -296,10 +291,9 @@ class _Descent:
         return state.norm2 <= max(VANISHED * self.spread, 64.0 * EPSILON * self.scale) * mass**2
 
     def check_limits(self) -> None:
-        if self.clock.expired:
-            raise _StoppedError("max_time is used up; raise it, raise tol, or scale the inputs")
-        if self.steps >= self.budget:
-            raise _StoppedError("max_iter is used up; raise it, raise tol, or scale the inputs")
+        for over, name in ((self.clock.expired, "max_time"), (self.steps >= self.budget, "max_iter")):
+            if over:
+                raise _StoppedError(f"{name} is used up; raise it, raise tol, or scale the inputs")
 
     def working_set(self, state: State, up: Vector, down: Vector, recent: Index) -> Index:
         """The younger half of the last working set, then the worst violators of each group and direction."""
@@ -426,13 +420,12 @@ class _Descent:
             return float(most @ (np.abs(task.linear) + task.kink))
         return self.scale * float(most.sum()) * float(np.abs(task.start).sum())
 
-    def polish(self) -> bool:
+    def polish(self) -> None:
         """Solve the KKT equations of the free variables, which makes the answer independent of the path."""
         everything = np.arange(self.state.values.size)
         K = self.rows.exact(everything, everything).astype(np.float64, copy=False)
         self.state.beta = polish(K, self.state, self.clock)
         self.state.values = K @ self.state.by_object
-        return True
 
 
 def _least(values: Vector, count: int, edge: float) -> Index:

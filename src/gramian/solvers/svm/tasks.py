@@ -82,16 +82,9 @@ def regression(y: Vector, C: Vector, epsilon: float) -> Task:
 def nu_regression(y: Vector, C: Vector, nu: float) -> Task:
     """ν regression, whose tube is ``-Solution.unit`` wide to either side: y (m,), C (m,)."""
     zero, start = np.zeros(y.size), _filled(C, 0.5 * nu * C.sum())
-    objects = np.tile(np.arange(y.size), 2)
-    return Task(
-        np.concatenate([-y, -y]),
-        np.concatenate([zero, -C]),
-        np.concatenate([C, zero]),
-        np.concatenate([start, -start]),
-        objects,
-        y.size,
-        tubeless=regression(y, C, 0.0),
-    )
+    start, objects = np.concatenate([start, -start]), np.tile(np.arange(y.size), 2)
+    linear, lower, upper = (np.concatenate(halves) for halves in ((-y, -y), (zero, -C), (C, zero)))
+    return Task(linear, lower, upper, start, objects, y.size, tubeless=regression(y, C, 0.0))
 
 
 def novelty(weight: Vector, nu: float) -> Task:
@@ -145,12 +138,8 @@ class State:
         position[kept] = np.arange(kept.size)
         parts = {name: getattr(self.task, name)[live] for name in ("linear", "lower", "upper", "start")}
         objects, split = position[self.task.objects[live]], int(np.searchsorted(live, self.task.split))
-        return State(
-            replace(self.task, objects=objects, split=split, **parts),
-            self.beta[live],
-            self.values[kept],
-            self.diagonal[kept],
-        )
+        task = replace(self.task, objects=objects, split=split, **parts)
+        return State(task, self.beta[live], self.values[kept], self.diagonal[kept])
 
     # ---- optimality ----------------------------------------------------------------------------------------------
 
