@@ -11,8 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from gramian import SVC, GaussianProcessRegressor, KernelRidge
 from gramian.kernels import RBF
 from gramian.reports.cautions import cautions
-from gramian.reports.evaluation import evaluate
-from gramian.reports.facts import Score, bytes_held, score_of, seconds_of, settings_of
+from gramian.reports.facts import Score, bytes_held, evaluate, score_of, seconds_of, settings_of
 from gramian.reports.subject import subject_of
 
 

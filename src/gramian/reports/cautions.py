@@ -11,8 +11,7 @@ from scipy.linalg import eigvalsh
 from gramian.gram import Gram
 from gramian.kernels.resolve import is_precomputed
 from gramian.plots.fitted import sampled, training_rows
-from gramian.reports.evaluation import Evaluation
-from gramian.reports.facts import METRICS, Score
+from gramian.reports.facts import METRICS, Evaluation, Score
 from gramian.reports.subject import Subject
 
 __all__ = ["cautions"]
@@ -48,10 +47,8 @@ def _certificate(subject: Subject) -> Iterator[str]:
 
 def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
     if score is not None and not score.beats_baseline:
-        yield (
-            f"The model does not clearly beat the baseline: {score.name} {score.value:.3g} against "
-            f"{score.baseline:.3g} of “{score.baseline_name}”."
-        )
+        beside = f"{score.value:.3g} against {score.baseline:.3g} of “{score.baseline_name}”"
+        yield f"The model does not clearly beat the baseline: {score.name} {beside}."
     if found is not None and not found.honest and score is not None and score.how == found.how:
         yield "The score is of rows that the model may have learned from, so it flatters the model."
 
@@ -65,10 +62,7 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     now, chance = (None, 0.0) if found is None or not found.honest else _error(found, board.metric)
     if now is not None and now > best.score + BROKEN * np.hypot(best.spread, chance):
         worse = f"{METRICS[board.metric]} {now:.3g} against {best.score:.3g} ± {best.spread:.2g}"
-        yield (
-            f"New rows are predicted worse than the search promised: {worse}. They may differ from the rows that the "
-            "model learned from."
-        )
+        yield f"New rows are predicted worse than the search promised: {worse}. They may differ from those learned from."
     if base is not None and base.score <= best.score:
         beside = f"{base.score:.4g} ± {base.spread:.2g} against {best.score:.4g} ± {best.spread:.2g}"
         yield f"In the search the baseline “{base.name}” did as well: {beside}."

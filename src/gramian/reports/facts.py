@@ -4,21 +4,30 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.utils import get_tags
 from sklearn.utils._pprint import _changed_params
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _num_samples
 
 from gramian.estimators.auto import leaderboard
 from gramian.estimators.mixture.gaussian import GaussianMixture
-from gramian.reports.evaluation import Evaluation
+from gramian.plots.fitted import sampled, unnamed
 from gramian.reports.subject import Subject
 from gramian.resources import readable
 
-__all__ = ["METRICS", "Board", "Score", "board_of", "bytes_held", "question", "score_of", "seconds_of", "settings_of"]
+__all__ = ["METRICS", "Board", "Evaluation", "Score", "board_of", "bytes_held", "evaluate", "score_of", "settings_of"]
 
 VERBS = {
     "classification": "Tell classes apart",
@@ -37,6 +46,122 @@ KERNEL = 70
 """Characters of a kernel's expression, which can hold a number for every column."""
 DRAWN = 15
 """Trials in the picture."""
+ROWS = 1000
+"""Rows that are used at most where the model has to be fitted again."""
+FOLDS = 5
+
+
+# ---- evaluation on rows that the model has not seen, as far as possible -------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Predictions beside the truth."""
+
+    truth: NDArray[Any]  # (m,): Targets and predictions
+    predicted: NDArray[Any]  # (m,): Targets and predictions
+    deviation: NDArray[np.float64] | None  # (m,): Predicted deviations, of a Gaussian process
+    folds: NDArray[np.intp]  # (m,): Which part each row belongs to; scores are taken part by part
+    honest: bool  # Whether the model that predicted a row had not seen it
+    how: str  # In words, where the predictions come from
+
+    def scores(self, classes: bool) -> NDArray[np.float64]:
+        """Return the score of each part."""
+        score = accuracy_score if classes else r2_score
+        parts = [self.folds == fold for fold in np.unique(self.folds)]
+        return np.array([score(self.truth[part], self.predicted[part]) for part in parts])
+
+    def figures(self, classes: bool) -> dict[str, float]:
+        """Return further measures of all predictions together."""
+        measures = {} if classes else {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error}
+        return {name: float(measure(self.truth, self.predicted)) for name, measure in measures.items()}
+
+
+def evaluate(subject: Subject) -> Evaluation | None:
+    """Predict every row given by a model that has not seen it, as far as possible.
+
+    Rows that are new to the model are predicted by it. Where it learned from them, or that cannot be known, clones with
+    its settings are fitted to four fifths of at most 1,000 rows and predict the last fifth.
+    """
+    if subject.y is None or subject.task not in ("classification", "regression") or _num_samples(subject.y) < 2:
+        return None
+    truth = np.asarray(subject.y)
+    parts = _parts(truth, subject.task == "classification")
+    # To fit an automatic estimator again would be to search again.
+    if subject.seen is False or parts.max() == 0 or subject.automatic:
+        return _as_it_is(subject, truth, parts)
+    try:
+        return _by_folds(subject, truth)
+    except (TypeError, ValueError, MemoryError, TimeoutError) as error:
+        found = _as_it_is(subject, truth, parts)
+        return replace(found, how=f"{found.how}; it could not be fitted again ({error})")
+
+
+def _parts(truth: NDArray[Any], classes: bool) -> NDArray[np.intp]:
+    """A part for each row; one for all where there are too few rows to part."""
+    labels = classes and truth.ndim == 1
+    fewest = np.unique(truth, return_counts=True)[1].min() if labels else len(truth)
+    count = min(FOLDS, int(fewest), len(truth) // 2)
+    folds = np.zeros(len(truth), dtype=np.intp)
+    if count > 1:
+        splitter = (StratifiedKFold if labels else KFold)(count, shuffle=True, random_state=0)
+        for fold, (_, test) in enumerate(splitter.split(np.zeros(len(truth)), truth)):
+            folds[test] = fold
+    return folds
+
+
+def _as_it_is(subject: Subject, truth: NDArray[Any], parts: NDArray[np.intp]) -> Evaluation:
+    predicted, deviation = _predictions(subject.model, subject.X, truth)
+    honest = subject.seen is False
+    how = f"on {len(truth):,} rows {'new to the model' if honest else 'that the model may have learned from'}"
+    return Evaluation(truth, predicted, deviation, parts, honest, how)
+
+
+def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
+    X, truth = _safe_split(subject.model, subject.X, truth, sampled(len(truth), ROWS))
+    folds = _parts(truth, subject.task == "classification")
+    if folds.max() == 0:
+        raise ValueError("too few rows of some class")
+    model = _with_settings_as_learned(subject.model)
+    predicted = np.empty(truth.shape, dtype=truth.dtype if subject.task == "classification" else np.float64)
+    deviation = np.full(truth.shape, np.nan)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
+        for fold in np.unique(folds):
+            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            fitted = clone(model).fit(*_safe_split(model, X, truth, train))
+            predicted[test], spread = _predictions(fitted, *_safe_split(model, X, truth, test, train))
+            deviation[test] = np.nan if spread is None else spread
+    how = f"{folds.max() + 1}-fold cross-validation on {len(truth):,} rows"
+    if len(truth) < _num_samples(subject.y):
+        how += f" drawn from {_num_samples(subject.y):,}"
+    if model is not subject.model:
+        how += ", settings as they were learned"
+    return Evaluation(truth, predicted, deviation if np.isfinite(deviation).all() else None, folds, True, how)
+
+
+def _predictions(model: Any, X: Any, truth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    with unnamed():
+        if hasattr(model, "sample_y") and truth.ndim == 1 and not get_tags(model).input_tags.pairwise:
+            mean, deviation = model.predict(X, return_std=True)
+            # The noise that was given as alpha is not in the model's own deviation, but it is in an observation.
+            noise = model.alpha if isinstance(model.alpha, int | float) else 0.0
+            return mean, np.hypot(deviation, np.sqrt(noise) * float(np.mean(model._y_train_std)))
+        return np.asarray(model.predict(X)), None
+
+
+def _with_settings_as_learned(model: Any) -> Any:
+    """A search need not be repeated in every fold, and a Gaussian process need not learn its kernel again."""
+    model = getattr(model, "best_estimator_", model)
+    given, kernel = model.get_params(deep=False), getattr(model, "kernel_", None)
+    if "optimizer" not in given or kernel is None:
+        return model
+    kernel = kernel[0] if isinstance(kernel, tuple | list) else kernel
+    learned = {"kernel": kernel, "optimizer": None, "noise": None}  # the noise is part of kernel_
+    return clone(model).set_params(**{name: value for name, value in learned.items() if name in given})
+
+
+# ---- scores -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -200,23 +325,19 @@ def seconds_of(subject: Subject) -> float | None:
 
 def bytes_held(model: Any) -> str:
     """Return how much memory the arrays of a model take."""
-    return readable(sum(_arrays(model, set())))
+    return readable(_bytes(model, set()))
 
 
-def _arrays(value: Any, seen: set[int]) -> Iterable[int]:
-    if id(value) in seen or isinstance(value, str | bytes | int | float | type | None):
-        return
+def _bytes(value: Any, seen: set[int]) -> int:
+    """Of arrays in a value, at any depth, each counted once."""
+    if id(value) in seen or isinstance(value, type):
+        return 0
     seen.add(id(value))
-    inside: Iterable[Any] = ()
-    if isinstance(value, np.ndarray):
-        yield value.nbytes
-        inside = value.ravel().tolist() if value.dtype == object and value.size < 10_000 else ()
-    elif isinstance(value, dict | list | tuple | set):
-        inside = value.values() if isinstance(value, dict) else value
-    elif hasattr(value, "__dict__"):
-        inside = vars(value).values()
-    for part in inside:
-        yield from _arrays(part, seen)
+    if isinstance(value, np.ndarray) and value.dtype != object:
+        return value.nbytes
+    named = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+    inside = value.flat if isinstance(value, np.ndarray) else named.values()
+    return sum(_bytes(part, seen) for part in (value if isinstance(value, list | tuple | set) else inside))
 
 
 # ---- the leaderboard of a search ----------------------------------------------------------------------------------
@@ -230,16 +351,10 @@ class Board:
     less_is_better: bool  # Or more
     columns: tuple[str, ...]  # Heads of the table
     lines: list[tuple[str, ...]]  # Its cells, the best trial first
-    taken: int  # Which line of the table was taken
     drawn: list[tuple[str, float, float]]  # Name, score and spread of the trials in the picture
-    chosen: int  # Which of them was taken
-    count: int  # Of all trials
+    chosen: str  # The name of the trial that was taken
+    more: int  # Trials that are not in the table
     baseline: float | None = None  # The score to beat
-
-    @property
-    def more(self) -> int:
-        """Trials that are not in the table."""
-        return self.count - len(self.lines)
 
 
 def board_of(model: Any) -> Board | None:
@@ -254,12 +369,9 @@ def _of_trials(board: Any, best: Any) -> Board:
     lines = [(*board.cells(place), expression(trial.kernel, KERNEL)) for place, trial in enumerate(board[:SHOWN])]
     ranked = [(t.name, t.score, t.spread) for t in board if t.ok and t.rows == best.rows and not t.baseline]
     drawn = sorted(ranked, key=lambda trial: trial[1])[:DRAWN]
-    # By name: a trial that was loaded is not equal to itself where its certificate holds NaN.
-    taken = [t.name for t in board].index(best.name)
-    chosen = next((i for i, trial in enumerate(drawn) if trial[0] == best.name), 0)
     baseline = None if board.baseline is None else board.baseline.score
     metric = metric[0].upper() + metric[1:]
-    return Board(metric, True, columns, lines, taken, drawn, chosen, len(board), baseline)
+    return Board(metric, True, columns, lines, drawn, best.name, len(board) - len(lines), baseline)
 
 
 def _of_search(search: Any) -> Board:
@@ -273,5 +385,4 @@ def _of_search(search: Any) -> Board:
         for p, i in enumerate(order[:SHOWN])
     ]
     drawn = [(names[i], means[i], spreads[i]) for i in order if np.isfinite(means[i])][:DRAWN]
-    taken = list(order).index(search.best_index_)
-    return Board("Score", False, columns, lines, taken, drawn, taken if taken < len(drawn) else 0, len(order))
+    return Board("Score", False, columns, lines, drawn, names[search.best_index_], len(order) - len(lines))

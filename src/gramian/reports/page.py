@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 import sklearn
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
 
 from gramian import __version__
 from gramian.plots.fitted import sampled, unnamed
 from gramian.plots.style import pyplot
 from gramian.reports.cautions import cautions
-from gramian.reports.evaluation import Evaluation, evaluate
-from gramian.reports.facts import Score, board_of, bytes_held, question, score_of, seconds_of, settings_of
+from gramian.reports.facts import Score, board_of, bytes_held, evaluate, question, score_of, seconds_of, settings_of
 from gramian.reports.pictures import pictures
 from gramian.reports.subject import Subject, subject_of
 from gramian.resources import readable
@@ -110,7 +111,7 @@ def _content(subject: Subject, title: str | None) -> dict[str, Any]:
         "machine": type(subject.machine).__name__,
         "settings": settings_of(subject),
         "score": score,
-        "cards": _cards(subject, found, score),
+        "cards": _cards(subject, score),
         "certificate": None if certificate is None else str(certificate),
         "converged": certificate is None or certificate.converged,
         "verified": None if verified is None else str(verified),
@@ -127,7 +128,7 @@ def _content(subject: Subject, title: str | None) -> dict[str, Any]:
     }
 
 
-def _cards(subject: Subject, found: Evaluation | None, score: Score | None) -> list[tuple[str, str, str]]:
+def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
     """Name, number and explanation of each fact of the first screen, the score apart."""
     cards = []
     if score is not None and not math.isnan(score.baseline):
@@ -135,8 +136,7 @@ def _cards(subject: Subject, found: Evaluation | None, score: Score | None) -> l
     if (seconds := seconds_of(subject)) is not None:
         name, note = ("Search", "all trials together") if subject.automatic else ("Fit", "to solve")
         cards.append((name, _time(seconds), note))
-    pace = found.seconds_per_row if found is not None else _pace(subject)
-    if pace is not None:
+    if (pace := _pace(subject)) is not None:
         cards.append(("Predict", _time(pace), "per row"))
     n, budget = subject.n_train, getattr(subject.machine, "memory", None)
     note = f"K would take {readable(8 * n * n)}" if n else "held by the model"
@@ -146,15 +146,16 @@ def _cards(subject: Subject, found: Evaluation | None, score: Score | None) -> l
 
 
 def _pace(subject: Subject) -> float | None:
-    """Seconds per row of a prediction, where there is a table to predict."""
+    """Seconds per row that the machine predicts, where there are rows."""
     act = getattr(subject.machine, "predict", None) or getattr(subject.machine, "transform", None)
-    if subject.X is None or subject.numbers is None or act is None:
+    if subject.X is None or act is None:
         return None
-    rows = subject.numbers[sampled(len(subject.numbers), 500)]
+    some = sampled(_num_samples(subject.rows), 500)
+    rows = _safe_indexing(subject.rows, some)
     start = time.perf_counter()
     with unnamed():
         act(rows)
-    return (time.perf_counter() - start) / len(rows)
+    return (time.perf_counter() - start) / len(some)
 
 
 def _time(seconds: float) -> str:

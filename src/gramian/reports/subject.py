@@ -36,7 +36,6 @@ class Subject:
     before: list[Any]  # The steps of a pipeline that come before the machine
     X: Any = None  # The data as passed; ``None`` where there are none
     y: Any = None  # The data as passed; ``None`` where there are none
-    columns: list[str] | None = None  # Names of the columns of X, where X itself has lost them
 
     @cached_property
     def task(self) -> str:
@@ -77,21 +76,12 @@ class Subject:
         if self.before:
             names = _names_out(self.before, self.X)
             return names if len(names) == d else input_names(None, None, d)
-        if self.columns is not None and len(self.columns) == d:
-            return self.columns
         return input_names(self.machine, self.X, d)
 
     @cached_property
     def named(self) -> Any:
         """The numbers with the names of their columns, for estimators that were fitted without them."""
-        table = np.asarray(self.numbers).view(_Table)
-        table.columns = self.names
-        return table
-
-    @cached_property
-    def targets(self) -> Any:
-        """The targets of ``rows``; ``None`` where they are not known, as of the rows that a model keeps."""
-        return self.y if self.X is not None else None
+        return _named(np.asarray(self.numbers), self.names)
 
     @cached_property
     def n_train(self) -> int | None:
@@ -169,6 +159,12 @@ class _Table(np.ndarray):
     columns: list[str]
 
 
+def _named(rows: NDArray[Any], columns: list[str]) -> _Table:
+    table = rows.view(_Table)
+    table.columns = columns
+    return table
+
+
 def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
     """Look inside a model."""
     if not hasattr(model, "fit"):
@@ -179,12 +175,10 @@ def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
     if y is not None and _num_samples(y) != _num_samples(X):
         raise ValueError(f"X and y must have as many rows, got {_num_samples(X)} and {_num_samples(y)}.")
     machine, before = _inside(model)
-    columns = None
     if hasattr(X, "column_names") and not hasattr(model, "leaderboard_"):
         # A table of pyarrow, which scikit-learn's checks do not take.
-        columns = [str(name) for name in X.column_names]
-        X = np.column_stack([np.asarray(X.column(name)) for name in X.column_names])
-    return Subject(model, machine, before, X, y, columns)
+        X = _named(np.column_stack([np.asarray(column) for column in X.itercolumns()]), X.column_names)
+    return Subject(model, machine, before, X, y)
 
 
 def _inside(model: Any) -> tuple[Any, list[Any]]:

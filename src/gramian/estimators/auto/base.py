@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
+from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -29,7 +29,7 @@ from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_con
 from gramian.features.fitting import sample_seed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
-from gramian.progress import Clock, progress
+from gramian.progress import Clock, Tick, progress
 from gramian.resources import memory_budget
 from gramian.solvers.gp.hyperparameters import noise_of_repeats
 
@@ -133,8 +133,8 @@ class AutoKernel(Nested, BaseEstimator):
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
         planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes)
-        with self._watched() as observer:
-            search = Search(response, scaled, machines, means, planner.reserve, observer)
+        with progress(self.verbose, type(self).__name__) as tick:
+            search = Search(response, scaled, machines, means, planner.reserve, partial(self._seen, tick))
             steps = rungs(response, n, self.cv, means.seed, self._sizes, self.time_limit)
             ranked = search.run(candidates(encoding, n, machines, kernel, classes), steps)
         best = next((found for found in ranked if planner.affordable(found.candidate.machine)), ranked[0])
@@ -152,18 +152,12 @@ class AutoKernel(Nested, BaseEstimator):
         some = slice(max(memory // (COPIES * 8 * Z.shape[1]), 1))
         return Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock)
 
-    @contextmanager
-    def _watched(self) -> Iterator[Observer]:
-        """The observer, with a progress bar where one is wanted."""
-        with progress(self.verbose, type(self).__name__) as tick:
-
-            def seen(board: Leaderboard) -> None:
-                best = board.best
-                tick(len(board), **({} if best is None else {board.metric: best.score}))
-                if self._observer is not None:
-                    self._observer(board)
-
-            yield seen
+    def _seen(self, tick: Tick, board: Leaderboard) -> None:
+        """Show the leaderboard on the progress bar and to the observer."""
+        best = board.best
+        tick(len(board), **({} if best is None else {board.metric: best.score}))
+        if self._observer is not None:
+            self._observer(board)
 
     def _keep(self, search: Search, winner: Winner, last: Refit) -> None:
         best, response = winner.found, winner.response

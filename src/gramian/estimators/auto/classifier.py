@@ -179,8 +179,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         array of shape (m, c)
             In the order of ``classes_``.
         """
-        scores = self._scores(X)
-        return np.asarray(softmax(scores / self.temperature_, axis=1))
+        return np.asarray(softmax(self._scores(X) / self.temperature_, axis=1))
 
     @by_blocks
     def predict_log_proba(self, X: Any) -> Array:
@@ -196,8 +195,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         array of shape (m, c)
             In the order of ``classes_``.
         """
-        scores = self._scores(X)
-        return np.asarray(log_softmax(scores / self.temperature_, axis=1))
+        return np.asarray(log_softmax(self._scores(X) / self.temperature_, axis=1))
 
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)

@@ -55,7 +55,7 @@ class Numbers:
     makers: ClassVar[dict[str, Any]] = {"svm": SVR, "machine": KernelMachineRegressor}  # Other than least squares
     least_noise: ClassVar[float] = 1e-6  # Of a process: numbers can be exact
     simplest_rule: ClassVar[str] = "mean"
-    strata: ClassVar[Any] = None  # What folds should hold equal shares of: nothing
+    codes: ClassVar[Any] = None  # Classes that folds should hold equal shares of: none
 
     @cached_property
     def centre(self) -> float:
@@ -148,11 +148,6 @@ class Classes:
     @property
     def labels(self) -> Rows:
         """Targets of the other machines."""
-        return self.codes
-
-    @property
-    def strata(self) -> Rows:
-        """What folds should hold equal shares of."""
         return self.codes
 
     def from_least_squares(self, F: Array) -> Array:
@@ -297,8 +292,7 @@ def calibration_error(logs: Array, codes: NDArray[np.intp]) -> float:
     """Return how far confidence and accuracy are apart, over bins of confidence: logs (m, c), codes (m,)."""
     confidence, right = np.exp(logs.max(axis=1)), np.argmax(logs, axis=1) == codes
     bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)
-    gaps = [abs(confidence[bins == b].sum() - right[bins == b].sum()) for b in range(BINS)]
-    return float(sum(gaps) / codes.size)
+    return float(np.abs(np.bincount(bins, confidence - right)).sum() / codes.size)
 
 
 def conformal_reach(residuals: Array, level: float) -> float:

@@ -72,11 +72,9 @@ def rungs(
     response: Response, n: int, cv: int, seed: int, sizes: Sizes = DEFAULT, limit: float | None = None
 ) -> list[Rung]:
     """Lay out the steps for n rows; those that no time limit allows are left out."""
-    steps = _steps(response, n, cv, seed, sizes)
-    if limit is None:
-        return steps
-    trials = [nominal_seconds(TRIAL_FACTORS * factor_operations(s.learning, inverse=True)) for s in steps]
-    return [s for i, (s, each) in enumerate(zip(steps, trials, strict=True)) if i == 0 or each <= SHARE * limit]
+    first, *others = _steps(response, n, cv, seed, sizes)
+    most = math.inf if limit is None else SHARE * limit / TRIAL_FACTORS
+    return [first, *(s for s in others if nominal_seconds(factor_operations(s.learning, inverse=True)) <= most)]
 
 
 def _steps(response: Response, n: int, cv: int, seed: int, sizes: Sizes) -> list[Rung]:
@@ -94,12 +92,12 @@ def _steps(response: Response, n: int, cv: int, seed: int, sizes: Sizes) -> list
 def _order(response: Response, n: int, seed: int) -> Rows:
     """A random order in which every first part has about the classes' own shares."""
     rng = np.random.default_rng(seed)
-    if response.strata is None:
+    if response.codes is None:
         return rng.permutation(n)
     # Each class is spread evenly over [0, 1), from a random offset.
     at = np.empty(n)
-    for code in np.unique(response.strata):
-        (own,) = np.nonzero(response.strata == code)
+    for code in np.unique(response.codes):
+        (own,) = np.nonzero(response.codes == code)
         at[rng.permutation(own)] = (np.arange(own.size) + rng.random(own.size)) / own.size
     return np.argsort(at, kind="stable")
 
@@ -111,15 +109,15 @@ def _held_out(order: Rows, size: int, cv: int) -> Rung:
 
 
 def _folds(response: Response, n: int, cv: int, seed: int) -> Rung:
-    if response.strata is None:
+    if response.codes is None:
         made: Any = KFold(min(cv, n), shuffle=True, random_state=seed).split(np.zeros(n))
     else:
-        most = int(np.unique(response.strata, return_counts=True)[1].max())
+        most = int(np.unique(response.codes, return_counts=True)[1].max())
         if most < 2:
             raise ValueError("every class has one row only, so none can be held out; pass more rows of each class.")
         folds = StratifiedKFold(min(cv, most), shuffle=True, random_state=seed)
         with quiet():  # it warns of classes with fewer rows than folds
-            made = list(folds.split(np.zeros(n), response.strata))
+            made = list(folds.split(np.zeros(n), response.codes))
     splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
     ends = np.cumsum([0, *(test.size for _, test in splits)])
     return Rung(splits, [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)

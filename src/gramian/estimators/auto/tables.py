@@ -137,13 +137,11 @@ def _category(name: str, values: Any) -> Column:
 
 def _missing(value: Any) -> bool:
     """Whether a value stands for none: None, nan, pandas' NA and NaT, and the texts that do."""
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+    if value is None or type(value).__name__ == "NAType":
         return True
     if isinstance(value, str):
         return is_missing(value)
-    if isinstance(value, float | np.floating):
-        return math.isnan(value)
-    return isinstance(value, np.datetime64) and bool(np.isnat(value))
+    return isinstance(value, float | np.generic | datetime.date) and bool(value != value)  # nan and NaT only
 
 
 def _instant(value: Any) -> Any:
