@@ -62,7 +62,7 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     now, chance = (None, 0.0) if found is None or not found.honest else _error(found, board.metric)
     if now is not None and now > best.score + BROKEN * np.hypot(best.spread, chance):
         worse = f"{METRICS[board.metric]} {now:.3g} against {best.score:.3g} ± {best.spread:.2g}"
-        yield f"New rows are predicted worse than the search promised: {worse}. They may differ from those learned from."
+        yield f"New rows are predicted worse than the search promised: {worse}. They may differ from those of the fit."
     if base is not None and base.score <= best.score:
         beside = f"{base.score:.4g} ± {base.spread:.2g} against {best.score:.4g} ± {best.spread:.2g}"
         yield f"In the search the baseline “{base.name}” did as well: {beside}."

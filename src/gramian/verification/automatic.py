@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian.estimators.auto.tables import columns_of
+from gramian.estimators.auto.columns import columns_of
 from gramian.verification.rows import Array
 
 __all__ = ["labels", "numbers"]

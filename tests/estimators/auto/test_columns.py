@@ -10,8 +10,16 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator
 
-from gramian.estimators.auto.columns import Category, Dropped, NumberColumn, Text, encode, fit_scaling
-from gramian.estimators.auto.tables import Column, columns_of
+from gramian.estimators.auto.columns import (
+    Category,
+    Column,
+    Dropped,
+    NumberColumn,
+    Text,
+    columns_of,
+    encode,
+    fit_scaling,
+)
 from gramian.kernels import WordCount
 
 DAYS = [datetime.date(2024, 1, 1), None, datetime.date(2024, 3, 1), datetime.date(2024, 2, 1)]

@@ -18,13 +18,12 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import Means, candidates, checked_machines
-from gramian.estimators.auto.columns import SCALINGS, NumberColumn, encode, fit_scaling
+from gramian.estimators.auto.columns import SCALINGS, NumberColumn, columns_of, encode, fit_scaling
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.plans import Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.search import Search, rungs
-from gramian.estimators.auto.tables import columns_of
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.fitting import sample_seed
 from gramian.kernels import Kernel, resolve

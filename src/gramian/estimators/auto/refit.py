@@ -11,11 +11,10 @@ from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks
 from gramian.estimators.auto.candidates import Means, fit, quiet, unit
-from gramian.estimators.auto.columns import Encoding
+from gramian.estimators.auto.columns import Encoding, array_columns
 from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts
 from gramian.estimators.auto.response import Classes, Response, one_hot
 from gramian.estimators.auto.search import Found
-from gramian.estimators.auto.tables import array_columns
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
