@@ -1,4 +1,4 @@
-"""How columns of each kind become numbers: small frozen values that hold what was learned from the table.
+"""Tables of any make as columns, and how columns of each kind become numbers: frozen values that hold what was learned.
 
 - A number is itself; a missing one is the median, with a column beside that says where values were missing.
 - A boolean is 0 or 1, a date its days since 1970; both are numbers from there on.
@@ -160,11 +160,11 @@ def _objects(name: str, values: Any) -> Column:
             f"argument must be a string or a number, or a date; {name} holds {odd!r} of type {type(odd).__name__}."
         )
     if present and all(isinstance(v, bool | np.bool_) for v in present):
-        return Column(name, _floats(values), "boolean")
+        return Column(name, values.astype(np.float64), "boolean")
     if all(isinstance(v, Number) for v in present):
         if any(isinstance(v, complex | np.complexfloating) for v in present):
             raise ValueError(f"Complex data not supported; {name} holds complex numbers.")
-        return Column(name, _floats(values), "number")
+        return Column(name, values.astype(np.float64), "number")
     if all(isinstance(v, datetime.date | np.datetime64) for v in present):
         return Column(name, _days(np.array([_instant(v) for v in values], dtype="datetime64[us]")), "date")
     return Column(name, np.array([None if v is None else str(v) for v in values], dtype=object), "object")
@@ -188,11 +188,7 @@ def _missing(value: Any) -> bool:
 def _instant(value: Any) -> Any:
     if isinstance(value, datetime.datetime) and value.tzinfo is not None:
         return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return np.datetime64("NaT") if value is None else value
-
-
-def _floats(values: NDArray[Any]) -> NDArray[np.float64]:
-    return np.array([math.nan if v is None else float(v) for v in values])
+    return value
 
 
 def _days(values: Any) -> NDArray[np.float64]:

@@ -219,7 +219,12 @@ class Search:
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a step, the others being marked as dropped; machines that follow a process bring it along."""
         ranked = [found for found in self._ranked if found.rung is step]
-        chosen = _varied(ranked, count)
+        chosen = ranked[:count]
+        if count > OTHERS:
+            # The best of the other kind of process, too: many lengthscales need more rows than one does.
+            kinds = {found.candidate.each for found in chosen if found.candidate.machine == "gp"}
+            others = [f for f in ranked[count:] if f.candidate.machine == "gp" and f.candidate.each not in kinds]
+            chosen = chosen + others[:OTHERS]
         kept = list(dict.fromkeys(c for f in chosen for c in (self.source_of(f).candidate, f.candidate)))
         for found in ranked:
             if found.candidate not in kept:
@@ -295,11 +300,3 @@ class Search:
             trial = {"fit_seconds": time.perf_counter() - begun, "baseline": True, **vars(judged)}
             self._keep(Candidate(name, "baseline", ""), step, trial)
         self.observer(self.leaderboard)
-
-
-def _varied(ranked: list[Found], count: int) -> list[Found]:
-    """The first few, and the best of the other kind of process: many lengthscales need more rows than one does."""
-    first = ranked[:count]
-    kinds = {found.candidate.each for found in first if found.candidate.machine == "gp"}
-    others = [f for f in ranked[count:] if f.candidate.machine == "gp" and f.candidate.each not in kinds]
-    return first + others[:OTHERS] if count > OTHERS else first
