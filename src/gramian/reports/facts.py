@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import get_tags
@@ -125,8 +124,7 @@ def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
     model = _with_settings_as_learned(subject.model)
     predicted = np.empty(truth.shape, dtype=truth.dtype if subject.task == "classification" else np.float64)
     deviation = np.full(truth.shape, np.nan)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", (ConvergenceWarning, UserWarning))
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
         for fold in np.unique(folds):
             train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
             fitted = clone(model).fit(*_safe_split(model, X, truth, train))

@@ -176,6 +176,5 @@ def _data(subject: Subject) -> list[tuple[str, str]]:
 
 def _today() -> str:
     """The day, or that of SOURCE_DATE_EPOCH where a build has to be repeatable."""
-    epoch = os.environ.get("SOURCE_DATE_EPOCH")
-    moment = datetime.now(UTC) if epoch is None else datetime.fromtimestamp(int(epoch), UTC)
-    return moment.date().isoformat()
+    seconds = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
+    return datetime.fromtimestamp(seconds, UTC).date().isoformat()

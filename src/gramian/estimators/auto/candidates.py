@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -97,6 +96,8 @@ TUBE = 0.5
 """Half width of the tube of SVR, in deviations of the noise."""
 TOLERANCES = {"svm": 1e-2, "machine": 1e-3}
 """What is asked of the solvers while candidates are compared."""
+quiet = partial(warnings.catch_warnings, action="ignore")
+"""Holds back warnings: what a trial has to say is in its certificate."""
 
 
 @dataclass(frozen=True)
@@ -222,14 +223,6 @@ class Fitted:
     kernel: Kernel  # With what was learned; of a process, its noise included
     settings: dict[str, Any]  # Plain values that, with the kernel, would make it again
     certificate: Certificate  # Of the fit
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hold back warnings: what a trial has to say is in its certificate."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def fit(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
