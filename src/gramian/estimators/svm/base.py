@@ -78,7 +78,6 @@ class Training:
 class GramRows:
     """The kernel matrix of some rows."""
 
-    kernel: Kernel
     gram: Gram  # The kernel matrix, as the row cache keeps it
     wide: Wide | None  # The same in full precision, where ``gram`` has less
     direct: bool  # Whether a kernel value is cheaper to compute than to look up
@@ -106,7 +105,7 @@ class GramRows:
     def definite(self) -> bool:
         """Whether K is positive semi-definite: tested where the kernel may not be, and rows are few."""
         n = self.gram.shape[0]
-        if n > TESTED_ROWS or not isinstance(self.kernel, Precomputed | Callable | Sigmoid | AdditiveChi2):
+        if n > TESTED_ROWS or not isinstance(self.gram.kernel, Precomputed | Callable | Sigmoid | AdditiveChi2):
             return True
         K = self.gram.rows(slice(None)).astype(np.float64)
         try:
@@ -211,9 +210,9 @@ class SupportVectorMachine(Nested, BaseEstimator):
         single = self._narrow(kernel, X, kept)
         if single is None:
             rows = X[np.ix_(kept, kept)] if precomputed else X[kept]
-            return GramRows(kernel, self._gram(kernel, rows), None, direct)
+            return GramRows(self._gram(kernel, rows), None, direct)
         full = Wide(lambda i, j: kernel(X[kept[i]], X[kept[j]]), cache(lambda: self._gram(kernel, X[kept])))
-        return GramRows(kernel, single, full, direct)
+        return GramRows(single, full, direct)
 
     def _gram(self, kernel: Kernel, rows: Any) -> Gram:
         return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from numbers import Real
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +153,8 @@ class Classifier(OneVsOne):
     break_ties: bool = False
     random_state: Any = None
 
+    _machine: ClassVar[Callable[..., Pair]]
+    """Solve for one pair, from some of its rows."""
     _over_blocks = f"KernelMachineClassifier('hinge', lam=1/(n C), {NYSTROEM})"
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
@@ -163,17 +165,12 @@ class Classifier(OneVsOne):
         "random_state": COMMON["random_state"],
     }
 
-    def _machine(
-        self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Vector | None = None, **options: Any
-    ) -> Pair:
-        """Solve for one pair, from some of its rows."""
-        raise NotImplementedError
-
     def _check_feasible(self, pairs: Pairs) -> None:
         """Refuse a parameter that no feasible point meets."""
 
-    def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
-        """Refuse an answer of norm zero."""
+    def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
+        """What to say where the answer for classes a and b has norm zero."""
+        raise NotImplementedError
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -236,7 +233,8 @@ class Classifier(OneVsOne):
 
         def learned(pair: Classes, clock: Clock) -> Pair:
             machine = self._machine(pairs, pair, start=starts.get(pair), tick=tick, clock=clock, **options)
-            self._check_margin(machine, pairs)
+            if not machine.separates:
+                raise ValueError(self._no_margin(machine, pairs, *(self.classes_.tolist()[c] for c in pair)))
             return machine
 
         with progress(self.verbose, type(self).__name__) as tick:
@@ -406,15 +404,12 @@ class SVC(Classifier):
         task = svm_tasks.hard_margin(y) if hard else svm_tasks.classification(y, self.C * weight, start)
         return pairs.solve(pair, task, members, **options)
 
-    def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
-        if not math.isinf(self.C) or machine.separates:
-            return
-        a, b = (self.classes_.tolist()[c] for c in machine.classes)
+    def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
         # The rows that carry the common point of the two hulls, heaviest first.
         heavy = np.argsort(-np.abs(machine.beta), kind="stable")
         heavy = pairs.of(machine.classes, pairs.training.kept)[heavy[np.abs(machine.beta[heavy]) > 1e-6]]
         more = f" and {heavy.size - SHOWN} more" if heavy.size > SHOWN else ""
-        raise ValueError(
+        return (
             f"classes {a!r} and {b!r} cannot be separated by this kernel, so C=inf has no solution; the rows in "
             f"conflict are {heavy[:SHOWN].tolist()}{more}. Use a finite C, or a kernel that tells them apart."
         )
@@ -560,12 +555,9 @@ class NuSVC(Classifier):
         task = svm_tasks.nu_classification(pairs.signs(pair)[members], weight, nu)
         return pairs.solve(pair, task, members, **options)
 
-    def _check_margin(self, machine: Pair, pairs: Pairs) -> None:
-        if machine.separates:
-            return
-        a, b = (self.classes_.tolist()[c] for c in machine.classes)
+    def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
         enough = self._enough(pairs, machine.classes)
-        raise ValueError(
+        return (
             f"nu={self.nu:.4g} leaves classes {a!r} and {b!r} no margin with this kernel: their reduced hulls meet; "
             + (f"raise nu, which makes them smaller ({enough} is enough), or " if enough else "no larger nu helps; ")
             + "use a kernel that tells the classes apart."

@@ -41,10 +41,8 @@ class RowCache:
         self.gram = gram
         self.wide = wide
         self.columns = columns
-        self.computed = 0
-        self.evicted = 0
         self._budget = budget
-        self._clock = 0
+        self.computed = self.evicted = self._clock = 0
         self._slot = np.full(gram.shape[0], -1, dtype=np.intp)
         self._allocate()
 
@@ -140,8 +138,7 @@ class KernelRows:
         self, caches: Sequence[RowCache], workers: int = 1, direct: bool = False, definite: bool = True
     ) -> None:
         self.caches = list(caches)
-        self.direct, self.definite = direct, definite
-        self.workers = workers
+        self.workers, self.direct, self.definite = workers, direct, definite
         self._index()
 
     def _index(self) -> None:
@@ -255,8 +252,6 @@ class FeatureRows:
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
         """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
-        if not objects.size:
-            return
         w, F = self.F[objects].T @ weights, self.F
         workers = self.workers if F.size > THREAD_WORTH else 1
 

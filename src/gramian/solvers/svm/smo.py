@@ -60,6 +60,7 @@ WORTHWHILE = 0.01
 """Share of the gap by which the active-set method has to come nearer, or it is at its end."""
 NOTHING = 1e-10
 """An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
+ENDLESS = "pair steps do not end: the kernel is not positive semi-definite; use another kernel"
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
 PAIR = 4.0
 """A violation is a difference of two values, each of them with the rounding of its sum and of its kernel values."""
@@ -181,9 +182,7 @@ class _Descent:
                 if certificate.converged or self.vanished(self.state) or (arrived and not self.convex):
                     break
                 if not self.convex and self.effort > 10 * STEPS_PER_VARIABLE * m:
-                    raise _StoppedError(
-                        "pair steps do not end: the kernel is not positive semi-definite; use another kernel"
-                    )
+                    raise _StoppedError(ENDLESS)
                 nearer = certificate.dual - best > WORTHWHILE * (certificate.primal - certificate.dual)
                 spent, lost = patience > MOST_PATIENCE * m, fine * self.unit(self.state) < self.rounding
                 if (spent or not nearer) if exact else lost:
@@ -195,8 +194,6 @@ class _Descent:
             certificate = self.certify(tol)
         if not certificate.converged and not self.vanished(self.state):
             certificate = replace(certificate, message=message or LOST)
-        if not self.convex:
-            certificate = replace(certificate, kind="stationary", gap=math.nan)
         state = self.state
         return Solution(state.beta, state.values, state.multipliers(), certificate, self.convex, self.vanished(state))
 
@@ -389,10 +386,10 @@ class _Descent:
         lost = PAIR * rounding / unit
         met = violation + lost <= tol and (state.gap(rounding) <= tol * size or not self.convex)
         return Certificate(
-            kind="duality gap",
+            kind="duality gap" if self.convex else "stationary",
             primal=dual + gap,
             dual=dual,
-            gap=gap / size,
+            gap=gap / size if self.convex else math.nan,
             violation=max(violation, 0.0),
             converged=met and self.feasible,
             iterations=self.steps,
