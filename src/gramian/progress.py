@@ -14,8 +14,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
-__all__ = ["Clock", "Tick", "Trace", "compiling", "progress", "recorded", "silent"]
-
 Tick = Callable[..., None]
 
 

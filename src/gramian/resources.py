@@ -17,17 +17,6 @@ import joblib
 from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
-__all__ = [
-    "available_memory",
-    "blas_threads",
-    "memory_budget",
-    "one_blas_thread",
-    "readable",
-    "run",
-    "spans",
-    "worker_count",
-]
-
 SHARE = 0.5
 """The part of the available memory that ``memory=None`` may use."""
 _UNITS = {"": 1, "B": 1} | {

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from gramian.data import Blocks, connect
 from gramian.data.blocks import as_blocks, is_blocks
-from gramian.data.executor import Threads
 from gramian.data.parts import BlockError, Sums, Tree, plus, total
-from gramian.data.passes import Checkpoint, Passes, row_keys, threshold
+from gramian.data.passes import Checkpoint, Passes, Threads, row_keys, threshold
 from gramian.data.tables import TableError
 
 pa = pytest.importorskip("pyarrow")

@@ -13,7 +13,7 @@ import pytest
 from dask_processes import scheduler_and_workers
 from gramian import GaussianMixture, KernelMachineClassifier, KernelRidge, Nystroem
 from gramian.data import Blocks, connect
-from gramian.data.executor import active_client
+from gramian.data.passes import active_client
 
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")

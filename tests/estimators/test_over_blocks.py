@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-import gramian.features.fitting as landmark_sample
+import gramian.features.base as landmark_sample
 from gramian import (
     SVC,
     SVR,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import gramian.estimators.mixture.starts as mixture_init
-import gramian.features.fitting as landmark_sample
+import gramian.features.base as landmark_sample
 from gramian import (
     FourierFeatures,
     GaussianMixture,

@@ -13,8 +13,6 @@ from gramian import __version__
 from gramian.cli import demo, explain_kernel, fit, inspect, predict, report, verify
 from gramian.cli.screen import Screen
 
-__all__ = ["main"]
-
 COMMANDS = (fit, predict, verify, inspect, explain_kernel, report, demo)
 """Modules with the name of a command, its HELP, ``add``, which describes its arguments, and ``run``."""
 EPILOG = """exit codes: 0 done; 1 an error that gramian did not expect, or a certificate that verify does not confirm;

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-__all__ = ["MODEL", "TARGET", "add_options", "blocks_of", "inputs_of", "is_spread", "saved"]
-
 MODEL = "the folder of a saved model"
 TARGET = "the column that it predicts (default: the one it was fitted on)"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
@@ -10,12 +11,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from gramian.data.executor import Item, executor_for
 from gramian.data.parts import Need, Part
-from gramian.data.passes import Checkpoint, Passes
+from gramian.data.passes import Checkpoint, Item, Passes, executor_for
 from gramian.data.sources import Mapped, Opened, is_dask, opened
-
-__all__ = ["Blocks", "as_blocks", "is_blocks"]
 
 ROWS = 131_072
 """Rows of a block: enough for seconds of work with a thousand features, so that a task's own cost does not count."""
@@ -231,3 +229,19 @@ def as_blocks(X: Any, y: Any = None, weight: Any = None) -> Blocks:
     if y is not None or weight is not None:
         raise ValueError("Blocks hold their own targets and weights: give them as Blocks(..., target=..., weight=...).")
     return X
+
+
+def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of an estimator take blocks: it then returns ``Results``."""
+
+    @functools.wraps(method)
+    def streamed(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_blocks(X):
+            return method(self, X, *args, **options)
+        if args:
+            raise TypeError(f"over blocks, options of {method.__name__} are given by name.")
+        from gramian.data.results import results_of
+
+        return results_of(self, method.__name__, X, options)
+
+    return streamed

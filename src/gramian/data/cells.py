@@ -6,8 +6,6 @@ import datetime
 import re
 from collections.abc import Iterable
 
-__all__ = ["MISSING", "boolean", "day", "has_decimal_commas", "is_missing", "may_be_numbers", "number"]
-
 MISSING = frozenset(
     {"", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"}
     | {"1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}

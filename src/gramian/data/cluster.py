@@ -13,12 +13,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from gramian.data.executor import Done, Executor, Item, Task, work
 from gramian.data.parts import Need, Sums, tree_total
+from gramian.data.passes import Done, Executor, Item, Task, work
 from gramian.data.sources import DaskBlock
 from gramian.resources import spans
-
-__all__ = ["Cluster", "connect"]
 
 FIRST = 100
 """Priority of additions over blocks: what can be added up is, before more is computed."""

@@ -20,7 +20,7 @@ from gramian.kernels.registry import nearest
 from gramian.resources import spans
 
 try:
-    import pyarrow
+    import pyarrow as pyarrow  # others import it from here, with what to install where it is missing
     import pyarrow.compute
     import pyarrow.csv
     import pyarrow.dataset
@@ -28,8 +28,6 @@ try:
     import pyarrow.parquet
 except ImportError as error:
     raise ImportError('reading tables needs pyarrow: pip install "gramian[data]"') from error
-
-__all__ = ["BLOCK_ROWS", "FORMATS", "Source", "TableError", "as_table_error", "ending_of", "pyarrow"]
 
 BLOCK_ROWS = 65_536
 """Rows of a block."""

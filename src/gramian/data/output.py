@@ -12,8 +12,6 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-__all__ = ["check_output", "remove_unfinished", "replacing", "unfinished", "writing"]
-
 ENDINGS = (".csv", ".parquet", ".pq", ".arrow", ".feather")
 ABANDONED = 3600.0
 """Seconds without a change after which nobody is writing any more."""

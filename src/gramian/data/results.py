@@ -15,11 +15,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.blocks import Blocks, as_blocks, is_blocks
+from gramian.data.blocks import Blocks, as_blocks
 from gramian.data.output import unfinished, writing
 from gramian.data.parts import Need, Part
-
-__all__ = ["Results", "by_blocks"]
 
 FILE = "part-{:05d}.parquet"
 
@@ -148,21 +146,8 @@ def _table(values: Any, names: list[str] | None, label: str) -> Any:
     return pa.table(dict(zip(names, (pa.array(column) for column in columns), strict=True)))
 
 
-def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a method of an estimator take blocks: it then returns ``Results``."""
-
-    @functools.wraps(method)
-    def streamed(self: Any, X: Any, *args: Any, **options: Any) -> Any:
-        if not is_blocks(X):
-            return method(self, X, *args, **options)
-        if args:
-            raise TypeError(f"over blocks, options of {method.__name__} are given by name.")
-        return _results(self, method.__name__, X, options)
-
-    return streamed
-
-
-def _results(estimator: Any, method: str, X: Any, options: dict[str, Any]) -> Results:
+def results_of(estimator: Any, method: str, X: Any, options: dict[str, Any]) -> Results:
+    """Return what a method of an estimator says of rows in blocks, computed when it is asked for."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)

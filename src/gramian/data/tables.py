@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.cells import has_decimal_commas, is_missing, may_be_numbers, number
-from gramian.data.formats import BLOCK_ROWS, FORMATS, Source, TableError, as_table_error, ending_of, pyarrow
+from gramian.data.formats import FORMATS, Source, TableError, as_table_error, ending_of, pyarrow
 from gramian.kernels.registry import nearest
-
-__all__ = ["BLOCK_ROWS", "Source", "TableError", "open_table", "read_table", "split_target"]
 
 
 def open_table(path: str | os.PathLike[str]) -> Source:

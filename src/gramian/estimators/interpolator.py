@@ -27,8 +27,6 @@ from gramian.progress import Clock, Tick, progress
 from gramian.solvers.linear.least_squares import RidgeProblem
 from gramian.solvers.solution import Solution
 
-__all__ = ["KernelInterpolator"]
-
 NUGGET = float(np.sqrt(np.finfo(np.float64).eps))
 """Added to a singular K, relative to its diagonal: half of the digits go to the data, half to the inverse."""
 

@@ -16,39 +16,39 @@ from sklearn.utils import check_array, check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.blocks import by_blocks
 from gramian.data.passes import Held, Passes
-from gramian.data.results import by_blocks
-from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
 from gramian.estimators.base import (
+    APPROXIMATION,
     COMMON,
     DTYPES,
     KERNEL,
     KernelParameters,
+    adapted,
     fitting,
     forget,
-    holds_objects,
     is_blocks,
-    is_precomputed,
     kernel_tags,
+    opened,
+    refuse,
     resolved,
+    sampled,
     validated,
-    wide,
 )
 from gramian.estimators.ridge import KernelRidge
-from gramian.features.fitting import fit_map
+from gramian.features.base import fit_map
 from gramian.gram import Gram
-from gramian.gram.operator import narrow
+from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel
 from gramian.kernels.points import dtype_of
 from gramian.kernels.pointwise import Scaled
+from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, spans
 from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.spectral.components import by_features, by_gram
 from gramian.solvers.spectral.eigen import Request, Rounding, Spectrum
 from gramian.solvers.spectral.preimage import fixed_point
-
-__all__ = ["KernelPCA"]
 
 NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
 """Eigenvalues below this share of the largest are rounding, by the dtype of X, as in scikit-learn."""

@@ -15,20 +15,24 @@ from sklearn.utils.metaestimators import available_if
 
 from gramian.data.parts import Part
 from gramian.data.passes import Held, Passes
-from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
 from gramian.estimators.base import (
+    APPROXIMATION,
     COMMON,
     KERNEL,
     KernelExpansion,
+    adapted,
     as_array,
     as_grid,
     fitting,
     forget,
     is_blocks,
+    opened,
+    refuse,
     row_weights,
     rows_of,
+    sampled,
 )
-from gramian.features.fitting import fit_map
+from gramian.features.base import fit_map
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
@@ -38,8 +42,6 @@ from gramian.solvers.in_features.least_squares import moments, solve, targets_of
 from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.linear.least_squares import Moments, RidgeProblem
 from gramian.solvers.solution import Solution
-
-__all__ = ["KernelRidge"]
 
 
 @dataclass(eq=False, repr=False)

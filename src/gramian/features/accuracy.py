@@ -14,8 +14,6 @@ from scipy.optimize import brentq
 from gramian.kernels import Kernel
 from gramian.resources import spans
 
-__all__ = ["Accuracy", "Components", "components_for", "observed", "spectral_spread"]
-
 Array = NDArray[np.float64]
 
 BATCH = 256

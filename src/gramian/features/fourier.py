@@ -21,8 +21,6 @@ from gramian.features.waves import waves
 from gramian.kernels import resolve
 from gramian.kernels.resolve import resolve_gamma
 
-__all__ = ["FourierFeatures", "RBFSampler"]
-
 
 @dataclass(eq=False, repr=False)
 class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):

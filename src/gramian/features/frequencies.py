@@ -18,8 +18,6 @@ from scipy.stats import qmc
 
 from gramian.kernels import Kernel
 
-__all__ = ["METHODS", "draw"]
-
 Array = NDArray[np.float64]
 
 METHODS = ("orthogonal", "iid", "sorf", "qmc")

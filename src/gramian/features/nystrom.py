@@ -18,8 +18,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import is_blocks
-from gramian.features.base import ExplicitMap, constraints
-from gramian.features.fitting import sampled_rows
+from gramian.features.base import ExplicitMap, constraints, sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.operator import wide
 from gramian.gram.pivots import inverse
@@ -28,8 +27,6 @@ from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.resources import memory_budget, readable, spans
-
-__all__ = ["Nystroem"]
 
 FIRST = 16
 """Landmarks that ``tol`` begins with where a rule cannot add to those it has."""

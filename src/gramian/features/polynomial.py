@@ -21,8 +21,6 @@ from gramian.features.base import ExplicitMap, constraints
 from gramian.kernels import Kernel, Linear, Polynomial, polynomial
 from gramian.resources import memory_budget, readable, run, spans, worker_count
 
-__all__ = ["PolynomialMap"]
-
 CELLS = 1 << 18
 """Entries of a block of rows."""
 LISTED = 40

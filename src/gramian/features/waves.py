@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from gramian.resources import run, spans, worker_count
 
-__all__ = ["waves"]
-
 BYTES = 1 << 20
 """Of the phases of a block: it stays in the cache through all passes, and threads seldom wait for the interpreter."""
 BLOCKS = 4

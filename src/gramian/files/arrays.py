@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from gramian.files.folder import DTYPES, ModelFileError
 from gramian.kernels.points import is_sparse
 
-__all__ = ["Packed", "Unpacked"]
-
 NUMBERS = frozenset(DTYPES.values())
 SPARSE: dict[str, Any] = {kind.__name__: kind for kind in (sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.csc_array)}
 UNITS = ("Y", "M", "W", "D", "h", "m", "s", "ms", "us", "ns", "ps", "fs", "as")

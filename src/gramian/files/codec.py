@@ -17,8 +17,6 @@ from gramian.files.folder import ModelFileError
 from gramian.files.table import class_named, name_of
 from gramian.kernels import Kernel, from_dict
 
-__all__ = ["Decoder", "Encoder"]
-
 MAX_DEPTH = 60
 """Objects within objects, beyond which a model is refused, and a file too."""
 _INSTEAD = {

@@ -16,8 +16,6 @@ from gramian.files.codec import Decoder
 from gramian.files.folder import Folder, ModelFileError
 from gramian.kernels import from_dict
 
-__all__ = ["Contents", "inspect", "load"]
-
 
 @contextmanager
 def _reading(path: str | os.PathLike[str], wrong: str) -> Iterator[Folder]:

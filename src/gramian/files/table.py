@@ -12,8 +12,6 @@ from gramian import losses
 from gramian.files.folder import ModelFileError
 from gramian.kernels.registry import nearest
 
-__all__ = ["class_named", "name_of"]
-
 _HERE = {
     "certificates": ["Certificate"],
     "estimators.auto.classifier": ["AutoKernelClassifier"],

@@ -27,8 +27,6 @@ from gramian.files.codec import Decoder, Encoder
 from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION, ModelFileError, holds_model, read_manifest
 from gramian.kernels.points import is_sparse
 
-__all__ = ["check_folder", "save"]
-
 UNNAMED = 60.0
 """Seconds for which arrays are kept that no manifest names, or names any more."""
 TRIES = 5

@@ -13,8 +13,6 @@ with compiling:
     from numba import njit
     from numba.core import event
 
-__all__ = ["compiled"]
-
 
 class _Stopwatch(event.Listener):
     """Stops the clocks behind ``max_time`` while numba loads or compiles a function."""

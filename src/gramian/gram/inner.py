@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from gramian.gram.compiled import compiled
 
-__all__ = ["add_blocks", "fill_waves"]
-
 Array = NDArray[Any]
 F32 = np.float32
 HALF_TURN = F32(1.0 / np.pi)

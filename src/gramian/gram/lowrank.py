@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from gramian.resources import spans
 
-__all__ = ["LowRank"]
-
 STRIP = 4096
 """Rows of the factor that are multiplied at a time."""
 

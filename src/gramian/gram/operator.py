@@ -16,8 +16,6 @@ from gramian.kernels.points import check_out, is_foreign
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import memory_budget, readable, run, spans, worker_count
 
-__all__ = ["PANEL", "TILE_CELLS", "Gram", "as_predicted", "narrow", "narrowed", "tile_shape", "units", "wide"]
-
 PANEL = 128
 """Rows of a panel: enough for an efficient GEMM, few enough to stay near the cache."""
 TILE_CELLS = 256 * 2048

@@ -19,11 +19,6 @@ from gramian.gram.operator import Gram
 from gramian.kernels.tunable import natural
 from gramian.resources import one_blas_thread, run, spans
 
-__all__ = [
-    *("Pivots", "Seed", "checked", "checked_tol", "done", "draw_landmarks", "factorise", "inverse"),
-    *("rounding_floor", "rpcholesky"),
-]
-
 BLOCK = 256
 """Landmarks that are eliminated at a time."""
 ROWS = 1024

@@ -12,8 +12,6 @@ from sklearn.utils import check_random_state
 from gramian.gram.operator import Gram
 from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, factorise, rounding_floor, rpcholesky
 
-__all__ = ["RULES", "greedy", "kmeans", "leverage", "select", "uniform"]
-
 
 def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0) -> Pivots:
     """Choose landmarks by pivoted Cholesky: always the row that is worst represented.

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from gramian.gram.operator import Gram, narrowed
 from gramian.resources import readable, run, spans
 
-__all__ = ["SymmetricGram"]
-
 BLOCK = 512
 """Rows and columns of a block: it stays in the cache while it is used twice."""
 COMPILED = 2048

@@ -15,8 +15,6 @@ from gramian.kernels.points import Array
 from gramian.kernels.pointwise import Compound, Exp, PolynomialOf, Scaled, Values
 from gramian.kernels.stationary import Constant
 
-__all__ = ["Product", "Sum", "add", "exp", "multiply", "polynomial"]
-
 
 def add(left: Any, right: Any) -> Kernel:
     """Return the sum of two kernels, or of a kernel and a number >= 0."""

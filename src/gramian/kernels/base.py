@@ -16,8 +16,6 @@ from gramian.kernels.tunable import Tunable
 if TYPE_CHECKING:
     from gramian.kernels.maps import Composed, Normalized
 
-__all__ = ["ConstantDiagonal", "Kernel", "kernel"]
-
 T = TypeVar("T")
 
 

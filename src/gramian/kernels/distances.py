@@ -18,16 +18,6 @@ from scipy.spatial.distance import cdist
 from gramian.kernels import points
 from gramian.kernels.points import Array
 
-__all__ = [
-    "Differences",
-    "Expanded",
-    "SparseRows",
-    "cast",
-    "centred",
-    "lengthscales",
-    "rows_for_distances",
-]
-
 EPS = {name: float(np.finfo(name).eps) for name in ("float32", "float64")}
 
 # What a squared distance may lose to cancellation, in units of lengthscale², before a slower way is taken. A kernel

@@ -16,8 +16,6 @@ from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points
 from gramian.kernels.tunable import FREE, Bounds, natural
 
-__all__ = ["Dot", "Linear", "Monomials", "Polynomial", "Sigmoid"]
-
 
 class Dot(Kernel):
     """A function of the inner product u = <x, z>.

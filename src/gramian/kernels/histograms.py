@@ -8,8 +8,6 @@ from gramian.kernels.base import ConstantDiagonal, kernel
 from gramian.kernels.points import Array, Points, exp, multiply, namespace, pair_of_vectors, paired, store
 from gramian.kernels.tunable import FREE, Bounds
 
-__all__ = ["AdditiveChi2", "Chi2"]
-
 
 class Histograms(ConstantDiagonal):
     """A function of the chi-squared distance of two rows of counts or shares."""

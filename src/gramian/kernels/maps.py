@@ -14,8 +14,6 @@ from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points
 from gramian.kernels.pointwise import Compound, Exp
 
-__all__ = ["Columns", "Composed", "Function", "Normalized", "NormalizedExp"]
-
 
 class Normalizing(Compound):
     """A function of k(x, z) and of what one number per row makes of k(x, x) and k(z, z), with a constant diagonal."""

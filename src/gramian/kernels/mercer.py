@@ -13,8 +13,6 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.objects import Precomputed
 from gramian.kernels.points import raw_rows
 
-__all__ = ["MercerBasis", "MercerReport", "is_kernel", "mercer"]
-
 
 @dataclass(frozen=True)
 class MercerReport:

@@ -17,8 +17,6 @@ from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points
 from gramian.kernels.tunable import natural
 
-__all__ = ["Callable", "Precomputed", "Spectrum", "WordCount"]
-
 
 def _counts(texts: NDArray[Any], pieces: Fn[[str], list[str]]) -> Any:
     """Counts of the pieces of each text, as CSR rows over one common list of pieces."""

@@ -13,8 +13,6 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.maps import Columns
 from gramian.kernels.registry import known_kernels, nearest
 
-__all__ = ["parse"]
-
 MAX_LENGTH = 10_000
 """Characters of an expression."""
 MAX_DEPTH = 100

@@ -18,8 +18,6 @@ from gramian.kernels.tunable import FREE, Bounds, natural
 if TYPE_CHECKING:
     from gramian.kernels.maps import NormalizedExp
 
-__all__ = ["Compound", "Exp", "Pointwise", "PolynomialOf", "Power", "Scaled"]
-
 Values = Callable[[int], Array]
 
 

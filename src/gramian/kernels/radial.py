@@ -15,8 +15,6 @@ from gramian.kernels.distances import cast, lengthscales, rows_for_distances
 from gramian.kernels.points import Array, Points
 from gramian.kernels.tunable import FREE, Bounds
 
-__all__ = ["RBF", "Matern", "Periodic", "Radial", "RationalQuadratic"]
-
 LARGE_NU = 50.0
 """From here on Bessel functions overflow, and Debye's expansion is good to 1e-8."""
 FAR = 1e4

@@ -9,8 +9,6 @@ from typing import Any
 from gramian.kernels.base import Kernel
 from gramian.kernels.maps import Columns
 
-__all__ = ["from_dict", "known_kernels", "nearest"]
-
 _NUMBERS = {"inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
 
 

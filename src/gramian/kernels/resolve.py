@@ -21,8 +21,6 @@ from gramian.kernels.registry import known_kernels, nearest
 from gramian.kernels.stationary import Constant, Laplace, White
 from gramian.kernels.tunable import Bounds
 
-__all__ = ["from_sklearn", "holds_objects", "is_precomputed", "names", "resolve", "resolve_gamma", "scale_gamma"]
-
 STRIP = 256
 """Rows that are looked at together."""
 

@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gramian.kernels.base import Kernel
 
-__all__ = ["expression", "plain"]
-
 
 def expression(kernel: Kernel) -> str:
     """Return the call that makes a kernel, with the arguments that are not at their default."""

@@ -8,8 +8,6 @@ from typing import Any
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points, minimum, namespace, pair_of_vectors, paired, store
 
-__all__ = ["Sobolev"]
-
 
 @kernel
 class Sobolev(Kernel):

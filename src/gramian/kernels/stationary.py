@@ -14,8 +14,6 @@ from gramian.kernels.distances import Differences, cast, centred, lengthscales
 from gramian.kernels.points import Array, Points
 from gramian.kernels.tunable import FREE, Bounds
 
-__all__ = ["Constant", "Laplace", "White"]
-
 
 @kernel
 class Laplace(ConstantDiagonal):

@@ -11,8 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["FREE", "Bounds", "Nested", "Number", "Parameter", "Tunable", "check_bounds", "check_number", "natural"]
-
 Number = float | tuple[float, ...]
 Bounds = tuple[float, float] | str
 FREE: tuple[float, float] = (1e-5, 1e5)

@@ -10,8 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Loss", "check_gradient", "missing", "names", "offers", "prox", "resolve"]
-
 Array = NDArray[np.float64]
 
 BISECTIONS = 60

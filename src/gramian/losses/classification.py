@@ -11,8 +11,6 @@ from scipy.special import expit, logsumexp, softmax, xlogy
 
 from gramian.losses.base import Loss, _PiecewiseLinear, inside
 
-__all__ = ["Hinge", "Logistic", "Multinomial", "Ramp", "SquaredHinge"]
-
 Array = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from scipy.special import xlogy
 
 from gramian.losses.base import Loss, _PiecewiseLinear, inside
 
-__all__ = ["Absolute", "EpsilonInsensitive", "Huber", "Poisson", "Quantile", "Squared"]
-
 Array = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from gramian.kernels.points import is_sparse
 from gramian.plots.fitted import Array, decision_values, input_names, kernel_of, rows_of, sampled, two_inputs, unnamed
 from gramian.plots.style import COLOURS, HATCHES, MUTED, Display, ink, look, paper, plain
 
-__all__ = ["DecisionBoundaryDisplay"]
-
 DRAWN = 1000
 """Rows drawn at most."""
 KINDS = {

@@ -13,8 +13,6 @@ from sklearn.base import clone
 from gramian.plots.style import Display, ink, log_axis, look, plain
 from gramian.progress import Clock, Trace, recorded
 
-__all__ = ["ConvergenceDisplay"]
-
 FALLING = ("gap", "violation", "residual")
 """Figures that go to zero, and are drawn on a logarithmic scale."""
 

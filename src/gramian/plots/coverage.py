@@ -13,8 +13,6 @@ from scipy.stats import binom
 from gramian.plots.fitted import Array
 from gramian.plots.style import MUTED, Display, ink
 
-__all__ = ["CoverageDisplay"]
-
 LEVELS = np.linspace(0.05, 0.95, 19)
 
 

@@ -18,8 +18,6 @@ from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.plots.style import MUTED, Display, ink, log_axis, look, plain
 
-__all__ = ["FrontierDisplay", "Run"]
-
 METHODS = {"Nyström": Nystroem, "Fourier": FourierFeatures}
 KINDS = {"time": "seconds to fit", "memory": "peak memory of the fit, MB"}
 

@@ -15,8 +15,6 @@ from gramian.kernels import Kernel
 from gramian.plots.fitted import Array, kernel_of, sampled_gram, some_rows
 from gramian.plots.style import Display, plain
 
-__all__ = ["GramMatrixDisplay"]
-
 ROWS = 500
 """Rows of the picture at most."""
 CLUSTERS = 6

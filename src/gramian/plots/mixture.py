@@ -13,8 +13,6 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.plots.fitted import Array, input_names, rows_of, sampled, two_inputs, unnamed
 from gramian.plots.style import LINES, MUTED, Display, ink, look, paper
 
-__all__ = ["MixtureDisplay"]
-
 DRAWN = 1500
 """Rows drawn at most."""
 

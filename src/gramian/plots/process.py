@@ -12,8 +12,6 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.plots.fitted import Array, input_names, rows_of, sampled, unnamed
 from gramian.plots.style import COLOURS, LINES, Display, ink
 
-__all__ = ["GaussianProcessDisplay"]
-
 DRAWN = 2000
 """Observations drawn at most."""
 

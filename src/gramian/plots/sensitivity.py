@@ -10,8 +10,6 @@ import numpy as np
 from gramian.plots.fitted import Array, decision_values, input_names, rows_of, sampled
 from gramian.plots.style import COLOURS, Display, ink, plain
 
-__all__ = ["SensitivityDisplay"]
-
 ROWS = 500
 """Rows at which slopes are taken, at most."""
 BARS = 20

@@ -15,8 +15,6 @@ from gramian.plots.fitted import Array, kernel_of, sampled_gram, some_rows
 from gramian.plots.style import Display, ink, log_axis
 from gramian.solvers.gp.evidence import signal_and_noise
 
-__all__ = ["SpectrumDisplay"]
-
 ROWS = 1000
 """Rows whose Gram matrix is decomposed at most."""
 NEGLIGIBLE = 1e-15

@@ -11,8 +11,6 @@ import numpy as np
 from gramian.plots.fitted import Array
 from gramian.plots.style import COLOURS, Display, log_axis, paper, plain
 
-__all__ = ["TuningDisplay"]
-
 WRITTEN = 60
 """Cells of a heat map that are few enough to write their values into."""
 

@@ -14,8 +14,6 @@ from gramian.plots.fitted import sampled, training_rows
 from gramian.reports.facts import METRICS, Evaluation, Score
 from gramian.reports.subject import Subject
 
-__all__ = ["cautions"]
-
 ROWS = 400
 """Rows that conditions and similarities are measured on at most."""
 ILL = 1e12

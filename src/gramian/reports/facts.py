@@ -26,8 +26,6 @@ from gramian.plots.fitted import sampled, unnamed
 from gramian.reports.subject import Subject
 from gramian.resources import readable
 
-__all__ = ["METRICS", "Board", "Evaluation", "Score", "board_of", "bytes_held", "evaluate", "score_of", "settings_of"]
-
 VERBS = {
     "classification": "Tell classes apart",
     "regression": "Predict a number",

@@ -26,8 +26,6 @@ from gramian.reports.subject import Subject, subject_of
 from gramian.resources import readable
 from gramian.verification import agree
 
-__all__ = ["report"]
-
 
 def report(
     model: Any,

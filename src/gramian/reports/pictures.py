@@ -22,8 +22,6 @@ from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, pla
 from gramian.reports.facts import Board, Evaluation
 from gramian.reports.subject import Subject
 
-__all__ = ["Picture", "pictures"]
-
 SENSITIVITY = (
     "How far the prediction moves with one deviation of the input, on average over rows; the line spans the middle "
     "half of the rows. It says what the model uses, not what causes what."

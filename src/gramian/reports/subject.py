@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from gramian.estimators.base import is_precomputed
 from gramian.kernels.points import is_sparse
+from gramian.kernels.resolve import is_precomputed
 from gramian.plots.fitted import input_names, kernel_of, training_rows
 from gramian.verification import verify
-
-__all__ = ["Subject", "subject_of"]
 
 COINCIDENCE = 0.2
 """Share of rows that training and new data may have in common by chance."""

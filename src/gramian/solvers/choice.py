@@ -7,21 +7,6 @@ from dataclasses import dataclass
 from gramian.gram import Gram
 from gramian.resources import readable
 
-__all__ = [
-    "Choice",
-    "choose",
-    "choose_in_features",
-    "choose_posterior",
-    "factor_bytes",
-    "factor_operations",
-    "landmark_operations",
-    "newton_operations",
-    "nominal_seconds",
-    "pcg_operations",
-    "svm_operations",
-    "worthwhile_iterations",
-]
-
 DIRECT_ROWS = 3000
 """Rows up to which a factorisation takes no longer than making a preconditioner would."""
 DIRECT_TOL = 1e-10

@@ -8,8 +8,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["conjugate_gradients"]
-
 Array = NDArray[np.float64]
 Operator = Callable[[Array, NDArray[np.intp]], Array]
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 
-__all__ = ["Solution"]
-
 Array = NDArray[np.float64]
 
 

@@ -9,8 +9,6 @@ import numpy as np
 from gramian.estimators.auto.columns import columns_of
 from gramian.verification.rows import Array
 
-__all__ = ["labels", "numbers"]
-
 LEAST_SQUARES = ("gp", "ridge")
 """Machines that learn targets in units of their deviation."""
 

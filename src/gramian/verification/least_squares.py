@@ -9,8 +9,6 @@ import numpy as np
 from gramian.certificates import Certificate
 from gramian.verification.rows import Array, Data, Shown, check_same, feature_weights, found, relative
 
-__all__ = ["interpolation", "ridge"]
-
 
 def ridge(model: Any, data: Data) -> Certificate:
     """``Σ w_i (f(x_i) - y_i)² + α ‖f‖²``: ``√w (y - f) - α c / √w``, relative to ``√w y``; the same in features."""

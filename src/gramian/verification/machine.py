@@ -21,8 +21,6 @@ from gramian.certificates import Certificate
 from gramian.losses import offers
 from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, expanded, feature_weights, found
 
-__all__ = ["classification", "regression"]
-
 LEAST = 1e-4
 """A gap is relative to this part of what the best constant loses, at least."""
 ROUNDED = 1e-9

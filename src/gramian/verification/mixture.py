@@ -12,8 +12,6 @@ from scipy.special import logsumexp
 from gramian.certificates import Certificate
 from gramian.verification.rows import Array, Data, found
 
-__all__ = ["mixture"]
-
 MORE = 3.0
 """Times the tolerance: what a step may add after two that added less; on its way off a plateau EM speeds up again."""
 ROUNDING = 1e-9

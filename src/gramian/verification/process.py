@@ -18,8 +18,6 @@ from gramian.kernels.resolve import is_precomputed
 from gramian.resources import readable
 from gramian.verification.rows import EPS, Array, Data, Shown, check_same, dense, found, product, relative
 
-__all__ = ["classification", "regression"]
-
 RESIDUAL = 1e-6
 """Of the equations of the posterior, relative to the targets."""
 GAP = 1e-9

@@ -17,23 +17,6 @@ from gramian.kernels.points import objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.resources import memory_budget, spans
 
-__all__ = [
-    "EPS",
-    "INDEFINITE",
-    "SUMS",
-    "Array",
-    "Data",
-    "Shown",
-    "Verified",
-    "check_same",
-    "dense",
-    "expanded",
-    "feature_weights",
-    "found",
-    "product",
-    "relative",
-]
-
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 SAME = 1e-6

@@ -9,8 +9,6 @@ import numpy as np
 from gramian.certificates import Certificate
 from gramian.verification.rows import EPS, Array, Data, found, product
 
-__all__ = ["components"]
-
 SOLVED = {"randomized": 1e-2, "dense": 1e-8, "lanczos": 1e-5, "arpack": 1e-5}
 """What ``tol=0`` asks of each solver."""
 ORTHOGONAL = 1e-6

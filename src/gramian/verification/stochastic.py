@@ -10,8 +10,6 @@ from scipy.optimize import minimize
 from gramian.certificates import Certificate
 from gramian.verification.rows import SUMS, Array, Data, Shown, dense, feature_weights, found, product
 
-__all__ = ["pegasos"]
-
 
 def pegasos(model: Any, data: Data) -> Certificate:
     """The gap of the averaged function, from its coefficients as the dual allows them; in features, from the best."""

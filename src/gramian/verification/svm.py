@@ -16,8 +16,6 @@ from gramian.certificates import Certificate
 from gramian.kernels.resolve import is_precomputed
 from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, dense, found
 
-__all__ = ["classification", "novelty", "nu_classification", "nu_regression", "regression"]
-
 SUM = 1e-9
 """What a sum of multipliers may be off, relative to the sum of their sizes."""
 BOX = 1e-9

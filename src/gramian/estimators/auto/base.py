@@ -25,14 +25,12 @@ from gramian.estimators.auto.refit import Refit, Winner, refit, refit_over_passe
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.search import Search, rungs
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
-from gramian.features.fitting import sample_seed
+from gramian.features.base import sample_seed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import memory_budget
 from gramian.solvers.gp.hyperparameters import noise_of_repeats
-
-__all__ = ["AutoKernel", "Observer"]
 
 Array = NDArray[np.float64]
 Observer = Callable[[Leaderboard], None]

@@ -23,8 +23,6 @@ from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, Scaled, White
 from gramian.progress import Clock
 from gramian.solvers.gp.evidence import signal_and_noise
 
-__all__ = ["Candidate", "Fitted", "Means", "candidates", "checked_machines", "derived", "fit", "quiet", "unit"]
-
 Array = NDArray[np.float64]
 
 MACHINES = ("gp", "ridge", "svm", "machine")

@@ -12,12 +12,10 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
-from gramian.data.results import by_blocks
+from gramian.data.blocks import by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.regressor import _plain
 from gramian.estimators.auto.response import Classes, fit_softmax
-
-__all__ = ["AutoKernelClassifier"]
 
 Array = NDArray[np.float64]
 

@@ -32,8 +32,6 @@ from sklearn.utils.validation import validate_data
 from gramian.data.cells import boolean, day, has_decimal_commas, is_missing, may_be_numbers, number
 from gramian.kernels import WordCount
 
-__all__ = ["SCALINGS", "Encoding", "NumberColumn", "Text", "array_columns", "columns_of", "encode", "fit_scaling"]
-
 Array = NDArray[np.float64]
 
 LEVELS = 40

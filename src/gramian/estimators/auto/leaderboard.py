@@ -9,8 +9,6 @@ from typing import Any
 
 from gramian.certificates import Certificate
 
-__all__ = ["DONE", "DROPPED", "METRICS", "TOO_SLOW", "WINNER", "Leaderboard", "Trial"]
-
 DONE, DROPPED, WINNER, TOO_SLOW = "done", "dropped", "winner", "too slow for all rows"
 """Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything; and
 better than that, but without the time for it."""

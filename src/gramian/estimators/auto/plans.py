@@ -14,8 +14,6 @@ from gramian.kernels import Kernel
 from gramian.solvers import choice
 from gramian.solvers.linear import pcg
 
-__all__ = ["LEAST_SQUARES", "PCG_TOL", "Effort", "Plan", "Planner", "Sizes", "efforts"]
-
 Array = NDArray[np.float64]
 
 LEAST_SQUARES = ("gp", "ridge")

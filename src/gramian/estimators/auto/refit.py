@@ -23,8 +23,6 @@ from gramian.losses import EpsilonInsensitive
 from gramian.resources import spans
 from gramian.solvers.gp.evidence import signal_and_noise
 
-__all__ = ["Refit", "Winner", "refit", "refit_over_passes"]
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 

@@ -10,11 +10,9 @@ from sklearn.base import RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_y
 
-from gramian.data.results import by_blocks
+from gramian.data.blocks import by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.response import Numbers, conformal_reach
-
-__all__ = ["AutoKernelRegressor"]
 
 LARGEST = 1e150
 """The largest target, and the inverse of the least range of targets: squares of them are numbers still."""

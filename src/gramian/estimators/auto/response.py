@@ -19,8 +19,6 @@ from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.svm import SVC, SVR
 
-__all__ = ["PAIRS", "Classes", "Numbers", "Response", "conformal_reach", "fit_softmax", "fit_temperature", "one_hot"]
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 

@@ -20,8 +20,6 @@ from gramian.estimators.auto.response import Response
 from gramian.kernels import Kernel
 from gramian.solvers.choice import factor_operations, nominal_seconds
 
-__all__ = ["Found", "Rung", "Search", "rungs"]
-
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 

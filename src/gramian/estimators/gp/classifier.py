@@ -18,29 +18,26 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
-from gramian.data.results import by_blocks
+from gramian.data.blocks import by_blocks
 from gramian.estimators.base import (
     COMMON,
     NYSTROEM,
-    is_precomputed,
     kernel_tags,
     refuse_blocks,
     restored_on_failure,
     rows_of,
     validated,
     warn_unless_converged,
-    wide,
 )
 from gramian.estimators.gp.process import LEARNING
-from gramian.gram.operator import narrow
+from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
+from gramian.kernels.resolve import is_precomputed
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
 from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
-
-__all__ = ["BinaryLaplaceClassifier", "GaussianProcessClassifier"]
 
 LATENT = 2.0
 """The mean square that latent functions start with: they have no units but the logistic's."""

@@ -11,14 +11,13 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from gramian.data.results import by_blocks
-from gramian.estimators.base import is_precomputed, validated, wide
-from gramian.gram.operator import narrow
+from gramian.data.blocks import by_blocks
+from gramian.estimators.base import validated
+from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
+from gramian.kernels.resolve import is_precomputed
 from gramian.kernels.tunable import Nested
 from gramian.resources import blas_threads, memory_budget, worker_count
-
-__all__ = ["DEFAULT", "LEARNING", "Noise", "Process"]
 
 Noise = float | NDArray[np.float64]
 """The variance of every row, or one for each."""

@@ -17,23 +17,22 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from gramian.estimators.approximation import APPROXIMATION
 from gramian.estimators.base import (
+    APPROXIMATION,
     COMMON,
     as_array,
     is_blocks,
-    is_precomputed,
     kernel_tags,
     restored_on_failure,
     rows_of,
     validated,
     warn_unless_converged,
-    wide,
 )
 from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise
 from gramian.estimators.gp.sparse import SparseProcess, held_rows
-from gramian.gram.operator import units
+from gramian.gram.operator import units, wide
 from gramian.kernels import Kernel, White, resolve
+from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock, progress
 from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.rkhs import Function
@@ -42,8 +41,6 @@ from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, noise_of_repeats, widened
 from gramian.solvers.gp.posterior import ExactPosterior, exact_posterior, projected_posterior
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, LandmarkPosterior
-
-__all__ = ["GaussianProcessRegressor"]
 
 EVIDENCE_ROWS = 3000
 """Rows from which hyperparameters are learned with ``evidence="auto"``."""

@@ -9,20 +9,18 @@ from numpy.typing import NDArray
 
 from gramian.data.parts import Part
 from gramian.data.passes import Held, Passes
-from gramian.estimators.approximation import adapted, has_landmarks, opened, sampled
-from gramian.estimators.base import is_precomputed
+from gramian.estimators.base import adapted, has_landmarks, opened, sampled
 from gramian.estimators.gp.process import Noise, Process
-from gramian.features.fitting import fit_map, sample_seed, trace_error
+from gramian.features.base import fit_map, sample_seed, trace_error
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
+from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock
 from gramian.resources import memory_budget, worker_count
 from gramian.solvers.choice import Choice
 from gramian.solvers.gp.evidence import signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum, learn, widened
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, Observations, feature_posterior, landmark_posterior
-
-__all__ = ["SparseProcess", "held_rows"]
 
 
 class SparseProcess(Process):

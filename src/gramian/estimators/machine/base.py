@@ -18,25 +18,28 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from gramian.certificates import Certificate
 from gramian.data.parts import Need, Part
 from gramian.data.passes import Held, Passes
-from gramian.estimators.approximation import APPROXIMATION, adapted, opened, refuse, sampled
 from gramian.estimators.base import (
+    APPROXIMATION,
     COMMON,
     KERNEL,
     Expansion,
+    adapted,
     as_grid,
     forget,
     is_blocks,
-    is_precomputed,
+    opened,
+    refuse,
     restored_on_failure,
     row_weights,
     rows_of,
+    sampled,
     warn_unless_converged,
-    wide,
 )
-from gramian.features.fitting import fit_map
+from gramian.features.base import fit_map
 from gramian.gram import Gram
-from gramian.gram.operator import as_predicted
+from gramian.gram.operator import as_predicted, wide
 from gramian.kernels import Kernel, Sigmoid
+from gramian.kernels.resolve import is_precomputed
 from gramian.losses import check_gradient, resolve
 from gramian.progress import Clock, progress
 from gramian.resources import memory_budget, readable
@@ -49,8 +52,6 @@ from gramian.solvers.machine.function_space import ExactSpace
 from gramian.solvers.machine.newton import Iterate
 from gramian.solvers.machine.penalties import NEEDS, Goal, choose
 from gramian.solvers.machine.solve import Fitted, Problem, solve
-
-__all__ = ["MACHINE", "Machine", "together"]
 
 MACHINE: dict[str, list[Any]] = {
     "loss": [str, HasMethods(["value", "gradient"])],

@@ -16,14 +16,12 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.blocks import by_blocks
 from gramian.data.parts import Need, Part
-from gramian.data.results import by_blocks
 from gramian.estimators.base import validated
 from gramian.estimators.machine.base import MACHINE, Exact, InFeatures, Machine
 from gramian.gram.operator import narrow
 from gramian.losses import offers, resolve
-
-__all__ = ["KernelMachineClassifier", "check_classes", "signs_of"]
 
 Array = NDArray[np.float64]
 

@@ -17,32 +17,29 @@ from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classi
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
-from gramian.data.results import by_blocks
-from gramian.estimators.approximation import APPROXIMATION
+from gramian.data.blocks import by_blocks
 from gramian.estimators.base import (
+    APPROXIMATION,
     COMMON,
     KERNEL,
     Expansion,
     forget,
     is_blocks,
-    is_precomputed,
     restored_on_failure,
     row_weights,
     rows_of,
     validated,
     warn_unless_converged,
-    wide,
 )
 from gramian.estimators.machine.base import together
 from gramian.estimators.machine.classifier import KernelMachineClassifier, check_classes, signs_of
 from gramian.gram import Gram
-from gramian.gram.operator import narrow
+from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
+from gramian.kernels.resolve import is_precomputed
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress
 from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
-
-__all__ = ["PegasosClassifier"]
 
 OWN = ("n_iter", "max_support")
 """Parameters that a machine in the space of a map does not have."""

@@ -11,13 +11,11 @@ from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import check_is_fitted
 
+from gramian.data.blocks import by_blocks
 from gramian.data.parts import Part
-from gramian.data.results import by_blocks
 from gramian.estimators.machine.base import Exact, InFeatures, Machine
 from gramian.gram.operator import narrow
 from gramian.solvers.in_features.least_squares import targets_of
-
-__all__ = ["KernelMachineRegressor"]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,14 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from gramian.data.results import by_blocks
+from gramian.data.blocks import by_blocks
 from gramian.estimators.base import row_weights
 from gramian.solvers.mixture.covariances import Floats, family
 from gramian.solvers.mixture.e_step import evaluate
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
-
-__all__ = ["MixtureDensity"]
 
 
 class MixtureDensity:

@@ -19,11 +19,10 @@ from sklearn.utils.validation import validate_data
 
 from gramian.certificates import Certificate
 from gramian.data.blocks import is_blocks
-from gramian.estimators.approximation import opened
-from gramian.estimators.base import COMMON, restored_on_failure, row_weights
+from gramian.estimators.base import COMMON, opened, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
-from gramian.features.fitting import sample_seed
+from gramian.features.base import sample_seed
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, Family, Floats, family
@@ -31,8 +30,6 @@ from gramian.solvers.mixture.e_step import Statistics, expect, expectation, fram
 from gramian.solvers.mixture.em import EMResult, em
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
-
-__all__ = ["GaussianMixture"]
 
 # Beyond this, squares overflow.
 FARTHEST = 1e150

@@ -13,8 +13,6 @@ from sklearn.utils import check_array, check_random_state
 from gramian.estimators.base import row_weights
 from gramian.estimators.mixture.gaussian import GaussianMixture
 
-__all__ = ["Selection", "select_components"]
-
 
 @dataclass(frozen=True, eq=False)
 class Selection:

@@ -14,14 +14,12 @@ from sklearn.utils.validation import check_array
 from threadpoolctl import threadpool_limits
 
 from gramian.data.passes import sample_rows
-from gramian.features.fitting import sample_seed
+from gramian.features.base import sample_seed
 from gramian.solvers.mixture.covariances import Family, Floats
 from gramian.solvers.mixture.e_step import tally
 from gramian.solvers.mixture.em import maximise, refine
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
-
-__all__ = ["INIT_PARAMS", "given_parameters", "start", "start_rows", "start_size"]
 
 SAMPLE = 100_000
 """Rows that a start is drawn from."""

@@ -17,14 +17,16 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from gramian.estimators.approximation import APPROXIMATION, adapted, features_of, has_landmarks
 from gramian.estimators.base import (
+    APPROXIMATION,
     COMMON,
     NO_TARGET,
+    adapted,
     as_array,
     check_named,
+    features_of,
     forget,
-    is_precomputed,
+    has_landmarks,
     kernel_tags,
     refuse_blocks,
     row_weights,
@@ -35,14 +37,12 @@ from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import AdditiveChi2, Callable, Dot, Kernel, Precomputed, Radial, Sigmoid, resolve
 from gramian.kernels.points import is_sparse
-from gramian.kernels.resolve import scale_gamma
+from gramian.kernels.resolve import is_precomputed, scale_gamma
 from gramian.kernels.tunable import Nested
 from gramian.resources import worker_count
 from gramian.rkhs import Function
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows, RowCache, Wide
 from gramian.solvers.svm.smo import Solution
-
-__all__ = ["KINDS", "MEGABYTE", "SupportVectorMachine", "Training", "dense", "kinds"]
 
 Vector = NDArray[np.float64]
 KINDS = np.array(["peripheral", "margin", "violator"])

@@ -22,11 +22,9 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 
-from gramian.data.results import by_blocks
+from gramian.data.blocks import by_blocks
 from gramian.estimators.svm.base import SupportVectorMachine, Vector, dense
 from gramian.gram.operator import narrow
-
-__all__ = ["FOLDS", "OneVsOne", "couple", "fit_sigmoid", "sigmoid", "stratified_folds"]
 
 FOLDS = 5
 CLIP = 1e-7

@@ -12,7 +12,7 @@ from sklearn.base import OutlierMixin, RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 
-from gramian.data.results import by_blocks
+from gramian.data.blocks import by_blocks
 from gramian.estimators.base import NYSTROEM, restored_on_failure
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, kinds
 from gramian.gram.operator import narrow
@@ -20,8 +20,6 @@ from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import Solution, solve
 from gramian.solvers.svm.tasks import Task
-
-__all__ = ["SVR", "NuSVR", "OneClassSVM"]
 
 EDGE = 1e-12
 

@@ -27,8 +27,6 @@ from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import Solution, solve
 from gramian.solvers.svm.tasks import Task
 
-__all__ = ["SVC", "NuSVC", "Pair", "Pairs", "rounds", "svm_path"]
-
 Classes = tuple[int, int]
 Members = NDArray[np.intp] | slice
 EVERYBODY = slice(None)

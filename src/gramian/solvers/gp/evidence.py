@@ -25,8 +25,6 @@ from gramian.kernels.points import Points
 from gramian.resources import memory_budget, one_blas_thread, readable, run, spans, worker_count
 from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
 
-__all__ = ["Evidence", "LogEvidence", "evidence_value", "signal_and_noise"]
-
 JITTER_LIMIT = 1e-6
 """The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
 

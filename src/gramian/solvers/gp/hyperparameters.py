@@ -19,8 +19,6 @@ from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.gp.evidence import signal_and_noise
 
-__all__ = ["Optimum", "data_starts", "learn", "learn_from_rows", "maximise", "noise_of_repeats", "widened"]
-
 Theta = NDArray[np.float64]
 Objective = Callable[[Theta], tuple[float, Theta]]
 """From theta to a value to be made large, and its gradient."""

@@ -26,8 +26,6 @@ from gramian.solvers.gp.posterior import Posterior
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, cholesky
 from gramian.solvers.linear.diagnose import diagnosis
 
-__all__ = ["LaplaceEvidence", "LaplacePosterior", "Mode", "logistic_gaussian", "mode"]
-
 GAP = 1e-13
 """Relative duality gap that Newton aims at: the evidence feels its square root."""
 ROUNDING = 1e-9

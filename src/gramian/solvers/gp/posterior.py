@@ -26,8 +26,6 @@ from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve
 from gramian.solvers.linear.diagnose import diagnosis
 
-__all__ = ["ExactPosterior", "Posterior", "ProjectedPosterior", "exact_posterior", "projected_posterior"]
-
 RESIDUAL = 1e-6
 """Relative residual of the dual coefficients above which the certificate says so."""
 CHUNK = 1024

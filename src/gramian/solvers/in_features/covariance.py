@@ -12,8 +12,6 @@ from gramian.data.parts import Need, Part, Sums, total
 from gramian.data.passes import Passes
 from gramian.solvers.in_features.worker_map import WorkerMap
 
-__all__ = ["CentredProducts", "Covariance", "covariance", "projections"]
-
 Array = NDArray[np.float64]
 
 

@@ -31,8 +31,6 @@ from gramian.solvers.linear.least_squares import Moments, measured, residual_cer
 from gramian.solvers.linear.leave_one_out import default_grid, eigh
 from gramian.solvers.solution import Solution
 
-__all__ = ["InFeatures", "moments", "solve", "targets_of"]
-
 Array = NDArray[np.float64]
 
 REFINEMENTS = 3

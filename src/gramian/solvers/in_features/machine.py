@@ -18,8 +18,6 @@ from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit, best_constant, least_scale
 from gramian.solvers.machine.penalties import SLACK, Found, Goal, Path, Turn, choose, gap_certificate
 
-__all__ = ["FeatureFit", "hessian_size", "solve"]
-
 Array = NDArray[np.float64]
 
 EACH, LEAST = 4, 2000

@@ -23,8 +23,6 @@ from gramian.solvers.in_features.objective import LENGTHS, Ask, Functions, Point
 from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.penalties import Goal
 
-__all__ = ["Optimum", "Slopes", "Start", "minimise"]
-
 Array = NDArray[np.float64]
 
 SETTLED = 1e-14

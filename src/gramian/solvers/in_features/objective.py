@@ -14,8 +14,6 @@ from gramian.losses import offers
 from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted
 
-__all__ = ["LENGTHS", "Ask", "Functions", "Point", "Targets", "along", "concave", "local", "values_of"]
-
 Array = NDArray[np.float64]
 
 LENGTHS: Array = np.power(0.5, np.concatenate([np.arange(0.0, 15.5, 0.5), np.arange(16.0, 61.0, 2.0)]))

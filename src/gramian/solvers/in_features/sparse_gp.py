@@ -31,15 +31,6 @@ from gramian.solvers.gp.posterior import CHUNK, Posterior
 from gramian.solvers.in_features.least_squares import targets_of
 from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
 
-__all__ = [
-    "CollapsedBound",
-    "FeaturePosterior",
-    "LandmarkPosterior",
-    "Observations",
-    "feature_posterior",
-    "landmark_posterior",
-]
-
 Array = NDArray[np.float64]
 
 JITTERS = (1e-10, 1e-8, 1e-6)

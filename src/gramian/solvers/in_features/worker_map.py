@@ -16,8 +16,6 @@ from gramian.gram.operator import wide
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import spans
 
-__all__ = ["WorkerMap", "strips_of"]
-
 Array = NDArray[np.float64]
 
 CELLS = 2**22

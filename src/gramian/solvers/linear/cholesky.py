@@ -18,8 +18,6 @@ from gramian.progress import Clock, Tick, silent
 from gramian.resources import spans
 from gramian.solvers.solution import Solution
 
-__all__ = ["Factor", "NotPositiveDefiniteError", "cholesky", "solve"]
-
 BLOCK = 512
 """Columns that are factorised at a time."""
 STRIP = 1024

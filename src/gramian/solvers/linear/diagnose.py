@@ -12,8 +12,6 @@ from scipy.sparse.linalg import LinearOperator, eigsh
 from gramian.gram import Gram, SymmetricGram
 from gramian.resources import spans
 
-__all__ = ["coinciding_rows", "diagnosis", "smallest_eigenvalue"]
-
 SAME = 1e-12
 """Squared distance in the kernel's space, relative to k(x, x), at which two rows coincide."""
 DENSE_ROWS = 2000

@@ -24,8 +24,6 @@ from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid
 from gramian.solvers.solution import Solution
 
-__all__ = ["Moments", "RidgeProblem", "measured", "residual_certificate"]
-
 EIGEN_MATRICES = 4
 """K, its eigenvectors, and twice as much workspace in LAPACK's divide and conquer."""
 UNSEEN = 1e-10

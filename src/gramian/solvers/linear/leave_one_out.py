@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 
 from gramian.resources import spans
 
-__all__ = ["Eigenbasis", "default_grid", "eigh"]
-
 Array = NDArray[np.float64]
 
 ROWS = 512

@@ -22,8 +22,6 @@ from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.linear.preconditioner import Preconditioner, narrow_enough
 from gramian.solvers.solution import Solution
 
-__all__ = ["default_rank", "solve"]
-
 DROP = 1e-4
 """How far one inner cycle lowers the residual: beyond that, rounding in single precision leads."""
 MARGIN = 0.5

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from gramian.gram import Gram
 from gramian.resources import run, spans
 
-__all__ = ["Preconditioner", "narrow_enough"]
-
 STRIP = 2048
 """Rows of F that a thread multiplies at a time; fixed, so that sums do not depend on the number of threads."""
 HARMLESS = 0.1

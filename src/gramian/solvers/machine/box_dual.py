@@ -23,8 +23,7 @@ from gramian.solvers.machine.data_term import DataFit, best_constant
 from gramian.solvers.machine.newton import Iterate, NewtonResult
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import smo
-
-__all__ = ["minimise", "suits"]
+from gramian.solvers.svm.tasks import Task
 
 STEPS_PER_ROW = 20
 """Pair steps, for each row, within which the quick cases are done."""
@@ -58,11 +57,11 @@ def minimise(
     return NewtonResult(at, u, -mu * values, max(gap, 0.0), found.certificate.iterations)
 
 
-def _task(fit: DataFit, lower: Array, upper: Array, *, anchored: bool) -> smo.Task:
+def _task(fit: DataFit, lower: Array, upper: Array, *, anchored: bool) -> Task:
     linear, kink = -fit.y[:, 0], float(fit.loss.tube())
     if anchored:
         # Room for all that the others can sum to.
         room = float(np.sum(upper - lower))
         linear, lower, upper = np.append(linear, 0.0), np.append(lower, -room), np.append(upper, room)
     m = linear.size
-    return smo.Task(linear, lower, upper, np.zeros(m), np.arange(m), m, kink=kink)
+    return Task(linear, lower, upper, np.zeros(m), np.arange(m), m, kink=kink)

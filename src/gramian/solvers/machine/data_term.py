@@ -10,8 +10,6 @@ from scipy.optimize import brentq
 
 from gramian.losses import offers, prox
 
-__all__ = ["DataFit", "Envelope", "Tilted", "best_constant", "least_scale"]
-
 STEP = 1e-6
 """Of differences, where a loss gives no curvature."""
 FAR = 1e8

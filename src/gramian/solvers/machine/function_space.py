@@ -12,8 +12,6 @@ from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.solvers.linear.pcg import default_rank
 from gramian.solvers.svm.row_cache import KernelRows, RowCache
 
-__all__ = ["ExactSpace"]
-
 DENSE_ROWS = 4000
 """Rows up to which K is held as it is, where memory allows: 128 MB."""
 

@@ -26,8 +26,6 @@ from gramian.resources import one_blas_thread, spans
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.machine.data_term import best_constant
 
-__all__ = ["Iterate", "NewtonResult", "System", "Woodbury", "minimise", "origin"]
-
 FLAT = 1e-11
 """A slope this small, relative to the objective, cannot be seen in the objective."""
 

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
 
-__all__ = ["AnchoredRows"]
-
 
 class AnchoredRows:
     """Other rows, and after them an object whose kernel with everything is zero."""

@@ -21,8 +21,6 @@ from gramian.losses import Hinge
 from gramian.progress import Clock
 from gramian.solvers.machine.data_term import DataFit
 
-__all__ = ["Counts", "certify", "descend", "walk_of"]
-
 Array = NDArray[np.float64]
 MOST_COPIES = 100
 """Copies of each row, on average, up to which whole weights are walked through as such."""

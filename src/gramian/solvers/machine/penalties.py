@@ -25,8 +25,6 @@ from gramian.losses import missing, offers
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.choice import Choice
 
-__all__ = ["NEEDS", "SLACK", "Found", "Goal", "Path", "Slopes", "Turn", "bound", "choose", "gap_certificate"]
-
 NEEDS = {
     "newton": ("value", "gradient", "curvature"),
     "proximal": ("value", "gradient"),

@@ -19,8 +19,6 @@ from gramian.solvers.machine import newton
 from gramian.solvers.machine.data_term import DataFit, Envelope, best_constant
 from gramian.solvers.machine.newton import Iterate, NewtonResult
 
-__all__ = ["minimise"]
-
 SHRINK = 0.25
 """Of γ from one step to the next: later steps are closer to the true problem."""
 SMALLEST = 1e-8

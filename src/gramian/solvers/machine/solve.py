@@ -17,8 +17,6 @@ from gramian.solvers.machine.data_term import DataFit, Tilted, best_constant, le
 from gramian.solvers.machine.newton import Iterate, NewtonResult
 from gramian.solvers.machine.penalties import SLACK, Found, Goal, Path, Turn, bound, choose, gap_certificate
 
-__all__ = ["Fitted", "Problem", "solve"]
-
 POLISH_SIZE = 1000
 """Unknowns up to which a fit goes on to rounding: steps then cost next to nothing."""
 CLOSE = 0.1

@@ -20,8 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
-__all__ = ["COVARIANCE_TYPES", "EPS", "Family", "Floats", "family", "quadratics"]
-
 Floats = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 

@@ -22,8 +22,6 @@ from gramian.solvers.mixture.covariances import EPS, Family, Floats, quadratics
 from gramian.solvers.mixture.gaussians import LOG_ZERO, Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
 
-__all__ = ["ROUNDING", "Statistics", "evaluate", "expect", "expectation", "frame", "tally"]
-
 # Absolute error of a row's log-density that the expanded form may cause.
 ROUNDING = 1e-8
 

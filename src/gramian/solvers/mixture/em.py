@@ -34,8 +34,6 @@ from gramian.solvers.mixture.e_step import ROUNDING, Statistics, expect
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
-__all__ = ["EMResult", "EvidenceSplit", "em", "gradient_norm", "maximise", "refine"]
-
 
 @dataclass(frozen=True)
 class EvidenceSplit:

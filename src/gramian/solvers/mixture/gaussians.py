@@ -18,8 +18,6 @@ import numpy as np
 
 from gramian.solvers.mixture.covariances import Family, Floats, quadratics
 
-__all__ = ["Mixture"]
-
 # Stands for log 0: finite, so that 0 · log 0 is 0 and not NaN.
 LOG_ZERO = -1e300
 

@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 from gramian.resources import run, spans, worker_count
 from gramian.solvers.mixture.covariances import Floats
 
-__all__ = ["Block", "Rows", "Scratch", "Workers"]
-
 T = TypeVar("T")
 
 # A tile should stay in a core's second-level cache from one pass over it to the next; a block has as many tiles as make

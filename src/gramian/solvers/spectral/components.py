@@ -17,8 +17,6 @@ from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.spectral import eigen
 from gramian.solvers.spectral.eigen import Request, Spectrum
 
-__all__ = ["by_features", "by_gram"]
-
 Array = NDArray[np.float64]
 
 DENSE_ROWS = 1000

@@ -14,8 +14,6 @@ from gramian.certificates import Certificate, certify
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 
-__all__ = ["Centred", "Request", "Rounding", "Spectrum", "arpack", "dense", "lanczos", "randomized"]
-
 Array = NDArray[np.float64]
 Operator = Any
 """A symmetric matrix: what has a shape and can be multiplied by a block of vectors."""

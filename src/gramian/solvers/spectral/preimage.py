@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from gramian.kernels import Kernel
 from gramian.progress import Clock
 
-__all__ = ["fixed_point"]
-
 Array = NDArray[np.float64]
 
 

@@ -16,8 +16,6 @@ from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from gramian.progress import Clock
 from gramian.solvers.svm.tasks import State, Vector
 
-__all__ = ["polish"]
-
 Mask = NDArray[np.bool_]
 ROUNDS = 5
 """Rounds for each variable, at most."""

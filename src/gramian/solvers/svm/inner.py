@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from gramian.gram.compiled import compiled
 
-__all__ = ["add_rows", "pair_steps"]
-
 Array = NDArray[Any]
 LANES = 64
 ETA_FLOOR = 1e-12

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from gramian.gram import Gram
 from gramian.resources import run, spans
 
-__all__ = ["FeatureRows", "KernelRows", "RowCache", "Wide"]
-
 Index = NDArray[np.intp]
 PANEL_BYTES = 64 * 10**6
 """Rows are computed in panels of about this size, so that Ctrl-C is never far away."""

@@ -30,8 +30,6 @@ from gramian.solvers.svm.active_set import polish
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
 from gramian.solvers.svm.tasks import State, Task, Vector
 
-__all__ = ["Rows", "Solution", "Task", "solve"]
-
 Rows = KernelRows | FeatureRows | AnchoredRows
 WORKING_SET = 1024
 COSTLY_SET = 256

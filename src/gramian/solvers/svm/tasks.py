@@ -10,18 +10,6 @@ from numpy.typing import NDArray
 
 from gramian.solvers.svm.row_cache import Index
 
-__all__ = [
-    "State",
-    "Task",
-    "classification",
-    "hard_margin",
-    "largest_nu",
-    "novelty",
-    "nu_classification",
-    "nu_regression",
-    "regression",
-]
-
 Vector = NDArray[np.float64]
 
 
