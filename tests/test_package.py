@@ -34,9 +34,9 @@ print(*{name.split(".")[0] for name in set(sys.modules) - before})
 def public_objects():
     for name in MODULES:
         module = importlib.import_module(name)
-        for attribute in getattr(module, "__all__", ()):
-            value = getattr(module, attribute)
-            if getattr(value, "__module__", None) == name and (inspect.isclass(value) or inspect.isfunction(value)):
+        for attribute, value in vars(module).items():
+            ours = getattr(value, "__module__", None) == name and not attribute.startswith("_")
+            if ours and (inspect.isclass(value) or inspect.isfunction(value)):
                 yield f"{name}.{attribute}", value
 
 

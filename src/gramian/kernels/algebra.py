@@ -104,7 +104,7 @@ class Sum(Compound):
     precedence: ClassVar[int] = 1
     buffers: ClassVar[int] = 2
 
-    def apply(self, left: Array, right: Array) -> Array:
+    def _apply(self, left: Array, right: Array) -> Array:
         return points.add(left, right)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -141,7 +141,7 @@ class Product(Compound):
     precedence: ClassVar[int] = 2
     buffers: ClassVar[int] = 2
 
-    def apply(self, left: Array, right: Array) -> Array:
+    def _apply(self, left: Array, right: Array) -> Array:
         return points.multiply(left, right)
 
     def _inside(self, i: int, W: Array, value: Values) -> Array:

@@ -187,7 +187,7 @@ class Composed(Compound):
                 )
         return Points((X,), a.ids, (a,)), Points((X if Y is None else Y,), b.ids, (b,))
 
-    def apply(self, k: Array) -> Array:
+    def _apply(self, k: Array) -> Array:
         return k
 
     def tile_gradient(self, A: Points, B: Points | None, W: Array) -> Array:

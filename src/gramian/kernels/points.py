@@ -44,6 +44,7 @@ def _in_place(name: str) -> Callable[..., Array]:
     ufunc = getattr(np, name)
 
     def apply(a: Array, *b: Any) -> Array:
+        """Apply it to an array and further arguments."""
         if isinstance(a, np.ndarray):
             return ufunc(a, *b, out=a)
         return getattr(namespace(a), name)(a, *(asarray(c, a) for c in b))

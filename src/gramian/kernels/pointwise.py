@@ -22,24 +22,13 @@ Values = Callable[[int], Array]
 
 
 class Compound(Kernel):
-    """A function g of the values of other kernels: ``apply`` is g, ``_inside`` takes weights through its derivative."""
+    """A function g of the values of other kernels: ``_apply`` is g, ``_inside`` takes weights through its derivative."""
 
     compound: ClassVar[bool] = True
 
-    def apply(self, *values: Array) -> Array:
-        """Return g of the operands' values; may overwrite the first.
-
-        Parameters
-        ----------
-        *values : array
-            Values of the operands.
-
-        Returns
-        -------
-        array
-            Values of this kernel.
-        """
-        raise NotImplementedError(f"{self.name} must define apply(*values).")
+    def _apply(self, *values: Array) -> Array:
+        """g of the operands' values; may overwrite the first."""
+        raise NotImplementedError(f"{self.name} must define _apply(*values).")
 
     def _inside(self, i: int, W: Array, value: Values) -> Array:
         """Weights W on this kernel as weights on operand i; ``value(j)`` is what operand j is there."""
@@ -51,10 +40,10 @@ class Compound(Kernel):
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         first, *others = zip(self.children, A.children, B.children, strict=True)
-        return self.apply(first[0].tile(*first[1:], out), *(child.tile(a, b) for child, a, b in others))
+        return self._apply(first[0].tile(*first[1:], out), *(child.tile(a, b) for child, a, b in others))
 
     def diagonal(self, A: Points) -> Array:
-        return self.apply(*(child.diagonal(a) for child, a, _ in self._operands(A, None)))
+        return self._apply(*(child.diagonal(a) for child, a, _ in self._operands(A, None)))
 
     def tile_vjp(self, A: Points, B: Points | None, W: Array) -> NDArray[np.float64]:
         operands = self._operands(A, B)
@@ -124,7 +113,7 @@ class Pointwise(Compound):
                 inside = self.kernel.diagonal(side.children[0])
             except ValueError:  # k(new, train) of a precomputed kernel has no diagonal
                 continue
-            points.check_range(self, self.apply, inside)
+            points.check_range(self, self._apply, inside)
         return A, B
 
     def _inside(self, i: int, W: Array, value: Values) -> Array:
@@ -170,7 +159,7 @@ class Scaled(Pointwise):
     may_be_zero: ClassVar[tuple[str, ...]] = ("factor",)
     precedence: ClassVar[int] = 2
 
-    def apply(self, k: Array) -> Array:
+    def _apply(self, k: Array) -> Array:
         return points.multiply(k, self.factor)
 
     def slope(self, k: Array) -> Array:
@@ -218,7 +207,7 @@ class Power(Pointwise):
         super().__post_init__()
         object.__setattr__(self, "exponent", natural("a kernel's power", self.exponent))
 
-    def apply(self, k: Array) -> Array:
+    def _apply(self, k: Array) -> Array:
         return points.power(k, self.exponent)
 
     def slope(self, k: Array) -> Array:
@@ -253,7 +242,7 @@ class Exp(Pointwise):
 
     kernel: Kernel
 
-    def apply(self, k: Array) -> Array:
+    def _apply(self, k: Array) -> Array:
         return points.exp(k)
 
     def slope(self, k: Array) -> Array:
@@ -313,7 +302,7 @@ class PolynomialOf(Pointwise):
         object.__setattr__(self, "coefficients", tuple(np.atleast_1d(np.asarray(self.coefficients, float)).tolist()))
         super().__post_init__()
 
-    def apply(self, k: Array) -> Array:
+    def _apply(self, k: Array) -> Array:
         return _horner(self.coefficients, k)
 
     def slope(self, k: Array) -> Array:
