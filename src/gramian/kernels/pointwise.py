@@ -22,7 +22,7 @@ Values = Callable[[int], Array]
 
 
 class Compound(Kernel):
-    """A function g of the values of other kernels: ``_apply`` is g, ``_inside`` takes weights through its derivative."""
+    """A function g of the values of other kernels: ``_apply`` is g, ``_inside`` takes weights through it."""
 
     compound: ClassVar[bool] = True
 
@@ -76,6 +76,24 @@ class Pointwise(Compound):
 
     kernel: Kernel
 
+    def apply(self, k: Array) -> Array:
+        """Return φ(k); may overwrite k.
+
+        Parameters
+        ----------
+        k : array
+            Values of the kernel inside.
+
+        Returns
+        -------
+        array
+            Values of this kernel.
+        """
+        raise NotImplementedError(f"{self.name} must define apply(k).")
+
+    def _apply(self, *values: Array) -> Array:
+        return self.apply(*values)
+
     def slope(self, k: Array) -> Array:
         """Return φ'(k); may overwrite k.
 
@@ -113,7 +131,7 @@ class Pointwise(Compound):
                 inside = self.kernel.diagonal(side.children[0])
             except ValueError:  # k(new, train) of a precomputed kernel has no diagonal
                 continue
-            points.check_range(self, self._apply, inside)
+            points.check_range(self, self.apply, inside)
         return A, B
 
     def _inside(self, i: int, W: Array, value: Values) -> Array:
@@ -159,7 +177,7 @@ class Scaled(Pointwise):
     may_be_zero: ClassVar[tuple[str, ...]] = ("factor",)
     precedence: ClassVar[int] = 2
 
-    def _apply(self, k: Array) -> Array:
+    def apply(self, k: Array) -> Array:
         return points.multiply(k, self.factor)
 
     def slope(self, k: Array) -> Array:
@@ -207,7 +225,7 @@ class Power(Pointwise):
         super().__post_init__()
         object.__setattr__(self, "exponent", natural("a kernel's power", self.exponent))
 
-    def _apply(self, k: Array) -> Array:
+    def apply(self, k: Array) -> Array:
         return points.power(k, self.exponent)
 
     def slope(self, k: Array) -> Array:
@@ -242,7 +260,7 @@ class Exp(Pointwise):
 
     kernel: Kernel
 
-    def _apply(self, k: Array) -> Array:
+    def apply(self, k: Array) -> Array:
         return points.exp(k)
 
     def slope(self, k: Array) -> Array:
@@ -302,7 +320,7 @@ class PolynomialOf(Pointwise):
         object.__setattr__(self, "coefficients", tuple(np.atleast_1d(np.asarray(self.coefficients, float)).tolist()))
         super().__post_init__()
 
-    def _apply(self, k: Array) -> Array:
+    def apply(self, k: Array) -> Array:
         return _horner(self.coefficients, k)
 
     def slope(self, k: Array) -> Array:
