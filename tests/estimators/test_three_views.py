@@ -27,6 +27,7 @@ def process(kernel, noise):
     return GaussianProcessRegressor(kernel, alpha=noise, optimizer=None)
 
 
+@pytest.mark.filterwarnings("ignore:GaussianProcessRegressor. alpha=10 is noise far above")
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 @pytest.mark.parametrize("noise", [1e-4, 0.1, 10.0])
 def test_ridge_is_the_mean_of_a_process(kernel, noise):
