@@ -17,7 +17,7 @@ import numpy as np
 import reference
 from gramian import kernels as gk
 from gramian.gram import Gram
-from gramian.kernels.registry import known_kernels
+from gramian.kernels.deserialize import known_kernels
 
 NOT_PSD = {"Sigmoid", "AdditiveChi2"}
 """Similarities that scikit-learn calls kernels and that are none."""

@@ -14,7 +14,7 @@ from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 from gramian.features.polynomial import PolynomialMap
-from gramian.gram.rules import RULES
+from gramian.gram.landmarks import RULES
 from gramian.kernels import RBF, Laplace, Spectrum
 
 

@@ -350,7 +350,7 @@ def test_a_kernel_of_ones_own_class_loads_where_it_is_defined(tmp_path: Path) ->
 
 
 def test_the_table_is_true() -> None:
-    from gramian.files.table import _PLACES, class_named, name_of
+    from gramian.files.classes import _PLACES, class_named, name_of
 
     for name in _PLACES:
         assert name_of(class_named(name)) == name

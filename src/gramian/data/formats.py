@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from gramian.data.cells import MISSING, has_decimal_commas
 from gramian.data.parts import CHUNK
-from gramian.kernels.registry import nearest
+from gramian.kernels.deserialize import nearest
 from gramian.resources import spans
 
 try:

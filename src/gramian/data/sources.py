@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.parts import CHUNK, BlockError, Loader, Need
-from gramian.kernels.registry import nearest
+from gramian.kernels.deserialize import nearest
 from gramian.resources import spans
 
 SHOWN = 30

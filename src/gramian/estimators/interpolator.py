@@ -24,7 +24,7 @@ from gramian.estimators.base import (
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
 from gramian.progress import Clock, Tick, progress
-from gramian.solvers.linear.least_squares import RidgeProblem
+from gramian.solvers.linear.ridge import RidgeProblem
 from gramian.solvers.solution import Solution
 
 NUGGET = float(np.sqrt(np.finfo(np.float64).eps))

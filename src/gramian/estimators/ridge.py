@@ -40,7 +40,7 @@ from gramian.progress import Clock
 from gramian.solvers.choice import Choice
 from gramian.solvers.in_features.least_squares import moments, solve, targets_of
 from gramian.solvers.in_features.worker_map import WorkerMap
-from gramian.solvers.linear.least_squares import Moments, RidgeProblem
+from gramian.solvers.linear.ridge import Moments, RidgeProblem
 from gramian.solvers.solution import Solution
 
 

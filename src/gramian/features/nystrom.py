@@ -20,9 +20,9 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import is_blocks
 from gramian.features.base import ExplicitMap, constraints, sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
+from gramian.gram.landmarks import RULES
 from gramian.gram.operator import wide
 from gramian.gram.pivots import inverse
-from gramian.gram.rules import RULES
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed

@@ -13,8 +13,8 @@ import scipy.sparse as sp
 
 from gramian.certificates import Certificate
 from gramian.files.arrays import Packed, Unpacked
+from gramian.files.classes import class_named, name_of
 from gramian.files.folder import ModelFileError
-from gramian.files.table import class_named, name_of
 from gramian.kernels import Kernel, from_dict
 
 MAX_DEPTH = 60

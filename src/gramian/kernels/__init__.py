@@ -2,6 +2,7 @@
 
 from gramian.kernels.algebra import Product, Sum, exp, polynomial
 from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.deserialize import from_dict
 from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
 from gramian.kernels.maps import Columns, Composed, Function, Normalized, NormalizedExp
@@ -9,7 +10,6 @@ from gramian.kernels.mercer import MercerBasis, MercerReport, is_kernel, mercer
 from gramian.kernels.objects import Callable, Precomputed, Spectrum, WordCount
 from gramian.kernels.pointwise import Exp, PolynomialOf, Power, Scaled
 from gramian.kernels.radial import RBF, Matern, Periodic, Radial, RationalQuadratic
-from gramian.kernels.registry import from_dict
 from gramian.kernels.resolve import resolve
 from gramian.kernels.sobolev import Sobolev
 from gramian.kernels.stationary import Constant, Laplace, White

@@ -10,8 +10,8 @@ from typing import Any
 
 from gramian.kernels.algebra import exp, polynomial
 from gramian.kernels.base import Kernel
+from gramian.kernels.deserialize import known_kernels, nearest
 from gramian.kernels.maps import Columns
-from gramian.kernels.registry import known_kernels, nearest
 
 MAX_LENGTH = 10_000
 """Characters of an expression."""

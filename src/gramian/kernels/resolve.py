@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from gramian.kernels.base import Kernel
+from gramian.kernels.deserialize import known_kernels, nearest
 from gramian.kernels.dot import Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
 from gramian.kernels.objects import Callable, Precomputed
 from gramian.kernels.points import is_sparse
 from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
-from gramian.kernels.registry import known_kernels, nearest
 from gramian.kernels.stationary import Constant, Laplace, White
 from gramian.kernels.tunable import Bounds
 

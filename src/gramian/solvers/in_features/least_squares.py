@@ -27,8 +27,8 @@ from gramian.progress import Clock
 from gramian.solvers.choice import Choice, choose_in_features
 from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
-from gramian.solvers.linear.least_squares import Moments, measured, residual_certificate
 from gramian.solvers.linear.leave_one_out import default_grid, eigh
+from gramian.solvers.linear.ridge import Moments, measured, residual_certificate
 from gramian.solvers.solution import Solution
 
 Array = NDArray[np.float64]

@@ -100,8 +100,9 @@ class RowCache:
 
     def restrict(self, keep: Index) -> None:
         """Keep only some of the columns; the rows held stay held, and there is room for more."""
-        for row in range(self._used):  # in place: a row ends where the next one has not yet been read, or before
-            self._flat[row * keep.size : (row + 1) * keep.size] = self.store[row, keep]
+        from gramian.solvers.svm.inner import compact
+
+        compact(self._flat, len(self.columns), keep, self._used)
         self.columns = self.columns[keep]
         slot, owner, stamp, used = self._slot.copy(), self._owner, self._stamp, self._used
         self._forget()

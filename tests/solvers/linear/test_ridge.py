@@ -11,7 +11,7 @@ from gramian.gram import Gram
 from gramian.kernels import RBF, Precomputed, Sigmoid
 from gramian.solvers.choice import choose
 from gramian.solvers.linear.diagnose import coinciding_rows, diagnosis, smallest_eigenvalue
-from gramian.solvers.linear.least_squares import RidgeProblem
+from gramian.solvers.linear.ridge import RidgeProblem
 from reference_least_squares import leave_one_out, ridge_dual
 
 

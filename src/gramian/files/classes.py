@@ -10,7 +10,7 @@ from typing import Any
 
 from gramian import losses
 from gramian.files.folder import ModelFileError
-from gramian.kernels.registry import nearest
+from gramian.kernels.deserialize import nearest
 
 _HERE = {
     "certificates": ["Certificate"],
@@ -35,7 +35,7 @@ _HERE = {
     "rkhs": ["Function"],
     "solvers.choice": ["Choice"],
     "solvers.in_features.sparse_gp": ["FeaturePosterior", "LandmarkPosterior"],
-    "solvers.linear.least_squares": ["Moments"],
+    "solvers.linear.ridge": ["Moments"],
     "solvers.machine.pegasos": ["Counts"],
     "solvers.gp.posterior": ["ExactPosterior", "ProjectedPosterior"],
 }
