@@ -64,7 +64,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     max_iter_predict : int, default=100
         Newton steps for each mode at most.
     warm_start : bool, default=False
-        Whether each mode is sought from the last one, also between fits.
+        Whether the first mode is sought from that of the last fit, as each later one is from the one before.
     copy_X_train : bool, default=True
         Whether ``X_train_`` is a copy.
     random_state : int, RandomState or None, default=None
@@ -344,8 +344,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         return self
 
     def _evidence(self, X: Any, labels: NDArray[Any]) -> LaplaceEvidence:
-        options: Any = {"max_iter": self.max_iter_predict, "warm_start": self.warm_start}
-        return LaplaceEvidence(X, labels, self.memory, self.n_jobs, **options)
+        return LaplaceEvidence(X, labels, self.memory, self.n_jobs, max_iter=self.max_iter_predict)
 
     def _learn(self, kernel: Kernel, evidence: LaplaceEvidence, labels: NDArray[Any], clock: Clock) -> Optimum | None:
         if self.optimizer is None or kernel.theta.size == 0:

@@ -84,8 +84,10 @@ class _Newton:
     def __init__(self, K: Array, y: Array, start: Array | None) -> None:
         self.K, self.y = K, y
         self.sign = 2.0 * y - 1.0
-        a = np.zeros_like(y) if start is None else start
-        self._move(a, K @ a)
+        zero = np.zeros_like(y)
+        self._move(zero, zero)
+        if start is not None and self._objective(start, K @ start) < self.value:
+            self._move(start, K @ start)
 
     def _move(self, a: Array, f: Array) -> None:
         self.a, self.f, self.value, self.pi = a, f, self._objective(a, f), expit(f)
@@ -136,7 +138,7 @@ class LaplacePosterior(Posterior):
 class LaplaceEvidence:
     """The Laplace approximation of the log evidence of labels, as a function of the kernel.
 
-    It owns two n x n arrays, which every call reuses.
+    It owns two n x n arrays, which every call reuses; each mode is sought from the last one, or from zero if better.
     """
 
     def __init__(
@@ -147,11 +149,10 @@ class LaplaceEvidence:
         n_jobs: int | None = None,
         *,
         max_iter: int = 100,
-        warm_start: bool = False,
     ) -> None:
         self.X, self.y = X, np.asarray(y, dtype=np.float64)
         self.memory, self.workers = memory_budget(memory), worker_count(n_jobs)
-        self.max_iter, self.warm_start = max_iter, warm_start
+        self.max_iter = max_iter
         self.last: Array | None = None
         self._K, self._B = square_arrays(self.y.size, 2, self.memory, "fit fewer rows")
 
@@ -159,9 +160,8 @@ class LaplaceEvidence:
         """Return the mode at a kernel; its factor lies in an array that the next call overwrites."""
         gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers)
         gram.dense(out=self._K)
-        start = self.last if self.warm_start else None
         try:
-            found = mode(self._K, self.y, start=start, max_iter=self.max_iter, out=self._B)
+            found = mode(self._K, self.y, start=self.last, max_iter=self.max_iter, out=self._B)
         except NotPositiveDefiniteError as error:
             raise np.linalg.LinAlgError(f"{diagnosis(gram)}; use another kernel, or add White to it.") from error
         self.last = found.coefficients
