@@ -1,7 +1,7 @@
 """A progress bar on a terminal, silence elsewhere; and the clock behind ``max_time``.
 
-Solvers never print: they call ``tick`` with what they have done. Whoever called the solver decides, by
-``verbose``, whether a person sees it.
+Solvers never print: they call ``tick`` with what they have done. The caller decides, by ``verbose``,
+whether a person sees it.
 """
 
 from __future__ import annotations

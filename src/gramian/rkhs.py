@@ -170,7 +170,7 @@ class Function:
 
     def _same_space(self, g: Function) -> None:
         if self.kernel != g.kernel:
-            raise ValueError(f"both functions must live in one space, got kernels {self.kernel!r} and {g.kernel!r}.")
+            raise ValueError(f"both functions must belong to one space, got kernels {self.kernel!r} and {g.kernel!r}.")
 
     def _same_points(self, g: Function) -> bool:
         if self.X is g.X:
@@ -256,7 +256,7 @@ class Function:
     def _factor(self) -> Factor:
         if self.ridge is None:
             raise ValueError(
-                "power() needs the weights of a fit, and this function is not one: take it from a fitted KernelRidge "
+                "power() needs the weights of a fit, and this function has none: take it from a fitted KernelRidge "
                 "or KernelInterpolator without approximation, or make it with ridge=."
             )
         A = self._gram().dense().astype(np.float64, copy=False)

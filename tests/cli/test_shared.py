@@ -101,7 +101,7 @@ def test_a_cluster_that_is_not_there_is_told_in_one_line(folder: Path, tmp_path:
     [
         (["--workers", "0"], "--workers must be 1 or more"),
         (["--workers", "2", "--cluster", "tcp://127.0.0.1:1"], "not allowed with"),
-        (["--cluster", "nowhere"], "no scheduler can be at 'nowhere' (missing port number in address 'nowhere')"),
+        (["--cluster", "nowhere"], "'nowhere' is not a scheduler's address (missing port number in address 'nowhere')"),
         (["--cluster", "tcp://127.0.0.1:port"], "write tcp://host:port"),
         (["--target", "w"], "w"),
     ],

@@ -115,7 +115,7 @@ def test_zero_eigenvalues():
 
 def test_what_is_no_kernel_warns():
     K = np.diag([3.0, 2.0, -1.0, -2.0])
-    with pytest.warns(PositiveSpectrumWarning, match="no kernel on these rows"):
+    with pytest.warns(PositiveSpectrumWarning, match="not positive semi-definite on these rows"):
         model = KernelPCA(kernel="precomputed", center=False).fit(K)
     np.testing.assert_allclose(model.eigenvalues_, [3.0, 2.0])
 
@@ -173,7 +173,7 @@ def test_fixed_point_that_does_not_settle_warns(monkeypatch):
     X, _ = data(60, 2)
     model = KernelPCA(2, kernel=RBF(0.3), fit_inverse_transform=True, inverse="fixed-point").fit(X)
     monkeypatch.setattr("gramian.estimators.pca.fixed_point", partial(fixed_point, max_iter=1))
-    with pytest.warns(ConvergenceWarning, match="did not settle"):
+    with pytest.warns(ConvergenceWarning, match="did not converge"):
         model.inverse_transform(model.transform(X))
 
 

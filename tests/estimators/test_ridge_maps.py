@@ -97,7 +97,7 @@ def test_refusals(problem):
     with pytest.raises(ValueError, match="not a precomputed"):
         KernelRidge(kernel="precomputed", approximation=Nystroem()).partial_fit(X @ X.T, Y)
     model = KernelRidge(approximation=PolynomialMap()).partial_fit(X, Y)
-    with pytest.raises(ValueError, match="y has 1 targets, and had 2"):
+    with pytest.raises(ValueError, match="y has 1 targets, but had 2"):
         model.partial_fit(X, Y[:, 0])
     with pytest.raises(ValueError, match="has a kernel of its own"):
         KernelRidge(kernel="rbf", approximation=PolynomialMap()).fit(X, Y)

@@ -85,7 +85,7 @@ INPUTS = [
     (gk.Spectrum(2), [1, 2], None, TypeError, r"compares str objects, but X\[0\] is 1"),
     (gk.Spectrum(2), "abc", None, TypeError, "expects a sequence of objects"),
     (gk.Spectrum(2), [], None, ValueError, "at least one object"),
-    (gk.WordCount(), np.array([["a", "b"]]), None, ValueError, "one object a row, got X with 2 columns"),
+    (gk.WordCount(), np.array([["a", "b"]]), None, ValueError, "one object per row, got X with 2 columns"),
     (gk.Precomputed(), np.ones((2, 3)), None, ValueError, "must be square"),
     (gk.Precomputed(), np.ones((2, 3)), np.ones((2, 2)), ValueError, "one column per training row, 2; got 3"),
     (gk.Function(lambda X: X), np.ones((2, 2)), None, ValueError, "one number per row"),

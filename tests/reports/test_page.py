@@ -239,7 +239,7 @@ def test_what_is_no_fitted_model_is_refused(tmp_path):
     model = gramian.SVC().fit(X, BINARY)
     with pytest.raises(ValueError, match="y without X"):
         gramian.report(model, None, BINARY, path=tmp_path / "r.html")
-    with pytest.raises(ValueError, match="as many rows, got 60 and 5"):
+    with pytest.raises(ValueError, match="same number of rows, got 60 and 5"):
         gramian.report(model, X, BINARY[:5], path=tmp_path / "r.html")
     assert not list(tmp_path.iterdir())
 

@@ -15,7 +15,7 @@ HELP = "from a table to a model, predictions and a report, on handwritten digits
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("--out", metavar="FOLDER", help="where to leave the files (default: a new temporary folder)")
-    parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="of the fit (default: 60)")
+    parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="for the fit (default: 60)")
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:

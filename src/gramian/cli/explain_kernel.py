@@ -7,7 +7,7 @@ from typing import Any
 
 from gramian.cli.screen import Screen
 
-HELP = "say what a kernel expression means"
+HELP = "explain what a kernel expression means"
 DRAWS = 20_000
 """Of the spectral measure, for its quantiles."""
 SHOWN = 12

@@ -34,10 +34,10 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--task", choices=["auto", "regression", "classification"], default="auto")
     parser.add_argument("--model", choices=["auto", "ridge", "svm", "gp", "machine"], default="auto")
     parser.add_argument("--kernel", metavar="EXPR", help="the only kernel to try, such as '2*RBF(0.5)+Linear()'")
-    parser.add_argument("--cv", type=int, default=5, help="parts of the cross-validation (default: %(default)s)")
+    parser.add_argument("--cv", type=int, default=5, help="folds of the cross-validation (default: %(default)s)")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="(default: %(default)g)")
-    parser.add_argument("--memory", help="most memory, such as 4GB (default: half of what is free)")
-    parser.add_argument("--seed", type=int, default=0, help="of all that is random (default: %(default)s)")
+    parser.add_argument("--memory", help="the most memory to use, such as 4GB (default: half of what is free)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: %(default)s)")
     add_options(parser)
 
 

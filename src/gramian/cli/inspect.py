@@ -8,7 +8,7 @@ from typing import Any
 from gramian.cli.screen import Screen
 from gramian.cli.shared import MODEL
 
-HELP = "say what is in a saved model"
+HELP = "show what is in a saved model"
 
 
 def add(parser: argparse.ArgumentParser) -> None:

@@ -16,7 +16,7 @@ from gramian.cli.screen import Screen
 COMMANDS = (fit, predict, verify, inspect, explain_kernel, report, demo)
 """Modules with the name of a command, its HELP, ``add``, which describes its arguments, and ``run``."""
 EPILOG = """exit codes: 0 done; 1 an error that gramian did not expect, or a certificate that verify does not confirm;
-2 a wrong call, or data or a model that cannot be used, told in one line; 130 stopped by Ctrl-C"""
+2 a wrong call, or data or a model that cannot be used, explained in one line; 130 stopped by Ctrl-C"""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -39,7 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             finally:
                 screen.notes(caught)
     except BrokenPipeError:
-        return 0  # whoever reads our output has read enough
+        return 0  # the reader of our output has read enough
     except (Exception, KeyboardInterrupt) as error:
         if isinstance(error, KeyboardInterrupt):
             code, message = 130, "stopped; nothing half-written is left"

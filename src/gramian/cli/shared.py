@@ -1,4 +1,4 @@
-"""What commands share: a saved model, the inputs of a table, and data in many files or on a cluster."""
+"""Parts that commands share: a saved model, the inputs of a table, and data in many files or on a cluster."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Blocks:
         checkpoint: str | os.PathLike[str] | None = None,
     ) -> None:
         if rows is not None and rows < 1:
-            raise ValueError(f"rows, of a block, must be at least 1, got {rows!r}.")
+            raise ValueError(f"rows, the size of a block, must be at least 1, got {rows!r}.")
         self.source, self.target, self.weight, self.columns = source, target, weight, columns
         self.client, self.rows, self.checkpoint = client, rows, checkpoint
 
@@ -173,7 +173,7 @@ class Blocks:
         )
 
     def sample(self, size: int, random_state: int = 0) -> Part:
-        """Draw rows uniformly, in one pass; the same rows whatever the blocks and whoever works.
+        """Draw rows uniformly, in one pass; the same rows whatever the blocks and the workers.
 
         Parameters
         ----------

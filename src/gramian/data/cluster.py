@@ -108,14 +108,14 @@ class Cluster(Executor):
             yield
         except KilledWorker as error:
             raise RuntimeError(
-                "a block killed every worker that tried it, as too little memory does; give the workers more, or make "
-                f"the blocks smaller (rows=). Dask says: {error}"
+                "a block killed every worker that tried it, probably for lack of memory; give the workers more memory, "
+                f"or make the blocks smaller (rows=). Dask says: {error}"
             ) from error
         except (CancelledError, CommClosedError, TimeoutError) as error:
             address = getattr(getattr(self.client, "scheduler", None), "address", "") or "its address"
             raise ConnectionError(
                 f"the Dask scheduler at {address} is gone, or dropped the work; nothing was fitted. Start it again and "
-                "repeat the fit: with Blocks(..., checkpoint=path) it goes on where it was."
+                "repeat the fit: with Blocks(..., checkpoint=path) it continues where it stopped."
             ) from error
 
 
@@ -162,7 +162,7 @@ def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[
     False
     """
     if workers is not None and cluster is not None:
-        raise ValueError("give workers, for processes of this machine, or cluster, the address of a scheduler.")
+        raise ValueError("give either workers (processes of this machine) or cluster (the address of a scheduler).")
     if workers is None and cluster is None:
         yield False
         return
@@ -175,7 +175,7 @@ def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[
         try:
             resolve_address(cluster)  # a client of a wrong address takes a minute to go away
         except (OSError, ValueError) as error:
-            raise ValueError(f"no scheduler can be at {cluster!r} ({error}); write tcp://host:port.") from error
+            raise ValueError(f"{cluster!r} is not a scheduler's address ({error}); write tcp://host:port.") from error
         with Client(cluster, set_as_default=False) as client:
             yield client
         return

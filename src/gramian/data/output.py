@@ -14,7 +14,7 @@ from typing import Any, BinaryIO
 
 ENDINGS = (".csv", ".parquet", ".pq", ".arrow", ".feather")
 ABANDONED = 3600.0
-"""Seconds without a change after which nobody is writing any more."""
+"""Seconds without a change after which a file is taken for abandoned."""
 
 
 def unfinished(target: Path) -> Path:

@@ -67,7 +67,7 @@ def joined(parts: Sequence[Part]) -> Part:
 
 @dataclass(frozen=True, eq=False)
 class Loader(ABC):
-    """A block that can be read, and read again: a small value that travels to whoever works on it."""
+    """A block that can be read, and read again: a small value that can be sent to a worker."""
 
     name: str  # What an error calls it: the file and the row group
     rows: int | None  # How many; none where only reading tells

@@ -57,7 +57,7 @@ class Item:
 
 
 class Executor(ABC):
-    """Whoever works on the blocks of a pass, so many ``workers`` at once."""
+    """What runs the tasks of a pass, on ``workers`` blocks at a time."""
 
     @abstractmethod
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
@@ -65,7 +65,7 @@ class Executor(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """Drop the work that nobody waits for any longer."""
+        """Drop the work that is no longer waited for."""
 
     @property
     @abstractmethod
@@ -331,8 +331,8 @@ class Checkpoint:
             header = json.loads(str(kept["header"]))
             if header.get("format") != FORMAT or header["fingerprint"] != fingerprint:
                 raise ValueError(
-                    f"the checkpoint in {self.path} is of another problem (other data, parameters or seed); remove "
-                    "that folder to begin anew, or name another."
+                    f"the checkpoint in {self.path} belongs to another problem (other data, parameters or seed); "
+                    "remove that folder to start again, or name another."
                 )
             values: list[dict[str, NDArray[Any]]] = [{} for _ in header["sizes"]]
             for key in kept.files:

@@ -175,7 +175,7 @@ def _files(paths: list[str], target: Any, weight: Any, columns: Any, rows: int) 
 
     for what, value in (("target", target), ("weight", weight)):
         if value is not None and not isinstance(value, str | list | tuple):
-            raise TypeError(f"{what} of files is the name of a column, got {type(value).__name__}.")
+            raise TypeError(f"{what} must be the name of a column of the files, got {type(value).__name__}.")
     tables = [open_table(path) for path in paths]
     chosen = ColumnRoles.among(tables[0].names, columns, target, weight)
     loaders: list[Loader] = []

@@ -1,1 +1,1 @@
-"""What people import: estimators with scikit-learn's contract and a certificate."""
+"""Estimators, with scikit-learn's contract and a certificate."""

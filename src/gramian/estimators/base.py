@@ -1,4 +1,4 @@
-"""What estimators share: parameters, validation, tags, failed fits undone, and the expansion Σ_i α_i k(x_i, ·)."""
+"""Shared parts of estimators: parameters, validation, tags, failed fits undone, and the expansion Σ_i α_i k(x_i, ·)."""
 
 from __future__ import annotations
 

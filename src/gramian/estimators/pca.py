@@ -326,7 +326,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         if spectrum.smallest < -NEGATIVE * max(largest, -spectrum.smallest):
             warnings.warn(
                 f"the Gram matrix has the eigenvalue {spectrum.smallest:.3g} beside its largest, {largest:.3g}, so "
-                "this is no kernel on these rows; negative eigenvalues are set to zero. See gramian.kernels.is_kernel.",
+                "the kernel is not positive semi-definite on these rows; negative eigenvalues are set to zero.",
                 PositiveSpectrumWarning,
                 stacklevel=5,
             )
@@ -431,7 +431,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             stuck += int(np.count_nonzero(~converged))
         if stuck:
             warnings.warn(
-                f"KernelPCA: {stuck} of {T.shape[0]} pre-images did not settle; these projections are far from those "
+                f"KernelPCA: {stuck} of {T.shape[0]} pre-images did not converge; these projections are far from those "
                 "of any row. Keep more components, or use inverse='ridge'.",
                 ConvergenceWarning,
                 stacklevel=3,

@@ -266,7 +266,7 @@ class KernelRidge(KernelExpansion):
     def _penalties(self, sample: Part) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         ridge, grid = self._regularisation(targets_of(sample).shape[1])
         if ridge is not None and ridge.min() == 0:
-            raise ValueError("alpha=0 interpolates, which an approximation of the kernel cannot; use alpha > 0.")
+            raise ValueError("alpha=0 interpolates, which an approximation of the kernel cannot do; use alpha > 0.")
         return ridge, grid
 
     def _fitted_map(self, passes: Passes, sample: Part) -> Any:
@@ -275,7 +275,7 @@ class KernelRidge(KernelExpansion):
     def _fit_in_features(self, passes: Passes, clock: Clock) -> None:
         held = passes.blocks if isinstance(passes.blocks, Held) else None
         if self.store_loo and held is None:
-            raise ValueError("store_loo=True keeps a number for every row, which blocks are there to avoid.")
+            raise ValueError("store_loo=True keeps a number for every row; over blocks leave store_loo=False.")
         sample = sampled(self, passes)
         ridge, grid = self._penalties(sample)
         features = self._fitted_map(passes, sample)
@@ -329,7 +329,7 @@ class KernelRidge(KernelExpansion):
                 if ridge is None or self.store_loo:
                     raise ValueError("leave-one-out needs all rows at once: use fit, or give alpha as a number.")
                 if past is not None and past.right.shape[1] != ridge.size:
-                    raise ValueError(f"y has {ridge.size} targets, and had {past.right.shape[1]} in earlier parts.")
+                    raise ValueError(f"y has {ridge.size} targets, but had {past.right.shape[1]} in earlier parts.")
                 features = self.approximation_ if past is not None else self._fitted_map(passes, sample)
                 sums, error = moments(passes, WorkerMap.of(features, sample.X[:1]))
             if past is not None:

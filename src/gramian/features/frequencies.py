@@ -36,7 +36,7 @@ def draw(kernel: Kernel, d: int, size: int, method: str, rng: np.random.Generato
     if not normals.used and np.any(W):
         raise ValueError(
             f"method={method!r} needs a spectral measure with a rotation-invariant part (RBF, Matern, "
-            f"RationalQuadratic, and what is made of them), and that of {kernel!r} has none; use 'iid' or 'qmc'."
+            f"RationalQuadratic, and kernels built from them), and that of {kernel!r} has none; use 'iid' or 'qmc'."
         )
     return W
 

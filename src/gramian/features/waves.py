@@ -1,4 +1,4 @@
-"""cos and sin of X @ W by row blocks, on threads, without a temporary larger than a block."""
+"""Cosines and sines of X @ W by row blocks, on threads, without a temporary larger than a block."""
 
 from __future__ import annotations
 

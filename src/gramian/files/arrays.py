@@ -149,7 +149,7 @@ class Unpacked:
         return matrix[:, j]
 
     def unused(self) -> set[str]:
-        """Return the names of arrays that nobody asked for."""
+        """Return the names of arrays that were not asked for."""
         return set(self.entries) - set(self._made)
 
     def _make(self, name: str, entry: Any) -> Any:

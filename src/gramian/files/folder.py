@@ -75,7 +75,7 @@ class Folder:
         self._fetched.add(name)
         found: np.ndarray[Any, Any] = self._file.get_tensor(name).copy()  # into memory of its own
         if found.dtype == bool and found.view(np.uint8).max(initial=0) > 1:
-            raise ModelFileError(f"the tensor {name!r:.80} of booleans holds other bytes than 0 and 1.")
+            raise ModelFileError(f"the tensor {name!r:.80} of booleans holds bytes other than 0 and 1.")
         return found
 
     def described(self) -> dict[str, dict[str, Any]]:
@@ -88,7 +88,7 @@ class Folder:
         return found
 
     def unused(self) -> set[str]:
-        """Return the names of tensors that nobody read."""
+        """Return the names of tensors that were not read."""
         return self._names - self._fetched
 
 
@@ -108,7 +108,7 @@ def _open(path: Path) -> tuple[BufferedReader, int]:
     try:
         handle = os.open(path, os.O_RDONLY | sum(flags))
     except FileNotFoundError:
-        raise ModelFileError(f"{path.name} is missing; this is not the folder of a model, or not all of it.") from None
+        raise ModelFileError(f"{path.name} is missing; this is not the folder of a model, or is incomplete.") from None
     except OSError as error:
         why = "it is a link" if path.is_symlink() else error.strerror
         raise ModelFileError(f"{path.name} cannot be read: {why}.") from None

@@ -1,4 +1,4 @@
-"""Compiled loops: waves in one pass over the memory, and a stored block that serves as its own mirror image.
+"""Compiled loops: cosines and sines in one pass over memory, and products with a stored block and its transpose.
 
 Imported only when there is much to do, because numba costs a good part of a second.
 """

@@ -1,4 +1,4 @@
-"""F Fᵀ + D: a matrix known by a thin factor and a diagonal, solved by Woodbury in O(n m²)."""
+"""Low-rank plus diagonal matrices F Fᵀ + D, solved by Woodbury in O(n m²)."""
 
 from __future__ import annotations
 

@@ -190,7 +190,7 @@ class Gram(LinearOperator):
             The diagonal; only of a square matrix of X with itself.
         """
         if self._A.ids != self._B.ids:
-            raise ValueError("only the Gram matrix of X with itself has a diagonal; this one has another Y.")
+            raise ValueError("only the Gram matrix of X with itself has a diagonal; this one is of X and another Y.")
         return np.asarray(self.kernel.diagonal(self._A))
 
     def check_symmetric(self) -> None:

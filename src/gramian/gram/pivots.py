@@ -91,7 +91,7 @@ def checked(gram: Gram, rank: int) -> Array:
 
 
 def checked_tol(tol: float) -> float:
-    """Return a tolerance, or say why it is none."""
+    """Return a tolerance, or raise with the reason why it is not one."""
     if not 0 <= tol < np.inf:
         raise ValueError(f"tol must be a number >= 0, got {tol!r}.")
     return float(tol)
@@ -186,7 +186,7 @@ def rpcholesky(
     dtype : dtype, default=float64
         Of the factor. float32 takes half of the time and of the memory, and is enough for a preconditioner.
     store : array of shape (rank or more, n) or None, default=None
-        Where to write the transposed factor, for whoever has more to put behind it; of that dtype.
+        Where to write the transposed factor, for callers that append to it; of that dtype.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""K of X with itself, half of it: each block below the diagonal is made once and serves as its own mirror image."""
+"""The symmetric Gram matrix of X with itself: each block below the diagonal is computed once and used twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What "similar" means: kernels as frozen values, built by algebra."""
+"""Kernels, which say what "similar" means: frozen values, built by algebra."""
 
 from gramian.kernels.algebra import Product, Sum, exp, polynomial
 from gramian.kernels.base import Kernel, kernel

@@ -102,7 +102,7 @@ class Kernel(Tunable):
         known = Kernel.registry.setdefault(cls.__name__, cls)
         if known.__module__ != cls.__module__:
             raise TypeError(
-                f"a kernel called {cls.__name__} is already defined in {known.__module__}; name it otherwise."
+                f"a kernel called {cls.__name__} is already defined in {known.__module__}; choose another name."
             )
         Kernel.registry[cls.__name__] = cls
 

@@ -21,7 +21,7 @@ def nearest(name: str, names: Any) -> str:
     """Return the end of an error message that helps with a misspelt name."""
     names = list(names)
     close = [n for n in names if n.lower() == str(name).lower()] or difflib.get_close_matches(str(name), names, n=1)
-    return f"did you mean {close[0]!r}?" if close else f"known are {', '.join(sorted(names))}."
+    return f"did you mean {close[0]!r}?" if close else f"the known ones are {', '.join(sorted(names))}."
 
 
 def from_dict(data: Any) -> Kernel:

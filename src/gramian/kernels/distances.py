@@ -183,7 +183,7 @@ def _sparse_pair(X: Any, Y: Any, scale: np.ndarray[Any, Any]) -> tuple[SparseRow
     if not loss <= SPARSE_LOSS and X.shape[1] > SPARSE_COLUMNS:
         raise ValueError(
             f"sparse rows are up to {spread**0.5:.2g} lengthscales from the origin, where their distances lose "
-            f"digits, and with {X.shape[1]} columns they cannot be filled; scale the columns."
+            f"digits, and with {X.shape[1]} columns they are too wide to be made dense; scale the columns."
         )
     return replace(left, loss=loss), replace(right, loss=loss)
 

@@ -1,4 +1,4 @@
-"""Kernels of the inner product <x, z>: Linear, Polynomial, and Sigmoid, which is none."""
+"""Kernels of the inner product <x, z>: Linear, Polynomial, and Sigmoid, which is not positive semi-definite."""
 
 from __future__ import annotations
 

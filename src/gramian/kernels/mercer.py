@@ -1,4 +1,4 @@
-"""Is this a kernel, and what are its features? Mercer's theorem on data."""
+"""Mercer's theorem on data: a test of positive semi-definiteness, and the features of a kernel."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
         K, rounding = np.asarray(kernel_or_matrix.tile(A, B)), kernel_or_matrix.rounding(A)
     elif X is not None or isinstance(kernel_or_matrix, str) or callable(kernel_or_matrix):
         raise TypeError(
-            "is_kernel takes a Kernel and X, or a matrix alone; gramian.kernels.resolve makes kernels of names."
+            "is_kernel takes a Kernel and X, or a matrix alone; gramian.kernels.resolve turns names into kernels."
         )
     else:
         K, rounding = np.asarray(Precomputed()(kernel_or_matrix)), 0.0

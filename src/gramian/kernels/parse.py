@@ -33,7 +33,9 @@ def parse(text: str) -> Kernel:
         tree = ast.parse(text.strip(), mode="eval").body
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         where = f" at character {error.offset}" if isinstance(error, SyntaxError) and error.offset else ""
-        raise ValueError(f"{text!r:.80} is no kernel expression{where}; write it like 2*RBF(0.5) + Linear().") from None
+        raise ValueError(
+            f"{text!r:.80} is not a kernel expression{where}; write it like 2*RBF(0.5) + Linear()."
+        ) from None
     found = _Reader(text.strip()).read(tree)
     if not isinstance(found, Kernel):
         raise ValueError(f"{text!r:.80} is {found!r:.40}, not a kernel; write it like 2*RBF(0.5) + Linear().")
@@ -87,13 +89,13 @@ class _Reader:
 
     def name(self, node: ast.Name, depth: int) -> Any:
         if node.id in known_kernels():
-            raise ValueError(f"{node.id}: a kernel needs its brackets; write {node.id}().")
+            raise ValueError(f"{node.id}: a kernel needs parentheses; write {node.id}().")
         raise ValueError(f"{node.id}: there is no such kernel; {nearest(node.id, _offered())}")
 
     def call(self, node: ast.Call, depth: int) -> Any:
         make = self.callee(node.func, depth)
         if any(isinstance(a, ast.Starred) for a in node.args) or any(k.arg is None for k in node.keywords):
-            raise ValueError(f"{self.of(node)}: arguments are written one by one, without stars.")
+            raise ValueError(f"{self.of(node)}: arguments cannot be unpacked with * or **; write them one by one.")
         given = [self.read(a, depth) for a in node.args]
         named = {str(k.arg): self.read(k.value, depth) for k in node.keywords}
         return self.made(lambda: make(*given, **named), node)
@@ -107,7 +109,7 @@ class _Reader:
         if not isinstance(node, ast.Name):
             raise ValueError(f"{self.of(node)}: only a kernel can be called.")
         if node.id in _OF_CODE:
-            raise ValueError(f"{node.id}: it needs a function, which text cannot give; build this kernel in Python.")
+            raise ValueError(f"{node.id}: it needs a function, which text cannot express; build this kernel in Python.")
         return _offered()[node.id] if node.id in _offered() else self.name(node, depth)
 
     def made(self, make: Callable[[], Any], node: ast.AST) -> Any:
@@ -124,11 +126,11 @@ def _offered() -> dict[str, Callable[..., Any]]:
 
 
 def _composed(kernel: Kernel) -> Callable[[Any], Kernel]:
-    """``kernel.compose`` for the one map that text can give."""
+    """``kernel.compose`` for the one map that text can express."""
 
     def compose(phi: Any) -> Kernel:
         if not isinstance(phi, Columns):
-            raise ValueError("text cannot give a function; only Columns((0, 1)) can stand here.")
+            raise ValueError("text cannot express a function; only Columns((0, 1)) is possible here.")
         return kernel.compose(phi)
 
     return compose
@@ -136,7 +138,7 @@ def _composed(kernel: Kernel) -> Callable[[Any], Kernel]:
 
 def _float(text: Any) -> float:
     if text not in ("inf", "-inf"):
-        raise ValueError("only float('inf') is known; write other numbers as they are.")
+        raise ValueError("only float('inf') is allowed; write other numbers as they are.")
     return float(text)
 
 

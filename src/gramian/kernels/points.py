@@ -89,7 +89,7 @@ def check_out(out: Array | None, shape: tuple[int, int]) -> Array | None:
         if tuple(out.shape) != shape:
             raise ValueError(f"out must have shape {shape}, got {tuple(out.shape)}.")
         if not namespace(out).isdtype(out.dtype, "real floating"):
-            raise TypeError(f"out must be float32 or float64, got {out.dtype}, which would cut off the values.")
+            raise TypeError(f"out must be float32 or float64, got {out.dtype}, which cannot hold the values.")
     return out
 
 
@@ -108,8 +108,8 @@ def check_range(who: object, f: Callable[[Array], Array], inside: Array) -> None
         finite = bool(xp.all(xp.isfinite(f(xp.reshape(xp.max(inside), (1,))))))
     if not finite:
         raise ValueError(
-            f"{who!r} overflows {inside.dtype} on these rows: what it is a function of reaches "
-            f"{float(xp.max(inside)):.3g} in row {int(xp.argmax(inside))}; scale it down, or normalise what is inside."
+            f"{who!r} overflows {inside.dtype} on these rows: its argument reaches {float(xp.max(inside)):.3g} "
+            f"in row {int(xp.argmax(inside))}; scale it down, or normalise the inner kernel."
         )
 
 
@@ -274,7 +274,7 @@ def objects(X: Any, *, kernel: str, name: str = "X", kind: type = object) -> NDA
     if len(getattr(X, "shape", ())) == 2:
         X = np.asarray(X)
         if X.shape[1] != 1:
-            raise ValueError(f"{kernel} expects one object a row, got {name} with {X.shape[1]} columns; pass one.")
+            raise ValueError(f"{kernel} expects one object per row, got {name} with {X.shape[1]} columns; pass one.")
         X = X[:, 0]
     if len(X) == 0:
         raise ValueError(f"{kernel} needs at least one object, got an empty {name}.")

@@ -333,7 +333,7 @@ class Periodic(Gaussian):
     """The periodic kernel exp(-2 Σ_k sin²(π (x_k - z_k) / p) / ℓ_k²).
 
     It is the RBF on circles, so it is positive semi-definite for any number of inputs (scikit-learn's
-    ``ExpSineSquared`` agrees for one input, and is no kernel for more).
+    ``ExpSineSquared`` agrees for one input, and is not positive semi-definite for more).
 
     Parameters
     ----------

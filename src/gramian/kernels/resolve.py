@@ -1,4 +1,4 @@
-"""The one place where what users write becomes a kernel: names, callables, scikit-learn's kernel objects."""
+"""Kernels from what users write: names, callables, scikit-learn's kernel objects."""
 
 from __future__ import annotations
 

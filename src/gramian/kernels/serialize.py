@@ -1,4 +1,4 @@
-"""A kernel in writing: the expression that ``repr`` shows, and plain data for JSON."""
+"""Serialisation of kernels: the expression that ``repr`` shows, and plain data for JSON."""
 
 from __future__ import annotations
 

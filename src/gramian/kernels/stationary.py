@@ -1,4 +1,4 @@
-"""Stationary kernels that are no function of the Euclidean distance: Laplace, White, Constant."""
+"""Stationary kernels that are not functions of the Euclidean distance: Laplace, White, Constant."""
 
 from __future__ import annotations
 

@@ -294,6 +294,6 @@ def _nobody(who: str, name: str, owner: str, own: str, value: Any) -> str:
     """Why a nested parameter cannot be set, and what to do."""
     instead = f"pass an object that has a parameter {own} as {owner}="
     if owner == "kernel":
-        instead = "pass a kernel that has it, such as kernel=RBF(lengthscale=2.0), and set kernel__lengthscale then"
+        instead = "pass a kernel that has it, such as kernel=RBF(lengthscale=2.0), and then set kernel__lengthscale"
     kind = "a name" if isinstance(value, str) else "no estimator"
     return f"{name} cannot be set on {who}: {owner}={value!r} is {kind} and has no parameters of its own; {instead}."

@@ -1,4 +1,4 @@
-"""``Loss``: what a machine must know of ℓ(f, y) to minimise it, and what follows from the gradient alone."""
+"""``Loss``: the interface of a loss ℓ(f, y), with defaults derived from its gradient."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Loss:
         return f
 
     def check_targets(self, y: Array) -> None:
-        """Raise ``ValueError`` where a target is none of this loss.
+        """Raise ``ValueError`` if this loss cannot take a target.
 
         Parameters
         ----------
@@ -283,7 +283,7 @@ def resolve(loss: Any) -> Any:
         if loss not in known:
             near = difflib.get_close_matches(loss, known, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]!r}? " if near else ""
-            raise ValueError(f"loss={loss!r} is not known; {hint}There are: {', '.join(sorted(known))}.")
+            raise ValueError(f"unknown loss {loss!r}; {hint}Known losses: {', '.join(sorted(known))}.")
         return known[loss]()
     lacking = missing(loss, ("value", "gradient"))
     if isinstance(loss, type) or lacking:

@@ -162,7 +162,7 @@ class Quantile(_PiecewiseLinear):
     def __post_init__(self) -> None:
         q = np.asarray(self.q, dtype=np.float64)
         if q.ndim > 1 or q.size == 0 or not np.all((q > 0) & (q < 1)):
-            raise ValueError(f"q must be a number between 0 and 1, or a list of such, got {self.q!r}.")
+            raise ValueError(f"q must be a number between 0 and 1, or a list of such numbers, got {self.q!r}.")
         if q.ndim == 1 and np.any(np.diff(q) <= 0):
             raise ValueError(f"quantiles must increase, got q={self.q!r}.")
         object.__setattr__(self, "q", float(q) if q.ndim == 0 else tuple(q.tolist()))

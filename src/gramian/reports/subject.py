@@ -57,7 +57,7 @@ class Subject:
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
-        """The same as a dense table of numbers; ``None`` where it is none, or is a Gram matrix."""
+        """The same as a dense table of numbers; ``None`` if it cannot be one, or is a Gram matrix."""
         rows = self.rows
         if rows is None or self.pairwise or (is_sparse(rows) and np.prod(rows.shape) > DENSE_CELLS):
             return None
@@ -171,7 +171,7 @@ def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
     if y is not None and X is None:
         raise ValueError("y without X has nothing to be compared with; pass both.")
     if y is not None and _num_samples(y) != _num_samples(X):
-        raise ValueError(f"X and y must have as many rows, got {_num_samples(X)} and {_num_samples(y)}.")
+        raise ValueError(f"X and y must have the same number of rows, got {_num_samples(X)} and {_num_samples(y)}.")
     machine, before = _inside(model)
     if hasattr(X, "column_names") and not hasattr(model, "leaderboard_"):
         # A table of pyarrow, which scikit-learn's checks do not take.

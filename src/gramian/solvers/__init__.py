@@ -1,1 +1,1 @@
-"""Numbers in, a solution with its certificate out. Nothing here knows an estimator."""
+"""Solvers: numbers in, a solution with its certificate out; they know nothing of estimators."""

@@ -47,7 +47,7 @@ def choose(gram: Gram, ridge: float, tol: float, *, factor: bool = False, asked:
     if asked != "auto":
         return Choice(asked, "as asked")
     if ridge == 0:
-        return Choice("cholesky", "alpha = 0 interpolates, and only a factorisation tells whether that is possible")
+        return Choice("cholesky", "alpha = 0 interpolates, and only a factorisation shows whether that is possible")
     if factor:
         return Choice("cholesky", "leave-one-out residuals need the factor")
     if not gram.fits:
@@ -84,7 +84,7 @@ def choose_posterior(n: int, memory: int, asked: str = "auto") -> Choice:
     if fits and n <= FACTOR_ROWS:
         return Choice("cholesky", needed)
     limit = needed if n <= FACTOR_ROWS else f"{n:,} rows are more than {FACTOR_ROWS:,}"
-    return Choice("pcg", f"with the variance given a projection of the data: {limit}")
+    return Choice("pcg", f"the variance is computed from a projection of the data: {limit}")
 
 
 def worthwhile_iterations(n: int) -> int:

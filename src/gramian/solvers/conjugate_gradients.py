@@ -40,7 +40,7 @@ def conjugate_gradients(
             smallest = (curvature / _dots(P, P)).min()
             raise np.linalg.LinAlgError(
                 "the kernel is not positive semi-definite on these rows: with the ridge added, the smallest eigenvalue "
-                f"of the matrix is still {smallest:.3g} or less; use a kernel (is_kernel tells), or add more."
+                f"of the matrix is still {smallest:.3g} or less; use another kernel, or a larger ridge."
             )
         sound = (curvature > 0) & (rho > 0)
         length = np.where(sound, rho, 0.0) / np.where(sound, curvature, 1.0)

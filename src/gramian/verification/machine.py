@@ -266,7 +266,7 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     strengths = _strengths(model, g, multiplier, total)
     dual = primal - g.rest(g.gradient(g.at), strengths[0]) / (2.0 * strengths[0])
     if known:
-        # A dual value above the primal one is rounding, and proves as little as one below it.
+        # A dual value above the primal one is rounding, and no more a proof than one below it.
         dual = -math.inf
         for mu, u in ((strength, u) for strength in strengths for u in g.points(strength)):
             bounds = [_bound(model, g, v, mu, total) for v in (u, g.feasible(u))]

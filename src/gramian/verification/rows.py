@@ -1,4 +1,4 @@
-"""What a checker takes: rows, targets and weights, kernel tiles in float64, and the functions that a model shows."""
+"""Inputs of the checkers: rows, targets and weights, kernel tiles in float64, and the functions that a model shows."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DENSE = 1000
 """Rows up to which the smallest eigenvalue of K is computed."""
 VISIBLE = 1e-6
 """An eigenvalue more negative than this share of the largest is no rounding."""
-INDEFINITE = "K is not positive semi-definite on these rows, so the dual value bounds nothing"
+INDEFINITE = "K is not positive semi-definite on these rows, so the dual value is not a bound"
 SUMS = 4.0 * EPS
 """What the order of a sum may change, relative to the sum of its terms' sizes."""
 STRIP = 4096

@@ -35,7 +35,7 @@ def pegasos(model: Any, data: Data) -> Certificate:
         duals.append(model.lam * float(np.abs(alpha).sum()) - 0.5 * model.lam * energy)
     gap = max(max(p - d, 0.0) / max(abs(p), 1e-12) for p, d in zip(primals, duals, strict=True))
     if model.certificate_.kind == "stationary":
-        faults = ["earlier batches are gone: these rows alone prove nothing of them", *faults]
+        faults = ["earlier batches are not kept, and these rows alone prove nothing about them", *faults]
     elif not gap <= model.tol:
         faults = [f"the relative duality gap {gap:.1e} is above tol={model.tol:.0e}", *faults]
     figures: Any = {"primal": sum(primals), "dual": sum(duals), "gap": gap, "bound": mapped}

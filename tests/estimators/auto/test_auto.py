@@ -227,7 +227,7 @@ def test_fewer_rows_of_each_class_than_folds():
     X = np.vstack([np.zeros((3, 2)), np.ones((3, 2))]) + 0.01 * np.arange(12).reshape(6, 2)
     model = AutoKernelClassifier(None, machines=["ridge"], random_state=0, n_jobs=1)
     assert model.fit(X, [0, 0, 0, 1, 1, 1]).score(X, [0, 0, 0, 1, 1, 1]) == 1.0
-    with pytest.raises(ValueError, match="every class has one row only, so none can be held out"):
+    with pytest.raises(ValueError, match="every class has only one row, so none can be held out"):
         model.fit(X[[0, 3]], ["a", "b"])
 
 
@@ -294,11 +294,11 @@ def test_too_short_a_limit_is_one_clear_error(waves):
             [[1.0], [1.0]],
             [1, 2],
             ValueError,
-            "learned from: column 0: left out: every value is 1",
+            "no usable column: column 0: left out: every value is 1",
         ),
         (AutoKernelRegressor(), [[1.0], [2.0]], None, ValueError, "requires y to be passed"),
         (AutoKernelRegressor(), [[1.0], [2.0]], [1.0, np.nan], ValueError, "contains NaN"),
-        (AutoKernelClassifier(), [[1.0], [2.0]], ["a", "a"], ValueError, "y holds 1 class only"),
+        (AutoKernelClassifier(), [[1.0], [2.0]], ["a", "a"], ValueError, "y has only 1 class"),
         (AutoKernelClassifier(), [[1.0], [2.0]], ["a"], ValueError, "inconsistent numbers of samples"),
     ],
 )

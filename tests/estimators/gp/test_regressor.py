@@ -207,7 +207,7 @@ def test_the_memory_decides_between_the_solvers():
     small = GaussianProcessRegressor(memory="500KB", tol=1e-8, **common).fit(X, y)
     assert str(exact.solver_).startswith("cholesky (the factor of 400 rows takes 1.28 MB")
     assert str(small.solver_).startswith(
-        "pcg (with the variance given a projection of the data: the factor of 400 rows"
+        "pcg (the variance is computed from a projection of the data: the factor of 400 rows"
     )
     assert not hasattr(small, "L_")
     assert small.certificate_.converged

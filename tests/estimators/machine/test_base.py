@@ -467,7 +467,7 @@ def test_an_interrupted_fit_leaves_things_as_they_were(data, monkeypatch):
         (lambda: KernelMachineClassifier("huber"), ValueError, "a loss of numbers; use KernelMachineRegressor"),
         (lambda: KernelMachineRegressor(lams=[1.0]), ValueError, "lams is the grid of lam='cv'"),
         (lambda: KernelMachineRegressor(lam="cv", lams=[0.0]), ValueError, "lams must be a list of finite numbers > 0"),
-        (lambda: KernelMachineRegressor(lam="cv", penalty="ball"), ValueError, "which penalty='ball' has not"),
+        (lambda: KernelMachineRegressor(lam="cv", penalty="ball"), ValueError, "which penalty='ball' does not have"),
         (lambda: KernelMachineRegressor(approximation=Nystroem(gamma=1.0)), ValueError, "the kernel is set on Kernel"),
     ],
 )
@@ -484,7 +484,7 @@ def test_bad_parameters(data, model, error, message):
 
 def test_bad_data(data):
     X, y, _ = data
-    with pytest.raises(ValueError, match="several quantiles take one target"):
+    with pytest.raises(ValueError, match="several quantiles need a single target"):
         KernelMachineRegressor(Quantile([0.1, 0.9])).fit(X, np.column_stack([y, y]))
     with pytest.raises(ValueError, match="at least two classes"):
         KernelMachineClassifier().fit(X, np.ones(len(X)))

@@ -121,7 +121,7 @@ class AutoKernel(Nested, BaseEstimator):
         encoding = encode(table)
         if encoding.width == 0:
             why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
-            raise ValueError(f"no column of X can be learned from: {why}.")
+            raise ValueError(f"X has no usable column: {why}.")
         Z = encoding.transform(table)
         del table
         means = self._means(Z, response, clock)

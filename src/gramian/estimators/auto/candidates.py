@@ -1,4 +1,4 @@
-"""What is tried: machines, kernels and scalings, the most promising first."""
+"""Candidates of the search: machines, kernels and scalings, the most promising first."""
 
 from __future__ import annotations
 

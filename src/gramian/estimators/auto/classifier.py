@@ -122,7 +122,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
-            raise ValueError(f"y holds 1 class only, {self.classes_[0]}; a classifier needs two or more.")
+            raise ValueError(f"y has only 1 class, {self.classes_[0]}; a classifier needs two or more.")
         return Classes(codes, int(self.classes_.size), metric)
 
     def _calibrate(self, response: Classes, held: Array, rows: NDArray[np.intp]) -> None:

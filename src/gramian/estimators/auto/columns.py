@@ -1,4 +1,4 @@
-"""Tables of any make as columns, and how columns of each kind become numbers: frozen values that hold what was learned.
+"""Columns of tables from any library, and their encodings as numbers: frozen values that hold what was learned.
 
 - A number is itself; a missing one is the median, with a column beside that says where values were missing.
 - A boolean is 0 or 1, a date its days since 1970; both are numbers from there on.
@@ -56,7 +56,7 @@ TAIL = 1e-3
 """The rank of the smallest value; beyond it the map is flat."""
 
 
-# ---- a table of any make as plain columns -------------------------------------------------------------------------
+# ---- a table of any library as plain columns ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
@@ -389,7 +389,7 @@ def _category(column: Column, counts: Counter[str]) -> Any:
     # Ties are broken by name, so that the order of the rows does not matter.
     often = sorted((level for level, count in counts.items() if count >= least), key=lambda v: (-counts[v], v))
     if not often and n > 1:
-        return Dropped(column.name, f"{len(counts):,} different values in {n:,} rows, hardly any twice")
+        return Dropped(column.name, f"{len(counts):,} different values in {n:,} rows, few of them repeated")
     return Category(column.name, tuple(often[:LEVELS]))
 
 
@@ -403,7 +403,7 @@ def _text(column: Column) -> Any:
     documents = Counter(word for text in _texts(column) for word in set(pieces(text)))
     words = sorted((w for w, count in documents.items() if count >= 2), key=lambda w: (-documents[w], w))
     if not words:
-        return Dropped(column.name, "no word is in two texts")
+        return Dropped(column.name, "no word occurs in two texts")
     return Text(column.name, tuple(words[:WORDS]))
 
 

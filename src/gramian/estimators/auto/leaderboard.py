@@ -1,4 +1,4 @@
-"""What a search tried, and how each did: values to print, to sort and to write down."""
+"""The leaderboard of a search: every trial and its score, to print, to sort and to save."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Planner:
             count = effort.on(self.n)
             operations = choice.pcg_operations(self.n, self.targets, count, rank, self.memory)
             if (seconds := choice.nominal_seconds(operations)) <= SHARE * budget:
-                reason = f"{self.n:,} rows by about {count} conjugate gradients"
+                reason = f"{self.n:,} rows by about {count} steps of conjugate gradients"
                 return Plan("pcg", reason, seconds, ridge=effort.ridge)
         return self.through_landmarks(budget)
 

@@ -1,4 +1,4 @@
-"""The winner on all rows: exactly where the plan allows, else by iteration, else through landmarks."""
+"""The last fit, of the winner to all rows: exactly where the plan allows, else by iteration, else through landmarks."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def _exactly(p: Winner, how: Plan) -> Refit:
     targets, few = p.response.targets, p.planner.n <= p.planner.sizes.exact
     common = p.means.common(timed=not few)
     if not few and p.means.clock.left < how.seconds:
-        raise TimeoutError("the search left less time than the factor takes by its count.")
+        raise TimeoutError("the search left less time than the factorisation is expected to take.")
     if p.deviations:
         process = GaussianProcessRegressor(p.learned, optimizer=None, solver="cholesky", **common)
         return Refit(process.fit(p.Z, targets), "gp", how.reason)
@@ -176,7 +176,7 @@ def _by_iteration(p: Winner, how: Plan) -> Refit:
     weights[rows] = 0.0
     other.fit(p.Z, p.response.targets, weights)
     if not other.certificate_.converged:
-        return Refit(model, "ridge", f"{how.reason}; time_limit left none to see how wrong it is")
+        return Refit(model, "ridge", f"{how.reason}; time_limit left no time to measure its error")
     return Refit(model, "ridge", how.reason, p.response.outputs(other, p.Z[rows]), rows)
 
 

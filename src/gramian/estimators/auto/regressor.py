@@ -170,5 +170,5 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
 
 
 def _plain(y: Any) -> Any:
-    """A column of a table of any make as an array."""
+    """A column of a table of any library as an array."""
     return y.to_numpy() if hasattr(y, "to_numpy") and not hasattr(y, "iloc") else y

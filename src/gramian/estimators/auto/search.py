@@ -112,7 +112,7 @@ def _folds(response: Response, n: int, cv: int, seed: int) -> Rung:
     else:
         most = int(np.unique(response.codes, return_counts=True)[1].max())
         if most < 2:
-            raise ValueError("every class has one row only, so none can be held out; pass more rows of each class.")
+            raise ValueError("every class has only one row, so none can be held out; pass more rows of each class.")
         folds = StratifiedKFold(min(cv, most), shuffle=True, random_state=seed)
         with quiet():  # it warns of classes with fewer rows than folds
             made = list(folds.split(np.zeros(n), response.codes))

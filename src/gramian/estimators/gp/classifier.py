@@ -378,8 +378,8 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         """Return mean and variance of the latent function: X (m, d) → (m,)."""
         if is_precomputed(self.kernel_):
             raise ValueError(
-                "a precomputed k(new, train) does not hold k(new, new), which probabilities need, and so do the labels "
-                "of more than two classes one against the rest; pass the rows and their kernel instead."
+                "a precomputed k(new, train) does not hold k(new, new), which is needed for probabilities, and for the "
+                "labels of more than two classes (one_vs_rest); pass the rows and their kernel instead."
             )
         posterior = self._posterior()
         return posterior.mean(wide(X)), posterior.variance(wide(X))

@@ -260,7 +260,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
                 f"n_targets={seen}."
             )
         if self.noise == "learn" and self.optimizer is None:
-            raise ValueError("noise='learn' needs an optimizer; with optimizer=None give the noise by alpha= or White.")
+            raise ValueError("noise='learn' needs an optimizer; with optimizer=None set the noise by alpha= or White.")
 
     def _noise(self, n: int) -> Noise:
         noise = np.asarray(self.alpha, dtype=np.float64)
@@ -281,7 +281,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         if 0 < DROWNED * size < least and not self.normalize_y:
             warnings.warn(
                 f"{type(self).__name__}: alpha={least:.3g} is noise far above the targets, whose mean square is "
-                f"{size:.1e}, so that hardly anything of them is explained; lower alpha, or set normalize_y=True.",
+                f"{size:.1e}, so the fit explains hardly any of them; lower alpha, or set normalize_y=True.",
                 UserWarning,
                 stacklevel=5,
             )
@@ -387,7 +387,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
                 raise ValueError("Gradient can only be evaluated for theta!=None")
             return self.log_marginal_likelihood_value_
         if hasattr(self, "_over_blocks"):
-            raise ValueError("the training rows came by blocks and were not kept; only theta=None is known.")
+            raise ValueError("the training rows came by blocks and were not kept; leave theta=None.")
         kernel = self.kernel_.with_theta(np.asarray(theta))
         with blas_threads(self.n_jobs):
             at = self._evidence_at(kernel, eval_gradient)

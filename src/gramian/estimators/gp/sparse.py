@@ -32,9 +32,7 @@ class SparseProcess(Process):
             if passes.blocks.weight is not None:
                 raise ValueError("GaussianProcessRegressor takes no weights; leave weight= out of Blocks.")
             if np.size(self.alpha) > 1:
-                raise ValueError(
-                    "over blocks alpha is one number for all rows; an array of variances is for rows in memory."
-                )
+                raise ValueError("over blocks alpha must be one number; an array of variances needs rows in memory.")
             observations = Observations(np.zeros(1), np.ones(1), float(self._noise(1)))
             sample = sampled(self, passes)
             single = sample.y is not None and sample.y.ndim == 1
@@ -44,7 +42,7 @@ class SparseProcess(Process):
                 observations = observations.normalised(passes, sample)
             if self.evidence == "full" and sample.index.size < passes.blocks.n_rows:
                 n = passes.blocks.n_rows
-                raise ValueError(f"evidence='full' is {n:,} rows in memory; over blocks give a number, or 'auto'.")
+                raise ValueError(f"evidence='full' needs {n:,} rows in memory; over blocks give a number, or 'auto'.")
             why = f"as asked, over {len(passes.blocks.items)} blocks"
             rows, learned = self._through_map(passes, observations, sample, clock, why)
         kept = observations.of(rows)[0]

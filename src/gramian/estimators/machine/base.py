@@ -115,7 +115,7 @@ class Exact:
         problems = [Problem(self.space, fit, goal, polish=final, predict=predict) for fit in fits]
         fitted = [solve(problem, start) for problem, start in zip(problems, starts, strict=True)]
         if final and self._indefinite():
-            why = "K is not positive semi-definite on these rows, so the dual value bounds nothing; see is_kernel."
+            why = "K is not positive semi-definite on these rows, so the dual value is not a bound; see is_kernel."
             said = [replace(each.certificate, converged=False, message=why) for each in fitted]
             return [replace(each, certificate=certificate) for each, certificate in zip(fitted, said, strict=True)]
         return fitted
@@ -246,7 +246,7 @@ def _split(array: Array, widths: list[int]) -> list[Array]:
 def _refuse_other_spellings(parameters: Any, who: str) -> None:
     for name in CONVERSIONS.keys() & set(parameters):
         raise TypeError(
-            f"{who} has no parameter {name!r}; its strength is lam, of mean loss + (lam/2) ‖f‖². {CONVERSIONS[name]}."
+            f"{who} has no parameter {name!r}; use lam, as in mean loss + (lam/2) ‖f‖²: {CONVERSIONS[name]}."
         )
 
 
@@ -321,7 +321,7 @@ class Machine(Expansion):
         """Fit, and leave it to others to warn."""
         clock, loss = Clock(self.max_time), resolve(self.loss)
         if getattr(loss, "task", self._task) != self._task:
-            raise ValueError(f"{type(loss).__name__} is a loss of {self._wrong}")
+            raise ValueError(f"{type(loss).__name__} is a loss for {self._wrong}")
         with restored_on_failure(self):
             last = dict(vars(self)) if self.warm_start else {}
             forget(self)
@@ -411,7 +411,7 @@ class Machine(Expansion):
                 raise ValueError(f"lams is the grid of lam='cv', but lam={self.lam!r}; set one of the two.")
             return float(self.radius if self.penalty == "ball" else self.lam)
         if self.penalty == "ball":
-            raise ValueError("lam='cv' chooses lam, which penalty='ball' has not; use 'squared' or 'norm'.")
+            raise ValueError("lam='cv' chooses lam, which penalty='ball' does not have; use 'squared' or 'norm'.")
         return 0.0
 
     def _by_cross_validation(self, whole: Exact | InFeatures, targets: Targets, goal: Goal) -> Goal:

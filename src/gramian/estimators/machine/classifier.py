@@ -63,7 +63,7 @@ def _counted(shared: None, parts: Iterator[Part]) -> tuple[NDArray[Any], NDArray
     if not labels:
         return np.empty(0), np.empty(0, dtype=np.int64)
     if labels[0].ndim != 1:
-        raise ValueError(f"labels are one column, got {labels[0].shape[1]}.")
+        raise ValueError(f"labels must be one column, got {labels[0].shape[1]}.")
     found, counts = np.unique(np.concatenate(labels), return_counts=True)
     check_classification_targets(found)
     return found, counts
@@ -92,8 +92,8 @@ def _likelihood(classifier: Any) -> bool:
     loss = resolve(classifier.loss)
     if not offers(loss, "probability"):
         raise AttributeError(
-            f"predict_proba needs a loss that is a likelihood; {type(loss).__name__} is none. Use loss='logistic', or "
-            "CalibratedClassifierCV around this classifier."
+            f"predict_proba needs a loss that is a likelihood, which {type(loss).__name__} is not. Use "
+            "loss='logistic', or CalibratedClassifierCV around this classifier."
         )
     return True
 
@@ -218,7 +218,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
     _task: ClassVar[str] = "classification"
-    _wrong: ClassVar[str] = "numbers; use KernelMachineRegressor, or a loss of labels."
+    _wrong: ClassVar[str] = "numbers; use KernelMachineRegressor, or a loss for labels."
 
     loss: Any = field(default="logistic", kw_only=False)
     class_weight: Any = None

@@ -1,4 +1,4 @@
-"""PegasosClassifier: the kernel SVM without a constant by stochastic steps, from a stream where need be."""
+"""PegasosClassifier: the kernel SVM without a constant by stochastic steps, also on a stream."""
 
 from __future__ import annotations
 
@@ -205,8 +205,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         """Minimise the same objective in the space of a map, where all rows at once cost little more than one."""
         if self.max_support is not None:
             raise ValueError(
-                f"max_support={self.max_support} bounds the rows of a kernel expansion, and approximation= leaves "
-                "none: set its n_components, and leave max_support=None."
+                f"max_support={self.max_support} bounds the rows of a kernel expansion, and a fit with approximation= "
+                "has none: set its n_components, and leave max_support=None."
             )
         if is_precomputed(self.kernel):
             raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
@@ -288,7 +288,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     def _check_batch(self, y: NDArray[Any]) -> None:
         if self.approximation is not None:
-            raise ValueError("partial_fit goes on with kernel expansions; leave approximation=None, or use fit.")
+            raise ValueError("partial_fit works on kernel expansions only; leave approximation=None, or use fit.")
         if is_precomputed(self.kernel):
             raise ValueError(
                 "partial_fit needs rows, not a Gram matrix: kernel='precomputed' can only be fitted at once."
@@ -322,7 +322,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             converged=False,
             iterations=self.n_iter_,
             seconds=clock.seconds,
-            message="primal is the mean hinge on the last batch; earlier rows are gone, so there is no gap.",
+            message="primal is the mean hinge on the last batch; earlier rows are not kept, so there is no gap.",
         )
 
     def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> None:

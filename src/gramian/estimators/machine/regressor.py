@@ -149,7 +149,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     """
 
     _task: ClassVar[str] = "regression"
-    _wrong: ClassVar[str] = "labels; use KernelMachineClassifier, or a loss of numbers."
+    _wrong: ClassVar[str] = "labels; use KernelMachineClassifier, or a loss for numbers."
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -169,7 +169,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     def _targets(self, loss: Any, place: Exact | InFeatures) -> Numbers:
         parts, Y = tuple(getattr(loss, "parts", (loss,))), targets_of(place.sample)
         if len(parts) > 1 and Y.shape[1] > 1:
-            raise ValueError(f"several quantiles take one target, got {Y.shape[1]}; fit each target by itself.")
+            raise ValueError(f"several quantiles need a single target, got {Y.shape[1]}; fit each target by itself.")
         if hasattr(loss, "check_targets"):
             loss.check_targets(Y)
         return Numbers(loss, parts * Y.shape[1])

@@ -1,4 +1,4 @@
-"""What a fitted mixture says of samples: components, posteriors, densities, information criteria, draws."""
+"""Predictions of a fitted mixture: components, posteriors, densities, information criteria, draws."""
 
 from __future__ import annotations
 

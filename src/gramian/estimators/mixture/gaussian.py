@@ -350,7 +350,7 @@ def _course(solution: EMResult, hard: bool) -> str:
     if not solution.values:
         return "No iteration was asked for: these are the starting parameters."
     what = "complete-data likelihood" if hard else "likelihood"
-    rest = " (nothing is promised for the likelihood)" if hard else ""
+    rest = " (the likelihood itself may fall)" if hard else ""
     course = f"The {what} never fell{rest}; the last iteration added {solution.gain:.1e} per sample."
     if solution.converged:
         return course

@@ -1,4 +1,4 @@
-"""How many components: a curve of an information criterion, and the mixture at its lowest point."""
+"""Selection of the number of components: a curve of an information criterion, and the mixture at its lowest point."""
 
 from __future__ import annotations
 

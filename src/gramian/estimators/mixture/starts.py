@@ -1,4 +1,4 @@
-"""Where EM starts: parameters that the user gives, and parameters drawn from the data."""
+"""Starts of EM: parameters that the user gives, and parameters drawn from the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the support vector machines share: validation, kernel rows for the solver, the expansion behind predict."""
+"""The base of the support vector machines: validation, kernel rows for the solver, the expansion behind predict."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ class SupportVectorMachine(Nested, BaseEstimator):
         if not all(s.convex for s in solutions):
             warnings.warn(
                 f"{type(self).__name__}: the kernel is not positive semi-definite on these data, so the fit is a "
-                "stationary point and perhaps not an optimum; gramian.kernels.is_kernel tells more.",
+                "stationary point and perhaps not an optimum; check the kernel with gramian.kernels.is_kernel.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -342,7 +342,7 @@ class SupportVectorMachine(Nested, BaseEstimator):
         """The expansion before the bias, as a function in the kernel's space; one for every pair of classes."""
         check_is_fitted(self)
         if is_precomputed(self.kernel):
-            raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not show them")
+            raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not hold them")
         points, rows = self.support_vectors_, self._expansions()
         if hasattr(self, "approximation_"):
             if not has_landmarks(self.approximation_):

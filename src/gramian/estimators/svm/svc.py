@@ -114,7 +114,7 @@ class Pairs:
         done = {pair: threading.Event() for pair in order}
 
         def in_turn(pair: Classes) -> Any:
-            # Every class goes through its pairs in order: what a cache holds depends on that alone, whoever is faster.
+            # Every class goes through its pairs in order: what a cache holds does not depend on which is faster.
             try:
                 for earlier in order[: order.index(pair)]:
                     if not set(pair).isdisjoint(earlier):
@@ -527,7 +527,8 @@ class NuSVC(Classifier):
         if len(tight) == len(limits):
             raise ValueError(f"specified nu is infeasible: {what}, got {self.nu:.4g}; lower it.")
         warnings.warn(
-            f"nu={self.nu:.4g} is infeasible for some pairs of classes ({what}), and lowered there.", stacklevel=4
+            f"nu={self.nu:.4g} is infeasible for some pairs of classes ({what}), and was lowered for them.",
+            stacklevel=4,
         )
 
     def _machine(
@@ -556,7 +557,7 @@ class NuSVC(Classifier):
     def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
         enough = self._enough(pairs, machine.classes)
         return (
-            f"nu={self.nu:.4g} leaves classes {a!r} and {b!r} no margin with this kernel: their reduced hulls meet; "
+            f"nu={self.nu:.4g} leaves classes {a!r} and {b!r} no margin with this kernel: their reduced hulls overlap; "
             + (f"raise nu, which makes them smaller ({enough} is enough), or " if enough else "no larger nu helps; ")
             + "use a kernel that tells the classes apart."
         )
@@ -628,7 +629,7 @@ def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, 
 
 
 def _start(pair: Pair, growth: float) -> Vector | None:
-    """The best feasible multiple of the last solution: β scales with C where everybody is at a bound."""
+    """The best feasible multiple of the last solution: β scales with C where every variable is at a bound."""
     if not np.isfinite(growth):
         return None
     quadratic = float(np.dot(pair.beta, pair.solution.values[pair.task.objects]))

@@ -286,7 +286,7 @@ class _Climb:
         elif self.clock.expired:
             why = "max_time passed while hyperparameters were learned; raise it, or learn from fewer rows (evidence=)."
         elif best.limited:
-            why = "the optimiser took as many steps as it may; raise max_iter, or try other starts."
+            why = "the optimiser reached its limit of steps; raise max_iter, or try other starts."
         seconds = self.clock.seconds
         return certify(
             "evidence", violation, self.flat, why, iterations=self.iterations, seconds=seconds, primal=best.value

@@ -62,10 +62,10 @@ def mode(
     clock = Clock()
     B = np.empty_like(K) if out is None else out
     newton = _Newton(K, np.asarray(y, dtype=np.float64), start)
-    iterations, why = 0, "no step climbs any further; see whether K is_kernel."
+    iterations, why = 0, "no step improves the posterior; check the kernel with is_kernel."
     while newton.gap > tol:
         if iterations == max_iter:
-            why = f"{max_iter} Newton steps were taken; allow more."
+            why = f"stopped after {max_iter} Newton steps; allow more."
             break
         if not newton.step(newton.factorise(B)):
             break

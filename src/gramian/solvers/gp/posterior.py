@@ -127,7 +127,7 @@ def exact_posterior(
     except NotPositiveDefiniteError as error:
         del A
         raise np.linalg.LinAlgError(
-            f"{diagnosis(gram)}; use another kernel (gramian.kernels.is_kernel tells), or raise alpha."
+            f"{diagnosis(gram)}; use another kernel (check it with gramian.kernels.is_kernel), or raise alpha."
         ) from error
     evidence = evidence_value(factor, Y, solution.x)
     rounding = 10.0 * A.shape[0] * np.finfo(np.float64).eps * float(factor.diagonal.mean())

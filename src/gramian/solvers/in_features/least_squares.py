@@ -297,7 +297,7 @@ def by_pcg(
     factors = _Factors((n / sample.index.size) * rough["second"], ridge)
     goal = 0.5 * tol * np.linalg.norm(B, axis=0)
     w = conjugate_gradients(B, times, factors.solve, goal, proceed=proceed)
-    steps, why = done, "rounding in float64 stops it; regularise more, or take fewer features."
+    steps, why = done, "stopped by rounding in float64; regularise more, or take fewer features."
     if clock.expired:
         why = f"max_time={clock.max_time:g} s passed; allow more."
     elif steps >= max_iter:

@@ -248,7 +248,7 @@ def _ended(steps: int, strikes: int, limits: Goal) -> str:
         return f"max_time={limits.clock.max_time:g} s passed"
     if steps == limits.max_iter:
         return f"max_iter={limits.max_iter} was reached"
-    return "rounding in float64 stops it" if strikes > STRIKES else ""
+    return "stopped by rounding in float64" if strikes > STRIKES else ""
 
 
 def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: float) -> _Seen:

@@ -1,4 +1,4 @@
-"""L Lᵀ = A in place: one n x n float64 array, whatever happens.
+"""Cholesky factorisation in place: L Lᵀ = A in a single n x n float64 array.
 
 The lower triangle of A becomes L while the strictly upper one keeps A. So a factorisation that fails can begin again
 with a little more on the diagonal (jitter), and residuals are taken against A itself, without a second matrix.
@@ -36,7 +36,7 @@ class NotPositiveDefiniteError(np.linalg.LinAlgError):
         tried = f" even with {jitter:.1e} added to its diagonal" if jitter else ""
         super().__init__(
             f"the matrix is not positive definite{tried}: the factorisation broke down at row {pivot}; "
-            "add more regularisation, or look for rows that coincide and a kernel that is not positive semi-definite "
+            "add more regularisation, or look for duplicate rows or a kernel that is not positive semi-definite "
             "(is_kernel)."
         )
 

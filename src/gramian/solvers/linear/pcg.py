@@ -1,4 +1,4 @@
-"""(K + μ W⁻¹) x = b by conjugate gradients, preconditioned by landmarks, refined to float64.
+"""Conjugate gradients for (K + μ W⁻¹) x = b, preconditioned by landmarks, refined to float64.
 
 Inner cycles multiply by K in single precision, stored as far as memory allows. Each gains a few digits; between them
 the residual is computed anew from the float64 kernel, so what single precision loses is won back, and what the
@@ -103,7 +103,7 @@ class _Refinement:
     clock: Clock
     tick: Tick
     iterations: int = 0
-    why: str = "rounding in float64 stops it; ask for a larger tol or regularise more."
+    why: str = "stopped by rounding in float64; raise tol, or regularise more."
 
     def __post_init__(self) -> None:
         self.R, self.residuals = self.B, np.full(self.B.shape[1], np.inf)

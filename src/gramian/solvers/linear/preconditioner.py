@@ -1,4 +1,4 @@
-"""(F Fᵀ + μI)⁻¹ for conjugate gradients: applied once per iteration, so bound by how often F is read."""
+"""The preconditioner (F Fᵀ + μI)⁻¹ of conjugate gradients; reading F takes most of its time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""min Σ_i w_i (f(x_i) - y_i)² + μ ‖f‖²: one problem, and the routes to its solution.
+"""Kernel ridge regression, min Σ_i w_i (f(x_i) - y_i)² + μ ‖f‖²: the problem, and the solvers for it.
 
 Weights make the system ``(K + μ W⁻¹) α = y``. With S = √W and α = S a it is ``(S K S + μ I) a = S y``, which is as
 well conditioned as it can be, and whose leave-one-out residuals are those of the targets times S.
@@ -185,7 +185,7 @@ def measured(found: Solution, R: Array, B: Array, tol: float) -> Solution:
     done, met = found.certificate, worst <= tol
     message = done.message
     if met != done.converged:
-        large = f"above tol={tol:.0e}: coefficients so large that rounding shows in predictions; regularise more."
+        large = f"above tol={tol:.0e}: the coefficients are so large that predictions lose digits; regularise more."
         message = "" if met else large
     return replace(found, certificate=replace(done, violation=worst, converged=met, message=message))
 

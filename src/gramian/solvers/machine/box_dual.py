@@ -4,7 +4,7 @@ With ``ℓ*(u) = u y + ε |u|`` on [low, high], the coefficients ``α = -u/μ`` 
 
     min ½ αᵀKα - yᵀα + ε Σ|α|   subject to   -w high / μ ≤ α ≤ -w low / μ,   Σα = 0.
 
-Without the constant b there is no equality; an object at the origin takes it up (``anchored``).
+Without the constant b there is no equality; an object at the origin absorbs it (``AnchoredRows``).
 
 Pair steps are quick where most α end at a bound or at zero, and slow where few do; so they get a budget, and
 ``proximal`` goes on from where they end.

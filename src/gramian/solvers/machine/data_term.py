@@ -1,4 +1,4 @@
-"""Σ_i w_i ℓ(f_i, y_i) as one function of the values f, and its best constant."""
+"""The data term Σ_i w_i ℓ(f_i, y_i) as one function of the values f, and its best constant."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def minimise(
         at, objective, flat = _step(space, fit, mu, at, system.direction(r, Kr, clock), r, objective, intercept)
     assert best is not None
     if not why and best.gap > max(goal * abs(objective), floor):
-        why = "rounding in float64 stops it"
+        why = "stopped by rounding in float64"
     return replace(best, steps=step, why=why)
 
 
@@ -141,8 +141,7 @@ def _gap(r: Array, Kr: Array, mu: float, objective: float) -> float:
     size = float(np.sum(r * Kr))
     if size < -INDEFINITE * mu * abs(objective):
         raise ValueError(
-            "K is not positive semi-definite on these rows, so it is the Gram matrix of no kernel; see is_kernel, "
-            "or raise lam."
+            "K is not positive semi-definite on these rows; check the kernel with is_kernel, or raise lam."
         )
     return max(size, 0.0) / (2.0 * mu)
 

@@ -1,6 +1,6 @@
 """Kernel rows with one more object, at the origin of feature space: how a program loses its equality constraint.
 
-A variable of that object costs nothing and takes up whatever the others sum to, so ``Σβ = 0`` binds nobody, and the
+A variable of that object costs nothing and absorbs what the others sum to, so ``Σβ = 0`` constrains nothing, and the
 multiplier of the constraint, the constant of the machine, is zero.
 """
 

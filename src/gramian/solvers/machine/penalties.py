@@ -75,7 +75,7 @@ def choose(loss: Any, asked: str = "auto") -> Choice:
         return Choice("newton", "the loss has curvature")
     if offers(loss, "prox"):
         return Choice("proximal", "the loss has kinks, and a proximal point")
-    return Choice("newton", "the loss offers its gradient, of which differences are taken")
+    return Choice("newton", "the loss has a gradient only; its curvature is taken from differences")
 
 
 def gap_certificate(
@@ -91,9 +91,9 @@ def gap_certificate(
     loss: Any,
 ) -> Certificate:
     """Return the certificate of a machine whose objective, times ``total``, is between two numbers."""
-    # A dual value above the primal one is rounding, and no less open than one below it.
+    # A dual value above the primal one is rounding, and no more a proof than one below it.
     gap = abs(primal - dual) / max(abs(primal), scale) if np.isfinite(primal - dual) else np.inf
-    why = f"{why or 'rounding in float64 stops it'}; allow more, ask for less, or regularise more."
+    why = f"{why or 'stopped by rounding in float64'}; allow more time or iterations, raise tol, or regularise more."
     values: Any = {"primal": primal / total, "dual": dual / total, "violation": float(violation), "iterations": steps}
     said = certify("duality gap", gap, max(goal.tol, 1e-12), why, seconds=goal.clock.seconds, **values)
     # Without a conjugate, it is only known how far the gradient is from zero.
@@ -263,7 +263,7 @@ class Path(ABC):
                 break
         last = fitted.certificate
         met = turn.settled and last.converged
-        why = last.message if turn.settled else "the tangents still changed; allow more time or iterations."
+        why = last.message if turn.settled else "the linearisation was still changing; allow more time or iterations."
         message = f"a stationary point, not an optimum; training 0-1 loss {turn.wrong:.4g}"
         said = replace(
             last,

@@ -28,7 +28,7 @@ INNER = 0.1
 FIRST = 1e-3
 """The first step is solved to this gap, relative to its objective."""
 ROUNDING = 1e-14
-"""A gap below this, relative to the objective, is none."""
+"""A gap below this, relative to the objective, counts as zero."""
 SPARSE = 1e-10
 """What zeros that are exact may cost, relative to the objective."""
 STALLED = 0.9
@@ -74,7 +74,7 @@ def minimise(
         elif steps >= max_iter:
             why = f"max_iter={max_iter} was reached"
         elif failures > PATIENCE or (failures and best.gap <= ROUNDING * size):
-            why = "rounding in float64 stops it"
+            why = "stopped by rounding in float64"
         gamma = max(SHRINK * gamma, SMALLEST * first)
     assert best is not None
     return replace(_without_dust(space, fit, mu, best, intercept), steps=steps, why=why)

@@ -46,7 +46,7 @@ class Statistics:
 
     def __add__(self, other: Statistics) -> Statistics:
         if self.family != other.family or not np.array_equal(self.origin, other.origin):
-            raise ValueError("statistics add up only where family and origin are the same; take both about one origin.")
+            raise ValueError("statistics can be added only if family and origin are equal; take both about one origin.")
         sums = (getattr(self, name) + getattr(other, name) for name in SUMS)
         return Statistics(self.family, self.origin, *sums)
 

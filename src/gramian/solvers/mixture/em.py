@@ -157,7 +157,7 @@ def _require_rise(rows: Rows, before: Mixture, after: Mixture, reg_covar: float,
     if not value >= previous - regularisation - rounding:
         raise ArithmeticError(
             f"the objective of EM fell from {previous!r} to {value!r} per row, which neither reg_covar "
-            f"(at most {regularisation:.1e}) nor rounding ({rounding:.1e}) explains; please report this defect."
+            f"(at most {regularisation:.1e}) nor rounding ({rounding:.1e}) explains; please report this bug."
         )
 
 

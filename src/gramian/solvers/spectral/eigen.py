@@ -256,7 +256,7 @@ def arpack(A: Operator, ask: Request) -> Spectrum:
     except ArpackError as error:
         raise np.linalg.LinAlgError(
             f"{error} ARPACK did not find {ask.rank} eigenvalues in max_iter={ask.max_iter}: raise max_iter, loosen "
-            "tol, or use 'lanczos' or 'dense', which also take a K that is zero."
+            "tol, or use 'lanczos' or 'dense', which also work if K is zero."
         ) from error
     order = np.argsort(values)[::-1]
     # ARPACK's criterion is relative to |λ| too, but is an estimate.

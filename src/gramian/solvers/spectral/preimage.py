@@ -1,4 +1,4 @@
-"""The way back from a kernel's space: a point whose feature vector is nearest to a given combination."""
+"""Pre-images: points whose feature vectors are nearest to given combinations."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:
         elif not fresh:
             state.values, fresh = K @ state.by_object, True
         else:
-            # Nobody wants to move; another step removes what rounding left of the last one, if anything.
+            # No variable is to move; another step removes what rounding left of the last one, if anything.
             last, spread = spread, _spread(state.gradient + task.kink * sign, moving, groups)
             if not noise < spread < 0.5 * last:
                 break

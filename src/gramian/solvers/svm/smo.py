@@ -6,7 +6,7 @@ regression) it reads
     min ½ βᵀKβ + pᵀβ + ε Σ|β_v|   subject to   lower ≤ β ≤ upper,   Σ_{v in group} β_v = what the start sums to,
 
 with one group, or two for the ν tasks and the hard margin. A working set of the worst violators is optimised in
-compiled code on its own small kernel matrix; the gradient of everybody else follows by one sum of kernel rows.
+compiled code on its own small kernel matrix; the gradient of all other variables follows by one sum of kernel rows.
 
 References
 ----------
@@ -58,7 +58,7 @@ WORTHWHILE = 0.01
 """Share of the gap by which the active-set method has to come nearer, or it is at its end."""
 NOTHING = 1e-10
 """An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
-ENDLESS = "pair steps do not end: the kernel is not positive semi-definite; use another kernel"
+ENDLESS = "pair steps do not converge: the kernel is not positive semi-definite; use another kernel"
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
 PAIR = 4.0
 """A violation is a difference of two values, each of them with the rounding of its sum and of its kernel values."""
@@ -288,7 +288,7 @@ class _Descent:
     def check_limits(self) -> None:
         for over, name in ((self.clock.expired, "max_time"), (self.steps >= self.budget, "max_iter")):
             if over:
-                raise _StoppedError(f"{name} is used up; raise it, raise tol, or scale the inputs")
+                raise _StoppedError(f"{name} was reached; raise it, raise tol, or scale the inputs")
 
     def working_set(self, state: State, up: Vector, down: Vector, recent: Index) -> Index:
         """The younger half of the last working set, then the worst violators of each group and direction."""
@@ -314,7 +314,7 @@ class _Descent:
         return np.concatenate(parts)
 
     def improve(self, state: State, working: Index, tol: float) -> None:
-        """Optimise the working set, everybody else held still."""
+        """Optimise the working set, with all other variables fixed."""
         from gramian.solvers.svm.inner import pair_steps
 
         objects = state.task.objects[working]

@@ -57,7 +57,7 @@ def hard_margin(y: Vector) -> Task:
     split = int(np.count_nonzero(y > 0))
     start = np.zeros(y.size)
     start[0], start[split] = 1.0, -1.0
-    # The sums of one already bound every β by one; at two, nobody is ever at a bound.
+    # The sums of one already bound every β by one; at two, none is ever at a bound.
     lower, upper = np.minimum(2.0 * y, 0.0), np.maximum(2.0 * y, 0.0)
     return Task(np.zeros(y.size), lower, upper, start, np.arange(y.size), split, scaled=True)
 
