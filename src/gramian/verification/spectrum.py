@@ -44,4 +44,5 @@ def components(model: Any, data: Data) -> Certificate:
     off = float(np.abs(V[:, live].T @ V[:, live] - np.eye(int(live.sum()))).max(initial=0.0))
     if off > ORTHOGONAL:
         faults.append(f"the components are not orthogonal, by {off:.1e}")
-    return found(model, "eigen-residual", faults, violation=worst)
+    lost /= float(values[live].min(initial=max(largest, 1e-300)))
+    return found(model, "eigen-residual", faults, violation=worst, rounding=lost)
