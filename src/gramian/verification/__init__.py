@@ -84,9 +84,9 @@ def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cert
 def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bool:
     """Tell whether two certificates of one fit say the same: the verdict, and the figure within 3 times or rounding.
 
-    Verdicts may differ where rounding puts two figures on either side of ``tol``, or is itself above it. Where ``verify`` has made the dual
-    point itself, its bound may be another: there primal values are compared, a fit may prove less than it could, and
-    bounds within 3 times may be on either side of ``tol``.
+    Verdicts may differ where rounding puts two figures on either side of ``tol``, or is itself above it. Where
+    ``verify`` has made the dual point itself, its bound may be another: there primal values are compared, a fit may
+    prove less than it could, and bounds within 3 times may be on either side of ``tol``.
     """
     a, b, bound = said.figure, found.figure, getattr(found, "bound", False)
     slack = max(ROUNDING, getattr(found, "rounding", 0.0))
