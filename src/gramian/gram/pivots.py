@@ -218,7 +218,11 @@ def rpcholesky(
         with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads work
             H, F = gram.rows(proposals, proposals).astype(np.float64), found[:, proposals].T.astype(np.float64)
             H -= F @ F.T
+            now = H.diagonal().copy()
             kept, lower = eliminate(H, residual[proposals], rng.random_sample(block), floor)
+            if not kept.size:  # what was thought to be left of them may be rounding: go on from what is
+                residual[proposals] = np.minimum(residual[proposals], np.where(now > floor, now, 0.0))
+                continue
             accepted = proposals[kept][: rank - len(chosen)]
             _grow(gram, store, len(chosen), accepted, lower[: accepted.size, : accepted.size], residual)
         chosen += accepted.tolist()
