@@ -95,8 +95,8 @@ def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bo
             return True  # it has no gap, and both violations are within the tolerance
         same = b <= FACTOR * a + slack and a <= FACTOR * b + slack
         return bool(same or (bound and (b <= a or abs(said.primal - found.primal) <= slack * abs(found.primal))))
-    if found.converged and slack > (tol or 0.0):
-        return True  # rounding alone is above the tolerance, and the fit says so
+    if slack > max(tol or 0.0, ROUNDING):
+        return found.converged  # rounding alone is above the tolerance, and the fit should say so
     pairs = ((a, b), (said.violation, found.violation))
     across = any(min(pair) <= (tol or 0.0) <= max(pair) <= min(pair) + slack for pair in pairs)
     return across or bool(bound and (b <= a if found.converged else b <= FACTOR * min(a, tol or 0.0)))

@@ -35,8 +35,6 @@ ACTIVE = 150
 """Of these, up to which an active-set method is used, which ends at bounds."""
 FREE = 2000
 """Rows near kinks, and features, up to which their slopes are found by least squares."""
-MIXED = 12
-"""Points with which the best one is mixed."""
 ENOUGH = 1e-10
 """A gap below this needs no better point."""
 TINIEST = 1e-300
@@ -270,22 +268,12 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     dual = primal - g.rest(g.gradient(g.at), strengths[0]) / (2.0 * strengths[0])
     if known:
         # A dual value above the primal one is rounding, and no more a proof than one below it.
-        dual, points = -math.inf, list[tuple[float, int, float, Array]]()
+        dual = -math.inf
         for mu, u in ((strength, u) for strength in strengths for u in g.points(strength)):
-            for v in (u, g.feasible(u)):
-                points.append((abs(primal - _bound(model, g, v, mu, total)), len(points), mu, v))
-                dual = min(dual, _bound(model, g, v, mu, total), key=lambda d: abs(primal - d))
+            bounds = [_bound(model, g, v, mu, total) for v in (u, g.feasible(u))]
+            dual = min(dual, *bounds, key=lambda d: abs(primal - d))
             if abs(primal - dual) <= ENOUGH * scale:
                 break
-        if abs(primal - dual) > tol * scale and len(points) > 1:
-            # The domain is convex, so every mixture of two points is one; it bounds by no less than their mean.
-            (_, _, mu, best), *others = sorted(points, key=lambda p: p[:2])
-            for *_, other in others[:MIXED]:
-                search: Any = {"bounds": (0.0, 1.0), "method": "bounded", "options": {"xatol": 1e-12}}
-                share = minimize_scalar(
-                    lambda t, v=other: -_bound(model, g, best + t * (v - best), mu, total), **search
-                )
-                dual = min(dual, -float(share.fun), key=lambda d: abs(primal - d))
     gap = abs(primal - dual) / scale
     if model.penalty == "ball" and g.norm2 > (model.radius * (1.0 + 1e-9)) ** 2 + g.lost2:
         faults.append(f"infeasible: ‖f‖ = {math.sqrt(g.norm2):.6g} is outside the ball of radius {model.radius:g}")
