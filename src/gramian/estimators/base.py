@@ -55,7 +55,7 @@ COMMON: dict[str, list[Any]] = {
 NAMED = ("gamma", "degree", "coef0", "kernel_params")
 """Parameters of kernels given by name, or of callables."""
 SOMETIMES = (
-    *("approximation_", "coef_", "dual_coef_", "function_", "X_fit_", "X_transformed_fit_"),
+    *("approximation_", "coef_", "dual_coef_", "dual_point_", "function_", "X_fit_", "X_transformed_fit_"),
     *("alphas_", "loo_path_", "loo_residuals_", "lams_", "cv_path_"),
     *("_counts", "_feature_weights", "_inverse", "_landmarks", "_last", "_mapped_rows", "_moments"),
 )

@@ -27,7 +27,9 @@ _INSTEAD = {
 _ROWS = (np.ndarray, sp.spmatrix, sp.sparray)
 KINDS: dict[str, Any] = {
     **dict.fromkeys(("X_fit_", "X_train_", "components_", "dual_coef_", "support_vectors_"), _ROWS),
-    **dict.fromkeys(("class_weight_", "coef_", "eigenvalues_", "feature_names_in_", "frequencies_"), np.ndarray),
+    **dict.fromkeys(
+        ("class_weight_", "coef_", "dual_point_", "eigenvalues_", "feature_names_in_", "frequencies_"), np.ndarray
+    ),
     **dict.fromkeys(("means_", "normalization_", "support_", "weights_"), np.ndarray),
     **dict.fromkeys(("kernel_", "_kernel"), Kernel),
     "certificate_": Certificate,

@@ -27,8 +27,8 @@ ROUNDED = 1e-9
 """The same of what zero loses."""
 FLOOR = 1e-12
 """A tolerance below this is not asked for."""
-NEWTON = 5
-"""Corrections of smooth slopes."""
+NEWTON, HALVINGS = 20, 12
+"""Corrections of smooth slopes, and lengths that are tried of each."""
 NEAR = (0.0, *np.logspace(-12.0, -2.0, 21))
 """Distances to a kink, in units of the largest value, within which a row may have any slope between its two."""
 ACTIVE = 150
@@ -56,6 +56,7 @@ class _Function:
     lost: float  # what rounding may change in a value
     lost2: float  # in norm2
     intercept: bool
+    shown: Array | None  # the slopes by which the fit was certified
 
     @property
     def at(self) -> Array:
@@ -82,9 +83,13 @@ class _Function:
         return max(float(np.sum(r * self.K(r))), 0.0)
 
     def points(self, mu: float) -> Iterator[Array]:
-        """Slopes at f and what the coefficients say; then, where K is small, slopes that fit the coefficients."""
+        """What the fit shows, slopes at f, what the coefficients say; where K is small, slopes that fit these."""
+        if self.shown is not None:
+            yield self.shown
         yield self.gradient(self.at)
         yield np.zeros_like(self.f)
+        if self.intercept:
+            yield self.gradient(self.f + self.best_constant(self.f, self.b))
         if getattr(self.loss, "coupled", False):
             return
         if self.F is None:
@@ -125,16 +130,17 @@ class _Function:
         """Slopes near f that sum to what the coefficients say: Newton's method in the values."""
         G = np.column_stack([F, np.ones(len(F))]) if self.intercept else F
         wanted = np.append(wanted, 0.0) if self.intercept else wanted
-        f, best, least = self.at, self.gradient(self.at), np.inf
+        f, rest = self.at, wanted - G.T @ self.gradient(self.at)[:, 0]
         for _ in range(NEWTON):
-            u = self.gradient(f)
-            rest = wanted - G.T @ u[:, 0]
-            if not np.linalg.norm(rest) < least:
-                break
-            best, least = u, float(np.linalg.norm(rest))
             curvature = self.w[:, None] * self.loss.curvature(f, self.y)
-            f = f + (G @ np.linalg.lstsq((G * curvature).T @ G, rest, rcond=EPS)[0])[:, None]
-        return best
+            step = (G @ np.linalg.lstsq((G * curvature).T @ G, rest, rcond=EPS)[0])[:, None]
+            tried = [f + 0.5**k * step for k in range(HALVINGS)]
+            rests = [wanted - G.T @ self.gradient(each)[:, 0] for each in tried]
+            best = min(range(HALVINGS), key=lambda k: float(np.linalg.norm(rests[k])))
+            if not np.linalg.norm(rests[best]) < np.linalg.norm(rest):
+                break
+            f, rest = tried[best], rests[best]
+        return self.gradient(f)
 
     def _between(self, F: Array, wanted: Array, near: float) -> Array:
         """Slopes of the rows within a distance of their kinks, by least squares within what the kinks allow."""
@@ -151,21 +157,24 @@ class _Function:
         u[free] = unit * lsq_linear(A, wanted / unit, (low[free] / unit, high[free] / unit), method=method, tol=1e-15).x
         return u[:, None]
 
-    def _constant(self, b: Any) -> tuple[float, Array]:
-        """What a constant loses, and the slope."""
-        values = np.zeros_like(self.f) + b
-        return self.value(values), np.asarray(self.gradient(values).sum(axis=0))
+    def best_constant(self, f: Array, start: Array) -> Array:
+        """The constants that lose least beside f."""
+
+        def lost(b: Any) -> tuple[float, Array]:
+            return self.value(f + b), np.asarray(self.gradient(f + b).sum(axis=0))
+
+        return np.asarray(minimize(lost, start, jac=True, options={"gtol": 0.0}).x)
 
     def least_scale(self) -> float:
         """What a gap is relative to, at least: a small part of what the best constant loses, or zero, or a count."""
         zero = np.zeros_like(self.f)
         least = nothing = abs(self.value(zero))
         if self.intercept and zero.shape[1] > 1:
-            least = minimize(self._constant, zero[0], jac=True).fun
+            least = self.value(zero + self.best_constant(zero, zero[0]))
         elif self.intercept:
             reach, options = max(float(np.abs(self.y).max()), 50.0), {"xatol": 0.0, "maxiter": 500}
             search: Any = {"bounds": (-reach, reach), "method": "bounded", "options": options}
-            least = minimize_scalar(lambda b: self._constant(b)[0], **search).fun
+            least = minimize_scalar(lambda b: self.value(zero + b), **search).fun
         counts = float(np.sum(self.w[:, None] * (1.0 + self.y))) if getattr(self.loss, "positive", False) else 0.0
         return max(LEAST * abs(float(least)), ROUNDED * nothing, ROUNDED * counts, TINIEST)
 
@@ -250,7 +259,8 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
         lost, norm2 = float(shown.lost[own].max()), float(shown.norm2[own].sum())
         lost2 = 0.0 if mapped else 16.0 * lost * float(np.abs(c).sum())
         numbers = (y[kept], weights[kept], shown.f[kept, own], b[own], c)
-        g = _Function(loss, *numbers, F, times, norm2, lost, lost2, bool(model.fit_intercept))
+        u = None if mapped or not hasattr(model, "dual_point_") else model.dual_point_.reshape(data.n, -1)[kept, own]
+        g = _Function(loss, *numbers, F, times, norm2, lost, lost2, bool(model.fit_intercept), u)
         each.append(_judged(model, g, float(multipliers[min(t, multipliers.size - 1)]), faults))
     worst = max(each, key=lambda c: (not c.converged, c.violation))
     return replace(worst, primal=sum(c.primal for c in each), dual=sum(c.dual for c in each))
@@ -282,7 +292,7 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     values = {"primal": primal / total, "violation": gap} | ({"dual": dual / total, "gap": gap} if known else {})
     # An error in a value counts as much as the loss is steep there, and as much again in ‖f‖².
     slopes = float(np.abs(g.gradient(g.at)).sum())
-    values["rounding"] = 2.0 * g.lost * slopes / scale
+    values["rounding"] = (2.0 * g.lost * slopes + EPS * float(np.abs(g.gradient(g.at) * g.y).sum())) / scale
     if model.penalty == "ball" and g.F is None and g.norm2 > 0:
         # ‖u‖_K is the root of a sum, which cancels where f is inside the ball.
         lost = slopes**2 * g.lost / float(np.abs(g.coefficients).sum())

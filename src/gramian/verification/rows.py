@@ -174,7 +174,8 @@ def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array,
     noise = np.where(np.abs(diagonal - apart) > NOISE * np.abs(diagonal), diagonal - apart, 0.0)
     f = predicted.copy()
     f[columns] += noise[:, None] * c
-    return predicted, f, float(np.abs(diagonal - apart - noise).max())
+    rounding = kernel.rounding(kernel.prepare(data.X, None)[0]) * float(np.abs(diagonal).max())
+    return predicted, f, max(float(np.abs(diagonal - apart - noise).max()), rounding)
 
 
 def dense(a: Any) -> Array:

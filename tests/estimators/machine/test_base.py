@@ -354,6 +354,22 @@ def test_class_weights(data):
     np.testing.assert_allclose(balanced.decision_function(Z), by_hand.decision_function(Z), atol=1e-7)
 
 
+@pytest.mark.parametrize("penalty", ["squared", "norm", "ball"])
+def test_the_dual_point_proves_the_dual_value(rng, penalty):
+    X, y = rng.standard_normal((40, 2)), rng.standard_normal(40)
+    weights = np.where(np.arange(len(y)) % 7 == 0, 0.0, 1.5)
+    model = KernelMachineRegressor("absolute", penalty=penalty, lam=0.01).fit(X, y, weights)
+    u, w = model.dual_point_, weights
+    assert u.shape == y.shape
+    assert not u[w == 0].any()
+    assert np.all(np.abs(u) <= w)  # where the conjugate of the absolute loss is u y, and infinite elsewhere
+    norm = np.sqrt(u @ model.kernel_(X) @ u)
+    share = min(1.0, 0.01 * w.sum() / norm) if penalty == "norm" else 1.0
+    own = {"squared": norm**2 / (2 * 0.01 * w.sum()), "norm": 0.0, "ball": norm}[penalty]
+    assert abs(u.sum()) <= 1e-9
+    assert (-share * u @ y - own) / w.sum() == pytest.approx(model.certificate_.dual, rel=1e-7)
+
+
 @pytest.mark.parametrize("penalty", ["squared", "norm"])
 def test_lam_by_cross_validation(data, penalty):
     X, y, _ = data

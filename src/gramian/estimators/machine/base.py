@@ -50,7 +50,7 @@ from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace
 from gramian.solvers.machine.newton import Iterate
-from gramian.solvers.machine.penalties import NEEDS, Goal, choose
+from gramian.solvers.machine.penalties import NEEDS, Goal, choose, less_rounding
 from gramian.solvers.machine.solve import Fitted, Problem, solve
 
 MACHINE: dict[str, list[Any]] = {
@@ -151,11 +151,17 @@ class Exact:
         return [np.asarray(K @ each.at.alpha + each.at.b) for each in fitted]
 
     def kept(self, fitted: list[Fitted]) -> Last:
-        """Return the coefficients of all rows."""
-        alpha = np.hstack([each.at.alpha for each in fitted])
-        dual = np.zeros((self.total, alpha.shape[1]))
-        dual[self.rows.index] = alpha
-        return {"dual_coef_": dual, "intercept_": np.concatenate([each.at.b for each in fitted])}
+        """Return the coefficients of all rows, and the dual point that certifies them."""
+
+        def spread(parts: list[Array]) -> Array:
+            found = np.hstack(parts)
+            whole = np.zeros((self.total, found.shape[1]))
+            whole[self.rows.index] = found
+            return whole
+
+        constants = np.concatenate([each.at.b for each in fitted])
+        dual, slopes = spread([each.at.alpha for each in fitted]), spread([each.u for each in fitted])
+        return {"dual_coef_": dual, "dual_point_": slopes, "intercept_": constants}
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,7 +202,14 @@ class InFeatures:
         fitted = in_features.solve(self.passes, self.lift, goal, targets, self.sample, starts)
         if hasattr(self.features, "trace_error_"):
             self.features.trace_error_ = fitted[0].error
-        return fitted
+        return [self._less_rounding(each, goal.tol) for each in fitted] if final and self.lift.basis else fitted
+
+    def _less_rounding(self, fitted: in_features.FeatureFit, tol: float) -> in_features.FeatureFit:
+        """A fit whose certificate counts what predictions at the landmarks lose."""
+        alpha = self.features.expansion(fitted.theta[: self.lift.width])
+        largest = float(np.abs(self.kernel.diag(wide(self._landmarks()))).max())
+        said = less_rounding(fitted.certificate, tol, fitted.steep, alpha, largest)
+        return replace(fitted, certificate=said)
 
     @property
     def rows(self) -> Part:
@@ -230,10 +243,14 @@ class InFeatures:
         kept["intercept_"] = theta[m:].sum(axis=0)
         if self.lift.basis is None:
             return {**kept, "coef_": theta[:m]}
-        landmarks = self.features.component_indices_
-        X = self.features.components_.astype(self.sample.X.dtype, copy=False)
-        X = X[:, landmarks] if is_precomputed(self.kernel) else X
-        return {**kept, "X_fit_": X, "_landmarks": landmarks, "dual_coef_": self.features.expansion(theta[:m])}
+        X = self._landmarks().astype(self.sample.X.dtype, copy=False)
+        kept |= {"X_fit_": X, "_landmarks": self.features.component_indices_}
+        return {**kept, "dual_coef_": self.features.expansion(theta[:m])}
+
+    def _landmarks(self) -> Any:
+        """The landmarks, or the square Gram matrix of theirs."""
+        X = self.features.components_
+        return X[:, self.features.component_indices_] if is_precomputed(self.kernel) else X
 
 
 def _split(array: Array, widths: list[int]) -> list[Array]:
@@ -399,7 +416,7 @@ class Machine(Expansion):
             setattr(self, name, value)
         if single:
             self.intercept_ = float(kept["intercept_"][0])
-            for name in {"coef_", "dual_coef_"} & kept.keys():
+            for name in {"coef_", "dual_coef_", "dual_point_"} & kept.keys():
                 setattr(self, name, kept[name].ravel())
 
     # ---- the strength -------------------------------------------------------------------------------------------

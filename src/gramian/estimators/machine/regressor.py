@@ -99,6 +99,8 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     ----------
     dual_coef_ : array of shape (n,) or (n, k)
         Coefficients, float64; at the landmarks of a ``Nystroem`` approximation, and absent with other maps.
+    dual_point_ : array of shape (n,) or (n, k)
+        Without an approximation: slopes of the loss, one for each row, whose bound is the certificate's dual value.
     coef_ : array of shape (m,) or (m, k)
         With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
         ``function_``.

@@ -28,8 +28,6 @@ WIDER = 16.0
 """From one problem to the next, the envelope begins so much wider than the last ended."""
 COUPLED = 3000
 """Unknowns of coupled functions up to which their whole Hessian is factorised."""
-SETTLED = 1e-12
-"""What the gap of a smooth loss falls to within a step or two more."""
 ENDLESS = 1e15
 """A multiplier that leaves nothing but a constant."""
 
@@ -43,6 +41,7 @@ class FeatureFit:
     certificate: Certificate  # How far from optimal
     multiplier: float  # The lam of the squared penalty that has the same solution; infinite where f is zero
     error: float  # What the map leaves of the trace of the kernel
+    steep: float  # What an error of one in every value would cost, relative to the objective
 
     @property
     def start(self) -> Start:
@@ -104,16 +103,15 @@ class FeaturePath(Path):
         certificate = gap_certificate(
             self.goal, scale=of.scale, total=of.total, steps=of.steps, why=of.why, loss=loss, **said
         )
-        return FeatureFit(of.theta, of.width, certificate, multiplier, of.error)
+        return FeatureFit(of.theta, of.width, certificate, multiplier, of.error, of.steep / of.size)
 
     def plain(self, start: Start) -> FeatureFit:
         lam = self.goal.strength
         return self.fit(self.minimised(lam, {self.which: start}, self.goal)[self.which], lam)
 
     def squared(self, multiplier: float, start: Start) -> Found:
-        # So that the multiplier decides the gap; a smooth loss meets any tolerance.
-        tol = SLACK * self.goal.tol if self.functions.kinks else min(SLACK * self.goal.tol, SETTLED)
-        of = self.minimised(multiplier, {self.which: start}, replace(self.goal, tol=tol))[self.which]
+        goal = replace(self.goal, tol=SLACK * self.goal.tol)  # so that the multiplier decides the gap
+        of = self.minimised(multiplier, {self.which: start}, goal)[self.which]
         norm = float(np.linalg.norm(of.theta[: self.lift.width]))
         value = of.primal - 0.5 * multiplier * of.total * norm**2
         return Found(of, value, of.total, norm, of.slopes, replace(start, theta=of.theta, width=WIDER * of.width))

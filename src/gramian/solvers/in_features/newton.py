@@ -25,10 +25,10 @@ from gramian.solvers.machine.penalties import Goal
 
 Array = NDArray[np.float64]
 
-SETTLED = 1e-14
-"""A smooth loss goes on to this gap: once Newton's method is near, a pass or two without a Hessian."""
+SMALL, SETTLED = 10**6, 1e-14
+"""With so many features of all rows, a smooth loss goes on to this gap: a pass or two that cost next to nothing."""
 CLOSE = 0.5
-"""A loss with kinks goes on to this part of the tolerance: from the function alone, less is found to prove it."""
+"""Steps go on to this part of the tolerance: from the function alone, less is found to prove it."""
 NEAR = 0.1
 """With a gap below this, relative to the objective, the first step is expected to gain much."""
 CHORD = 0.1
@@ -94,6 +94,7 @@ class Optimum:
     total: float  # The sum of the weights
     error: float  # What the map leaves of the trace of the kernel
     scale: float  # What gaps are relative to, at least
+    steep: float  # What an error of one in every value would cost
     steps: int = 0  # Points looked at
     why: str = ""  # Why it stopped short, where it did
 
@@ -132,6 +133,8 @@ def minimise(
     passes: Passes, lift: WorkerMap, functions: Functions, starts: dict[int, Start], limits: Goal
 ) -> dict[int, Optimum]:
     """Minimise some of the functions, each by itself, in passes that serve all."""
+    settled = not functions.kinks and passes.blocks.n_rows * lift.width <= SMALL
+    limits = replace(limits, tol=min(limits.tol, SETTLED) if settled else CLOSE * limits.tol)
     runs = {i: _newton(i, start, functions, lift.width, limits) for i, start in starts.items()}
     waiting = {i: next(run) for i, run in runs.items()}
     found: dict[int, Optimum] = {}
@@ -164,7 +167,7 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
     assert here.hessian is not None
     long = False
     curvature = Curvature.of(here.hessian, here.mu, m, len(here.slope))
-    goal = CLOSE * limits.tol if functions.kinks else min(limits.tol, SETTLED)
+    goal = limits.tol
     for steps in range(1, limits.max_iter + 1):
         best = replace(best, steps=steps)
         why = _ended(steps, strikes, limits)
@@ -270,7 +273,8 @@ def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: flo
     gap = gap if np.isfinite(gap) and np.isfinite(primal) else np.inf
     error = float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
     violation = float(np.linalg.norm(slope)) / (float(np.linalg.norm(gradient)) + mu or 1.0)
-    found = Optimum(ask.theta, ask.width, slopes, primal, primal - gap, violation, total, error, scale * total)
+    said = (primal, primal - gap, violation, total, error, scale * total, float(sums[f"steep{i}"]))
+    found = Optimum(ask.theta, ask.width, slopes, *said)
     H = sums[f"hessian{i}"] if ask.hessian else None
     turns = sums[f"turns{i}"] if ask.hessian and functions.kinks else None
     return _Seen(ask, objective, slope, smooth_gap, kink_gap, found, H, turns, mu, m)

@@ -104,6 +104,7 @@ def _local_of(point: Point, F: Array, part: Part) -> Sums:
         sums[f"objective{i}"] = smooth.value(f)
         sums[f"value{i}"] = fit.value(f)
         sums[f"weight{i}"] = fit.w.sum()
+        sums[f"steep{i}"] = np.abs(u).sum()
         sums[f"conjugate{i}"] = np.sum(u * z) - fit.value(z)
         sums[f"gradient{i}"] = _extended(F.T @ u, u, functions.intercept)
         S = smooth.half_curvature(f)

@@ -22,7 +22,7 @@ class AnchoredRows:
 
     def __init__(self, rows: KernelRows | FeatureRows) -> None:
         self.rows, self.direct, self.definite = rows, rows.direct, rows.definite
-        self.size = len(rows.ids)
+        self.rounding, self.size = rows.rounding, len(rows.ids)
         self.ids = np.arange(self.size + 1)
 
     @property

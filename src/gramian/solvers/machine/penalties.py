@@ -19,6 +19,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gramian.certificates import Certificate, certify
 from gramian.losses import missing, offers
@@ -98,6 +99,20 @@ def gap_certificate(
     said = certify("duality gap", gap, max(goal.tol, 1e-12), why, seconds=goal.clock.seconds, **values)
     # Without a conjugate, it is only known how far the gradient is from zero.
     return said if offers(loss, "conjugate") else replace(said, kind="stationary", dual=np.nan, gap=np.nan)
+
+
+def less_rounding(
+    said: Certificate, tol: float, steep: float, alpha: NDArray[np.float64], largest: float
+) -> Certificate:
+    """Return a certificate that counts what rounding adds to values ``Σ_j α_j k(x_j, x)``, errors of either sign.
+
+    ``steep`` is what an error of one in every value costs, and ``largest`` the largest k(x, x).
+    """
+    lost = steep * float(np.finfo(np.float64).eps) * largest * float(np.linalg.norm(alpha, axis=0).max(initial=0.0))
+    if said.converged and not np.nan_to_num(said.gap) + lost <= max(tol, 1e-12):
+        why = "the coefficients are so large that rounding in predictions exceeds tol; regularise more, or raise tol."
+        return replace(said, converged=False, message=why)
+    return said
 
 
 class Slopes(Protocol):

@@ -15,7 +15,17 @@ from gramian.losses import offers
 from gramian.solvers.machine import box_dual, newton, proximal
 from gramian.solvers.machine.data_term import DataFit, Tilted, best_constant, least_scale
 from gramian.solvers.machine.newton import Iterate, NewtonResult
-from gramian.solvers.machine.penalties import SLACK, Found, Goal, Path, Turn, bound, choose, gap_certificate
+from gramian.solvers.machine.penalties import (
+    SLACK,
+    Found,
+    Goal,
+    Path,
+    Turn,
+    bound,
+    choose,
+    gap_certificate,
+    less_rounding,
+)
 
 POLISH_SIZE = 1000
 """Unknowns up to which a fit goes on to rounding: steps then cost next to nothing."""
@@ -220,7 +230,9 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
                 best, point, least = certificate(dual, violation, fitted.why), u, abs(primal - dual)
             if u.size > SMALL and least <= CLOSE * p.goal.tol * max(abs(primal), p.least_scale):
                 break
-    return replace(fitted, at=at, u=point, certificate=best)
+    steep = float(np.abs(p.fit.gradient(at.f)).sum()) / max(abs(primal), p.least_scale)
+    largest = float(np.abs(p.space.gram.diagonal()).max())
+    return replace(fitted, at=at, u=point, certificate=less_rounding(best, p.goal.tol, steep, at.alpha, largest))
 
 
 def _points(p: Problem, at: Iterate, u: Array, mu: float) -> Iterator[tuple[Array, Array]]:

@@ -20,6 +20,7 @@ Operator = Any
 
 TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "randomized": 1e-2}
 """What ``tol=0`` means to each solver; ARPACK goes on to machine precision."""
+EPS = float(np.finfo(np.float64).eps)
 OVERSAMPLES = 10
 """Vectors that subspace iteration takes beside those asked for."""
 DIGITS = 100.0
@@ -32,7 +33,7 @@ class Rounding:
 
     offset: float = 0.0  # What centring took from the norm of the matrix
     floor: float = 1e-12  # Eigenvalues below this share of the largest are reported as zero
-    unit: float = 64.0 * float(np.finfo(np.float64).eps)  # What products leave of a residual
+    unit: float = 64.0 * EPS  # What products leave of a residual
 
     def _of(self, values: Array) -> float:
         """Return what rounding may leave of a residual."""
@@ -42,7 +43,8 @@ class Rounding:
         """Return the size up to which an eigenvalue is zero, unless all are; more where all n are asked for."""
         largest, rounding = float(np.abs(values).max(initial=0.0)), self._of(values)
         lost = largest <= DIGITS * rounding
-        return max(self.floor * largest, 0.0 if lost else rounding * (DIGITS if values.size == n else 1.0))
+        nothing = (DIGITS * EPS) ** 2 * self.offset  # the squares of what rounding leaves of centred features
+        return max(self.floor * largest, nothing, 0.0 if lost else rounding * (DIGITS if values.size == n else 1.0))
 
     def cleaned(self, values: Array, n: int) -> Array:
         """Return eigenvalues without those that are negative or zero to rounding, which become zero."""

@@ -154,6 +154,11 @@ class KernelRows:
         """These rows, where columns can be dropped from them for a while: one cache has all of them."""
         return self if len(self.caches) == 1 else None
 
+    @property
+    def rounding(self) -> float:
+        """What rounding does to a kernel value in full precision, relative to the largest k(x, x)."""
+        return self.gram.rounding * float(np.finfo(np.float64).eps) / float(np.finfo(self.gram.dtype).eps)
+
     def diagonal(self) -> NDArray[np.float64]:
         """Return k(x, x) of every object: → (m,)."""
         return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
@@ -231,6 +236,7 @@ class FeatureRows:
     """All values follow from one vector w, so that leaving variables out saves nothing."""
     definite = True
     evicted = 0
+    rounding = float(np.finfo(np.float64).eps)
 
     def __init__(self, F: NDArray[np.float64], workers: int = 1) -> None:
         self.F, self.workers = F, workers

@@ -404,7 +404,7 @@ class _Descent:
     @property
     def rounding(self) -> float:
         """What rounding in float64 will add to a value Σ_j β_j k(x_j, x): errors of either sign."""
-        return EPSILON * self.scale * float(np.linalg.norm(self.state.by_object))
+        return max(EPSILON, self.rows.rounding) * self.scale * float(np.linalg.norm(self.state.by_object))
 
     @property
     def worth(self) -> float:
