@@ -14,6 +14,7 @@ from sklearn.decomposition import KernelPCA as PeerPCA
 from sklearn.gaussian_process import GaussianProcessRegressor as PeerProcess
 from sklearn.gaussian_process import kernels as peer_kernels
 from sklearn.kernel_ridge import KernelRidge as PeerRidge
+from sklearn.mixture import GaussianMixture as PeerMixture
 
 import gramian
 from gramian import Nystroem, verify
@@ -338,10 +339,12 @@ def beside_peer(model: Any, X: Any, y: Any, w: Any, found: Any) -> list[str]:
     if hasattr(model, "approximation_") or not found.converged:
         return []
     X = np.asarray(X, dtype=np.float64)
-    svm = gramian.SVC | gramian.SVR | gramian.OneClassSVM | gramian.NuSVC
+    svm = gramian.SVC | gramian.SVR | gramian.OneClassSVM | gramian.NuSVC | gramian.NuSVR
     same = not isinstance(model, gramian.NuSVC) or model.class_weight is None  # class weights change another problem
     if isinstance(model, svm) and same and found.kind == "duality gap":
         return _beside_svm(model, X, y, w, found)
+    if isinstance(model, gramian.GaussianMixture) and w is None and model.assignment == "soft":
+        return _beside_mixture(model, X)
     if isinstance(model, gramian.KernelPCA):
         return _beside_components(model, X)
     if isinstance(model, gramian.GaussianProcessRegressor) and model.optimizer is not None and model.noise is None:
@@ -365,6 +368,22 @@ def _beside_components(model: Any, X: Any) -> list[str]:
     except ValueError:  # LAPACK's fast driver finds no eigenvalue where all coincide
         return []
     return _worse(-float(model.eigenvalues_.sum()), -theirs, 1e-5, float(np.abs(model.kernel_.diag(X)).sum()))
+
+
+def _beside_mixture(model: Any, X: Any) -> list[str]:
+    """The likelihood from the same start, which is some of the rows: both take the same steps."""
+    names = ("n_components", "covariance_type", "reg_covar", "tol")
+    start = X[np.linspace(0, len(X) - 1, model.n_components).astype(int)]
+    params = {name: getattr(model, name) for name in names}
+    options = {"means_init": start, "random_state": 0, "max_iter": 1000}
+    ours, theirs = (kind(**params, **options) for kind in (gramian.GaussianMixture, PeerMixture))
+    try:
+        theirs.fit(X)
+    except ValueError:
+        return []
+    if not theirs.converged_ or not ours.fit(X).certificate_.converged:
+        return []
+    return _worse(-ours.score(X), -theirs.score(X), 1e-2, 1.0)
 
 
 def _beside_process(model: Any, X: Any, y: Any) -> list[str]:
@@ -405,6 +424,11 @@ def _beside_svm(model: Any, X: Any, y: Any, w: Any, found: Any) -> list[str]:
     for name in ("dual_coef_", "intercept_", "offset_"):
         if hasattr(other, name):
             setattr(theirs, name, getattr(other, name))
+    if isinstance(model, gramian.NuSVR):  # of all widths of the tube, the best for their function
+        off = np.abs(y[rows] - other.predict(few))
+        own = np.ones(rows.size) if w is None else w[rows]
+        lost = [model.nu * e * own.sum() + np.sum(own * np.maximum(off - e, 0.0)) for e in (0.0, *off)]
+        theirs.epsilon_ = (0.0, *off)[int(np.argmin(lost))]
     theirs.support_, theirs._n_support = rows[other.support_], other.n_support_
     theirs.support_vectors_ = model.support_vectors_ if model.kernel == "precomputed" else X[theirs.support_]
     best = verify(theirs, X, y, w)
