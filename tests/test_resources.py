@@ -5,7 +5,7 @@ import time
 import numpy as np
 import pytest
 
-from gramian.gram.operator import tile_shape
+from gramian.gram.threads import tile_shape
 from gramian.resources import available_memory, memory_budget, readable, run, spans, worker_count
 
 

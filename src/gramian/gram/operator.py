@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from copy import copy
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from gramian.gram.threads import Threads
 from gramian.kernels import Kernel
-from gramian.kernels.points import check_out, is_foreign
+from gramian.kernels.points import Points, check_out, is_foreign
 from gramian.kernels.resolve import is_precomputed
-from gramian.resources import memory_budget, readable, run, spans, worker_count
-
-PANEL = 128
-"""Rows of a panel: enough for an efficient GEMM, few enough to stay near the cache."""
-TILE_CELLS = 256 * 2048
-"""Cells of a tile that is used and thrown away: small enough for the cache, large enough for BLAS."""
-
-
-def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int, int]:
-    """Choose the shape of tiles that are used and thrown away.
-
-    It does not depend on the number of workers unless memory is scarce, so that sums are taken in the same order.
-    """
-    cells = max(min(TILE_CELLS, budget // (cell_bytes * workers)), 1)
-    rows = max(min(2 * PANEL, cells), 1)
-    return rows, max(min(m, cells // rows), 1)
-
+from gramian.resources import memory_budget, readable, worker_count
 
 Index = ArrayLike | slice
-SMALL = 100_000
-"""Cells of a matrix that is not worth a second thread."""
-SPARE_TILES = 3
-"""Tiles beside the kernel's own: what NumPy makes in passing, and a float64 tile behind a float32 one."""
-DERIVATIVE_TILES = 2
-"""Derivatives keep as many tiles again."""
 PROBE, ASYMMETRY = 256, 1e-5
 """Rows on which symmetry is tested, and the difference, relative to the largest entry, that is too much."""
-LEAST_SCRATCH = 16
-"""A matrix that takes all of the memory is still made with a sixteenth of it beside."""
 
 
 class Gram(LinearOperator):
@@ -98,11 +74,20 @@ class Gram(LinearOperator):
             if is_foreign(Z):
                 raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")
         self.kernel = kernel
-        self.memory = memory_budget(memory)
-        self.workers = worker_count(n_jobs)
-        self._A, self._B = kernel.prepare(X, Y)
-        dtype = np.dtype(kernel.tile(self._A[:1], self._B[:1]).dtype)
+        self.engine = Threads(kernel, memory_budget(memory), worker_count(n_jobs))
+        self._A, self._B = self.engine.prepare(X, Y)
+        dtype = self.engine.dtype(self._A, self._B)
         super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
+
+    @property
+    def memory(self) -> int:
+        """Bytes of K to hold at most."""
+        return self.engine.memory
+
+    @property
+    def workers(self) -> int:
+        """Threads."""
+        return self.engine.workers
 
     @property
     def nbytes(self) -> int:
@@ -133,7 +118,7 @@ class Gram(LinearOperator):
             It shares the rows with this one.
         """
         other = copy(self)
-        other.workers = workers
+        other.engine = replace(self.engine, workers=workers)
         return other
 
     # ---- parts of the matrix ------------------------------------------------------------------------------------
@@ -191,7 +176,7 @@ class Gram(LinearOperator):
         """
         if self._A.ids != self._B.ids:
             raise ValueError("only the Gram matrix of X with itself has a diagonal; this one is of X and another Y.")
-        return np.asarray(self.kernel.diagonal(self._A))
+        return self.engine.diagonal(self._A)
 
     def check_symmetric(self) -> None:
         """Raise where K is visibly not symmetric, on some of its rows."""
@@ -206,26 +191,9 @@ class Gram(LinearOperator):
                 f"{K[i, j]:.3g} and {K[j, i]:.3g}; a kernel is symmetric."
             )
 
-    def _fill(self, A: Any, B: Any, out: NDArray[Any] | None) -> NDArray[Any]:
-        shape = (len(A), len(B))
-        check_out(out, shape)
-        if out is None:
-            out = np.empty(shape, self.dtype)
-        workers = self._workers(*shape)
-        height = self._panel_height(shape, workers, free=self.memory - out.nbytes)
-        if shape[1]:
-            run(lambda rows: self.kernel.tile(A[rows], B, out[rows]), spans(shape[0], height), workers)
-        return out
-
-    def _panel_height(self, shape: tuple[int, int], workers: int, tiles: int = 1, free: int | None = None) -> int:
-        """Rows of full-width panels whose scratch, ``tiles`` times the kernel's, fits the budget on every worker."""
-        scratch = self.memory if free is None else max(free, self.memory // LEAST_SCRATCH)
-        affordable = scratch // (self._cell_bytes * tiles * max(shape[1], 1) * workers)
-        return max(min(PANEL, affordable, -(-shape[0] // workers)), 1)
-
-    @property
-    def _cell_bytes(self) -> int:
-        return 8 * (self.kernel.tile_buffers + SPARE_TILES)
+    def _fill(self, A: Points, B: Points, out: NDArray[Any] | None) -> NDArray[Any]:
+        check_out(out, (len(A), len(B)))
+        return self.engine.fill(A, B, np.empty((len(A), len(B)), self.dtype) if out is None else out)
 
     # ---- products -----------------------------------------------------------------------------------------------
 
@@ -235,39 +203,21 @@ class Gram(LinearOperator):
         return super().__matmul__(V)
 
     def _matmat(self, V: NDArray[Any]) -> NDArray[Any]:
-        return self._product(V, self._A, self._B, lambda A, B, out: self.kernel.tile(A, B, out))
+        return self._product(V, flipped=False)
 
     def _rmatmat(self, V: NDArray[Any]) -> NDArray[Any]:
-        return self._product(V, self._B, self._A, lambda B, A, out: self.kernel.tile(A, B, out.T).T)
+        return self._product(V, flipped=True)
 
-    def _product(self, V: Any, A: Any, B: Any, tile: Callable[[Any, Any, NDArray[Any]], NDArray[Any]]) -> NDArray[Any]:
+    def _product(self, V: Any, flipped: bool) -> NDArray[Any]:
         """Tiles in K's dtype, summed in float64, returned in the wider dtype of K and V."""
         V = np.asarray(V)
         if V.dtype.kind not in "fiub":
             raise TypeError(f"Gram multiplies by real numbers, got dtype {V.dtype}.")
         narrow, scale = narrowed(V, self.dtype)
-        out = np.empty((len(A), V.shape[1]), np.result_type(self.dtype, V.dtype))
-        workers = self._workers(len(A), len(B))
-        height, width = tile_shape(len(B), self.memory, self._cell_bytes, workers)
-        columns = spans(len(B), width)
-        stop = threading.Event()
-
-        def panel(rows: slice) -> None:
-            left = A[rows]
-            total = np.zeros((len(left), V.shape[1]))
-            scratch = np.empty(len(left) * width, self.dtype)
-            for c in columns:
-                if stop.is_set():
-                    return
-                shape = (len(left), c.stop - c.start)
-                total += tile(left, B[c], scratch[: shape[0] * shape[1]].reshape(shape)) @ narrow[c]
-            out[rows] = total if scale is None else total * scale
-
-        run(panel, spans(len(A), height), workers, stop)
-        return out
-
-    def _workers(self, n: int, m: int) -> int:
-        return self.workers if n * m > SMALL else 1
+        total = self.engine.product(self._A, self._B, narrow, flipped)
+        if scale is not None:
+            total *= scale
+        return total.astype(np.result_type(self.dtype, V.dtype), copy=False)
 
     # ---- derivatives --------------------------------------------------------------------------------------------
 
@@ -286,13 +236,7 @@ class Gram(LinearOperator):
         """
         if W.shape != self.shape:
             raise ValueError(f"W must have shape {self.shape}, got {W.shape}.")
-        workers = self._workers(*self.shape)
-        height = self._panel_height(self.shape, workers, DERIVATIVE_TILES)
-
-        def panel(rows: slice) -> NDArray[np.float64]:
-            return self.kernel.tile_vjp(self._A[rows], self._B, np.asarray(W[rows], dtype=np.float64))
-
-        return np.sum(run(panel, spans(self.shape[0], height), workers), axis=0)
+        return self.engine.vjp(self._A, self._B, W)
 
     def grad_inputs(self, V: NDArray[Any]) -> NDArray[Any]:
         """Return Σ_j V_j ∂k(x_i, y_j)/∂x_i: the gradient at every x_i of the function Σ_j V_j k(·, y_j), by tiles.
@@ -310,16 +254,7 @@ class Gram(LinearOperator):
         V = np.asarray(V)
         if V.shape != self.shape[1:]:
             raise ValueError(f"V must have shape {self.shape[1:]}, got {V.shape}.")
-        n, m = self.shape
-        workers = self._workers(n, m)
-        height, width = tile_shape(m, self.memory // DERIVATIVE_TILES, self._cell_bytes, workers)
-
-        def panel(rows: slice) -> NDArray[Any]:
-            A = self._A[rows]
-            tiles = ((c, np.broadcast_to(V[c], (len(A), c.stop - c.start))) for c in spans(m, width))
-            return sum(self.kernel.tile_gradient(A, self._B[c], W) for c, W in tiles)
-
-        return np.concatenate(run(panel, spans(n, height), workers))
+        return self.engine.grad_inputs(self._A, self._B, V)
 
     def __repr__(self) -> str:
         n, m = self.shape

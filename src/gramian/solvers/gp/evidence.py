@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from gramian.gram.operator import PANEL
+from gramian.gram.threads import PANEL
 from gramian.kernels import Kernel, Sum, White
 from gramian.kernels.points import Points
 from gramian.resources import memory_budget, one_blas_thread, readable, run, spans, worker_count

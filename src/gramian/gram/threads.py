@@ -1,0 +1,137 @@
+"""The engine on this machine's threads: tiles of K by NumPy, used once and forgotten."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.gram.blocks import StoredBlocks
+from gramian.kernels import Kernel
+from gramian.kernels.points import Points
+from gramian.resources import run, spans
+
+PANEL = 128
+"""Rows of a panel: enough for an efficient GEMM, few enough to stay near the cache."""
+TILE_CELLS = 256 * 2048
+"""Cells of a tile that is used and thrown away: small enough for the cache, large enough for BLAS."""
+SMALL = 100_000
+"""Cells of a matrix that is not worth a second thread."""
+SPARE_TILES = 3
+"""Tiles beside the kernel's own: what NumPy makes in passing, and a float64 tile behind a float32 one."""
+DERIVATIVE_TILES = 2
+"""Derivatives keep as many tiles again."""
+LEAST_SCRATCH = 16
+"""A matrix that takes all of the memory is still made with a sixteenth of it beside."""
+
+
+def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int, int]:
+    """Choose the shape of tiles that are used and thrown away.
+
+    It does not depend on the number of workers unless memory is scarce, so that sums are taken in the same order.
+    """
+    cells = max(min(TILE_CELLS, budget // (cell_bytes * workers)), 1)
+    rows = max(min(2 * PANEL, cells), 1)
+    return rows, max(min(m, cells // rows), 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Threads:
+    """What makes and multiplies the tiles of a ``Gram``: an engine, here of NumPy on threads."""
+
+    kernel: Kernel
+    memory: int  # Bytes of K to hold at most
+    workers: int
+
+    def prepare(self, X: Any, Y: Any) -> tuple[Points, Points]:
+        """Return both sides of the matrix, where the engine works on them."""
+        return self.kernel.prepare(X, Y)
+
+    def dtype(self, A: Points, B: Points) -> np.dtype[Any]:
+        """Return the dtype of the tiles."""
+        return np.dtype(self.kernel.tile(A[:1], B[:1]).dtype)
+
+    def diagonal(self, A: Points) -> NDArray[Any]:
+        """Return k(x, x): → (n,)."""
+        return np.asarray(self.kernel.diagonal(A))
+
+    def fill(self, A: Points, B: Points, out: NDArray[Any]) -> NDArray[Any]:
+        """Write K(A, B) by panels: out (n, m) → (n, m)."""
+        n, m = len(A), len(B)
+        workers = self._workers(n, m)
+        height = self._panel_height(n, m, workers, free=self.memory - out.nbytes)
+        if m:
+            run(lambda rows: self.kernel.tile(A[rows], B, out[rows]), spans(n, height), workers)
+        return out
+
+    def product(self, A: Points, B: Points, V: NDArray[Any], flipped: bool) -> NDArray[np.float64]:
+        """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` where flipped; V is in the dtype of the tiles."""
+        if flipped:
+            return self._product(V, B, A, lambda B, A, out: self.kernel.tile(A, B, out.T).T)
+        return self._product(V, A, B, self.kernel.tile)
+
+    def _product(
+        self, V: NDArray[Any], A: Points, B: Points, tile: Callable[[Any, Any, NDArray[Any]], NDArray[Any]]
+    ) -> NDArray[np.float64]:
+        total = np.zeros((len(A), V.shape[1]))
+        workers = self._workers(len(A), len(B))
+        height, width = tile_shape(len(B), self.memory, self._cell_bytes, workers)
+        columns = spans(len(B), width)
+        stop = threading.Event()
+
+        def panel(rows: slice) -> None:
+            left = A[rows]
+            scratch = np.empty(len(left) * width, V.dtype)
+            for c in columns:
+                if stop.is_set():
+                    return
+                shape = (len(left), c.stop - c.start)
+                total[rows] += tile(left, B[c], scratch[: shape[0] * shape[1]].reshape(shape)) @ V[c]
+
+        run(panel, spans(len(A), height), workers, stop)
+        return total
+
+    def vjp(self, A: Points, B: Points, W: NDArray[Any]) -> NDArray[np.float64]:
+        """Return Σ_ij W_ij ∂K_ij/∂theta, by panels: W (n, m) → (p,)."""
+        n, m = len(A), len(B)
+        workers = self._workers(n, m)
+        height = self._panel_height(n, m, workers, DERIVATIVE_TILES)
+
+        def panel(rows: slice) -> NDArray[np.float64]:
+            return self.kernel.tile_vjp(A[rows], B, np.asarray(W[rows], dtype=np.float64))
+
+        return np.sum(run(panel, spans(n, height), workers), axis=0)
+
+    def grad_inputs(self, A: Points, B: Points, V: NDArray[Any]) -> NDArray[Any]:
+        """Return Σ_j V_j ∂k(x_i, y_j)/∂x_i, by tiles: V (m,) → (n, d)."""
+        n, m = len(A), len(B)
+        workers = self._workers(n, m)
+        height, width = tile_shape(m, self.memory // DERIVATIVE_TILES, self._cell_bytes, workers)
+
+        def panel(rows: slice) -> NDArray[Any]:
+            left = A[rows]
+            tiles = ((c, np.broadcast_to(V[c], (len(left), c.stop - c.start))) for c in spans(m, width))
+            return sum(self.kernel.tile_gradient(left, B[c], W) for c, W in tiles)
+
+        return np.concatenate(run(panel, spans(n, height), workers))
+
+    def symmetric(self, A: Points, B: Points, memory: int, dtype: np.dtype[Any]) -> StoredBlocks:
+        """Return what multiplies by K of rows with themselves, of which it may keep some bytes."""
+        return StoredBlocks(self.kernel, A, B, memory, dtype, self.workers)
+
+    def _workers(self, n: int, m: int) -> int:
+        return self.workers if n * m > SMALL else 1
+
+    def _panel_height(self, n: int, m: int, workers: int, tiles: int = 1, free: int | None = None) -> int:
+        """Rows of full-width panels whose scratch, ``tiles`` times the kernel's, fits the budget on every worker."""
+        scratch = self.memory if free is None else max(free, self.memory // LEAST_SCRATCH)
+        affordable = scratch // (self._cell_bytes * tiles * max(m, 1) * workers)
+        return max(min(PANEL, affordable, -(-n // workers)), 1)
+
+    @property
+    def _cell_bytes(self) -> int:
+        return 8 * (self.kernel.tile_buffers + SPARE_TILES)
