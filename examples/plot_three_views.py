@@ -4,8 +4,9 @@ One function, three views
 
 Kernel ridge regression minimises a penalised sum of squares. Minimum-norm interpolation looks for the smallest function
 through the data. A Gaussian process conditions a random function on noisy observations. They are the same object: the
-ridge is the process's mean, interpolation is its limit as the noise goes to zero, and the deviation of the process is
-the worst error that the ridge can make on any function of norm one.
+ridge is the process's mean, interpolation is its limit as the noise goes to zero, and the deviation of the process
+without noise is the worst error that the interpolant can make on any function of norm one. With noise, these are three
+figures: the worst error of the ridge, the deviation, and the deviation of a new observation.
 """
 
 # %%
@@ -28,14 +29,20 @@ kernel = Matern(1.5, nu=2.5)
 # Ridge and process
 # -----------------
 # With ``alpha = σ²`` the ridge is the posterior mean, and the power function of the ridge, which knows nothing of
-# probability, is the posterior deviation.
+# probability, is the posterior deviation. The worst error of the ridge over the unit ball is smaller, because its
+# weights are made for values with noise, and the functions of the ball are seen without; a new observation adds the
+# noise.
 
 ridge = KernelRidge(alpha=noise, kernel=kernel).fit(X, y)
 process = GaussianProcessRegressor(kernel, alpha=noise, optimizer=None).fit(X, y)
 mean, deviation = process.predict(grid, return_std=True)
 
 assert np.allclose(ridge.predict(grid), mean, atol=1e-8)
-assert np.allclose(ridge.function_.power(grid, noise=False), deviation, atol=1e-7)
+assert np.allclose(ridge.function_.power(grid), deviation, atol=1e-7)
+assert np.allclose(process.function_.power(grid), deviation, atol=1e-7)
+worst, observed = ridge.function_.worst_error(grid), ridge.function_.power(grid, noisy=True)
+assert np.all(worst <= deviation + 1e-9)
+assert np.allclose(observed**2, deviation**2 + noise)
 
 # %%
 # The deviation does not depend on what was observed, only on where.
@@ -57,13 +64,14 @@ norms = [gp.function_.norm() for gp in means]
 
 assert np.allclose(means[-1].predict(grid), limit.predict(grid), atol=1e-4)
 assert np.all(np.diff(norms) > 0)
+assert np.allclose(limit.function_.worst_error(grid), limit.function_.power(grid), atol=1e-6)
 assert norms[-1] <= limit.function_.norm() + 1e-6
 
 # %%
 # The picture
 # -----------
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(10, 4), sharey=True)
+figure, (left, right, below) = plt.subplots(1, 3, figsize=(14, 4))
 left.fill_between(grid[:, 0], mean - 2 * deviation, mean + 2 * deviation, alpha=0.2, label="process: ±2 deviations")
 left.plot(grid, ridge.predict(grid), label="ridge = mean of the process")
 left.plot(X, y, "k.", label="data")
@@ -73,7 +81,13 @@ for level, gp in zip(levels, means, strict=True):
 right.plot(grid, limit.predict(grid), "k--", lw=1, label="interpolant")
 right.plot(X, y, "k.")
 right.set_title("less and less noise")
-for axes in (left, right):
+below.plot(grid, observed, label="of a new observation")
+below.plot(grid, deviation, label="deviation = power function")
+below.plot(grid, worst, label="worst error of the ridge")
+below.plot(grid, limit.function_.power(grid), "k--", lw=1, label="of the interpolant: one figure")
+below.plot(X, np.zeros(12), "k.")
+below.set_title("worst cases")
+for axes in (left, right, below):
     axes.legend(fontsize=8)
 plt.tight_layout()
 plt.show()

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramian.kernels import RBF, Linear, Matern, Precomputed, Spectrum, mercer
+from gramian.kernels import RBF, Linear, Matern, Precomputed, Spectrum, White, mercer
 from gramian.rkhs import Function
 from reference_least_squares import inner_product, worst_case_error
 
@@ -80,23 +80,62 @@ def test_prune_and_restrict(f, rng):
 
 
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
-def test_power_is_the_worst_case_over_the_unit_ball(rng, ridge):
+def test_three_worst_cases_over_unit_balls(rng, ridge):
+    """Item 12: each figure is the norm of the error functional of its own space, with the weights of the fit."""
     X, Z = rng.standard_normal((9, 2)), rng.standard_normal((6, 2))
     f = Function(KERNEL, X, rng.standard_normal(9), ridge=ridge, noise=ridge, memory=2000)
     K = KERNEL(X) + ridge * np.eye(9)
     for i, z in enumerate(Z):
         k_x = KERNEL(z[None], X)[0]
         weights = np.linalg.solve(K, k_x)
-        expected = worst_case_error(K, k_x, 1.0 + ridge, weights)
-        assert f.power(Z)[i] == pytest.approx(expected)
-    np.testing.assert_allclose(f.power(Z, noise=False) ** 2 + ridge, f.power(Z) ** 2)
+        assert f.worst_error(Z)[i] == pytest.approx(worst_case_error(KERNEL(X), k_x, 1.0, weights))
+        assert f.power(Z, noisy=True)[i] == pytest.approx(worst_case_error(K, k_x, 1.0 + ridge, weights))
+        assert f.power(Z)[i] == pytest.approx(np.sqrt(1.0 - k_x @ weights))
+    for i, x in enumerate(X):  # where x is a training row, it shares that row's noise
+        k_x = KERNEL(x[None], X)[0]
+        expected = worst_case_error(K, k_x + ridge * np.eye(9)[i], 1.0 + ridge, np.linalg.solve(K, k_x))
+        assert f.power(X, noisy=True)[i] == pytest.approx(expected, abs=1e-7)
     np.testing.assert_allclose((-3.0 * f).power(Z), f.power(Z))
-    # No function of norm one is missed by more.
+    assert np.all(f.worst_error(Z) <= f.power(Z) + 1e-12)
+    # No function of norm one is missed by more, and the worst one by as much.
     for _ in range(20):
         h = Function(KERNEL, rng.standard_normal((4, 2)), rng.standard_normal(4))
         h = h / h.norm()
         guess = KERNEL(Z, X) @ np.linalg.solve(K, h(X))
-        assert np.all(np.abs(h(Z) - guess) <= f.power(Z) + 1e-9)
+        assert np.all(np.abs(h(Z) - guess) <= f.worst_error(Z) + 1e-9)
+    w = np.linalg.solve(K, KERNEL(X, Z[:1])[:, 0])
+    worst = Function(KERNEL, Z[:1], [1.0]) - Function(KERNEL, X, w)
+    worst = worst / worst.norm()
+    assert worst(Z[:1])[0] - w @ worst(X) == pytest.approx(f.worst_error(Z[:1])[0])
+
+
+def test_noise_in_the_kernel_is_noise_of_the_rows(rng):
+    X, Z = rng.standard_normal((9, 2)), rng.standard_normal((6, 2))
+    apart = Function(KERNEL, X, np.ones(9), ridge=0.3, noise=0.3)
+    inside = Function(KERNEL + White(0.2), X, np.ones(9), ridge=0.1, noise=0.1)
+    for rows in (Z, X):
+        np.testing.assert_allclose(inside.power(rows), apart.power(rows))
+        np.testing.assert_allclose(inside.power(rows, noisy=True), apart.power(rows, noisy=True))
+        np.testing.assert_allclose(inside.worst_error(rows), apart.worst_error(rows), atol=1e-7)
+
+
+def test_training_rows_are_known_again(rng):
+    """Sparse rows and objects too; of rows that are equal any one, and rows of their own noise have theirs."""
+    X = np.abs(rng.standard_normal((7, 3)).round(1))
+    X[3] = X[1]
+    f = Function(RBF(1.0), X, np.ones(7), ridge=0.3, noise=0.3)
+    sparse = Function(RBF(1.0), sp.csr_array(X), np.ones(7), ridge=0.3, noise=0.3)
+    np.testing.assert_allclose(sparse.power(sp.csr_array(X), noisy=True), f.power(X, noisy=True), atol=1e-7)
+    assert f.power(X, noisy=True)[3] == pytest.approx(f.power(X, noisy=True)[1])
+    words = ["banana", "ananas", "bandana"]
+    g = Function(Spectrum(2), words, np.ones(3), ridge=2.0, noise=2.0)
+    K = Spectrum(2)(words)
+    weights = np.linalg.solve(K + 2.0 * np.eye(3), K)
+    np.testing.assert_allclose(g.power(words, noisy=True) ** 2, g.power(words) ** 2 + 2.0 - 4.0 * weights.diagonal())
+    own = Function(RBF(1.0), X, np.ones(7), ridge=np.arange(1.0, 8.0), noise=None)
+    assert own.power(X).shape == own.worst_error(X).shape == (7,)
+    with pytest.raises(ValueError, match="noise of its own"):
+        own.power(X, noisy=True)
 
 
 def test_power_vanishes_at_the_points_of_an_interpolant(f):
@@ -137,7 +176,7 @@ def test_misuse(f, g):
         f + 1.0
     with pytest.raises(TypeError):
         f * g
-    with pytest.raises(ValueError, match=r"power\(\) needs the weights of a fit"):
+    with pytest.raises(ValueError, match=r"need the weights of a fit"):
         f.power(f.X)
     with pytest.raises(ValueError, match="same Gram matrix"):
         Function(Precomputed(), np.eye(2), [1, 1]) + Function(Precomputed(), 2 * np.eye(2), [1, 1])

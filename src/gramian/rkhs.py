@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -16,6 +17,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.points import is_sparse, raw_rows
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import memory_budget, spans
+from gramian.solvers.gp.evidence import signal_and_noise
 from gramian.solvers.linear.cholesky import Factor, cholesky
 
 __all__ = ["Function"]
@@ -38,9 +40,9 @@ class Function:
         α.
     ridge : float, array of shape (n,) or None, default=None
         What the fit behind f added to the diagonal of K: zero for an interpolant, ``None`` where f is no such fit.
-        ``power`` needs it.
-    noise : float, default=0.0
-        The variance σ² of a new observation, which ``power`` adds.
+        ``power`` and ``worst_error`` need it.
+    noise : float or None, default=0.0
+        The variance σ² of a new observation, for ``power(noisy=True)``; ``None`` where it is not known.
     memory : int, str or None, default=None
         Bytes of kernel values to hold at most.
     n_jobs : int or None, default=None
@@ -62,7 +64,7 @@ class Function:
     X: Any
     coefficients: NDArray[np.float64]
     ridge: float | NDArray[np.float64] | None = None
-    noise: float = 0.0
+    noise: float | None = 0.0
     memory: int | str | None = None
     n_jobs: int | None = None
 
@@ -81,7 +83,7 @@ class Function:
         return f"Function({self.kernel!r}, {len(self)} points)"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_factor"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_factor", "_white")}
 
     def _gram(self, Z: Any = None) -> Gram:
         """K of some points with those of f, in float64 whatever they are."""
@@ -220,48 +222,114 @@ class Function:
 
     # ---- worst case ---------------------------------------------------------------------------------------------
 
-    def power(self, Z: Any, *, noise: bool = True) -> NDArray[np.float64]:
-        """Return the power function: the worst error of the fit at some points, over all functions of norm one.
+    def power(self, Z: Any, *, noisy: bool = False) -> NDArray[np.float64]:
+        """Return the power function √k̄(x, x), with ``k̄(x,x) = k(x,x) - k_xX (K + σ²I)⁻¹ k_Xx``.
 
-        For an interpolant, ``sup_{‖g‖≤1} |g(x) - Σ_i w_i(x) g(x_i)| = √(k(x,x) - k_xX K⁻¹ k_Xx)``. For a ridge fit
-        or noise σ² the same holds in the space of ``k + σ²δ``, and gives ``√(k̄(x,x) + σ²)`` with
-        ``k̄(x,x) = k(x,x) - k_xX (K + ridge)⁻¹ k_Xx``. It is the posterior deviation of a Gaussian process and does
-        not depend on the targets. The first call factorises an n x n matrix, which is kept.
+        It is the posterior deviation of a Gaussian process, whether f was fitted as a process or as a ridge with
+        ``alpha = σ²``, and does not depend on the targets. Of an interpolant it is also the worst error, which of a
+        ridge is smaller: see ``worst_error``. The first call factorises an n x n matrix, which is kept.
 
         Parameters
         ----------
         Z : array-like of shape (m, d)
             Where.
-        noise : bool, default=True
-            Whether σ² is added; without it, the deviation of the function itself, ``√k̄``.
+        noisy : bool, default=False
+            Whether of a new observation, with its noise, instead of f: the worst error in the space of ``k + σ²δ``.
+            That is ``√(k̄(x,x) + σ²)``, and ``√(k̄(x,x) + σ² - 2σ²w_i(x))`` where x is the training row x_i.
 
         Returns
         -------
         array of shape (m,)
             Never negative.
         """
-        factor = self._factor
-        Z = raw_rows(Z)
+        if not noisy:
+            return self._worst_case(Z)
+        white, first = self._white[1], {place: i for i, place in reversed(list(enumerate(_places(self.X))))}
+        of_rows = np.broadcast_to(white + np.asarray(self.ridge), (len(self),))
+        if self.noise is None:
+            raise ValueError("every row had noise of its own, so that of a new observation is not known: noisy=False.")
+
+        def observed(squares: Any, weights: Any, rows: Any) -> Any:
+            known = np.array([first.get(place, -1) for place in _places(rows)])
+            at_row = of_rows[known] * (1.0 - 2.0 * weights[known, np.arange(known.size)])
+            return squares + np.where(known < 0, white + self.noise, at_row)
+
+        return self._worst_case(Z, observed)
+
+    def worst_error(self, Z: Any) -> NDArray[np.float64]:
+        """Return the worst error of the fit at some points, over all functions of norm one.
+
+        With the weights ``w(x) = (K + σ²I)⁻¹ k_Xx`` of the fit,
+        ``sup_{‖g‖≤1} |g(x) - Σ_i w_i(x) g(x_i)| = √(k̄(x,x) - σ²‖w(x)‖²)``: the power function of an interpolant, and
+        less than that of a ridge, whose weights were made for values with noise.
+
+        Parameters
+        ----------
+        Z : array-like of shape (m, d)
+            Where.
+
+        Returns
+        -------
+        array of shape (m,)
+            Never negative.
+        """
+        white = self._white[1]
+
+        def exact(squares: Any, weights: Any, rows: Any) -> Any:
+            added = np.broadcast_to(white + np.asarray(self.ridge), (len(self),))
+            return squares - np.einsum("ij,ij,i->j", weights, weights, added)
+
+        return self._worst_case(Z, exact)
+
+    def _worst_case(self, Z: Any, of: Callable[[Any, Any, Any], Any] | None = None) -> NDArray[np.float64]:
+        """The root of what ``of`` makes of k̄(x, x) (m,), weights (n, m) and the points, by strips of these."""
+        factor, signal, Z = self._factor, self._white[0], raw_rows(Z)
         out = np.empty(Z.shape[0])
-        # Two float64 strips of K(Z, X) are alive while one is solved.
-        height = int(np.clip(memory_budget(self.memory) // (4 * 8 * len(self)), 1, 1024))
+        # Three float64 strips of K(Z, X) are alive while one is solved.
+        height = int(np.clip(memory_budget(self.memory) // (5 * 8 * len(self)), 1, 1024))
         for rows in spans(Z.shape[0], height):
-            K = self._gram(Z[rows])
-            half = factor.half_solve(np.asarray(K.dense(), dtype=np.float64).T)
-            out[rows] = self.kernel.diag(Z[rows]) - np.einsum("ij,ij->j", half, half)
-        np.maximum(out, 0.0, out=out)
-        return np.sqrt(out + self.noise if noise else out)
+            right = np.asarray(self._gram(Z[rows]).dense(), dtype=np.float64).T
+            half = factor.half_solve(right)
+            squares = np.asarray(signal.diag(wide(Z[rows])) - np.einsum("ij,ij->j", half, half))
+            out[rows] = squares if of is None else of(squares, factor.solve(right), Z[rows])
+        return np.sqrt(np.maximum(out, 0.0))
+
+    @cached_property
+    def _white(self) -> tuple[Kernel, float]:
+        """What of k correlates different points, and its white noise."""
+        return signal_and_noise(self.kernel)
 
     @cached_property
     def _factor(self) -> Factor:
         if self.ridge is None:
             raise ValueError(
-                "power() needs the weights of a fit, and this function has none: take it from a fitted KernelRidge "
-                "or KernelInterpolator without approximation, or make it with ridge=."
+                "power() and worst_error() need the weights of a fit, and this function has none: take it from a "
+                "fitted KernelRidge or KernelInterpolator without approximation, or make it with ridge=."
             )
         A = self._gram().dense().astype(np.float64, copy=False)
         A[np.diag_indices_from(A)] += self.ridge
         return cholesky(A)
+
+
+def _places(X: Any) -> list[Any]:
+    """What two rows have in common exactly where they are equal."""
+    if is_sparse(X):
+        X = X.tocsr(copy=True)
+        X.sum_duplicates()
+        X.eliminate_zeros()
+        ends = zip(X.indptr[:-1], X.indptr[1:], strict=True)
+        return [(X.indices[a:b].tobytes(), X.data[a:b].astype(np.float64).tobytes()) for a, b in ends]
+    if X.dtype.kind not in "fiub":
+        return [x if _hashable(x) else id(x) for x in X]
+    return [row.tobytes() for row in np.asarray(X, dtype=np.float64) + 0.0]
+
+
+def _hashable(x: Any) -> bool:
+    try:
+        hash(x)
+    except TypeError:
+        return False
+    return True
 
 
 def _marked(ridge: float | NDArray[np.float64] | None) -> NDArray[np.float64]:

@@ -67,9 +67,16 @@ def test_the_power_function_is_the_deviation(kernel, noise):
     gp = process(kernel + White(noise), 0.0).fit(X, y)
     _, observed = gp.predict(Z, return_std=True)
     ridge = KernelRidge(alpha=noise, kernel=kernel, solver="cholesky").fit(X, y)
-    np.testing.assert_allclose(ridge.function_.power(Z, noise=False), latent, atol=1e-7)
-    np.testing.assert_allclose(gp.function_.power(Z), observed, atol=1e-7)
-    np.testing.assert_allclose(gp.function_.power(Z, noise=False), latent, atol=1e-7)
+    apart = process(kernel, noise).fit(X, y)
+    inside = KernelRidge(alpha=0.0, kernel=kernel + White(noise), solver="cholesky").fit(X, y)
+    for model in (ridge, gp, apart, inside):  # one meaning, however the noise came in
+        np.testing.assert_allclose(model.function_.power(Z), latent, atol=1e-7)
+        np.testing.assert_allclose(model.function_.power(Z, noisy=True), observed, atol=1e-7)
+        w = np.linalg.solve(kernel(X) + noise * np.eye(len(X)), kernel(X, Z))
+        squares = kernel.diag(Z) - 2 * np.sum(w * kernel(X, Z), axis=0) + np.sum(w * (kernel(X) @ w), axis=0)
+        np.testing.assert_allclose(model.function_.worst_error(Z) ** 2, squares, atol=1e-7)
+    with pytest.raises(ValueError, match="noise of its own"):
+        process(kernel, np.full(len(X), noise)).fit(X, y).function_.power(Z, noisy=True)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)

@@ -354,9 +354,11 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         if name != "function_" or posterior is None or isinstance(posterior, FeaturePosterior):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         dual, sparse = np.atleast_1d(self._y_train_std) * posterior.alpha, hasattr(self, "approximation_")
-        ridge = None if sparse else self.noise_ + self._noise(dual.shape[0]) + self.jitter_
+        given = 0.0 if sparse else self._noise(dual.shape[0])
+        ridge = None if sparse else self.noise_ + given + self.jitter_
+        observed = self.noise_ + given if isinstance(given, float) else None
         signal, X = signal_and_noise(self.kernel_)[0], posterior.X if sparse else self.X_train_
-        functions = [Function(signal, X, alpha, ridge, self.noise_, self.memory, self.n_jobs) for alpha in dual.T]
+        functions = [Function(signal, X, alpha, ridge, observed, self.memory, self.n_jobs) for alpha in dual.T]
         return as_array(functions, self.y_train_.ndim == 1)
 
     # ---- evidence ------------------------------------------------------------------------------------------------
