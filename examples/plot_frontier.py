@@ -24,7 +24,7 @@ y = np.sin(2 * X[:, 0]) * X[:, 1] + X[:, 2] ** 2 + 0.1 * rng.standard_normal(200
 # %%
 # Every fit runs twice: once with a clock, once with its memory counted.
 
-display = FrontierDisplay.from_estimator(KernelRidge(1e-2, kernel=RBF(1.0)), X, y, sizes=(10, 30, 100, 300))
+display = FrontierDisplay.from_estimator(KernelRidge(1e-2, kernel=RBF(1.0)), X, y, sizes=(10, 30, 100, 300), ax=False)
 for run in display.runs:
     print(f"{run.method:8s} {run.size:4d}  R² {run.score:6.3f}  {run.seconds:7.4f} s  {run.memory / 1e6:6.1f} MB")
 

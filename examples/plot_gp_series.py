@@ -45,7 +45,7 @@ print(process.certificate_)
 deviation = np.sqrt(process.noise_) * series[shown].std()
 assert 0.2 < deviation < 0.3
 new = ~shown & (years < 12)
-coverage = CoverageDisplay.from_estimator(process, years[new, None], series[new])
+coverage = CoverageDisplay.from_estimator(process, years[new, None], series[new], ax=False)
 assert np.abs(coverage.observed - coverage.levels).max() < 0.25
 
 # %%

@@ -46,10 +46,10 @@ assert np.all(bounds <= evidence)
 # -----------
 
 figure, (left, middle, right) = plt.subplots(1, 3, figsize=(13, 4), layout="constrained")
-display = MixtureDisplay.from_selection(selection, X)
+display = MixtureDisplay.from_selection(selection, X, ax=False)
 display.plot(left, kind="components")
 display.plot(middle, kind="criterion")
-MixtureDisplay.from_estimator(slow).plot(right, kind="evidence")
+MixtureDisplay.from_estimator(slow, ax=False).plot(right, kind="evidence")
 for axes, title in zip(
     (left, middle, right), ("the best mixture", "what BIC says", "EM from a bad start"), strict=True
 ):

@@ -24,7 +24,7 @@ print(model.certificate_)
 # %%
 # The slopes are exact: they agree with differences of predictions.
 
-display = SensitivityDisplay.from_estimator(model, X, scaled=False)
+display = SensitivityDisplay.from_estimator(model, X, scaled=False, ax=False)
 rows, step = X.to_numpy()[:5], 1e-6
 moved = rows.copy()
 moved[:, 2] += step

@@ -18,8 +18,8 @@ from gramian.plots import SpectrumDisplay
 
 X = np.random.default_rng(0).uniform(-1, 1, size=(600, 2))
 lam = 1e-4
-smooth = SpectrumDisplay.from_kernel(RBF(0.5), X, lam=lam)
-rough = SpectrumDisplay.from_kernel(Laplace(0.5), X, lam=lam)
+smooth = SpectrumDisplay.from_kernel(RBF(0.5), X, lam=lam, ax=False)
+rough = SpectrumDisplay.from_kernel(Laplace(0.5), X, lam=lam, ax=False)
 
 # %%
 # The effective dimension is a trace; it counts eigenvalues above λ, softly.

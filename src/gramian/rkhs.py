@@ -246,13 +246,13 @@ class Function:
             return self._worst_case(Z)
         white, first = self._white[1], {place: i for i, place in reversed(list(enumerate(_places(self.X))))}
         of_rows = np.broadcast_to(white + np.asarray(self.ridge), (len(self),))
-        if self.noise is None:
+        if (noise := self.noise) is None:
             raise ValueError("every row had noise of its own, so that of a new observation is not known: noisy=False.")
 
         def observed(squares: Any, weights: Any, rows: Any) -> Any:
             known = np.array([first.get(place, -1) for place in _places(rows)])
             at_row = of_rows[known] * (1.0 - 2.0 * weights[known, np.arange(known.size)])
-            return squares + np.where(known < 0, white + self.noise, at_row)
+            return squares + np.where(known < 0, white + noise, at_row)
 
         return self._worst_case(Z, observed)
 

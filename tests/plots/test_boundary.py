@@ -20,7 +20,7 @@ def moons():
 def test_two_classes_have_three_lines_and_every_object_by_kind(moons):
     X, y = moons
     model = SVC(C=2.0, kernel=RBF(0.7)).fit(X, y)
-    display = DecisionBoundaryDisplay.from_estimator(model, X, y, grid_resolution=80).plot()
+    display = DecisionBoundaryDisplay.from_estimator(model, X, y, grid_resolution=80)
     assert display.levels == (-1.0, 0.0, 1.0)
     assert list(display.lines_.levels) == [-1.0, 0.0, 1.0]
     drawn = {key: len(points.get_offsets()) for key, points in display.scatters_.items()}
@@ -37,7 +37,7 @@ def test_two_classes_have_three_lines_and_every_object_by_kind(moons):
 def test_the_zero_line_is_where_the_model_turns(moons):
     X, y = moons
     model = SVC(kernel=RBF(0.7)).fit(X, y)
-    display = DecisionBoundaryDisplay.from_estimator(model, X, y).plot()
+    display = DecisionBoundaryDisplay.from_estimator(model, X, y)
     zero = display.lines_.get_paths()[1].vertices
     assert np.abs(model.decision_function(zero)).max() < 0.02
     inside = np.column_stack([display.xx0.ravel(), display.xx1.ravel()])
@@ -49,7 +49,7 @@ def test_more_classes_are_regions_of_what_is_predicted():
     X, y = make_blobs(90, centers=3, random_state=1)
     names = np.array(["ant", "bee", "cat"])[y]
     model = SVC(kernel=RBF(2.0)).fit(X, names)
-    display = DecisionBoundaryDisplay.from_estimator(model, X, names, grid_resolution=60).plot()
+    display = DecisionBoundaryDisplay.from_estimator(model, X, names, grid_resolution=60)
     predicted = model.predict(np.column_stack([display.xx0.ravel(), display.xx1.ravel()]))
     assert np.array_equal(np.array(display.classes)[display.response.ravel().astype(int)], predicted)
     assert display.levels == ()
@@ -62,7 +62,7 @@ def test_more_classes_are_regions_of_what_is_predicted():
 
 def test_classes_differ_in_marker_as_well_as_in_colour():
     X, y = make_blobs(60, centers=3, random_state=1)
-    display = DecisionBoundaryDisplay.from_estimator(SVC().fit(X, y), X, y, grid_resolution=30).plot()
+    display = DecisionBoundaryDisplay.from_estimator(SVC().fit(X, y), X, y, grid_resolution=30)
     shapes = {name: points.get_paths()[0].vertices.tobytes() for (name, _), points in display.scatters_.items()}
     assert len(set(shapes.values())) == 3
     assert len(set(MARKERS)) == len(MARKERS) == len(COLOURS)
@@ -87,7 +87,7 @@ def test_more_inputs_are_drawn_on_a_kernel_pca_plane_or_a_slice():
         for i, axis in enumerate((plane.xx0[0], plane.xx1[:, 0]))
     ]
     assert np.mean(plane.response[cell[1], cell[0]] == model.predict(X)) > 0.9
-    cut = DecisionBoundaryDisplay.from_estimator(model, X, y, features=(2, 3), grid_resolution=30).plot()
+    cut = DecisionBoundaryDisplay.from_estimator(model, X, y, features=(2, 3), grid_resolution=30)
     assert np.array_equal(cut.points, X[:, 2:])
     assert (cut.ax_.get_xlabel(), cut.ax_.get_ylabel()) == ("x3", "x4")
 
@@ -95,7 +95,7 @@ def test_more_inputs_are_drawn_on_a_kernel_pca_plane_or_a_slice():
 def test_a_novelty_detector_has_one_line(moons):
     X, _ = moons
     model = OneClassSVM(nu=0.1).fit(X)
-    display = DecisionBoundaryDisplay.from_estimator(model, X, grid_resolution=60).plot()
+    display = DecisionBoundaryDisplay.from_estimator(model, X, grid_resolution=60)
     assert display.levels == (0.0,)
     assert display.codes is None
     assert {kind for _, kind in display.scatters_} == set(np.unique(model.kinds_))
@@ -108,7 +108,7 @@ def test_a_novelty_detector_has_one_line(moons):
 def test_models_without_margins_have_probabilities_and_plain_objects(moons):
     X, y = moons
     gp = GaussianProcessClassifier(1.0 * RBF(0.7), optimizer=None).fit(X, y)
-    display = DecisionBoundaryDisplay.from_estimator(gp, X, y, grid_resolution=30).plot()
+    display = DecisionBoundaryDisplay.from_estimator(gp, X, y, grid_resolution=30)
     assert display.method == "predict_proba"
     assert display.levels == (0.1, 0.5, 0.9)
     assert display.kinds is None

@@ -23,7 +23,7 @@ def heaps(rng):
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_ellipses_hold_their_share_of_the_mass(heaps, rng, covariance_type):
     mixture = GaussianMixture(2, covariance_type=covariance_type, random_state=0).fit(heaps)
-    display = MixtureDisplay.from_estimator(mixture, heaps).plot()
+    display = MixtureDisplay.from_estimator(mixture, heaps)
     assert len(display.ellipses_) == 4
     for c in range(2):
         draws = rng.multivariate_normal(display.means[c], display.covariances[c], 4000)
@@ -38,7 +38,7 @@ def test_ellipses_hold_their_share_of_the_mass(heaps, rng, covariance_type):
 def test_more_inputs_are_projected_exactly(rng):
     X = rng.standard_normal((200, 4)) @ np.diag([5.0, 3.0, 1.0, 0.1])
     mixture = GaussianMixture(1).fit(X)
-    display = MixtureDisplay.from_estimator(mixture, X).plot()
+    display = MixtureDisplay.from_estimator(mixture, X)
     assert display.labels == ("principal direction 1", "principal direction 2")
     away = display.points - display.means[0]
     squared = np.einsum("nd,de,ne->n", away, np.linalg.inv(display.covariances[0]), away)
@@ -54,7 +54,7 @@ def test_more_inputs_are_projected_exactly(rng):
 def test_one_input_is_drawn_as_densities(rng):
     X = np.concatenate([rng.standard_normal(80), rng.standard_normal(80) + 6])[:, None]
     mixture = GaussianMixture(2, random_state=0).fit(X)
-    display = MixtureDisplay.from_estimator(mixture, X).plot()
+    display = MixtureDisplay.from_estimator(mixture, X)
     *parts, whole = display.lines_
     assert len(parts) == 2
     assert np.allclose(whole.get_ydata(), np.exp(mixture.score_samples(whole.get_xdata()[:, None])), rtol=1e-6)
@@ -98,7 +98,7 @@ def test_a_recording_keeps_what_solvers_report(heaps):
 def test_a_fit_converges_below_its_tolerance(heaps):
     y = heaps[:, 0] + heaps[:, 1] > 6
     model = SVC(C=10.0, kernel=RBF(1.0))
-    display = ConvergenceDisplay.from_estimator(model, heaps, y).plot()
+    display = ConvergenceDisplay.from_estimator(model, heaps, y)
     assert not hasattr(model, "support_")
     assert list(display.lines_) == ["gap", "violation"]
     assert display.ax_.get_yscale() == "log"

@@ -18,7 +18,7 @@ def process(rng):
 
 def test_bands_are_quantiles_of_the_posterior(process):
     gp, X, y = process
-    display = GaussianProcessDisplay.from_estimator(gp, n_points=50).plot()
+    display = GaussianProcessDisplay.from_estimator(gp, n_points=50)
     mean, lower, upper = gp.predict(display.x[:, None], return_interval=0.9)
     assert np.allclose(display.mean_.get_ydata(), mean)
     wide = display.bands_[0].get_paths()[0].vertices
@@ -45,7 +45,7 @@ def test_functions_are_smooth_and_scatter_like_the_posterior(process):
 def test_other_inputs_are_held_at_their_medians(rng):
     X = rng.standard_normal((30, 3))
     gp = GaussianProcessRegressor(RBF(2.0), alpha=0.1, optimizer=None).fit(X, X[:, 1])
-    display = GaussianProcessDisplay.from_estimator(gp, feature=1, n_samples=0, n_points=20).plot()
+    display = GaussianProcessDisplay.from_estimator(gp, feature=1, n_samples=0, n_points=20)
     rows = np.tile(np.median(X, axis=0), (20, 1))
     rows[:, 1] = display.x
     assert np.allclose(display.mean, gp.predict(rows))
@@ -61,7 +61,7 @@ def test_other_inputs_are_held_at_their_medians(rng):
 
 def test_coverage_counts_what_lies_inside(rng):
     y = rng.standard_normal(300)
-    display = CoverageDisplay.from_predictions(y, np.zeros(300), np.full(300, 0.5)).plot()
+    display = CoverageDisplay.from_predictions(y, np.zeros(300), np.full(300, 0.5))
     for level, observed in zip(display.levels, display.observed, strict=True):
         reach = 0.5 * norm.ppf(0.5 + level / 2)
         assert observed == pytest.approx(np.mean(np.abs(y) <= reach))

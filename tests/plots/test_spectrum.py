@@ -21,7 +21,7 @@ from gramian.plots import GramMatrixDisplay, SensitivityDisplay, SpectrumDisplay
 
 def test_the_spectrum_is_that_of_the_matrix(rng):
     X = rng.standard_normal((60, 2))
-    display = SpectrumDisplay.from_kernel(RBF(1.0), X, lam=1e-3).plot()
+    display = SpectrumDisplay.from_kernel(RBF(1.0), X, lam=1e-3)
     values = np.linalg.eigvalsh(RBF(1.0)(X) / 60)[::-1]
     assert np.allclose(display.eigenvalues, values, atol=1e-14)
     dimension = np.trace(np.linalg.solve(RBF(1.0)(X) / 60 + 1e-3 * np.eye(60), RBF(1.0)(X) / 60))
@@ -82,7 +82,7 @@ def test_a_gram_matrix_is_ordered_by_class():
     X, y = load_iris(return_X_y=True)
     shuffled = np.random.default_rng(0).permutation(150)
     X, y = X[shuffled], np.array(["se$t", "versi", "virgi"])[y[shuffled]]
-    display = GramMatrixDisplay.from_kernel(RBF(1.0), X, y).plot()
+    display = GramMatrixDisplay.from_kernel(RBF(1.0), X, y)
     assert display.groups == ["se$t", "versi", "virgi"]
     assert np.array_equal(y[display.order], np.repeat(display.groups, display.sizes))
     assert np.allclose(display.matrix, RBF(1.0)(X[display.order]))
@@ -103,7 +103,7 @@ def test_a_gram_matrix_without_classes_is_ordered_by_cluster(rng):
 
 def test_large_and_signed_matrices(rng):
     X = rng.standard_normal((700, 2))
-    display = GramMatrixDisplay.from_kernel(Linear(), X).plot()
+    display = GramMatrixDisplay.from_kernel(Linear(), X)
     assert display.matrix.shape == (500, 500)
     assert display.image_.norm.vmin == -display.image_.norm.vmax
     assert GramMatrixDisplay.from_kernel(RBF(1.0), X[:1]).sizes == [1]
@@ -113,7 +113,7 @@ def test_large_and_signed_matrices(rng):
 def test_sensitivities_are_mean_slopes(rng, scaled):
     X = rng.standard_normal((50, 3)) * [1.0, 10.0, 0.1]
     model = KernelRidge(1e-3, kernel=RBF([2.0, 20.0, 0.2])).fit(X, np.sin(X[:, 0]) + X[:, 1])
-    display = SensitivityDisplay.from_estimator(model, X, scaled=scaled).plot()
+    display = SensitivityDisplay.from_estimator(model, X, scaled=scaled)
     step = 1e-5 * np.eye(3)
     slopes = np.column_stack([(model.predict(X + h) - model.predict(X - h)) / 2e-5 for h in step])
     expected = np.abs(slopes).mean(axis=0) * (X.std(axis=0) if scaled else 1.0)
@@ -132,6 +132,6 @@ def test_sensitivities_without_an_expansion_are_differences(rng):
 
 def test_sensitivities_of_several_functions_and_many_inputs(rng):
     X = rng.standard_normal((60, 25))
-    display = SensitivityDisplay.from_estimator(SVC().fit(X, np.digitize(X[:, 4], [-0.5, 0.5]))).plot()
+    display = SensitivityDisplay.from_estimator(SVC().fit(X, np.digitize(X[:, 4], [-0.5, 0.5])))
     assert len(display.bars_) == 20
     assert display.importance.argmax() == 4

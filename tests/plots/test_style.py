@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from gramian import SVC, GaussianProcessClassifier, plots
+from gramian import SVC, GaussianProcessClassifier, GaussianProcessRegressor, plots
 from gramian.kernels import RBF
 from gramian.plots import style
 from gramian.plots.fitted import input_names, kernel_of, sampled, training_rows
@@ -95,5 +95,20 @@ def test_a_sample_is_in_order_and_repeats():
 def test_models_of_named_columns_are_drawn_without_a_warning(rng):
     frame = pd.DataFrame(rng.standard_normal((40, 2)), columns=["age $", "height"])
     model = SVC().fit(frame, frame["height"] > 0)
-    display = plots.DecisionBoundaryDisplay.from_estimator(model, frame, frame["height"] > 0, grid_resolution=20).plot()
+    display = plots.DecisionBoundaryDisplay.from_estimator(model, frame, frame["height"] > 0, grid_resolution=20)
     assert display.labels == ("age $", "height")
+
+
+def test_displays_draw_at_once_and_say_what_they_are_in_one_line(rng):
+    X = rng.standard_normal((30, 2))
+    display = plots.SpectrumDisplay.from_kernel(RBF(1.0), X)
+    assert display.ax_.lines
+    assert not hasattr(plots.SpectrumDisplay.from_kernel(RBF(1.0), X, ax=False), "ax_")
+    gp = GaussianProcessRegressor(RBF(1.0), optimizer=None).fit(X, X[:, 0])
+    process = plots.GaussianProcessDisplay.from_estimator(gp)
+    for drawn in (display, process, plots.GramMatrixDisplay.from_kernel(RBF(1.0), X)):
+        text = repr(drawn)
+        assert text.startswith(type(drawn).__name__)
+        assert len(text) < 300
+        assert "\n" not in text
+    assert "mean=array(300,)" in repr(process)

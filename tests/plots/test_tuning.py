@@ -22,7 +22,7 @@ def search():
 
 
 def test_a_search_over_two_settings_is_a_map(search):
-    display = TuningDisplay.from_search(search, params=["C", "gamma"]).plot()
+    display = TuningDisplay.from_search(search, params=["C", "gamma"])
     results = search.cv_results_
     for i, C in enumerate(display.values[0]):
         for j, gamma in enumerate(display.values[1]):
@@ -41,7 +41,7 @@ def test_a_search_over_two_settings_is_a_map(search):
 
 
 def test_a_search_over_words_is_a_curve(search):
-    display = TuningDisplay.from_search(search, params=["kernel"]).plot()
+    display = TuningDisplay.from_search(search, params=["kernel"])
     assert display.values == (["linear", "rbf"],)
     assert [t.get_text() for t in display.ax_.get_xticklabels()] == ["linear", "rbf"]
     assert display.line_.get_ydata()[display.chosen[0]] == pytest.approx(search.best_score_)
@@ -59,7 +59,7 @@ def test_by_default_the_settings_that_vary():
 def test_a_path_of_leave_one_out_errors(rng):
     X = rng.standard_normal((40, 2))
     model = KernelRidge(alpha="loo", kernel=RBF(1.0)).fit(X, X[:, 0] + 0.1 * rng.standard_normal(40))
-    display = TuningDisplay.from_estimator(model).plot()
+    display = TuningDisplay.from_estimator(model)
     assert display.values[0][display.chosen[0]] == pytest.approx(model.alpha_)
     assert np.allclose(np.sort(display.scores), np.sort(model.loo_path_))
     assert display.ax_.get_xscale() == "log"
@@ -84,7 +84,7 @@ def test_a_leaderboard_is_a_map_of_losses():
         trial("few, RBF, normal", 0.1, rows=10),
         trial("mean", 2.0, baseline=True),
     ]
-    display = TuningDisplay.from_estimator(SimpleNamespace(leaderboard_=board)).plot()
+    display = TuningDisplay.from_estimator(SimpleNamespace(leaderboard_=board))
     assert display.names == ("machine", "kernel")
     assert display.values == (["gp, normal", "svm, normal"], ["Linear", "RBF"])
     assert np.array_equal(display.scores, [[0.9, 0.5], [np.nan, 0.6]], equal_nan=True)

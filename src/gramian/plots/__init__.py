@@ -1,6 +1,7 @@
 """Pictures of kernel machines, by scikit-learn's Display convention.
 
-``XDisplay.from_estimator(...)`` computes what is to be seen and keeps it as plain arrays; ``.plot(ax=None)`` draws it.
+``XDisplay.from_estimator(...)`` computes what is to be seen, keeps it as plain arrays and draws it;
+``.plot(ax=None)`` draws it again.
 matplotlib is needed to draw, and comes with ``pip install "gramian[report]"``.
 """
 
@@ -8,6 +9,7 @@ from gramian.plots.boundary import DecisionBoundaryDisplay
 from gramian.plots.convergence import ConvergenceDisplay
 from gramian.plots.coverage import CoverageDisplay
 from gramian.plots.frontier import FrontierDisplay, Run
+from gramian.plots.interpolant import InterpolantDisplay
 from gramian.plots.matrix import GramMatrixDisplay
 from gramian.plots.mixture import MixtureDisplay
 from gramian.plots.process import GaussianProcessDisplay
@@ -22,6 +24,7 @@ __all__ = [
     "FrontierDisplay",
     "GaussianProcessDisplay",
     "GramMatrixDisplay",
+    "InterpolantDisplay",
     "MixtureDisplay",
     "Run",
     "SensitivityDisplay",

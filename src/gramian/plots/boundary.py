@@ -28,7 +28,7 @@ CLOSE = 1e-6
 """How near to a margin of one a row must be to lie on it, where the fit did not say."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class DecisionBoundaryDisplay(Display):
     """The regions of a classifier or a novelty detector in the plane, with objects drawn by kind.
 
@@ -125,13 +125,13 @@ class DecisionBoundaryDisplay(Display):
             How far the grid reaches beyond the rows, relative to their range.
         random_state : int, default=0
             Draws the rows that are shown where there are more than 1,000.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         DecisionBoundaryDisplay
-            Drawn on ``ax`` where that was given; ``plot`` draws it again.
+            Drawn, unless ``ax`` is ``False``; ``plot`` draws it again.
         """
         rows = rows_of(estimator, X, what="a decision boundary")
         classes = [str(c) for c in estimator.classes_] if is_classifier(estimator) else []

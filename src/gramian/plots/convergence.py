@@ -17,7 +17,7 @@ FALLING = ("gap", "violation", "residual")
 """Figures that go to zero, and are drawn on a logarithmic scale."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class ConvergenceDisplay(Display):
     """What a solver reported while it worked.
 
@@ -60,13 +60,13 @@ class ConvergenceDisplay(Display):
             Rows.
         y : array-like of shape (n,) or None, default=None
             Targets, where the estimator has any.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         ConvergenceDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         clock = Clock()
         with recorded() as traces:

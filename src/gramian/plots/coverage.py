@@ -16,7 +16,7 @@ from gramian.plots.style import MUTED, Display, ink
 LEVELS = np.linspace(0.05, 0.95, 19)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class CoverageDisplay(Display):
     """The share of observations within central intervals, against the probability that the intervals promise.
 
@@ -70,13 +70,13 @@ class CoverageDisplay(Display):
             Rows that it has not seen.
         y : array-like of shape (n,)
             What was observed.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         CoverageDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         mean, deviation = estimator.predict(X, return_std=True)
         return cls.from_predictions(y, mean, deviation, ax=ax)
@@ -91,13 +91,13 @@ class CoverageDisplay(Display):
             What was observed.
         mean, deviation : array-like of the same shape
             What was predicted.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         CoverageDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         y, mean, deviation = (np.asarray(a, dtype=np.float64) for a in (y, mean, deviation))
         if not y.shape == mean.shape == deviation.shape:

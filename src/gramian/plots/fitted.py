@@ -87,6 +87,18 @@ def input_names(estimator: Any, X: Any, d: int) -> list[str]:
     return [str(name) for name in names]
 
 
+def line_through(rows: Array, feature: int, n_points: int, margin: float) -> tuple[Array, Array]:
+    """Return points along one input, with the others at their medians: rows (n, d) → (m,), (m, d)."""
+    if not 0 <= feature < rows.shape[1]:
+        raise ValueError(f"feature must be one of the inputs 0 … {rows.shape[1] - 1}, got {feature!r}.")
+    low, high = rows[:, feature].min(), rows[:, feature].max()
+    reach = margin * (high - low if high > low else 1.0)
+    x = np.linspace(low - reach, high + reach, n_points)
+    inputs = np.tile(np.median(rows, axis=0), (n_points, 1))
+    inputs[:, feature] = x
+    return x, inputs
+
+
 def two_inputs(features: Sequence[int], d: int) -> tuple[int, int]:
     """Return the two inputs to draw, where they are two of d."""
     if len(features) != 2 or not all(0 <= f < d for f in features) or features[0] == features[1]:

@@ -53,7 +53,7 @@ class Run:
     memory: float = float("nan")
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FrontierDisplay(Display):
     """Score against time or memory, with the frontier: the fits that no other beats in both.
 
@@ -115,13 +115,13 @@ class FrontierDisplay(Display):
             Share of rows that are held out for the score.
         random_state : int, default=0
             Of the split and of the maps.
-        ax : matplotlib axes or None, default=None
-            Where to draw score against time; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw score against time; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         FrontierDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         if "approximation" not in estimator.get_params(deep=False):
             raise TypeError(f"{type(estimator).__name__} takes no approximation=, so there is no frontier to draw.")

@@ -21,7 +21,7 @@ CLUSTERS = 6
 """Clusters that rows without classes are put into at most."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class GramMatrixDisplay(Display):
     """K with its rows ordered by class, or by cluster where there are no classes.
 
@@ -84,13 +84,13 @@ class GramMatrixDisplay(Display):
             Their classes; ``None`` for clusters.
         random_state : int, default=0
             Draws at most 500 of the rows.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         GramMatrixDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         rows = some_rows(estimator, X, what="a Gram matrix")
         return cls.from_kernel(kernel_of(estimator), rows, y, random_state=random_state, ax=ax)
@@ -109,13 +109,13 @@ class GramMatrixDisplay(Display):
             Their classes; ``None`` for clusters.
         random_state : int, default=0
             Draws at most 500 of the rows.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         GramMatrixDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         gram, index = sampled_gram(kernel, X, ROWS, random_state)
         K = np.asarray(gram.dense(), dtype=np.float64)

@@ -17,7 +17,7 @@ DRAWN = 1500
 """Rows drawn at most."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class MixtureDisplay(Display):
     """The components of a mixture in the plane, the evidence by iteration, and a curve of BIC or AIC.
 
@@ -106,13 +106,13 @@ class MixtureDisplay(Display):
             Two inputs to draw; by default both of two, and principal directions of more.
         random_state : int, default=0
             Draws the rows that are shown where there are more than 1,500.
-        ax : matplotlib axes or None, default=None
-            Where to draw the components; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw the components; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         MixtureDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         check_is_fitted(estimator)
         means = np.asarray(estimator.means_, dtype=np.float64)
@@ -137,20 +137,20 @@ class MixtureDisplay(Display):
             What ``select_components`` returned.
         X : array-like of shape (n, d) or None, default=None
             Rows to draw.
-        ax : matplotlib axes or None, default=None
-            Where to draw the curve; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw the curve; ``None`` for a figure of its own, ``False`` not yet.
         **options : dict
             Further arguments of ``from_estimator``.
 
         Returns
         -------
         MixtureDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
-        display = cls.from_estimator(selection.best, X, **options)
+        display = cls.from_estimator(selection.best, X, ax=False, **options)
         display.n_components, display.curve = tuple(selection.n_components), tuple(selection.curve)
         display.criterion = selection.criterion
-        return display if ax is None else display.plot(ax, kind="criterion")
+        return display if ax is False else display.plot(ax, kind="criterion")
 
     def plot(self, ax: Any = None, *, kind: str = "components") -> Self:
         """Draw one of the three pictures.

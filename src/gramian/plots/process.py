@@ -9,14 +9,14 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.plots.fitted import Array, input_names, rows_of, sampled, unnamed
+from gramian.plots.fitted import Array, input_names, line_through, rows_of, sampled, unnamed
 from gramian.plots.style import COLOURS, LINES, Display, ink
 
 DRAWN = 2000
 """Observations drawn at most."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class GaussianProcessDisplay(Display):
     """The posterior of a Gaussian process along one input.
 
@@ -112,13 +112,13 @@ class GaussianProcessDisplay(Display):
             How far the curves reach beyond the rows, relative to their range.
         random_state : int, default=0
             Seed of the functions.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         GaussianProcessDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         check_is_fitted(estimator)
         if estimator.y_train_.ndim > 1:
@@ -126,9 +126,7 @@ class GaussianProcessDisplay(Display):
         rows = rows_of(estimator, X if X is not None else estimator.X_train_, what="a Gaussian process")
         if X is None:  # the training targets, in the user's units
             y = estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean
-        if not 0 <= feature < rows.shape[1]:
-            raise ValueError(f"feature must be one of the inputs 0 … {rows.shape[1] - 1}, got {feature!r}.")
-        x, inputs = _line(rows, feature, n_points, margin)
+        x, inputs = line_through(rows, feature, n_points, margin)
         with unnamed():
             mean, deviation = estimator.predict(inputs, return_std=True)
             draws = _functions(estimator, inputs, n_samples, random_state)
@@ -158,15 +156,6 @@ class GaussianProcessDisplay(Display):
             (self.data_,) = self.ax_.plot(self.X, self.y, "o", ms=size, color=ink(), mew=0, alpha=0.75, label="data")
         self.ax_.set_xlim(self.x[0], self.x[-1])
         self._finish(self.label, "observation" if self.noisy else "function value", grid=False)
-
-
-def _line(rows: Array, feature: int, n_points: int, margin: float) -> tuple[Array, Array]:
-    low, high = rows[:, feature].min(), rows[:, feature].max()
-    reach = margin * (high - low if high > low else 1.0)
-    x = np.linspace(low - reach, high + reach, n_points)
-    inputs = np.tile(np.median(rows, axis=0), (n_points, 1))
-    inputs[:, feature] = x
-    return x, inputs
 
 
 def _functions(estimator: Any, inputs: Array, count: int, random_state: int) -> Array:

@@ -18,7 +18,7 @@ STEP = 1e-4
 """Step of a difference quotient, relative to the deviation of the input."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SensitivityDisplay(Display):
     """The mean absolute slope of the fitted function in each input, over the rows.
 
@@ -86,13 +86,13 @@ class SensitivityDisplay(Display):
             Whether slopes are per deviation of the input, or per unit.
         random_state : int, default=0
             Draws at most 500 of the rows.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         SensitivityDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         rows = rows_of(estimator, X, what="a sensitivity")
         deviation = rows.std(axis=0)

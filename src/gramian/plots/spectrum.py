@@ -21,7 +21,7 @@ NEGLIGIBLE = 1e-15
 """Eigenvalues below this, relative to the largest, are rounding."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class SpectrumDisplay(Display):
     """The spectrum of K/n, the effective dimension ``d(λ) = Σ_i σ_i / (σ_i + λ)``, and what landmarks miss of it.
 
@@ -81,13 +81,13 @@ class SpectrumDisplay(Display):
             Rows; ``None`` for those that the fit keeps.
         random_state : int, default=0
             Draws at most 1,000 of the rows, and the landmarks.
-        ax : matplotlib axes or None, default=None
-            Where to draw the eigenvalues; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw the eigenvalues; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         SpectrumDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         rows = some_rows(estimator, X, what="a spectrum")
         lam = _regularisation(estimator, int(np.shape(rows)[0]))
@@ -112,13 +112,13 @@ class SpectrumDisplay(Display):
             A λ to mark.
         random_state : int, default=0
             Draws at most 1,000 of the rows, and the landmarks.
-        ax : matplotlib axes or None, default=None
-            Where to draw the eigenvalues; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw the eigenvalues; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         SpectrumDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         gram, _ = sampled_gram(kernel, X, ROWS, random_state)
         n = gram.shape[0]

@@ -5,6 +5,7 @@ Nothing is told by colour alone: what has a colour of its own has a marker, a li
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5195", "#8C8C8C")
@@ -79,6 +80,16 @@ def look(i: int) -> dict[str, Any]:
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "ls": LINES[i % len(LINES)]}
 
 
+def _short(value: Any) -> str:
+    """A value in a few characters: of anything long, its shape or its kind."""
+    if hasattr(value, "shape"):
+        return f"array{tuple(value.shape)}"
+    text = repr(value)
+    if len(text) <= 40 and "\n" not in text:
+        return text
+    return f"{type(value).__name__}[{len(value)}]" if hasattr(value, "__len__") else type(value).__name__
+
+
 class Display:
     """A picture: what is to be seen, as plain arrays, and ``plot``, which draws it."""
 
@@ -105,8 +116,12 @@ class Display:
         raise NotImplementedError
 
     def _drawn(self, ax: Any) -> Self:
-        """Itself, drawn where there are axes to draw on."""
-        return self if ax is None else self.plot(ax)
+        """Itself, drawn unless ``ax`` is False."""
+        return self if ax is False else self.plot(ax)
+
+    def __repr__(self) -> str:
+        shown = ((field.name, getattr(self, field.name)) for field in fields(self))  # type: ignore[arg-type]
+        return f"{type(self).__name__}({', '.join(f'{name}={_short(value)}' for name, value in shown)})"
 
     def _begin(self, ax: Any, size: tuple[float, float] | None = None) -> None:
         self.figure_, self.ax_ = axes(ax, size=size or self.size)

@@ -15,7 +15,7 @@ WRITTEN = 60
 """Cells of a heat map that are few enough to write their values into."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class TuningDisplay(Display):
     """The scores of a search: a curve over one setting, or a heat map over two, with the chosen point.
 
@@ -75,13 +75,13 @@ class TuningDisplay(Display):
         estimator : estimator
             ``KernelRidge(alpha="loo")``, ``KernelMachineRegressor(lam="cv")``, ``KernelMachineClassifier(lam="cv")``,
             an automatic estimator, or anything with ``cv_results_``.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         TuningDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         if hasattr(estimator, "cv_results_"):
             return cls.from_search(estimator, ax=ax)
@@ -112,13 +112,13 @@ class TuningDisplay(Display):
             Fitted, with ``cv_results_``.
         params : sequence of str or None, default=None
             One or two of its parameters; by default those that were varied, the first two of more.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         TuningDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         results = search.cv_results_
         trials = list(zip(results["params"], results["mean_test_score"], results["std_test_score"], strict=True))
@@ -134,13 +134,13 @@ class TuningDisplay(Display):
         ----------
         leaderboard : Leaderboard
             An automatic estimator's ``leaderboard_``.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         TuningDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         best = leaderboard.best
         compared = [t for t in leaderboard if t.ok and not t.baseline and t.rows == best.rows]
@@ -173,13 +173,13 @@ class TuningDisplay(Display):
             What the scores are.
         higher_is_better : bool, default=True
             Or else they are losses.
-        ax : matplotlib axes or None, default=None
-            Where to draw; ``None`` not to draw yet.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
         Returns
         -------
         TuningDisplay
-            Drawn on ``ax`` where that was given.
+            Drawn, unless ``ax`` is ``False``.
         """
         names = _varied(trials) if params is None else list(params)
         if not names or len(names) > 2:

@@ -87,7 +87,7 @@ def _plans(subject: Subject, found: Evaluation | None, board: Board | None) -> I
     paths = ("cv_results_", "loo_path_", "cv_path_")
     if tuned := [each for each in (subject.model, subject.machine) if any(hasattr(each, path) for path in paths)]:
         caption = "How the score depends on what was tried, and what was chosen."
-        yield "How settings were chosen", caption, lambda: plots.TuningDisplay.from_estimator(tuned[0]).plot()
+        yield "How settings were chosen", caption, lambda: plots.TuningDisplay.from_estimator(tuned[0])
     yield from _of_kernel(subject)
 
 
@@ -115,7 +115,7 @@ def _boundary(subject: Subject) -> Iterator[Plan]:
 
     def draw() -> Any:
         y = None if novelty else subject.y
-        return plots.DecisionBoundaryDisplay.from_estimator(subject.machine, subject.named, y).plot()
+        return plots.DecisionBoundaryDisplay.from_estimator(subject.machine, subject.named, y)
 
     yield "Decision boundary", lines + kinds + where, draw
 
@@ -132,7 +132,7 @@ def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
         if deviation is not None:
             coverage = partial(plots.CoverageDisplay.from_predictions, truth, predicted, deviation)
             caption = f"Below the diagonal the model is too sure; {found.how}."
-            yield "Do the intervals hold?", caption, lambda: coverage().plot()
+            yield "Do the intervals hold?", caption, coverage
     yield from _sensitivity(subject)
 
 
@@ -141,10 +141,10 @@ def _function(subject: Subject, table: Any) -> Iterator[Plan]:
     machine, one = subject.machine, table.shape[1] == 1
 
     def draw() -> Any:
-        matters = 0 if one else int(np.argmax(plots.SensitivityDisplay.from_estimator(machine).importance))
+        matters = 0 if one else int(np.argmax(plots.SensitivityDisplay.from_estimator(machine, ax=False).importance))
         data = (subject.named, subject.y) if subject.X is not None else ()
-        display = plots.GaussianProcessDisplay.from_estimator(machine, *data, feature=matters)
-        return display.plot(axes(size=(5.0, 3.6))[1])
+        _, ax = axes(size=(5.0, 3.6))
+        return plots.GaussianProcessDisplay.from_estimator(machine, *data, feature=matters, ax=ax)
 
     if hasattr(machine, "posterior_") and machine.y_train_.ndim == 1:
         along = "" if one else " Along the input that matters most; the others are held at their medians."
@@ -157,7 +157,7 @@ def _function(subject: Subject, table: Any) -> Iterator[Plan]:
 def _sensitivity(subject: Subject) -> Iterator[Plan]:
     if subject.numbers is not None and subject.numbers.shape[1] > 1:
         machine, rows = subject.machine, subject.named
-        yield "Which inputs matter", SENSITIVITY, lambda: plots.SensitivityDisplay.from_estimator(machine, rows).plot()
+        yield "Which inputs matter", SENSITIVITY, lambda: plots.SensitivityDisplay.from_estimator(machine, rows)
 
 
 def _of_novelty(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
@@ -172,7 +172,7 @@ def _of_novelty(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
 
 def _of_density(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     rows = subject.named if subject.X is not None and subject.numbers is not None else None
-    display = plots.MixtureDisplay.from_estimator(subject.machine, rows)
+    display = plots.MixtureDisplay.from_estimator(subject.machine, rows, ax=False)
     caption = "Shares of the components; the ellipses hold 50% and 90% of each."
     yield "Components", "The mixture and its parts." if display.means.shape[1] == 1 else caption, display.plot
     if len(display.evidence) > 2:
@@ -196,12 +196,12 @@ def _of_kernel(subject: Subject) -> Iterator[Plan]:
     if subject.pairwise and rows.shape[0] != rows.shape[1]:
         return  # k(new, train) says nothing of new rows among themselves
     caption = "Eigenvalues of K/n: how many directions of feature space the data use."
-    yield "Spectrum of the kernel", caption, lambda: plots.SpectrumDisplay.from_estimator(machine, rows).plot()
+    yield "Spectrum of the kernel", caption, lambda: plots.SpectrumDisplay.from_estimator(machine, rows)
     y = subject.y if subject.task in ("classification", "projection", "map") else None
     y = None if y is None or len(np.unique(np.asarray(y))) > 30 else y
     by = "cluster" if y is None else "class"
     caption = f"Similarities between rows, ordered by {by}; bright blocks are what the kernel holds to be alike."
-    yield "Gram matrix", caption, lambda: plots.GramMatrixDisplay.from_estimator(machine, rows, y).plot()
+    yield "Gram matrix", caption, lambda: plots.GramMatrixDisplay.from_estimator(machine, rows, y)
 
 
 OF_TASK: dict[str, Callable[[Subject, Evaluation | None], Iterator[Plan]]] = {
