@@ -53,7 +53,8 @@ def resolve(
     params : mapping or None, default=None
         Further keyword arguments of a callable.
     vectorized : bool, default=False
-        Whether a callable takes two matrices (as in scikit-learn's SVMs) or two rows (as in its KernelRidge).
+        Whether a callable may take two matrices (as in scikit-learn's SVMs), which is tried out, or takes two rows (as
+        in its KernelRidge) in any case.
 
     Returns
     -------
@@ -79,8 +80,20 @@ def resolve(
     if _is_sklearn(kernel):
         return from_sklearn(kernel, None if X is None else np.shape(X)[1])
     if callable(kernel):
-        return Callable(partial(kernel, **params) if params else kernel, vectorized)
+        f = partial(kernel, **params) if params else kernel
+        return Callable(f, vectorized and (X is None or _takes_matrices(f, X)))
     raise TypeError(f"kernel must be a Kernel, a name, or a callable; got {kernel!r} of type {type(kernel).__name__}.")
+
+
+def _takes_matrices(f: Any, X: Any) -> bool:
+    """Tell whether a function is one of two matrices, as its answer for a few rows shows, and not of two objects."""
+    if getattr(X, "ndim", 2) == 1:
+        return False
+    some, fewer = X[:3], X[:2]
+    try:
+        return tuple(getattr(f(some, fewer), "shape", ())) == (some.shape[0], fewer.shape[0])
+    except Exception:  # a function of two objects may fail on matrices in any way
+        return False
 
 
 def names() -> list[str]:

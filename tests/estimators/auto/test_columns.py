@@ -69,6 +69,26 @@ def test_objects_and_lists_are_read_like_frames():
         assert list(city.values) == ["Oslo", "Rome", None, "Oslo"]
 
 
+def test_a_bare_list_of_strings_is_one_column():
+    notes = ROWS["note"]
+    for form in (notes, tuple(notes), np.array(notes), pd.Series(notes, index=[3, 5, 7, 9])):
+        table = read(form)
+        assert isinstance(encode(table).columns[0], Text)
+        np.testing.assert_allclose(encode(table).transform(table), encode(table).transform(read(notes)))
+    codes = ["acgtacgt", "acgtttgt", "ttgacgta", "gggacgtt"]
+    table = read(codes)
+    encoding = encode(table)
+    assert "substrings of length 3" in str(encoding)
+    found = encoding.transform(table)
+    shared = list(encoding.columns[0].words)
+    counts = np.array([[sum(code[i : i + 3] == p for i in range(6)) for p in shared] for code in codes], dtype=float)
+    np.testing.assert_allclose(found, counts / np.linalg.norm(counts, axis=1, keepdims=True))
+    levels = read(["red", "blue", "red", "blue", "red", "blue", "red", "blue", "red", "red", "blue"])
+    assert isinstance(encode(levels).columns[0], Category)
+    with pytest.raises(ValueError, match="1D array"):
+        read([1.0, 2.0])
+
+
 def test_a_missing_number_is_the_median_and_marked():
     table = [Column("a", np.array([1.0, np.nan, 2.0, 9.0]), "number")]
     encoding = encode(table)

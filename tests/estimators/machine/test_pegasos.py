@@ -12,8 +12,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import MinMaxScaler
 
 from gramian import FourierFeatures, Nystroem
-from gramian.estimators.machine.pegasos import PegasosClassifier
-from gramian.kernels import RBF
+from gramian.estimators.machine.pegasos import PegasosClassifier, _distinct
+from gramian.kernels import RBF, Spectrum
 from gramian.solvers.machine.pegasos import Counts, descend
 from reference_machine import hinge_dual, hinge_objective
 
@@ -36,6 +36,57 @@ def test_the_compiled_loop_is_the_plain_one(rng, moons):
     counts = descend(K.__getitem__, y, np.zeros(150), Counts(np.zeros(150), np.zeros(150)), order, lam, block=64)
     np.testing.assert_array_equal(counts.beta, beta)
     np.testing.assert_allclose(counts.average(lam), total / (700 * 701 / 2))
+
+
+def test_the_algorithm_of_lectures_step_by_step(moons):
+    """Item 18: draws from all rows, α = β/(λt) at step t, and the plain average of these α, from a history."""
+    X, y = moons
+    lam, steps = 1e-2, 450
+    with pytest.warns(ConvergenceWarning):
+        model = PegasosClassifier(RBF(0.5), lam=lam, n_iter=steps, variant="textbook", random_state=3).fit(X, y)
+    rows = _distinct(X, (y > 0).astype(int), np.ones(150))[0]  # the order in which the estimator holds its rows
+    K, signs = RBF(0.5)(X[rows]), y[rows]
+    draws = np.random.RandomState(3)
+    order = np.concatenate([draws.choice(150, 150, p=np.full(150, 1 / 150)) for _ in range(3)])
+    assert len(set(order[:150])) < 130  # with replacement, and so not a pass
+    beta, history = np.zeros(150), []
+    for t, i in enumerate(order, start=1):
+        history.append(beta / (lam * t))
+        if signs[i] * (K[i] @ history[-1]) < 1:
+            beta[i] += signs[i]
+    expected = np.mean(history, axis=0)
+    np.testing.assert_allclose(model.decision_function(X[rows]), K @ expected, atol=1e-10)
+    np.testing.assert_allclose(model.dual_coef_, expected[beta != 0], atol=1e-12)
+
+
+def test_the_algorithm_of_lectures_finds_the_optimum_too(moons):
+    X, y = moons
+    K, lam = RBF(0.5)(X), 1e-1
+    least = hinge_objective(K, y, hinge_dual(K, y, lam), lam)
+    model = PegasosClassifier(RBF(0.5), lam=lam, tol=1e-2, variant="textbook", random_state=0).fit(X, y)
+    assert model.certificate_.dual <= least <= model.certificate_.primal <= 1.01 * least
+    stream = PegasosClassifier(RBF(0.5), lam=lam, variant="textbook", random_state=0)
+    for _ in range(3):
+        stream.partial_fit(X, y, classes=[-1, 1])
+    assert stream.n_iter_ == 450
+    assert stream.score(X, y) > 0.85
+
+
+def test_strings_and_objects():
+    words = ["banana", "ananas", "bandana", "cabana", "stone", "rock", "boulder", "pebble", "rock"]
+    y = np.array([1, 1, 1, 1, -1, -1, -1, -1, -1])
+    K = Spectrum(2)(words)
+    model = PegasosClassifier(Spectrum(2), lam=0.05, random_state=0).fit(words, y)
+    least = hinge_objective(K, y, hinge_dual(K, y, 0.05), 0.05)
+    assert model.certificate_.dual <= least <= model.certificate_.primal <= 1.01 * least
+    np.testing.assert_array_equal(model.predict(words), y)
+    once = PegasosClassifier(Spectrum(2), lam=0.05, random_state=0).fit(words[:8], y[:8], [1, 1, 1, 1, 1, 2, 1, 1])
+    np.testing.assert_allclose(once.decision_function(words), model.decision_function(words))
+    sets = [set(word) for word in words]
+    shared = PegasosClassifier(lambda a, b: float(len(a & b)), lam=0.05, random_state=0).fit(sets, y)
+    np.testing.assert_array_equal(shared.predict(sets), y)
+    stream = PegasosClassifier(Spectrum(2), lam=0.05, random_state=0).partial_fit(words[::2], y[::2], [-1, 1])
+    assert set(stream.partial_fit(words[1::2], y[1::2]).predict(words)) == {-1, 1}
 
 
 def test_converges_to_the_svm_without_a_constant(moons, monkeypatch):
@@ -78,6 +129,8 @@ def test_what_makes_no_sense_with_a_map_is_refused(moons):
     approximation = Nystroem(n_components=20)
     with pytest.raises(ValueError, match=r"max_support=30 bounds .* set its n_components"):
         PegasosClassifier(approximation=approximation, max_support=30).fit(X, y)
+    with pytest.raises(ValueError, match="variant='textbook' goes from row to row"):
+        PegasosClassifier(approximation=approximation, variant="textbook").fit(X, y)
     with pytest.raises(ValueError, match="needs rows, not a precomputed Gram matrix"):
         PegasosClassifier("precomputed", approximation=approximation).fit(RBF(0.5)(X), y)
 

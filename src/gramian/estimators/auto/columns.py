@@ -7,6 +7,7 @@
 - A category has one column for each level that is seen often enough, one for all others, new ones included, and one for
   the missing.
 - Free text has the counts of its words, scaled to length one: their inner product is the normalised ``WordCount``.
+- A bare list of strings is one column; where they are not words but codes, as DNA, their substrings are counted.
 - A column with one value only, or a code that hardly ever repeats, is left out.
 """
 
@@ -30,7 +31,7 @@ from sklearn.preprocessing import normalize
 from sklearn.utils.validation import validate_data
 
 from gramian.data.cells import boolean, day, has_decimal_commas, is_missing, may_be_numbers, number
-from gramian.kernels import WordCount
+from gramian.kernels import Spectrum, WordCount
 
 Array = NDArray[np.float64]
 
@@ -44,6 +45,8 @@ TEXT_WORDS = 3.0
 """Words to a value, on average, from which a column is text."""
 TEXT_VARIETY = 0.2
 """Different values to a row from which it can be."""
+SUBSTRING = 3
+"""Length of the substrings that are counted in strings that are not words."""
 ONE_HOT = math.sqrt(0.5)
 """Two different levels are then at distance one."""
 PROBE = 2000
@@ -65,12 +68,15 @@ class Column:
 
     name: str  # Its name, or ``"column 3"`` where the table has no names
     values: NDArray[Any]  # (n,): Either float64, ``nan`` where a value is missing; or objects, ``None`` where one is
-    kind: str  # What the table itself says: ``"number"``
+    kind: str  # What the table itself says: ``"number"``; ``"strings"`` of a bare list
 
 
 def columns_of(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
     """Read a table and check it, as scikit-learn does, against the one that was fitted: X (n, d)."""
     series = _series(X)
+    if (strings := _strings(X)) is not None:
+        validate_data(estimator, strings, dtype=None, reset=reset)
+        return [Column("text", np.array([v or None for v in strings[:, 0]], dtype=object), "strings")]
     if series is None:
         return array_columns(validate_data(estimator, _array(X), dtype=None, ensure_all_finite=False, reset=reset))
     if X.shape[0] == 0 or X.shape[1] == 0:
@@ -141,6 +147,15 @@ def _array(X: Any) -> Any:
     if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
         return X
     return np.array(X, dtype=object) if any(v is None or isinstance(v, str) for row in X for v in row) else X
+
+
+def _strings(X: Any) -> NDArray[Any] | None:
+    """A bare list, array or series of strings as a table of one column, None for anything else: → (n, 1)."""
+    if not isinstance(X, list | tuple) and len(getattr(X, "shape", ())) != 1:
+        return None
+    if len(X) == 0 or not all(isinstance(x, str) for x in X):
+        return None
+    return np.array(list(X), dtype=object)[:, None]
 
 
 def array_columns(X: NDArray[Any]) -> list[Column]:
@@ -270,6 +285,7 @@ class Text:
 
     name: str  # Of the column
     words: tuple[str, ...]  # Those that are counted
+    length: int = 0  # Of the substrings that are counted in the place of words; zero for words
 
     @property
     def width(self) -> int:
@@ -278,11 +294,12 @@ class Text:
 
     def transform(self, column: Column) -> Array:
         """Return the numbers of some rows: → (n, width)."""
-        counter = CountVectorizer(analyzer=WordCount().pieces, vocabulary=self.words, dtype=np.float64)
+        counter = CountVectorizer(analyzer=_pieces(self.length), vocabulary=self.words, dtype=np.float64)
         return np.asarray(normalize(counter.transform(_texts(column)).toarray()))
 
     def __str__(self) -> str:
-        return f"text, counts of {len(self.words)} words; a missing text has none"
+        what = f"substrings of length {self.length}" if self.length else "words"
+        return f"text, counts of {len(self.words)} {what}; a missing text has none"
 
 
 @dataclass(frozen=True)
@@ -347,6 +364,8 @@ def _encoder(column: Column) -> Any:
         return Dropped(column.name, "every value is missing")
     if column.kind != "category" and _is_text(column.values, counts):
         return _text(column)
+    if column.kind == "strings" and len(counts) >= TEXT_VARIETY * column.values.shape[0]:
+        return _text(column, SUBSTRING)
     return _category(column, counts)
 
 
@@ -398,13 +417,18 @@ def _is_text(values: NDArray[Any], counts: Counter[str]) -> bool:
     return len(counts) >= TEXT_VARIETY * values.shape[0] and words >= TEXT_WORDS
 
 
-def _text(column: Column) -> Any:
-    pieces = WordCount().pieces
+def _pieces(length: int) -> Callable[[str], list[str]]:
+    """What is counted in a text: words, or substrings of some length."""
+    return Spectrum(length).pieces if length else WordCount().pieces
+
+
+def _text(column: Column, length: int = 0) -> Any:
+    pieces = _pieces(length)
     documents = Counter(word for text in _texts(column) for word in set(pieces(text)))
     words = sorted((w for w, count in documents.items() if count >= 2), key=lambda w: (-documents[w], w))
     if not words:
-        return Dropped(column.name, "no word occurs in two texts")
-    return Text(column.name, tuple(words[:WORDS]))
+        return Dropped(column.name, f"no {'substring' if length else 'word'} occurs in two texts")
+    return Text(column.name, tuple(words[:WORDS]), length)
 
 
 def _texts(column: Column) -> list[str]:

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.utils import check_random_state
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -41,7 +41,7 @@ from gramian.losses import Hinge
 from gramian.progress import Clock, progress
 from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
 
-OWN = ("n_iter", "max_support")
+OWN = ("n_iter", "max_support", "variant")
 """Parameters that a machine in the space of a map does not have."""
 TAKEN = {
     *("classes_", "kernel_", "certificate_", "n_iter_", "n_features_in_", "feature_names_in_"),
@@ -88,6 +88,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     max_support : int or None, default=None
         Rows of the support of each function at most; those with the smallest coefficients are merged into the rows
         nearest to them, and the certificate says what that costs. Not with a map, whose features are the support.
+    variant : {"passes", "textbook"}, default="passes"
+        ``"textbook"`` is the algorithm of lectures and of its paper: each step draws a row from all, and the result is
+        the plain average of the iterates. ``"passes"`` goes through all rows in random order, and weights iterate t by
+        t, which converges faster. Not with a map.
     tol : float, default=1e-2
         Relative duality gap at which to stop.
     memory : int, str or None, default=None
@@ -143,6 +147,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         "lam": [Interval(Real, 0, None, closed="neither")],
         "n_iter": [Interval(Integral, 1, None, closed="left")],
         "max_support": [Interval(Integral, 1, None, closed="left"), None],
+        "variant": [StrOptions({"passes", "textbook"})],
         "random_state": COMMON["random_state"],
     }
 
@@ -151,6 +156,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     lam: float = 1e-3
     n_iter: int = 1_000_000
     max_support: int | None = None
+    variant: str = "passes"
     tol: float = 1e-2
     random_state: Any = None
 
@@ -163,7 +169,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
-            Rows; the square Gram matrix where the kernel is precomputed.
+            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
         y : array-like of shape (n,)
             Labels.
         sample_weight : float, array-like of shape (n,) or None, default=None
@@ -208,6 +214,10 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
                 f"max_support={self.max_support} bounds the rows of a kernel expansion, and a fit with approximation= "
                 "has none: set its n_components, and leave max_support=None."
             )
+        if self.variant != "passes":
+            raise ValueError(
+                "variant='textbook' goes from row to row, and a fit with approximation= takes all at once."
+            )
         if is_precomputed(self.kernel):
             raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
         shared = {name: value for name, value in self.get_params(deep=False).items() if name not in OWN}
@@ -230,11 +240,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         n = y.size
         K = gram.dense() if gram.fits else None
         rows = gram.rows if K is None else K.__getitem__
-        counts, values = Counts(np.zeros(n), np.zeros(n)), np.zeros(n)
+        textbook = self.variant == "textbook"
+        counts, values = Counts(np.zeros(n), np.zeros(n), textbook=textbook), np.zeros(n)
         options = self._budget(gram, clock)
         due, shares = n, weights / weights.sum()
         while True:
-            order = walk_of(weights, random, self.n_iter - counts.steps)
+            order = walk_of(weights, random, self.n_iter - counts.steps, textbook=textbook)
             counts = descend(rows, y, values, counts, order, self.lam, **options)
             ended = counts.steps >= self.n_iter or clock.expired
             if counts.steps >= due or ended:
@@ -304,12 +315,13 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         held = before[0].beta.size if before else 0
         points = _stacked(self.X_fit_, X) if held else X
         gram = self._gram(self.kernel_, points)
-        order = held + walk_of(weights, check_random_state(self.random_state), sys.maxsize)
+        textbook = self.variant == "textbook"
+        order = held + walk_of(weights, check_random_state(self.random_state), sys.maxsize, textbook=textbook)
         done, losses = [], []
         for c, signs in enumerate(signs_of(np.searchsorted(self.classes_, y), self.classes_.size)):
-            old = before[c] if before else Counts(np.zeros(0), np.zeros(0))
+            old = before[c] if before else Counts(np.zeros(0), np.zeros(0), textbook=textbook)
             pad = np.zeros(y.size)
-            counts = Counts(np.concatenate([old.beta, pad]), np.concatenate([old.late, pad]), old.steps)
+            counts = replace(old, beta=np.concatenate([old.beta, pad]), late=np.concatenate([old.late, pad]))
             labels = np.concatenate([np.sign(old.beta), signs])
             options = self._budget(gram, clock)
             done.append(descend(gram.rows, labels, gram @ counts.beta, counts, order, self.lam, **options))
@@ -413,6 +425,9 @@ def _distinct(
 
 def _keys(X: Any) -> list[NDArray[Any]]:
     """What rows are sorted by: their columns, or what a sparse row holds, as bytes."""
+    if isinstance(X, np.ndarray) and X.ndim == 1:  # objects, of which text can be told apart
+        text = all(isinstance(x, str) for x in X)
+        return [np.unique(X.astype(str), return_inverse=True)[1] if text else np.arange(X.size)]
     if isinstance(X, np.ndarray):
         return list(X.T)
     X = X.astype(np.float64)

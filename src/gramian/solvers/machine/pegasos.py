@@ -3,7 +3,9 @@
 After t steps ``f = Σ_j β_j k(x_j, ·) / (lam t)``, where β_j counts, with the sign of y_j, how often row j was met
 within the margin (Shalev-Shwartz et al., 2011). What is returned is the average of the iterates with weights t, which
 needs no logarithm in its rate (Lacoste-Julien, Schmidt and Bach, 2012), and for which t f = Σ β k / lam makes the
-running sum one of counts.
+running sum one of counts. ``textbook`` is the method as it was published: rows drawn with replacement, and the plain
+average of the iterates β/(lam t) before each step t, which a running sum of counts gives too, as row j enters it with
+1/t + ... + 1/T from the step on at which it was counted.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import digamma
 
 from gramian.certificates import Certificate
 from gramian.losses import Hinge
@@ -31,13 +34,23 @@ class Counts:
     """The state of the method."""
 
     beta: Array  # (n,): Signed counts of steps within the margin
-    late: Array  # (n,): Signed sums, over the same steps, of the steps before them
+    late: (
+        Array  # (n,): Signed sums, over the same steps, of the steps before them; as published, of 1 + 1/2 + ... + 1/t
+    )
     steps: int = 0  # t
+    textbook: bool = False  # Whether the average is that of the method as published
 
     def average(self, lam: float) -> Array:
         """Return the coefficients of the averaged function: → (n,)."""
         T = self.steps
+        if self.textbook:
+            return np.asarray((_harmonic(T) * self.beta - self.late) / (lam * T))
         return np.asarray(2.0 * (T * self.beta - self.late) / (lam * T * (T + 1.0)))
+
+
+def _harmonic(t: int) -> float:
+    """1 + 1/2 + ... + 1/t."""
+    return float(digamma(t + 1.0) + np.euler_gamma)
 
 
 @cache
@@ -47,14 +60,15 @@ def _compiled() -> Callable[..., int]:
 
     @compiled(nogil=True)
     def block(  # type: ignore[no-untyped-def]
-        rows, order, y, values, beta, late, step, lam
+        rows, order, y, values, beta, late, step, lam, textbook, harmonic
     ) -> int:
         for k in range(order.shape[0]):
             i = order[k]
-            # f is values / (lam t) after t steps, and zero before the first.
-            if step == 0 or y[i] * values[i] < lam * step:
+            harmonic += 1.0 / (step + 1.0)
+            # f is values / (lam t) after t steps, and zero before the first; as published, before step t.
+            if step == 0 or y[i] * values[i] < lam * (step + textbook):
                 beta[i] += y[i]
-                late[i] += y[i] * step
+                late[i] += y[i] * (harmonic if textbook else step)
                 for j in range(values.shape[0]):
                     values[j] += y[i] * rows[k, j]
             step += 1
@@ -82,12 +96,12 @@ def descend(
     walk = _compiled()
     for start in range(0, order.size, block):
         part = order[start : start + block]
-        step = walk(rows(part), part, y, values, beta, late, step, lam)
+        step = walk(rows(part), part, y, values, beta, late, step, lam, int(counts.textbook), _harmonic(step))
         if max_support is not None and diagonal is not None:
             _merge(rows, values, beta, late, diagonal, max_support)
         if clock.expired:
             break
-    return Counts(beta, late, int(step))
+    return Counts(beta, late, int(step), counts.textbook)
 
 
 def _merge(rows: Any, values: Array, beta: Array, late: Array, diagonal: Array, max_support: int) -> None:
@@ -109,9 +123,14 @@ def _merge(rows: Any, values: Array, beta: Array, late: Array, diagonal: Array, 
         beta[least] = late[least] = 0.0
 
 
-def walk_of(weights: Array, random: np.random.RandomState, size: int) -> NDArray[np.intp]:
-    """Return the rows of the next steps: whole numbers as so many copies of a row, in random order; else drawn."""
+def walk_of(weights: Array, random: np.random.RandomState, size: int, *, textbook: bool = False) -> NDArray[np.intp]:
+    """Return the rows of the next steps: whole numbers as so many copies of a row, in random order; else drawn.
+
+    As published, every row is drawn anew from all, by its weight.
+    """
     n, total = weights.size, float(weights.sum())
+    if textbook:
+        return np.asarray(random.choice(n, min(n, size), p=weights / total))
     if np.all(weights == np.rint(weights)) and total <= MOST_COPIES * n:
         copies = np.repeat(np.arange(n), weights.astype(np.intp))
         return copies[random.permutation(copies.size)[:size]]
