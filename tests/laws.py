@@ -54,6 +54,20 @@ EXAMPLES: dict[str, list[gk.Kernel]] = {
     "RationalQuadratic": [gk.RationalQuadratic(0.6, alpha=0.7), gk.RationalQuadratic([0.3, 1.0, 2.0], alpha=2.0)],
     "Periodic": [gk.Periodic(0.9, period=0.6), gk.Periodic([0.7, 1.0, 3.0], period=0.37)],
     "Laplace": [gk.Laplace(0.8), gk.Laplace([0.3, 1.0, 2.0])],
+    "PowerExponential": [
+        gk.PowerExponential(0.8),
+        gk.PowerExponential([0.3, 1.0, 2.0], p=1.5, q=0.75, q_bounds=(0.1, 1.5)),
+        gk.PowerExponential(0.8, p=1.0, q=1.0),
+        gk.PowerExponential([0.5, 1.0, 2.0], p=2.0, q=1.3),
+        gk.PowerExponential(0.9, p=1.2, q=0.9, q_bounds=(0.1, 1.2)),
+    ],
+    "Categorical": [gk.Categorical(0.7), gk.Categorical([0.3, 1.0, 2.0]), gk.Categorical(0.0)],
+    "Metric": [
+        gk.RBF(0.7).metric([[1.0, -0.5], [0.0, 2.0], [0.3, 0.4]]),
+        gk.Matern([0.7, 1.0, 0.4], nu=1.5).metric(np.diag([1.0, 0.5, -1.5])) + gk.Linear(),
+        gk.Metric(gk.Polynomial(2), [[0.5], [-1.0], [0.2]], L_bounds=(-3.0, 3.0)),
+        gk.PowerExponential(0.8).metric([[1.0, 0.2], [-0.3, 1.0], [0.4, 0.4]]),
+    ],
     "White": [gk.White(0.3)],
     "Constant": [gk.Constant(1.7)],
     "Linear": [gk.Linear()],
@@ -105,6 +119,8 @@ def rows_for(k: gk.Kernel, n: int, seed: int) -> Any:
         return F @ F.T
     if "Sobolev" in names:
         return rng.random((n, 1))
+    if "Categorical" in names:
+        return rng.integers(0, 3, (n, 3)).astype(float)
     return rng.random((n, 3))
 
 
@@ -138,7 +154,7 @@ def hard_cases() -> list[Case]:
     X[5] = X[0]
     X[6] += 1e5
     Y = X[:5] + 0.1 * rng.random((5, 3))
-    plain = (gk.RBF, gk.Matern, gk.RationalQuadratic, gk.Laplace)
+    plain = (gk.RBF, gk.Matern, gk.RationalQuadratic, gk.Laplace, gk.PowerExponential)
     kernels = [k for cls in plain for k in EXAMPLES[cls.__name__]]
     kernels += [2.0 * gk.RBF([0.5, 1.0, 2.0]) * gk.Matern(1.0) + gk.White(0.1), gk.exp(gk.Matern(0.7, nu=0.5))]
     return [Case(k, X, Y) for k in kernels]

@@ -80,6 +80,13 @@ POINTWISE = {
         -2 * float(np.sum((np.sin(np.pi * (x - z) / k.period) / np.asarray(k.lengthscale)) ** 2))
     ),
     "Laplace": lambda k, x, z, same: math.exp(-float(np.abs(_scaled(k, x, z)).sum())),
+    "PowerExponential": lambda k, x, z, same: math.exp(
+        -(float(sum(abs(u) ** k.p for u in _scaled(k, x, z) * np.ones(len(x)))) ** (k.q / k.p))
+    ),
+    "Categorical": lambda k, x, z, same: math.exp(
+        -sum(w for w, a, b in zip(np.broadcast_to(k.weight, len(x)), x, z, strict=True) if a != b)
+    ),
+    "Metric": lambda k, x, z, same: value(k.kernel, np.asarray(k.L).T @ x, np.asarray(k.L).T @ z, same),
     "White": lambda k, x, z, same: k.noise if same else 0.0,
     "Constant": lambda k, x, z, same: k.value,
     "Linear": lambda k, x, z, same: float(x @ z),

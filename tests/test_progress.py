@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gramian import progress
-from gramian.gram.compiled import compiled
+from gramian.compiled import compiled
 
 
 def test_compiling_stops_the_clock(monkeypatch):

@@ -16,6 +16,7 @@ SPECTRA = {
     "RBF": "Gaussian, of deviation 1/lengthscale",
     "Matern": "Student's t with 2 nu degrees of freedom, scaled by 1/lengthscale",
     "Laplace": "Cauchy, scaled by 1/lengthscale",
+    "PowerExponential": "stable with exponent p in every input, times one positive stable number",
     "RationalQuadratic": "Gaussian whose precision is Gamma(alpha): heavier near zero",
     "Periodic": "discrete, at whole multiples of 2 pi / period",
     "Constant": "all at zero",

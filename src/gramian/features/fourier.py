@@ -33,15 +33,15 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     Parameters
     ----------
     kernel : str, Kernel or callable, default="rbf"
-        A kernel with a spectral measure: RBF, Matern, RationalQuadratic, Laplace, Periodic, Constant; their multiples,
-        sums and products.
+        A kernel with a spectral measure: RBF, Matern, RationalQuadratic, Laplace, PowerExponential, Periodic, Constant;
+        their multiples, sums and products, and metrics.
     n_components : int, default=100
         Features in all, two for each frequency. Where the number is odd, the last frequency has one, a cosine with a
         random phase.
     method : {"orthogonal", "iid", "sorf", "qmc"}, default="orthogonal"
         How frequencies are drawn. Orthogonal ones err less than independent ones at the same cost. ``"orthogonal"``
-        and ``"sorf"`` need a rotation-invariant part in the spectral measure (lengthscales apart), which Laplace and
-        Periodic alone have not.
+        and ``"sorf"`` need a rotation-invariant part in the spectral measure (lengthscales apart), which Laplace,
+        PowerExponential and Periodic alone have not.
     gamma : float or None, default=None
         Of a kernel given by name; ``None`` for 1 / d.
     random_state : int, RandomState or None, default=None

@@ -15,6 +15,7 @@ from gramian.kernels.tunable import Tunable
 
 if TYPE_CHECKING:
     from gramian.kernels.maps import Composed, Normalized
+    from gramian.kernels.metric import Metric
 
 T = TypeVar("T")
 
@@ -435,6 +436,21 @@ class Kernel(Tunable):
             The restricted kernel.
         """
         return self.compose(_package().Columns(columns))
+
+    def metric(self, L: Any) -> Metric:
+        """Return k(Lᵀx, Lᵀz), whose L can be learned.
+
+        Parameters
+        ----------
+        L : array-like of shape (d, k)
+            The linear map; an RBF or Matérn kernel of lengthscale 1 then measures distances by LLᵀ.
+
+        Returns
+        -------
+        Kernel
+            The kernel behind the map.
+        """
+        return _package().Metric(self, L)
 
     # ---- text and dictionaries ----------------------------------------------------------------------------------
 

@@ -77,5 +77,5 @@ def _value(value: Any) -> Any:
             return Columns(tuple(value["columns"]))
         return _from_dict(value)
     if isinstance(value, list):
-        return tuple(value)
+        return tuple(_value(v) for v in value)
     return _NUMBERS.get(value, value) if isinstance(value, str) else value

@@ -19,7 +19,7 @@ MAX_DEPTH = 100
 """Brackets and operators within each other."""
 _OF_CODE = ("Callable", "Composed", "Function")
 """Kernels that hold a function, which text cannot give."""
-_METHODS = ("compose", "fix", "normalized", "on")
+_METHODS = ("compose", "fix", "metric", "normalized", "on")
 
 
 def parse(text: str) -> Kernel:

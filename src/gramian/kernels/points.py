@@ -53,6 +53,7 @@ def _in_place(name: str) -> Callable[..., Array]:
 
 
 exp = _in_place("exp")
+log = _in_place("log")
 log1p = _in_place("log1p")
 sqrt = _in_place("sqrt")
 tanh = _in_place("tanh")

@@ -17,8 +17,9 @@ from gramian.kernels.dot import Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
 from gramian.kernels.objects import Callable, Precomputed
 from gramian.kernels.points import is_sparse
+from gramian.kernels.power_distance import Laplace
 from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
-from gramian.kernels.stationary import Constant, Laplace, White
+from gramian.kernels.stationary import Constant, White
 from gramian.kernels.tunable import Bounds
 
 STRIP = 256

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
-from itertools import islice
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-Number = float | tuple[float, ...]
+Number = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
 Bounds = tuple[float, float] | str
 FREE: tuple[float, float] = (1e-5, 1e5)
+LOG_RANGE = (-700.0, 700.0)
+"""Logarithms whose exponentials are normal numbers."""
 
 
 @dataclass(frozen=True)
@@ -23,16 +24,40 @@ class Parameter:
     name: str  # Its name, with the path from the root of the tree: ``left.lengthscale``
     value: Number  # Its value
     bounds: Bounds  # Where it may be learned
+    signed: bool = False  # Whether theta has it as it is, and not its logarithm
 
     @property
     def values(self) -> NDArray[np.float64]:
         """The value as an array, one entry per number."""
-        return np.atleast_1d(np.asarray(self.value, dtype=np.float64))
+        return np.asarray(self.value, dtype=np.float64).reshape(-1)
 
     @property
     def free(self) -> bool:
-        """Whether it has a place in theta: not fixed, and with a logarithm."""
-        return self.bounds != "fixed" and bool(np.all(self.values > 0))
+        """Whether it has a place in theta: not fixed, and signed or with a logarithm."""
+        return self.bounds != "fixed" and (self.signed or bool(np.all(self.values > 0)))
+
+    @property
+    def coordinates(self) -> NDArray[np.float64]:
+        """Its entries of theta."""
+        return self.values if self.signed else np.log(self.values)
+
+    @property
+    def limits(self) -> NDArray[np.float64]:
+        """The bounds of each of its entries of theta."""
+        bounds = np.asarray(self.bounds, dtype=np.float64)
+        return bounds if self.signed else np.log(bounds)
+
+    @property
+    def names(self) -> list[str]:
+        """What its entries of theta are called."""
+        shape = np.shape(self.value)
+        return [self.name + (f"[{','.join(map(str, i))}]" if shape else "") for i in np.ndindex(shape)]
+
+    def at(self, coordinates: NDArray[np.float64]) -> Number:
+        """Return another value of the same shape, from its entries of theta."""
+        # Never to zero or infinity, where a parameter would lose its place in theta.
+        values = coordinates if self.signed else np.exp(np.clip(coordinates, *LOG_RANGE))
+        return frozen(values.reshape(np.shape(self.value)).tolist())
 
 
 def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vector: bool = False) -> Number:
@@ -53,13 +78,19 @@ def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vecto
     return float(numbers) if numbers.ndim == 0 else tuple(numbers.tolist())
 
 
-def check_bounds(owner: str, name: str, bounds: Any) -> Bounds:
-    """Check the range in which a parameter may be learned."""
+def frozen(value: Any) -> Any:
+    """Return lists, also within each other, as tuples."""
+    return tuple(map(frozen, value)) if isinstance(value, list) else value
+
+
+def check_bounds(owner: str, name: str, bounds: Any, least: float = 0.0) -> Bounds:
+    """Check the range in which a parameter may be learned, above ``least``."""
     if isinstance(bounds, str) and bounds == "fixed":
         return bounds
-    if isinstance(bounds, list | tuple | np.ndarray) and len(bounds) == 2 and 0 < bounds[0] <= bounds[1] < np.inf:
+    if isinstance(bounds, list | tuple | np.ndarray) and len(bounds) == 2 and least < bounds[0] <= bounds[1] < np.inf:
         return float(bounds[0]), float(bounds[1])
-    raise ValueError(f"{owner}: {name}_bounds must be (low, high) with 0 < low <= high, or 'fixed'; got {bounds!r}.")
+    low = "low <= high" if least < 0 else "0 < low <= high"
+    raise ValueError(f"{owner}: {name}_bounds must be (low, high) with {low}, or 'fixed'; got {bounds!r}.")
 
 
 def natural(what: str, value: Any) -> int:
@@ -67,10 +98,6 @@ def natural(what: str, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, Real) or not float(value).is_integer() or float(value) < 1:
         raise ValueError(f"{what} must be a natural number, got {value!r}.")
     return int(float(value))
-
-
-LOG_RANGE = (-700.0, 700.0)
-"""Logarithms whose exponentials are normal numbers."""
 
 
 class Tunable:
@@ -177,8 +204,8 @@ class Tunable:
 
     @property
     def theta(self) -> NDArray[np.float64]:
-        """Natural logarithms of the free parameters."""
-        return np.concatenate([np.zeros(0), *(np.log(p.values) for p in self._free)])
+        """Natural logarithms of the free parameters; a metric's entries as they are."""
+        return np.concatenate([np.zeros(0), *(p.coordinates for p in self._free)])
 
     @property
     def _size(self) -> int:
@@ -188,13 +215,12 @@ class Tunable:
     @property
     def bounds(self) -> NDArray[np.float64]:
         """Bounds of ``theta``, shape (p, 2)."""
-        return np.array([np.log(p.bounds) for p in self._free for _ in p.values]).reshape(-1, 2)
+        return np.array([p.limits for p in self._free for _ in p.values]).reshape(-1, 2)
 
     @property
     def theta_names(self) -> list[str]:
         """What each entry of ``theta`` is: ``left.lengthscale[2]``."""
-        entries = [(p, i) for p in self._free for i in range(p.values.size)]
-        return [f"{p.name}[{i}]" if isinstance(p.value, tuple) else p.name for p, i in entries]
+        return [name for p in self._free for name in p.names]
 
     def with_theta(self, theta: Sequence[float] | NDArray[np.float64]) -> Self:
         """Return the same expression with other values for its free parameters.
@@ -202,7 +228,7 @@ class Tunable:
         Parameters
         ----------
         theta : array-like of shape (p,)
-            Natural logarithms.
+            As ``theta`` has them.
 
         Returns
         -------
@@ -212,13 +238,9 @@ class Tunable:
         theta = np.asarray(theta, dtype=np.float64)
         if theta.shape != (self._size,):
             raise ValueError(f"theta must have shape {(self._size,)} for {self!r}, got {theta.shape}.")
-        # Never to zero or infinity, where a parameter would lose its place in theta.
-        values = iter(np.exp(np.clip(theta, *LOG_RANGE)).tolist())
-        changes: dict[str, Any] = {}
-        for p in self._free:
-            several = isinstance(p.value, tuple)
-            changes[p.name] = tuple(islice(values, p.values.size)) if several else next(values)
-        return self.with_fields(changes)
+        ends = np.cumsum([p.values.size for p in self._free])
+        parts = zip(self._free, np.split(theta, ends), strict=False)  # behind the last end there is nothing
+        return self.with_fields({p.name: p.at(part) for p, part in parts})
 
     def fix(self, *names: str) -> Self:
         """Return the kernel with parameters kept out of ``theta``.

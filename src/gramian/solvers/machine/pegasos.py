@@ -56,7 +56,7 @@ def _harmonic(t: int) -> float:
 @cache
 def _compiled() -> Callable[..., int]:
     """The loop over a block of rows; numba is imported, and the loop compiled, on first use."""
-    from gramian.gram.compiled import compiled
+    from gramian.compiled import compiled
 
     @compiled(nogil=True)
     def block(  # type: ignore[no-untyped-def]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.compiled import compiled
+from gramian.compiled import compiled
 
 Array = NDArray[Any]
 LANES = 64
