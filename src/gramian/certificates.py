@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from gramian.gram.operator import units
 
-__all__ = ["KINDS", "Certificate"]
+__all__ = ["KINDS", "KKT", "Certificate"]
 
 KINDS = ("duality gap", "residual", "eigen-residual", "evidence", "stationary")
 
@@ -82,6 +82,50 @@ class Certificate:
             Field names and values, ready for JSON.
         """
         return asdict(self)
+
+
+@dataclass(frozen=True, kw_only=True)
+class KKT:
+    """The Karush-Kuhn-Tucker conditions of a fit, each with its residual for every training row.
+
+    Where all of them are zero the fit is optimal. With stationarity and balance at zero, the sum of
+    ``complementary_slackness`` is the duality gap.
+
+    Parameters
+    ----------
+    stationarity : array of shape (n,) or (n, k)
+        The gradient of the Lagrangian in f, a function in the kernel's space, at the training rows.
+    primal_feasibility : array of shape (n,) or (n, k)
+        By how much a constraint is broken; zero where slack variables take what is missing.
+    dual_feasibility : array of shape (n,) or (n, k)
+        How far a multiplier is from its box.
+    complementary_slackness : array of shape (n,) or (n, k)
+        Multipliers times what is left of their constraints; of a loss, ``ℓ(f) + ℓ*(u) - u f``, which is never negative.
+    balance : float or array of shape (k,)
+        The gradient of the Lagrangian in the constant b: what the signed multipliers sum to. Zero without a constant.
+
+    Examples
+    --------
+    >>> from gramian import SVC
+    >>> model = SVC(kernel="linear", C=1.0, tol=1e-8).fit([[0.0], [1.0], [3.0], [4.0]], [0, 0, 1, 1])
+    >>> model.kkt().worst < 1e-8
+    True
+    """
+
+    stationarity: NDArray[np.float64]
+    primal_feasibility: NDArray[np.float64]
+    dual_feasibility: NDArray[np.float64]
+    complementary_slackness: NDArray[np.float64]
+    balance: Any
+
+    @property
+    def worst(self) -> float:
+        """The largest residual of all."""
+        return max(float(np.max(np.abs(value))) for value in vars(self).values())
+
+    def __str__(self) -> str:
+        figures = {name.replace("_", " "): np.max(np.abs(value)) for name, value in vars(self).items()}
+        return "\n".join(f"{name:24} {figure:.1e}" for name, figure in figures.items())
 
 
 def certify(

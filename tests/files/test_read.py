@@ -36,7 +36,7 @@ def check_same(model: Any, again: Any, rows: Any) -> None:
     assert text(again) == text(model)
     assert text(again.get_params()) == text(model.get_params())
     assert text(getattr(again, "certificate_", None)) == text(getattr(model, "certificate_", None))
-    assert vars(again).keys() == vars(model).keys()
+    assert vars(again).keys() == vars(model).keys() - {"_fitted_to"}  # rows by reference are not written
     for method in METHODS:
         if hasattr(model, method):
             assert values(again, method, rows) == values(model, method, rows), method

@@ -17,6 +17,8 @@ from gramian.files.classes import class_named, name_of
 from gramian.files.folder import ModelFileError
 from gramian.kernels import Kernel, from_dict
 
+FORGOTTEN = ("_fitted_to",)
+"""What a model holds by reference as long as it lives, and no longer."""
 MAX_DEPTH = 60
 """Objects within objects, beyond which a model is refused, and a file too."""
 _INSTEAD = {
@@ -116,7 +118,7 @@ class Encoder:
 
         if hasattr(value, "get_params"):
             given = value.get_params(deep=False)
-            learned = {key: v for key, v in vars(value).items() if key not in given}
+            learned = {key: v for key, v in vars(value).items() if key not in given and key not in FORGOTTEN}
             return {"object": name, "parameters": named(given), "fitted": named(learned)}
         # Of a dataclass, only the fields: what it has computed besides, it can compute again.
         kept = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else vars(value)

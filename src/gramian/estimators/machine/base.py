@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import partial
 from numbers import Real
@@ -35,6 +36,7 @@ from gramian.estimators.base import (
     sampled,
     warn_unless_converged,
 )
+from gramian.estimators.duality import Duality, FittedTo, Program
 from gramian.features.base import fit_map
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
@@ -268,7 +270,7 @@ def _refuse_other_spellings(parameters: Any, who: str) -> None:
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
-class Machine(Expansion):
+class Machine(Duality, Expansion):
     """The part of a machine that does not know whether it predicts numbers or labels."""
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MACHINE
@@ -289,6 +291,8 @@ class Machine(Expansion):
     max_iter: int = 1000
     random_state: Any = None
     warm_start: bool = False
+
+    dual_point_: ClassVar[Any]
 
     def __new__(cls, *args: Any, **parameters: Any) -> Self:
         _refuse_other_spellings(parameters, cls.__name__)
@@ -351,7 +355,7 @@ class Machine(Expansion):
         if not is_blocks(X):
             X, y = self._validated(X, y)
             if self.approximation is None:
-                self.X_fit_ = X
+                self.X_fit_, self._fitted_to = X, FittedTo(X, y, sample_weight)
             held = Held(X, y, row_weights(sample_weight, X), memory=self.memory)
             self._check_kept(y, held.all.y)
             with self._place(held) as place:
@@ -455,6 +459,35 @@ class Machine(Expansion):
                     total[i] += sum(DataFit(loss, column, shares).value(f) for loss, column, f in found)
         self.lams_, self.cv_path_ = grid, total / held_out
         return replace(goal, strength=float(grid[np.argmin(total)]))
+
+    # ---- duality ------------------------------------------------------------------------------------------------
+
+    def _check_rows_kept(self) -> None:
+        if hasattr(self, "approximation_"):
+            raise ValueError("duality row by row needs a fit without approximation=, which keeps no slopes of rows.")
+
+    def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
+        X, y = self._validated(X, y, reset=False)
+        place = Exact.of(self, self.kernel_, Held(X, y, row_weights(sample_weight, X), memory=self.memory))
+        targets, rows = copy(self)._targets(self.loss_, place), place.rows.index
+        columns, weights = targets.of(place.rows)
+        total, multipliers = float(weights.sum()), np.atleast_1d(self.multiplier_)
+        strength = self.radius if self.penalty == "ball" else self.lam_ * total
+        widths = [column.shape[1] for column in columns]
+        alpha, u = (array.reshape(len(array), -1)[rows] for array in (self.dual_coef_, self.dual_point_))
+        parts = zip(*(_split(array, widths) for array in (alpha, np.atleast_1d(self.intercept_), u)), strict=True)
+        same: Any = {"penalty": self.penalty, "strength": strength, "intercept": bool(self.fit_intercept)}
+        same |= {"total": total}
+        each = zip(targets.losses, columns, parts, multipliers, strict=True)
+        times = place.space.__matmul__
+        return [
+            Program(rows, times, loss, column, weights, a, b, v, multiplier=float(m) * total, **same)
+            for loss, column, (a, b, v), m in each
+        ]
+
+    def _together(self, values: list[float]) -> float:
+        """The functions of one machine are one problem, as its certificate says."""
+        return float(sum(values))
 
     def _values(self, X: Any) -> Array:
         """Fitted values at validated rows in float64, one column per function."""

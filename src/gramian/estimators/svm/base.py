@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from collections.abc import Callable as Callable_
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from numbers import Integral, Real
@@ -33,6 +34,7 @@ from gramian.estimators.base import (
     validated,
     warn_unless_converged,
 )
+from gramian.estimators.duality import Duality
 from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import AdditiveChi2, Callable, Dot, Kernel, Precomputed, Radial, Sigmoid, resolve
@@ -138,7 +140,7 @@ class FeatureMatrix:
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
-class SupportVectorMachine(Nested, BaseEstimator):
+class SupportVectorMachine(Duality, Nested, BaseEstimator):
     """Parameters, validation and expansion; a subclass states its task.
 
     Not for direct use.
@@ -318,6 +320,15 @@ class SupportVectorMachine(Nested, BaseEstimator):
         K = Gram(self._kernel, wide(X), wide(vectors), memory=self.memory, n_jobs=self.n_jobs)
         return np.asarray(K @ coefficients)
 
+    def _times(self, X: Any, rows: Index) -> Callable_[[Vector], Vector]:
+        """Return the product with K on some of the validated rows of the fit."""
+        if hasattr(self, "approximation_"):
+            X = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
+            F = np.asarray(dense(self.approximation_.transform(X[rows])), dtype=np.float64)
+            return lambda V: np.asarray(F @ (F.T @ V))
+        K = self._gram(self._kernel, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else wide(X[rows]))
+        return lambda V: np.asarray(K @ V)
+
     @property
     def kernel_(self) -> Kernel:
         """The kernel used."""
@@ -356,6 +367,14 @@ class SupportVectorMachine(Nested, BaseEstimator):
     def _expansions(self) -> NDArray[Any]:
         """Coefficients of the support vectors, one row per decision value."""
         return dense(self.dual_coef_)
+
+    @property
+    def multipliers_(self) -> Vector:
+        """The multipliers λ >= 0 of all training rows: (n,), a column for each pair of more than two classes."""
+        check_is_fitted(self)
+        found = np.zeros((self.shape_fit_[0], len(self._expansions())))
+        found[self.support_] = np.abs(self._expansions()).T
+        return found[:, 0] if found.shape[1] == 1 else found
 
     @property
     def n_support_(self) -> NDArray[np.int32]:

@@ -11,17 +11,22 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin, RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
+from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
-from gramian.estimators.base import NYSTROEM, restored_on_failure
-from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, kinds
+from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
+from gramian.estimators.duality import Array, Below, FittedTo, Program
+from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, dense, kinds
 from gramian.gram.operator import narrow
+from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import Solution, solve
 from gramian.solvers.svm.tasks import Task
 
 EDGE = 1e-12
+SLACK = 1e-9
+"""What a multiplier may be beyond its bound, relative to the bound."""
 
 
 class _Single(SupportVectorMachine):
@@ -43,6 +48,13 @@ class _Single(SupportVectorMachine):
         self.n_iter_ = solution.certificate.iterations
         self._report([solution])
         return solution
+
+    def _signed_multipliers(self) -> Vector:
+        """The coefficients of all training rows."""
+        check_is_fitted(self)
+        beta = np.zeros(self.shape_fit_[0])
+        beta[self.support_] = dense(self.dual_coef_)[0]
+        return beta
 
 
 class _Regressor(RegressorMixin, _Single):
@@ -72,12 +84,43 @@ class _Regressor(RegressorMixin, _Single):
         with restored_on_failure(self):
             X, y = self._validated(X, y, y_numeric=True)
             y = column_or_1d(y, warn=True).astype(np.float64)
+            self._fitted_to = FittedTo(X, y, sample_weight)
             training = self._training(X, sample_weight)
             self._learned(self._solve(X, training, self._task(y[training.kept], training.weight)))
         return self
 
     def _learned(self, solution: Solution) -> None:
         """Keep what only this task has."""
+
+    def _tube(self) -> float:
+        """Half the width of the tube."""
+        raise NotImplementedError
+
+    @property
+    def multipliers_(self) -> Array:
+        """The multipliers λ >= 0 of all training rows, (n, 2): of ``y - f <= ε + ξ`` and of ``f - y <= ε + ξ``."""
+        beta = self._signed_multipliers()
+        return np.column_stack([np.maximum(beta, 0.0), np.maximum(-beta, 0.0)])
+
+    def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
+        X, y = validated(self, X, y, reset=False, y_numeric=True)
+        weights = row_weights(sample_weight, X)
+        rows = np.flatnonzero(weights)
+        beta, w = self._signed_multipliers()[rows, None], self.C * weights[rows]
+        loss, targets = EpsilonInsensitive(self._tube()), np.asarray(y, dtype=np.float64)[rows, None]
+        return [Program(rows, self._times(X, rows), loss, targets, w, beta, self.intercept_, -beta, sign=-1.0)]
+
+    def _slopes(self, programs: list[Program], lam: Any, n: int, what: str = "lam") -> tuple[list[Array], float]:
+        """The difference of two multipliers of each row; what they have in common costs ε twice."""
+        given = np.asarray(lam, dtype=np.float64)
+        if what != "lam" or given.shape != (n, 2):
+            return super()._slopes(programs, lam, n, what)
+        found, cost = super()._slopes(programs, given[:, 0] - given[:, 1], n)
+        room = np.zeros((n, 1))
+        room[programs[0].rows, 0] = programs[0].w
+        if np.any((given < 0) | (given > room * (1.0 + SLACK))):
+            return found, np.inf
+        return found, cost + 2.0 * self._tube() * float(given.min(axis=1).sum())
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
@@ -152,6 +195,8 @@ class SVR(_Regressor):
         Primal and dual value, relative gap, worst KKT violation.
     kinds_ : array of shape (n,)
         ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row: inside the tube, on it, outside.
+    multipliers_ : array of shape (n, 2)
+        The multipliers λ >= 0 of every training row: of ``y - f <= ε + ξ`` and of ``f - y <= ε + ξ``.
     n_iter_ : int
         Pair steps taken.
     fit_status_ : int
@@ -184,6 +229,9 @@ class SVR(_Regressor):
 
     def _task(self, y: Vector, weight: Vector) -> Task:
         return svm_tasks.regression(y, self.C * weight, self.epsilon)
+
+    def _tube(self) -> float:
+        return self.epsilon
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -240,6 +288,8 @@ class NuSVR(_Regressor):
         Primal and dual value, relative gap, worst KKT violation.
     kinds_ : array of shape (n,)
         ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row.
+    multipliers_ : array of shape (n, 2)
+        The multipliers λ >= 0 of every training row: of ``y - f <= ε + ξ`` and of ``f - y <= ε + ξ``.
     n_iter_ : int
         Pair steps taken.
     fit_status_ : int
@@ -275,6 +325,9 @@ class NuSVR(_Regressor):
 
     def _learned(self, solution: Solution) -> None:
         self.epsilon_ = 0.0 - solution.unit
+
+    def _tube(self) -> float:
+        return float(self.epsilon_)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -329,6 +382,8 @@ class OneClassSVM(OutlierMixin, _Single):
         Primal and dual value, relative gap, worst KKT violation.
     kinds_ : array of shape (n,)
         ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row: inside, on the edge, outside.
+    multipliers_ : array of shape (n,)
+        The multipliers λ >= 0 of every training row.
     n_iter_ : int
         Pair steps taken.
     fit_status_ : int
@@ -375,10 +430,20 @@ class OneClassSVM(OutlierMixin, _Single):
         """
         with restored_on_failure(self):
             X = self._validated(X)
+            self._fitted_to = FittedTo(X, None, sample_weight)
             training = self._training(X, sample_weight)
             solution = self._solve(X, training, svm_tasks.novelty(training.weight, self.nu))
             self.offset_ = -solution.bias
         return self
+
+    def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
+        X = validated(self, X, reset=False)
+        weights = row_weights(sample_weight, X)
+        rows = np.flatnonzero(weights)
+        beta, w, b = self._signed_multipliers()[rows, None], weights[rows], np.array([-float(self.offset_)])
+        sums = -self.nu * float(w.sum())
+        times = self._times(X, rows)
+        return [Program(rows, times, Below(), np.zeros_like(beta), w, beta, b, -beta, sign=-1.0, sums=sums)]
 
     @by_blocks
     def score_samples(self, X: Any) -> NDArray[Any]:

@@ -18,9 +18,11 @@ from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
-from gramian.estimators.base import COMMON, NYSTROEM, restored_on_failure
+from gramian.estimators.base import COMMON, NYSTROEM, restored_on_failure, row_weights, validated
+from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, kinds
 from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stratified_folds
+from gramian.losses import Hinge
 from gramian.progress import Clock, progress
 from gramian.resources import run
 from gramian.solvers.svm import tasks as svm_tasks
@@ -198,6 +200,7 @@ class Classifier(OneVsOne):
         X, y = self._validated(X, y)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
+        self._fitted_to = FittedTo(X, y, sample_weight)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise ValueError(
@@ -267,6 +270,27 @@ class Classifier(OneVsOne):
 
         found: list[tuple[float, float]] = pairs.map(calibrated, limit)
         return found
+
+    def _price(self, pair: int) -> float:
+        """The C of a pair of classes."""
+        raise NotImplementedError
+
+    def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
+        X, y = validated(self, X, y, reset=False)
+        codes, weights = np.searchsorted(self.classes_, y), row_weights(sample_weight, X)
+        if np.any(np.take(self.classes_, codes, mode="clip") != y):
+            raise ValueError(f"y has labels that are not among classes_, {self.classes_.tolist()}.")
+        lam = self.multipliers_.reshape(len(codes), -1)
+        programs = []
+        for p, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
+            own = np.flatnonzero(((codes == i) | (codes == j)) & (weights > 0))
+            positive = codes[own] == (i if len(self.classes_) > 2 else j)
+            signs, C = np.where(positive, 1.0, -1.0)[:, None], self._price(p)
+            w = np.ones(own.size) if math.isinf(C) else C * weights[own] * self.class_weight_[codes[own]]
+            loss: Any = HardMargin() if math.isinf(C) else Hinge()
+            beta, b = lam[own, p, None] * signs, self.intercept_[p : p + 1]
+            programs.append(Program(own, self._times(X, own), loss, signs, w, beta, b, -beta, sign=-signs))
+        return programs
 
     def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
         training, blocks, k = pairs.training, pairs.blocks, len(self.classes_)
@@ -360,6 +384,8 @@ class SVC(Classifier):
         Of every pair.
     kinds_ : array of shape (n,)
         ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; the gravest over the pairs.
+    multipliers_ : array of shape (n,), or (n, k (k - 1) / 2) for more than two classes
+        The multipliers λ >= 0 of every training row.
     margin_ : float or array of shape (k (k - 1) / 2,)
         1/‖w‖, the distance from boundary to margin in feature space.
     n_iter_ : array of shape (k (k - 1) / 2,)
@@ -401,6 +427,9 @@ class SVC(Classifier):
         hard = math.isinf(self.C)
         task = svm_tasks.hard_margin(y) if hard else svm_tasks.classification(y, self.C * weight, start)
         return pairs.solve(pair, task, members, **options)
+
+    def _price(self, pair: int) -> float:
+        return self.C
 
     def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
         # The rows that carry the common point of the two hulls, heaviest first.
@@ -482,6 +511,8 @@ class NuSVC(Classifier):
         Of every pair.
     kinds_ : array of shape (n,)
         ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; the gravest over the pairs.
+    multipliers_ : array of shape (n,), or (n, k (k - 1) / 2) for more than two classes
+        The multipliers λ >= 0 of every training row.
     margin_ : float or array of shape (k (k - 1) / 2,)
         1/‖w‖, the distance from boundary to margin in feature space.
     n_iter_ : array of shape (k (k - 1) / 2,)
@@ -548,6 +579,9 @@ class NuSVC(Classifier):
     def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
         super()._keep_machines(X, pairs, machines)
         self.C_ = np.array([machine.price for machine in machines])
+
+    def _price(self, pair: int) -> float:
+        return float(self.C_[pair])
 
     def _with_nu(self, pairs: Pairs, pair: Classes, nu: float, members: Members = EVERYBODY, **options: Any) -> Pair:
         weight = pairs.of(pair, pairs.training.weight)[members]
@@ -617,7 +651,7 @@ def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, 
     # The largest C makes the strictest demand on the precision of the rows.
     strictest = machines[ascending[-1]]
     rows, pairs = strictest._set_up(X, y, sample_weight)
-    learned = {name: value for name, value in vars(strictest).items() if name.endswith("_")}
+    learned = {name: value for name, value in vars(strictest).items() if name.endswith("_") or name == "_fitted_to"}
     last: list[Pair] = []
     C = 1.0
     for position in ascending:

@@ -220,14 +220,17 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
         primal = objective(p, at)
         best, point, least = certificate(-np.inf, done.violation, ""), fitted.u, np.inf
         for u, Ku in _points(p, at, fitted.u, mu):
-            dual, violation = primal, done.violation
+            dual, violation, share = primal, done.violation, 1.0
             if known:
-                dual = bound(dual_point(p, at, u, Ku), p.goal.penalty, p.goal.strength, p.total)
+                seen = dual_point(p, at, u, Ku)
+                dual = bound(seen, p.goal.penalty, p.goal.strength, p.total)
+                # Of the norm, what the bound is made of lies in a ball.
+                share = min(1.0, p.goal.strength * p.total / (seen.norm or 1.0)) if p.goal.penalty == "norm" else 1.0
             else:
                 size, violation = _rest(u, Ku, at, mu)
                 dual = primal - size / (2.0 * mu)
             if abs(primal - dual) < least:
-                best, point, least = certificate(dual, violation, fitted.why), u, abs(primal - dual)
+                best, point, least = certificate(dual, violation, fitted.why), share * u, abs(primal - dual)
             if u.size > SMALL and least <= CLOSE * p.goal.tol * max(abs(primal), p.least_scale):
                 break
     steep = float(np.abs(p.fit.gradient(at.f)).sum()) / max(abs(primal), p.least_scale)

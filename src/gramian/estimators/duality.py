@@ -1,0 +1,300 @@
+"""Duality to touch: the dual function and the Lagrangian at multipliers of the user's own, and the KKT conditions.
+
+Every machine here minimises ``Σ w_i ℓ(f(x_i) + b, y_i) + g(‖f‖)``. With ``z_i = f(x_i) + b`` as constraints and u their
+multipliers, the Lagrangian, least in z, is ``g(‖f‖) + Σ u_i (f(x_i) + b) - Σ w_i ℓ*(u_i / w_i)``; least in f and b too,
+it is the dual function. The multipliers λ of a support vector machine are u up to a sign.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from gramian.certificates import KKT
+from gramian.losses import offers
+
+Array = NDArray[np.float64]
+BALANCE = 1e-9
+"""What multipliers that must sum to something may be off, relative to the sum of their sizes."""
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One convex problem on some rows: what is minimised, a function, and a point of the dual."""
+
+    rows: NDArray[np.intp]  # (m,): Which training rows
+    times: Callable[[Array], Array]  # K @ V on these rows
+    loss: Any
+    y: Array  # (m, k): Targets
+    w: Array  # (m,): Weights of the losses
+    alpha: Array  # (m, k): Coefficients of the function
+    b: Array  # (k,): Constants
+    u: Array  # (m, k): Slopes
+    sign: Array | float = 1.0  # From a user's multipliers to slopes
+    penalty: str = "squared"
+    strength: float = 1.0  # The factor on ‖f‖²/2 or on ‖f‖, or the radius
+    multiplier: float = 1.0  # The factor on ‖f‖²/2 with the same solution
+    intercept: bool = True
+    sums: float = 0.0  # What slopes must sum to
+    total: float = 1.0  # By which all values are divided
+
+    def _conjugate(self, u: Array) -> Array:
+        w = self.w[:, None]
+        return np.asarray(w * np.asarray(self.loss.conjugate(u / w, self.y)).reshape(len(w), -1)).sum(axis=1)
+
+    def _size(self, V: Array) -> float:
+        """``vᵀKv``."""
+        return max(float(np.sum(V * self.times(V))), 0.0)
+
+    def dual(self, u: Array) -> float:
+        """The least value of the Lagrangian; minus infinity where u is not feasible."""
+        off = np.abs(u.sum(axis=0) - self.sums)
+        if self.intercept and np.any(off > BALANCE * np.abs(u).sum(axis=0)):
+            return -np.inf
+        size, lost = self._size(u), float(self._conjugate(u).sum())
+        if self.penalty == "norm":
+            return -lost / self.total if size <= (self.strength * (1.0 + BALANCE)) ** 2 else -np.inf
+        own = self.strength * np.sqrt(size) if self.penalty == "ball" else size / (2.0 * self.strength)
+        return float(-lost - own) / self.total
+
+    def lagrangian(self, u: Array, alpha: Array, b: Array) -> float:
+        """Its value at a function and a constant, least in the values z or the slack."""
+        f = self.times(alpha)
+        size = np.sqrt(max(float(np.sum(alpha * f)), 0.0))
+        own = {"squared": 0.5 * self.strength * size**2, "norm": self.strength * size}.get(self.penalty, 0.0)
+        if self.penalty == "ball" and size > self.strength * (1.0 + BALANCE):
+            return np.inf
+        inner = float(np.sum(u * (f + b))) - self.sums * float(np.sum(b))
+        return (float(own) + inner - float(self._conjugate(u).sum())) / self.total
+
+    def conditions(self) -> dict[str, Any]:
+        """The residuals of each row."""
+        both = self.times(np.hstack([self.alpha, self.u]))
+        f, Ku = np.hsplit(both, 2)
+        z, w = f + self.b, self.w[:, None]
+        mu = self.multiplier if np.isfinite(self.multiplier) else 0.0
+        broken = np.asarray(self.loss.excess(z, self.y)) if offers(self.loss, "excess") else np.zeros_like(z)
+        if self.penalty == "ball":
+            broken = broken + max(float(np.sqrt(max(float(np.sum(self.alpha * f)), 0.0))) - self.strength, 0.0)
+        if getattr(self.loss, "coupled", False):  # of classes: y + u/w are probabilities
+            p = self.y + self.u / w
+            outside = np.maximum(-p, 0.0) + np.abs(p.sum(axis=1, keepdims=True) - 1.0)
+            inside = self.u
+        else:
+            low, high = (w * end for end in self.loss.domain(self.y))
+            inside = np.clip(self.u, low, high)
+            outside = np.abs(self.u - inside)
+        # A constraint that must hold loses nothing where it is broken by rounding, which ``broken`` has.
+        lost = np.where(broken.any(axis=1), 0.0, np.asarray(self.loss.value(z, self.y)).reshape(-1))
+        slack = self.w * lost + self._conjugate(inside) - np.sum(inside * z, axis=1)
+        # Where the norm made f zero, there is no multiplier, and the ball of its dual holds u.
+        gradient = np.abs(mu * f + Ku) if mu else np.abs(f)
+        return {
+            "stationarity": gradient.max(axis=1) / self.total,
+            "primal_feasibility": broken.max(axis=1),
+            "dual_feasibility": outside.max(axis=1) / self.total,
+            "complementary_slackness": slack / self.total,
+            "balance": float(np.abs(self.u.sum(axis=0) - self.sums).max()) / self.total if self.intercept else 0.0,
+        }
+
+
+@dataclass(frozen=True)
+class HardMargin:
+    """The loss of a constraint ``y f >= 1``: zero where it holds, infinite where not."""
+
+    def value(self, f: Array, y: Array) -> Array:
+        """Zero or infinity."""
+        return np.where(y * f >= 1.0, 0.0, np.inf)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        """Slopes of the side on which it holds."""
+        return np.where(y > 0, -np.inf, 0.0), np.where(y > 0, 0.0, np.inf)
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """``u y`` where u points away from the constraint."""
+        return np.where(u * y <= 0.0, u * y, np.inf)
+
+    def excess(self, f: Array, y: Array) -> Array:
+        """By how much the constraint is broken."""
+        return np.maximum(1.0 - y * f, 0.0)
+
+
+@dataclass(frozen=True)
+class Below:
+    """``max(0, -f)``: what a one-class machine pays for a row below its offset."""
+
+    def value(self, f: Array, y: Array) -> Array:
+        """The price."""
+        return np.maximum(-f, 0.0)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        """Slopes from -1 to 0."""
+        return -np.ones(y.shape), np.zeros(y.shape)
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """Zero on the domain."""
+        return np.where((u >= -1.0 - BALANCE) & (u <= BALANCE), 0.0, np.inf)
+
+
+@dataclass(frozen=True)
+class FittedTo:
+    """The rows of the last fit, by reference; a copy, a pickle and a model file go without."""
+
+    X: Any
+    y: Any = field(default=None)
+    sample_weight: Any = field(default=None)
+
+
+class Duality:
+    """The dual function, the Lagrangian and the KKT conditions of a fitted machine. Not for direct use."""
+
+    _fitted_to: FittedTo | None
+
+    def __getstate__(self) -> Any:
+        state: Any = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_fitted_to"}
+
+    def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
+        """Return the convex problems that the machine has solved."""
+        raise NotImplementedError
+
+    def _check_rows_kept(self) -> None:
+        """Refuse a fit that knows nothing of single rows."""
+
+    def _together(self, values: list[float]) -> Any:
+        """Return the value of several programs."""
+        return values[0] if len(values) == 1 else np.array(values)
+
+    def _opened_programs(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Program], int]:
+        check_is_fitted(self)
+        self._check_rows_kept()
+        if X is None:
+            if getattr(self, "_fitted_to", None) is None:
+                raise ValueError(
+                    "a copied or loaded model no longer has the rows that it was fitted to; pass them as X=, y= and "
+                    "sample_weight=."
+                )
+            kept: Any = self._fitted_to
+            X, y, sample_weight = kept.X, kept.y, kept.sample_weight
+        programs = self._programs(X, y, sample_weight)
+        for program in programs:
+            if not getattr(program.loss, "convex", True) or not offers(program.loss, "conjugate"):
+                name = type(program.loss).__name__
+                raise ValueError(f"duality needs a convex loss with conjugate(u, y), which {name} has not.")
+        return programs, len(X) if isinstance(X, list) else int(X.shape[0])
+
+    def _slopes(self, programs: list[Program], lam: Any, n: int, what: str = "lam") -> tuple[list[Array], float]:
+        """A user's numbers, one for each row, as an array for each program; infinite cost where they are not zero."""
+        given = np.asarray(lam, dtype=np.float64)
+        wide = sum(program.y.shape[1] for program in programs)
+        columns, cost = given.reshape(n, -1) if given.ndim in (1, 2) and len(given) == n else given, 0.0
+        if columns.shape != (n, wide):
+            shape = f"({n},)" if wide == 1 else f"({n}, {wide})"
+            raise ValueError(f"{what} must have shape {shape}, a number for each training row; got {given.shape}.")
+        if not np.all(np.isfinite(columns)):
+            raise ValueError(f"{what} must be finite, got {np.count_nonzero(~np.isfinite(columns))} that are not.")
+        found, done = [], 0
+        for program in programs:
+            own = columns[:, done : done + program.y.shape[1]]
+            done += program.y.shape[1]
+            left = np.delete(own, program.rows, axis=0)
+            cost = np.inf if np.any(left) else cost  # rows of weight zero, or of other classes, have no constraint
+            found.append((program.sign if what == "lam" else 1.0) * own[program.rows])
+        return found, cost
+
+    def dual(self, lam: Any, *, X: Any = None, y: Any = None, sample_weight: Any = None) -> Any:
+        """Return the dual function at multipliers of your own: a lower bound on the objective, whatever they are.
+
+        Parameters
+        ----------
+        lam : array-like of shape (n,), or (n, k) for several functions
+            Multipliers: of a support vector machine λ >= 0 as in ``multipliers_`` (of regression also (n,) with a
+            sign, upper less lower), of a machine with any loss the slopes u as in ``dual_point_``.
+        X, y, sample_weight : array-like or None, default=None
+            The rows of the fit, in the same order; needed by a copied or loaded model alone.
+
+        Returns
+        -------
+        float, or array of shape (k,) for a classifier's pairs
+            ``-inf`` where the multipliers are not feasible: outside their box, or not balanced beside a constant.
+        """
+        programs, n = self._opened_programs(X, y, sample_weight)
+        slopes, cost = self._slopes(programs, lam, n)
+        return self._together([p.dual(u) - cost / p.total for p, u in zip(programs, slopes, strict=True)])
+
+    def lagrangian(
+        self,
+        lam: Any,
+        alpha: Any = None,
+        intercept: Any = None,
+        *,
+        X: Any = None,
+        y: Any = None,
+        sample_weight: Any = None,
+    ) -> Any:
+        """Return the Lagrangian at multipliers, a function and a constant; slack variables are at their best.
+
+        For every feasible λ and every f: ``dual(lam) <= lagrangian(lam, f, b) <= objective(f, b)``, with equality at
+        the solution, which is a saddle point.
+
+        Parameters
+        ----------
+        lam : array-like of shape (n,) or (n, k)
+            Multipliers, as in ``dual``.
+        alpha : array-like of shape (n,) or (n, k), or None, default=None
+            Coefficients of ``f = Σ alpha_i k(x_i, ·)``; by default those of the fit.
+        intercept : float, array-like of shape (k,) or None, default=None
+            The constant; by default that of the fit.
+        X, y, sample_weight : array-like or None, default=None
+            The rows of the fit, in the same order; needed by a copied or loaded model alone.
+
+        Returns
+        -------
+        float, or array of shape (k,) for a classifier's pairs
+            ``-inf`` where a multiplier is outside its box.
+        """
+        programs, n = self._opened_programs(X, y, sample_weight)
+        slopes, cost = self._slopes(programs, lam, n)
+        functions = [p.alpha for p in programs]
+        if alpha is not None:
+            functions = self._slopes(programs, alpha, n, "alpha")[0]
+        ends = np.cumsum([p.b.size for p in programs])[:-1]
+        constants = np.split(self._constants(programs, intercept), ends)
+        each = zip(programs, slopes, functions, constants, strict=True)
+        return self._together([p.lagrangian(u, a, b) - cost / p.total for p, u, a, b in each])
+
+    @staticmethod
+    def _constants(programs: list[Program], intercept: Any) -> Array:
+        own = np.concatenate([p.b for p in programs])
+        return own if intercept is None else np.broadcast_to(np.asarray(intercept, dtype=np.float64), own.shape)
+
+    def kkt(self, *, X: Any = None, y: Any = None, sample_weight: Any = None) -> KKT:
+        """Return the KKT conditions at the solution, each with its residual for every training row.
+
+        Parameters
+        ----------
+        X, y, sample_weight : array-like or None, default=None
+            The rows of the fit, in the same order; needed by a copied or loaded model alone.
+
+        Returns
+        -------
+        KKT
+            Arrays of shape (n,), or (n, k) for several functions; ``print`` shows the worst of each.
+        """
+        programs, n = self._opened_programs(X, y, sample_weight)
+        found = [program.conditions() for program in programs]
+        whole: dict[str, Any] = {}
+        for name in found[0]:
+            if name == "balance":
+                whole[name] = found[0][name] if len(found) == 1 else np.array([each[name] for each in found])
+                continue
+            rows = np.zeros((n, len(programs)))
+            for j, (program, each) in enumerate(zip(programs, found, strict=True)):
+                rows[program.rows, j] = each[name]
+            whole[name] = rows[:, 0] if len(programs) == 1 else rows
+        return KKT(**whole)
