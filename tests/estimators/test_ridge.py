@@ -410,7 +410,7 @@ def test_bad_data(data):
     bad[3, 0] = np.nan
     with pytest.raises(ValueError, match="NaN"):
         KernelRidge().fit(X, bad)
-    with pytest.raises(ValueError, match=r"all weights are zero|at least one non-zero"):
+    with pytest.raises(ValueError, match="zero or negative weights"):
         KernelRidge().fit(X, Y, np.zeros(80))
     with pytest.raises(ValueError, match="Negative values"):
         KernelRidge().fit(X, Y, -np.ones(80))

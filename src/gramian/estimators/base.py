@@ -115,11 +115,21 @@ def validated(estimator: Any, X: Any, y: Any = NO_TARGET, *, reset: bool = True,
     return X, y
 
 
-def row_weights(sample_weight: Any, X: Any) -> NDArray[np.float64]:
-    """Return the weights >= 0 of some rows, not all zero; ones where none are given: → (n,)."""
+def row_weights(sample_weight: Any, X: Any, *, negative: bool = False) -> NDArray[np.float64]:
+    """Return the weights >= 0 of some rows, not all zero; ones where none are given: → (n,).
+
+    Where ``negative`` ones are allowed, they count as zero, with a warning.
+    """
     rows = np.empty((_num_samples(X), 1))
-    weights = _check_sample_weight(sample_weight, rows, dtype=np.float64, ensure_non_negative=True)
-    if not np.any(weights):
+    none = sample_weight is not None and not np.any(np.asarray(sample_weight))
+    options: dict[str, Any] = {"dtype": np.float64, "ensure_non_negative": not negative}
+    weights = np.zeros(1) if none else _check_sample_weight(sample_weight, rows, **options)
+    if negative and (below := int(np.count_nonzero(weights < 0))) < weights.size:
+        if below:
+            message = f"{below} rows have a negative weight and are left out; give them zero to say so."
+            warnings.warn(message, UserWarning, stacklevel=5)
+        weights = np.maximum(weights, 0.0)
+    if not np.any(weights > 0):
         raise ValueError(
             "Invalid input - all samples have zero or negative weights; sample_weight must be positive for at least "
             "one row."
@@ -145,10 +155,10 @@ def forget(estimator: object) -> None:
         vars(estimator).pop(name, None)
 
 
-def warn_unless_converged(certificate: Certificate, who: object) -> None:
+def warn_unless_converged(certificate: Certificate, who: object, first: str = "") -> None:
     """Warn where a fit stopped short of its tolerance."""
     if not certificate.converged:
-        warnings.warn(f"{type(who).__name__}: {certificate}", ConvergenceWarning, stacklevel=3)
+        warnings.warn(f"{first}{type(who).__name__}: {certificate}", ConvergenceWarning, stacklevel=3)
 
 
 @contextmanager

@@ -168,6 +168,11 @@ def _diagonal(K: Any) -> Array | None:
     return np.asarray(K.diagonal())
 
 
+def _nested(X: Any) -> bool:
+    """Whether X has rows, and not objects."""
+    return getattr(X, "ndim", 0) == 2 or (isinstance(X, list | tuple) and isinstance(X[0], list | tuple | np.ndarray))
+
+
 @kernel
 class Callable(Kernel):
     """A user's own function of two objects; whether it is a kernel, ``is_kernel`` can tell on data.
@@ -201,7 +206,7 @@ class Callable(Kernel):
         return points.paired((left,), (left if Y is None else self._rows(Y, "Y"),), Y is None)
 
     def _rows(self, X: Any, name: str) -> Any:
-        if points.is_table(X) or self.vectorized:
+        if points.is_table(X) or (self.vectorized and _nested(X)):
             return points.vectors(X, kernel=self.name, name=name, sparse=True)
         return points.objects(X, kernel=self.name, name=name)
 
@@ -209,7 +214,7 @@ class Callable(Kernel):
         x, z = A.parts[0], B.parts[0]
         dtype = np.float32 if x.dtype == np.float32 else np.float64
         if self.vectorized:
-            K = np.asarray(self.f(x, z), dtype=dtype)
+            K = self._matrix(x, z, dtype)
             if K.shape != (len(A), len(B)):
                 raise ValueError(f"Callable: f(X, Y) must have shape {(len(A), len(B))}, got {K.shape}.")
         else:
@@ -218,9 +223,16 @@ class Callable(Kernel):
             raise ValueError("Callable: f returned NaN or infinity; a kernel needs finite values.")
         return points.store(K, out)
 
+    def _matrix(self, x: Any, z: Any, dtype: Any) -> NDArray[Any]:
+        """What a function of two matrices returns, which may be sparse where they are."""
+        K = self.f(x, z)
+        return np.asarray(K.toarray() if points.is_sparse(K) else K, dtype=dtype)
+
     def diagonal(self, A: Points) -> NDArray[Any]:
         x = A.parts[0]
         dtype = np.float32 if x.dtype == np.float32 else np.float64
         if self.vectorized:
-            return np.array([np.asarray(self.f(x[i : i + 1], x[i : i + 1])).item() for i in range(len(A))], dtype=dtype)
+            return np.array(
+                [self._matrix(x[i : i + 1], x[i : i + 1], dtype).item() for i in range(len(A))], dtype=dtype
+            )
         return np.array([self.f(a, a) for a in x], dtype=dtype)

@@ -102,8 +102,8 @@ def names() -> list[str]:
     return sorted(_NAMED)
 
 
-def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = None) -> float:
-    """Return gamma as a number, by scikit-learn's rules: X (n, d)."""
+def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = None, weights: Any = None) -> float:
+    """Return gamma as a number, by scikit-learn's rules: X (n, d), weights (n,)."""
     if gamma is None and default is not None:
         return default
     if gamma is None or isinstance(gamma, str):
@@ -111,7 +111,7 @@ def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = Non
             raise ValueError(f"gamma must be 'scale', 'auto' or a number >= 0, got {gamma!r}.")
         if X is None:
             raise ValueError(f"gamma={gamma!r} depends on the data; pass X or a number.")
-        return scale_gamma(X) if gamma == "scale" else 1.0 / float(np.shape(X)[1])
+        return scale_gamma(X, weights) if gamma == "scale" else 1.0 / float(np.shape(X)[1])
     if not 0 <= float(gamma) < math.inf:
         raise ValueError(f"gamma must be finite and >= 0, got {gamma!r}.")
     return float(gamma)
@@ -163,6 +163,8 @@ def _of_gamma(make: Fn[[float], Kernel]) -> _Maker:
     return made
 
 
+WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
+"""Names of kernels that have a gamma."""
 _Maker = Fn[[Fn[..., float], float, float], Kernel]
 _NAMED: dict[str, _Maker] = {
     "rbf": _of_gamma(lambda gamma: RBF(1.0 / math.sqrt(2.0 * gamma))),

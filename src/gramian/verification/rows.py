@@ -60,7 +60,9 @@ class Data:
             check_consistent_length(rows, y)
         weights = np.ones(n)
         if sample_weight is not None:
-            weights = _check_sample_weight(sample_weight, np.empty((n, 1)), dtype=np.float64, ensure_non_negative=True)
+            # Support vector machines leave rows of negative weight out.
+            options: Any = {"dtype": np.float64, "ensure_non_negative": not hasattr(model, "support_")}
+            weights = np.maximum(_check_sample_weight(sample_weight, np.empty((n, 1)), **options), 0.0)
         return cls(given, X, rows, y, np.asarray(weights), memory_budget(getattr(model, "memory", None)))
 
     @property

@@ -112,7 +112,10 @@ def regression(model: Any, data: Data) -> Certificate:
     """``½‖w‖² + C Σ w_i max(0, |y_i - f(x_i)| - ε)``."""
     shown, faults = _shown(model, data, dense(model.dual_coef_).T)
     w, parts = _single(model, data, shown)
-    y, C, b = data.targets()[data.kept, 0], model.C * w, float(model.intercept_[0])
+    y, b = data.targets()[data.kept, 0], float(model.intercept_[0])
+    # Where there is no bound, any that no multiplier reaches proves the same.
+    hard = math.isinf(model.C)
+    C = np.full(w.size, 2.0 * np.abs(parts[0]).max(initial=0.5)) if hard else model.C * w
     program = _Program(*parts, -C, C, -y, np.zeros(y.size, dtype=bool), (0.0, 0.0), (-b, -b), kink=model.epsilon)
     return _worst(model, data, shown, faults, [program])
 

@@ -199,7 +199,7 @@ def test_weights_in_a_stream_and_bad_ones(moons):
         model.partial_fit(X, y, classes=[-1.0, 1.0], sample_weight=weight)
     assert model.n_iter_ == 10 * 150
     assert model.score(X, y) > 0.85
-    with pytest.raises(ValueError, match="at least one non-zero"):
+    with pytest.raises(ValueError, match="zero or negative weights"):
         model.partial_fit(X, y, sample_weight=np.zeros(150))
     with pytest.raises(ValueError, match="only 1 of the 2 classes has rows of positive weight"):
         model.fit(X, y, (y > 0).astype(float))

@@ -272,7 +272,6 @@ def test_weights():
         (SVR(C=-1.0), X, y, None, "'C' parameter of SVR must be"),
         (NuSVC(nu=0.9), X[:60], y[:60], None, "specified nu is infeasible.*at most 0.3333"),
         (NuSVC(nu=1.5), X, y, None, "'nu' parameter of NuSVC must be"),
-        (SVC(), X, y, np.where(y == 0, -1.0, 1.0), "[Nn]egative"),
         (SVC(), X, y, np.where(y == 0, 0.0, 1.0), r"class \[0\] have zero weight"),
         (SVR(), X, y, np.zeros(150), "zero"),
         (SVC(kernel="precomputed"), X, y, None, "must be a square matrix. Input is a 150x4 matrix"),

@@ -39,7 +39,7 @@ from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import AdditiveChi2, Callable, Dot, Kernel, Precomputed, Radial, Sigmoid, resolve
 from gramian.kernels.points import is_sparse
-from gramian.kernels.resolve import is_precomputed, scale_gamma
+from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.kernels.tunable import Nested
 from gramian.resources import worker_count
 from gramian.rkhs import Function
@@ -47,6 +47,10 @@ from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows, RowCac
 from gramian.solvers.svm.smo import Solution
 
 Vector = NDArray[np.float64]
+EARLY = (
+    "Solver terminated early (max_iter={}).  Consider pre-processing your data with StandardScaler or MinMaxScaler. "
+)
+"""What scikit-learn says where ``max_iter`` ends a fit."""
 KINDS = np.array(["peripheral", "margin", "violator"])
 NARROW_ROWS = 2000
 """From this many rows on, kernel rows are kept in float32, where that is precise enough."""
@@ -55,6 +59,8 @@ NARROW_LOSS = 1e-6
 """What float32 may change in a kernel value, relative to the largest."""
 DIRECT_INPUTS = 64
 """Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
+SMALL_CELLS = 2**18
+"""Entries up to which sparse rows are made dense for a fit: values are faster, and rounded as those of dense rows."""
 PROBES, PROBED = 8, 1000
 """Kernel values of so many rows with so many others tell what float32 changes."""
 MEGABYTE = 2**20
@@ -88,6 +94,10 @@ class GramRows:
     def workers(self) -> int:
         """Threads that make kernel rows."""
         return self.gram.workers
+
+    def diagonal(self) -> Vector:
+        """Return k(x, x) of the rows: → (n,)."""
+        return np.asarray(self.gram.diagonal(), dtype=np.float64)
 
     def on(self, workers: int) -> GramRows:
         """Return the same matrix, made by another number of threads."""
@@ -125,6 +135,10 @@ class FeatureMatrix:
     features: Any  # The map, fitted
     fitted: Index  # The user's rows that it was fitted to, in its order
     workers: int  # Threads
+
+    def diagonal(self) -> Vector:
+        """Return ‖ψ(x)‖² of the rows: → (n,)."""
+        return np.einsum("ij,ij->i", self.F, self.F)
 
     def on(self, workers: int) -> FeatureMatrix:
         """Return the same features, for another number of threads."""
@@ -176,13 +190,17 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
     }
 
     def __sklearn_tags__(self) -> Any:
-        return kernel_tags(super().__sklearn_tags__(), self.kernel)
+        tags = kernel_tags(super().__sklearn_tags__(), self.kernel)
+        tags.input_tags.sparse &= not is_precomputed(self.kernel)
+        return tags
 
     # ---- fit ------------------------------------------------------------------------------------------------------
 
     def _validated(self, X: Any, y: Any = NO_TARGET, **options: Any) -> Any:
         """Check the rows of a fit, and y where there is one."""
         refuse_blocks(self, X, self._over_blocks)
+        if is_precomputed(self.kernel) and is_sparse(X):
+            raise TypeError("Sparse precomputed kernels are not supported; pass K.toarray().")
         checked = validated(self, X, y, **options)
         rows = checked if isinstance(y, str) else checked[0]
         if is_precomputed(self.kernel) and rows.shape[0] != rows.shape[1]:
@@ -195,7 +213,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
     def _training(self, X: Any, sample_weight: Any, order: Index | None = None) -> Training:
         """Drop rows of weight zero and set up the kernel between the others, in the order given."""
         n, X = _num_samples(X), X if is_precomputed(self.kernel) else wide(X)
-        weight = row_weights(sample_weight, X)
+        weight = row_weights(sample_weight, X, negative=True)
         kept = np.arange(n) if order is None else order
         kept = kept[weight[kept] > 0]
         whole = kept.size == n
@@ -207,6 +225,8 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     def _gram_rows(self, X: Any, kernel: Kernel, kept: Index) -> GramRows:
         precomputed = is_precomputed(self.kernel)
+        if is_sparse(X) and isinstance(kernel, Dot | Radial) and X.shape[0] * X.shape[1] <= SMALL_CELLS:
+            X = X.toarray()
         vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not precomputed
         direct = vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
         single = self._narrow(kernel, X, kept)
@@ -229,11 +249,15 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     def _resolved(self, X: Any, weight: Vector) -> Kernel:
         check_named(self)
-        gamma = self.gamma
-        # By weight: as if every row were there as often as its weight says.
-        if isinstance(gamma, str) and gamma == "scale" and np.ptp(weight) > 0 and isinstance(self.kernel, str):
-            gamma = scale_gamma(X, weight)
-        return resolve(self.kernel, X, gamma=gamma, degree=self.degree, coef0=self.coef0, vectorized=True)
+        self._gamma = 0.0
+        if isinstance(self.kernel, str) and self.kernel in WITH_GAMMA:
+            # By weight: as if every row were there as often as its weight says.
+            try:
+                self._gamma = resolve_gamma(self.gamma, X, weights=weight if np.ptp(weight) > 0 else None)
+            except ValueError as error:
+                raise ValueError(f"The dual coefficients or intercepts are not finite: {error}") from error
+        options: Any = {"degree": self.degree, "coef0": self.coef0, "vectorized": True}
+        return resolve(self.kernel, X, gamma=self._gamma, **options)
 
     def _narrow(self, kernel: Kernel, X: Any, kept: Index) -> Gram | None:
         """The matrix in float32, where that is worth it and loses nothing that matters."""
@@ -289,7 +313,8 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
                 ConvergenceWarning,
                 stacklevel=4,
             )
-        warn_unless_converged(self.certificate_, self)
+        early = not self.certificate_.converged and 0 <= self.max_iter <= self.certificate_.iterations
+        warn_unless_converged(self.certificate_, self, EARLY.format(self.max_iter) if early else "")
 
     # ---- predict ----------------------------------------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
+from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.svm.base import SupportVectorMachine, Vector, dense
@@ -43,6 +44,8 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
     def _pairwise(self, X: Any) -> Vector:
         """The decision values of all pairs for validated X, (m,) for two classes; positive for the first of a pair."""
         k = len(self.classes_)
+        if self._n_support.sum() != self.dual_coef_.shape[1]:
+            raise ValueError(f"The internal representation of {type(self).__name__} was altered")
         if k == 2:
             return self._single(X) + float(self.intercept_[0])
         if hasattr(self, "approximation_"):
@@ -103,9 +106,10 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
         array of shape (m,)
             Labels.
         """
-        X = self._validated_for_predict(X)
+        check_is_fitted(self)
         if self.break_ties and self.decision_function_shape == "ovo":
             raise ValueError("break_ties must be False when decision_function_shape is 'ovo'")
+        X = self._validated_for_predict(X)
         return self.classes_.take(self._winners(X))
 
     def _winners(self, X: Any) -> NDArray[np.intp]:

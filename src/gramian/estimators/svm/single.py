@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
@@ -27,6 +28,8 @@ from gramian.solvers.svm.tasks import Task
 EDGE = 1e-12
 SLACK = 1e-9
 """What a multiplier may be beyond its bound, relative to the bound."""
+HARD = 1e7
+"""The bound on multipliers that stands for ``C=inf`` in regression, in the units of y and k."""
 
 
 class _Single(SupportVectorMachine):
@@ -60,7 +63,7 @@ class _Single(SupportVectorMachine):
 class _Regressor(RegressorMixin, _Single):
     _over_blocks = f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})"
 
-    def _task(self, y: Vector, weight: Vector) -> Task:
+    def _task(self, y: Vector, training: Training) -> Task:
         raise NotImplementedError
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -74,7 +77,8 @@ class _Regressor(RegressorMixin, _Single):
         y : array-like of shape (n,)
             Targets.
         sample_weight : array-like of shape (n,) or None, default=None
-            Multiplies C row by row; zero removes a row, a whole number repeats it.
+            Multiplies C row by row; zero removes a row, a whole number repeats it. A negative one removes the row too,
+            as in scikit-learn, with a warning.
 
         Returns
         -------
@@ -86,7 +90,7 @@ class _Regressor(RegressorMixin, _Single):
             y = column_or_1d(y, warn=True).astype(np.float64)
             self._fitted_to = FittedTo(X, y, sample_weight)
             training = self._training(X, sample_weight)
-            self._learned(self._solve(X, training, self._task(y[training.kept], training.weight)))
+            self._learned(self._solve(X, training, self._task(y[training.kept], training)))
         return self
 
     def _learned(self, solution: Solution) -> None:
@@ -104,9 +108,11 @@ class _Regressor(RegressorMixin, _Single):
 
     def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
         X, y = validated(self, X, y, reset=False, y_numeric=True)
-        weights = row_weights(sample_weight, X)
+        weights = row_weights(sample_weight, X, negative=True)
         rows = np.flatnonzero(weights)
         beta, w = self._signed_multipliers()[rows, None], self.C * weights[rows]
+        if math.isinf(self.C):  # any bound that no multiplier reaches has the same solution
+            w = np.full(rows.size, 2.0 * float(np.abs(beta).max(initial=0.5)))
         loss, targets = EpsilonInsensitive(self._tube()), np.asarray(y, dtype=np.float64)[rows, None]
         return [Program(rows, self._times(X, rows), loss, targets, w, beta, self.intercept_, -beta, sign=-1.0)]
 
@@ -160,7 +166,7 @@ class SVR(_Regressor):
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     C : float, default=1.0
-        The price of slack.
+        The price of slack; with ``inf`` every target has to lie in the tube.
     epsilon : float, default=0.1
         Half the width of the tube that costs nothing.
     shrinking : bool, default=True
@@ -223,12 +229,24 @@ class SVR(_Regressor):
 
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
-        "C": [Interval(Real, 0.0, None, closed="neither")],
+        "C": [Interval(Real, 0.0, None, closed="right")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    def _task(self, y: Vector, weight: Vector) -> Task:
-        return svm_tasks.regression(y, self.C * weight, self.epsilon)
+    def _task(self, y: Vector, training: Training) -> Task:
+        C = self.C * training.weight
+        if math.isinf(self.C):
+            # A bound that no multiplier comes near, unless there is no end to it.
+            C = np.full(y.size, HARD * (float(np.ptp(y)) or 1.0) / (float(np.mean(training.rows.diagonal())) or 1.0))
+        return svm_tasks.regression(y, C, self.epsilon)
+
+    def _learned(self, solution: Solution) -> None:
+        if math.isinf(self.C) and "violator" in self.kinds_:
+            raise ValueError(
+                f"no function of this kernel comes within epsilon={self.epsilon:g} of all targets, so C=inf has no "
+                f"solution; rows in conflict are {np.flatnonzero(self.kinds_ == 'violator')[:10].tolist()}. Use a "
+                "finite C, a larger epsilon, or a kernel that tells the rows apart."
+            )
 
     def _tube(self) -> float:
         return self.epsilon
@@ -320,8 +338,8 @@ class NuSVR(_Regressor):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    def _task(self, y: Vector, weight: Vector) -> Task:
-        return svm_tasks.nu_regression(y, self.C * weight, self.nu)
+    def _task(self, y: Vector, training: Training) -> Task:
+        return svm_tasks.nu_regression(y, self.C * training.weight, self.nu)
 
     def _learned(self, solution: Solution) -> None:
         self.epsilon_ = 0.0 - solution.unit
@@ -376,7 +394,7 @@ class OneClassSVM(OutlierMixin, _Single):
         Their coefficients.
     intercept_ : array of shape (1,)
         Minus the offset.
-    offset_ : float
+    offset_ : array of shape (1,)
         ``decision_function = score_samples - offset_``.
     certificate_ : Certificate
         Primal and dual value, relative gap, worst KKT violation.
@@ -421,7 +439,8 @@ class OneClassSVM(OutlierMixin, _Single):
         y : ignored
             For the sake of pipelines.
         sample_weight : array-like of shape (n,) or None, default=None
-            How often each row counts; zero removes a row.
+            How often each row counts; zero removes a row, and so does a negative number, as in scikit-learn, with a
+            warning.
 
         Returns
         -------
@@ -432,15 +451,15 @@ class OneClassSVM(OutlierMixin, _Single):
             X = self._validated(X)
             self._fitted_to = FittedTo(X, None, sample_weight)
             training = self._training(X, sample_weight)
-            solution = self._solve(X, training, svm_tasks.novelty(training.weight, self.nu))
-            self.offset_ = -solution.bias
+            self._solve(X, training, svm_tasks.novelty(training.weight, self.nu))
+            self.offset_ = -self.intercept_
         return self
 
     def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
         X = validated(self, X, reset=False)
-        weights = row_weights(sample_weight, X)
+        weights = row_weights(sample_weight, X, negative=True)
         rows = np.flatnonzero(weights)
-        beta, w, b = self._signed_multipliers()[rows, None], weights[rows], np.array([-float(self.offset_)])
+        beta, w, b = self._signed_multipliers()[rows, None], weights[rows], -self.offset_
         sums = -self.nu * float(w.sum())
         times = self._times(X, rows)
         return [Program(rows, times, Below(), np.zeros_like(beta), w, beta, b, -beta, sign=-1.0, sums=sums)]
@@ -465,7 +484,7 @@ class OneClassSVM(OutlierMixin, _Single):
     def _scores(self, X: Any) -> NDArray[np.float64]:
         scores = self._single(X)
         # Rows on the edge: whether rounding puts them inside must not depend on which other rows came along.
-        return np.where(np.abs(scores - self.offset_) <= EDGE * abs(self.offset_), self.offset_, scores)
+        return np.where(np.abs(scores - self.offset_) <= EDGE * np.abs(self.offset_), self.offset_, scores)
 
     @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:

@@ -155,6 +155,8 @@ class Classifier(OneVsOne):
 
     _machine: ClassVar[Callable[..., Pair]]
     """Solve for one pair, from some of its rows."""
+    _one_class: ClassVar[str] = "Invalid input - all samples with positive weights belong to the same class: "
+    """What scikit-learn says where weights leave one class."""
     _over_blocks = f"KernelMachineClassifier('hinge', lam=1/(n C), {NYSTROEM})"
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
@@ -183,7 +185,8 @@ class Classifier(OneVsOne):
         y : array-like of shape (n,)
             Class labels of any type.
         sample_weight : array-like of shape (n,) or None, default=None
-            Multiplies C row by row; zero removes a row, a whole number repeats it.
+            Multiplies C row by row; zero removes a row, a whole number repeats it. A negative one removes the row too,
+            as in scikit-learn, with a warning.
 
         Returns
         -------
@@ -212,8 +215,9 @@ class Classifier(OneVsOne):
         sizes = np.bincount(codes, minlength=len(self.classes_))
         if not sizes.all():
             lost = self.classes_[np.flatnonzero(sizes == 0)].tolist()
+            first = self._one_class if np.count_nonzero(sizes) == 1 else ""
             raise ValueError(
-                f"all samples of class {lost} have zero weight; give some a positive one or drop the class."
+                f"{first}all samples of class {lost} have zero weight; give some a positive one or drop the class."
             )
         self._check_symmetric(training.kernel, X)
         self.class_weight_ = self._class_weights(y, codes, training.weight)
@@ -277,7 +281,7 @@ class Classifier(OneVsOne):
 
     def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
         X, y = validated(self, X, y, reset=False)
-        codes, weights = np.searchsorted(self.classes_, y), row_weights(sample_weight, X)
+        codes, weights = np.searchsorted(self.classes_, y), row_weights(sample_weight, X, negative=True)
         if np.any(np.take(self.classes_, codes, mode="clip") != y):
             raise ValueError(f"y has labels that are not among classes_, {self.classes_.tolist()}.")
         lam = self.multipliers_.reshape(len(codes), -1)
@@ -539,6 +543,7 @@ class NuSVC(Classifier):
 
     nu: float = 0.5
 
+    _one_class = "specified nu is infeasible: "
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
