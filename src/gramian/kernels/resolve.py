@@ -87,12 +87,9 @@ def resolve(
 
 
 def _takes_matrices(f: Any, X: Any) -> bool:
-    """Tell whether a function is one of two matrices, as its answer for a few rows shows, and not of two objects."""
-    if getattr(X, "ndim", 2) == 1:
-        return False
-    some, fewer = X[:3], X[:2]
+    """Tell whether a function is one of two sets of rows, as its answer for a few shows, and not of two objects."""
     try:
-        return tuple(getattr(f(some, fewer), "shape", ())) == (some.shape[0], fewer.shape[0])
+        return len(getattr(f(X[:3], X[:2]), "shape", ())) == 2  # of the right shape or not, which is said later
     except Exception:  # a function of two objects may fail on matrices in any way
         return False
 
