@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from gramian.kernels import RBF, Linear, Matern, Precomputed, Spectrum, White, mercer
-from gramian.rkhs import Function
+from gramian.kernels import RBF, Laplace, Linear, Matern, Precomputed, Spectrum, White, mercer
+from gramian.rkhs import Function, fourier_norm
 from reference_least_squares import inner_product, worst_case_error
 
 KERNEL = Matern(0.8, nu=2.5)
@@ -181,3 +181,38 @@ def test_misuse(f, g):
     with pytest.raises(ValueError, match="same Gram matrix"):
         Function(Precomputed(), np.eye(2), [1, 1]) + Function(Precomputed(), 2 * np.eye(2), [1, 1])
     assert repr(f) == "Function(Matern(0.8, nu=2.5), 12 points)"
+
+
+@pytest.mark.parametrize(
+    ("k", "accuracy"),
+    [(RBF(0.7), 1e-9), (Matern(0.7, nu=1.5), 1e-4), (Laplace(0.7), 2e-2), (RBF(1.0) * Matern(0.7, nu=2.5), 1e-6)],
+    ids=repr,
+)
+def test_norm_on_a_grid_by_the_fourier_transform(k, accuracy):
+    """Item 12b: (2π)^(-d) ∫ |f̂|²/S is αᵀKα."""
+    f = Function(k, [[-1.0], [0.5], [1.0]], [1.0, -2.0, 0.7])
+    grid = np.arange(-20, 20, 0.02)
+    assert fourier_norm(k, f(grid[:, None]), 0.02) == pytest.approx(f.norm(), rel=accuracy)
+
+
+def test_norm_on_a_grid_of_two_inputs_and_outside_the_space():
+    k = Matern([0.7, 1.0], nu=2.5)
+    f = Function(k, [[-1.0, 0.0], [0.5, 0.3]], [1.0, -2.0])
+    one, two = np.arange(-8, 8, 0.1), np.arange(-10, 10, 0.2)
+    rows = np.column_stack([a.ravel() for a in np.meshgrid(one, two, indexing="ij")])
+    found = fourier_norm(k, f(rows).reshape(one.size, two.size), (0.1, 0.2))
+    assert found == pytest.approx(f.norm(), rel=1e-3)
+    # A kink is in the space of Matérn 1/2, whose norm is ∫ f²/(2ℓ) + ℓ f'²/2, and not in that of 3/2.
+    norms = {}
+    for h in (0.04, 0.02, 0.01, 0.005):
+        x = np.arange(-6, 6, h)
+        for nu in (0.5, 1.5):
+            norms[nu, h] = fourier_norm(Matern(1.0, nu=nu), np.maximum(1.0 - np.abs(x), 0.0), h)
+    assert norms[0.5, 0.005] == pytest.approx(np.sqrt((2 / 3) / 2 + 2 / 2), rel=1e-2)
+    assert norms[1.5, 0.005] > 1.3 * norms[1.5, 0.01] > 1.6 * norms[1.5, 0.02]
+    assert fourier_norm(RBF(1.0), np.zeros(8), 1.0) == 0.0
+    for values, spacing, message in ([1.0], 1.0, "two points or more"), (np.ones(4), 0.0, "spacing must be"):
+        with pytest.raises(ValueError, match=message):
+            fourier_norm(RBF(1.0), values, spacing)
+    with pytest.raises(ValueError, match="two points"):
+        fourier_norm(RBF(1.0), 1.0, 1.0)

@@ -13,6 +13,7 @@ from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array
 from gramian.kernels.pointwise import Compound, Exp, PolynomialOf, Scaled, Values
+from gramian.kernels.spectral import Mixture
 from gramian.kernels.stationary import Constant
 
 
@@ -112,6 +113,12 @@ class Sum(Compound):
         left, right = (k.frequencies(d, size, rng) for k in self.children)
         return np.where(from_left[:, None], left, right)
 
+    def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.left._density(W) + self.right._density(W)
+
+    def _spectral(self, d: int) -> Mixture:
+        return self.left._spectral(d) + self.right._spectral(d)
+
     @property
     def amplitude(self) -> float:
         return self.left.amplitude + self.right.amplitude
@@ -150,6 +157,9 @@ class Product(Compound):
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         # The spectral measure of a product is a convolution, so draws add.
         return self.left.frequencies(d, size, rng) + self.right.frequencies(d, size, rng)
+
+    def _spectral(self, d: int) -> Mixture:
+        return self.left._spectral(d) * self.right._spectral(d)
 
     @property
     def amplitude(self) -> float:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from gramian.kernels.points import Array, Points, check_out, full, namespace, put, same_pairs, store
 from gramian.kernels.serialize import expression, plain
+from gramian.kernels.spectral import Mixture
 from gramian.kernels.tunable import Tunable
 
 if TYPE_CHECKING:
@@ -191,6 +192,45 @@ class Kernel(Tunable):
             The draws.
         """
         raise TypeError(f"{self!r} has no known spectral measure; random Fourier features need a stationary kernel.")
+
+    def spectral_density(self, omega: Any) -> NDArray[np.float64]:
+        """Return the density S of the spectral measure: ``k(x, z) = ∫ S(ω) exp(iωᵀ(x - z)) dω`` (Bochner).
+
+        Its integral is k(x, x), and divided by that it is the law of ``frequencies``. In the convention of the unitary
+        Fourier transform, ``κ̂ = (2π)^(d/2) S``.
+
+        Parameters
+        ----------
+        omega : array-like of shape (m, d)
+            Angular frequencies, of as many inputs as the kernel is used for.
+
+        Returns
+        -------
+        array of shape (m,)
+            The density: in closed form for RBF, Matern, Laplace and RationalQuadratic, their multiples and sums; of
+            products, by a quadrature to about 1e-10. A kernel whose measure has no density is an error.
+
+        Examples
+        --------
+        >>> from gramian.kernels import RBF
+        >>> RBF(1.0).spectral_density([[0.0], [1.0]]).round(4)
+        array([0.3989, 0.242 ])
+        """
+        W = np.asarray(omega, dtype=np.float64)
+        if W.ndim != 2:
+            raise ValueError(f"omega must have shape (m, d), one column for each input; got {W.shape}.")
+        try:
+            return self._density(W)
+        except TypeError as error:
+            raise TypeError(f"{self!r} has no spectral density: {error}.") from None
+
+    def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The density of the spectral measure: W (m, d) → (m,)."""
+        return self._spectral(W.shape[1]).density(W)
+
+    def _spectral(self, d: int) -> Mixture:
+        """The spectral measure for d inputs as a mixture."""
+        raise TypeError(f"the spectral measure of {self.name} is not known")
 
     @property
     def amplitude(self) -> float:

@@ -13,6 +13,7 @@ from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points
 from gramian.kernels.pointwise import Compound, Exp
+from gramian.kernels.spectral import Mixture
 
 
 class Normalizing(Compound):
@@ -96,6 +97,12 @@ class Normalized(Normalizing):
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self.kernel.frequencies(d, size, rng)
+
+    def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.kernel._density(W) / self.kernel.amplitude
+
+    def _spectral(self, d: int) -> Mixture:
+        return self.kernel._spectral(d) * (1.0 / self.kernel.amplitude)
 
     @property
     def amplitude(self) -> float:
@@ -189,6 +196,11 @@ class Composed(Compound):
 
     def _apply(self, k: Array) -> Array:
         return k
+
+    def _spectral(self, d: int) -> Mixture:
+        if not isinstance(self.phi, Columns) or max(self.phi.columns) >= d:
+            return super()._spectral(d)
+        return self.kernel._spectral(len(self.phi.columns)).spread(self.phi.columns, d)
 
     def tile_gradient(self, A: Points, B: Points | None, W: Array) -> Array:
         if not hasattr(self.phi, "pullback"):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, reduce
+from operator import mul
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points, namespace
+from gramian.kernels.spectral import Mixture, parts
 from gramian.kernels.tunable import FREE, Bounds, natural
 
 if TYPE_CHECKING:
@@ -189,6 +191,12 @@ class Scaled(Pointwise):
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self.kernel.frequencies(d, size, rng)
 
+    def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        return self.factor * self.kernel._density(W)
+
+    def _spectral(self, d: int) -> Mixture:
+        return self.kernel._spectral(d) * self.factor
+
     @property
     def amplitude(self) -> float:
         return self.factor * self.kernel.amplitude
@@ -233,6 +241,9 @@ class Power(Pointwise):
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self._sums_of_draws(np.full(size, self.exponent), d, rng)
+
+    def _spectral(self, d: int) -> Mixture:
+        return reduce(mul, [self.kernel._spectral(d)] * self.exponent)
 
     @property
     def amplitude(self) -> float:
@@ -332,6 +343,13 @@ class PolynomialOf(Pointwise):
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         mass = np.array([c * self.kernel.amplitude**j for j, c in enumerate(self.coefficients)])
         return self._sums_of_draws(rng.choice(mass.size, size=size, p=mass / mass.sum()), d, rng)
+
+    def _spectral(self, d: int) -> Mixture:
+        power, total = parts(1.0, d), parts(0.0, d)
+        for j, c in enumerate(self.coefficients):
+            power = power * self.kernel._spectral(d) if j else power
+            total = total + power * c
+        return total
 
     @property
     def amplitude(self) -> float:

@@ -13,6 +13,7 @@ from gramian.kernels import points
 from gramian.kernels.base import ConstantDiagonal, kernel
 from gramian.kernels.distances import cast, lengthscales, rows_for_distances
 from gramian.kernels.points import Array, Points
+from gramian.kernels.spectral import Mixture, over_variances, parts
 from gramian.kernels.tunable import FREE, Bounds
 
 LARGE_NU = 50.0
@@ -111,6 +112,15 @@ class Radial(ConstantDiagonal):
         """Draws from the spectral measure of the RBF of the same lengthscales."""
         return rng.standard_normal((size, d)) / lengthscales(self, d)
 
+    def _gaussian(self, d: int) -> Mixture:
+        """The spectral measure of that RBF."""
+        return parts(1.0, d, variances=lengthscales(self, d) ** -2.0)
+
+    def _scaled_norms(self, W: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
+        """Σ_k (ℓ_k ω_k)² of frequencies, and log Π_k ℓ_k: W (m, d) → (m,)."""
+        scale = np.broadcast_to(lengthscales(self, W.shape[1]), (W.shape[1],))
+        return np.sum((W * scale) ** 2, axis=1), float(np.log(scale).sum())
+
     def rounding(self, A: Points) -> float:
         loss: float = A.parts[0].loss
         return max(super().rounding(A), loss if self.smooth else loss**0.5)
@@ -167,6 +177,9 @@ class RBF(Gaussian):
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return self._normal_draws(d, size, rng)
+
+    def _spectral(self, d: int) -> Mixture:
+        return self._gaussian(d)
 
 
 @kernel
@@ -226,6 +239,21 @@ class Matern(Radial):
         if self.nu > RBF_NU:
             return draws
         return draws * np.sqrt(2.0 * self.nu / rng.chisquare(2.0 * self.nu, size))[:, None]
+
+    def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        if self.nu > RBF_NU:
+            return self._gaussian(W.shape[1]).density(W)
+        # Student's t with 2ν degrees of freedom.
+        half, nu = 0.5 * W.shape[1], self.nu
+        squares, volume = self._scaled_norms(W)
+        quotient = special.gammaln(nu + half) - special.gammaln(nu) if nu < LARGE_NU else np.log(special.poch(nu, half))
+        log = volume + quotient - half * math.log(2.0 * math.pi * nu)
+        return np.asarray(np.exp(log - (nu + half) * np.log1p(squares / (2.0 * nu))))
+
+    def _spectral(self, d: int) -> Mixture:
+        if self.nu > RBF_NU:
+            return self._gaussian(d)
+        return over_variances(-1.0, self.nu, d, lengthscales(self, d) ** -2.0)
 
 
 def _matern(u: Array, nu: float) -> Array:
@@ -327,6 +355,21 @@ class RationalQuadratic(Radial):
         draws = self._normal_draws(d, size, rng)
         return draws * np.sqrt(rng.gamma(self.alpha, 1.0 / self.alpha, size))[:, None]
 
+    def _density(self, W: NDArray[np.float64]) -> NDArray[np.float64]:
+        a, half = self.alpha, 0.5 * W.shape[1]
+        squares, volume = self._scaled_norms(W)
+        if a > LARGE_NU:
+            return self._spectral(W.shape[1]).density(W)
+        order, u = a - half, np.sqrt(2.0 * a * squares)
+        log_c = math.log(2.0) + volume - half * math.log(2.0 * math.pi) + a * math.log(a) - special.gammaln(a)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            S = np.exp(log_c + order * (np.log(u) - math.log(2.0 * a)) - u) * special.kve(order, u)
+        at_zero = 0.5 * math.exp(log_c - order * math.log(a) + special.gammaln(order)) if order > 0 else np.inf
+        return np.where(u > 0, S, at_zero)
+
+    def _spectral(self, d: int) -> Mixture:
+        return over_variances(1.0, self.alpha, d, lengthscales(self, d) ** -2.0)
+
 
 @kernel
 class Periodic(Gaussian):
@@ -404,6 +447,14 @@ class Periodic(Gaussian):
             weights = special.ive(np.abs(j), scale**-2.0)
             draws[:, k] = rng.choice(j, size=size, p=weights / weights.sum())
         return draws * (2.0 * math.pi / self.period)
+
+    def _spectral(self, d: int) -> Mixture:
+        unit = 2.0 * math.pi / self.period
+        found = parts(1.0, d)
+        for k, scale in enumerate(np.broadcast_to(lengthscales(self, d), (d,))):
+            j = np.arange(-int(10 + 10 / scale), int(10 + 10 / scale) + 1)
+            found = found * parts(special.ive(np.abs(j), scale**-2.0), d, centres=np.outer(unit * j, np.eye(d)[k]))
+        return found
 
 
 def _circle(turns: Array) -> Array:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.points import Array, Points
+from gramian.kernels.spectral import Mixture, parts
 from gramian.kernels.tunable import FREE, Bounds
 
 
@@ -62,6 +63,9 @@ class White(Anywhere):
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return points.store(points.full(A, 0.0, len(B)), out)
 
+    def _spectral(self, d: int) -> Mixture:
+        raise TypeError("white noise is not continuous, so there is no spectral measure")
+
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         pairs = points.same_pairs(A, B)
         return {"noise": 0.0 if pairs is None else self.noise * float(np.asarray(W)[pairs].sum())}
@@ -98,6 +102,9 @@ class Constant(Anywhere):
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
         return np.zeros((size, d))
+
+    def _spectral(self, d: int) -> Mixture:
+        return parts(self.value, d)
 
     @property
     def amplitude(self) -> float:
