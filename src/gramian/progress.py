@@ -90,17 +90,19 @@ class Trace:
     ticks: list[tuple[float, float, dict[str, float]]] = field(default_factory=list)
 
 
-_recording: ContextVar[tuple[Clock, list[Trace]] | None] = ContextVar("_recording", default=None)
+Listener = Callable[[Trace], None]
+_recording: ContextVar[tuple[Clock, list[Trace], Listener | None] | None] = ContextVar("_recording", default=None)
 
 
 @contextmanager
-def recorded() -> Iterator[list[Trace]]:
+def recorded(tell: Listener | None = None) -> Iterator[list[Trace]]:
     """Record what the solvers called in the block report, whether or not a bar is shown.
 
-    A solver may measure more when somebody listens: a support vector machine its duality gap, round by round.
+    A solver may measure more when somebody listens: a support vector machine its duality gap, round by round. ``tell``
+    is called with the trace after each report; what it raises ends the solve.
     """
     traces: list[Trace] = []
-    token = _recording.set((Clock(), traces))
+    token = _recording.set((Clock(), traces, tell))
     try:
         yield traces
     finally:
@@ -112,12 +114,14 @@ def _also_recorded(label: str, tick: Tick) -> Tick:
     recording = _recording.get()
     if recording is None:
         return tick
-    clock, traces = recording
+    clock, traces, tell = recording
     trace = Trace(label)
     traces.append(trace)
 
     def keep(done: float, **figures: float) -> None:
         trace.ticks.append((clock.seconds, float(done), dict(figures)))
+        if tell is not None:
+            tell(trace)
         tick(done, **figures)
 
     return keep

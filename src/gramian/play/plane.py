@@ -1,0 +1,140 @@
+"""Kernel machines in the plane: points of some classes, a machine, and what it makes of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian import SVC, GaussianProcessClassifier, KernelMachineClassifier, PegasosClassifier
+from gramian.play.asked import Array, Asked, sliders
+from gramian.play.script import script
+from gramian.progress import Trace, recorded
+
+GRID = 48
+"""Places along each side at which a machine is drawn."""
+LOSSES = ("logistic", "hinge", "squared_hinge", "ramp")
+MACHINES = ("svc", *LOSSES, "pegasos", "gp")
+
+
+def answer(asked: Asked) -> dict[str, Any]:
+    """Fit a machine to the points, and draw it."""
+    X, y, kernel = asked.points, asked.classes, asked.kernel
+    if np.unique(y).size < 2:
+        raise ValueError("a classifier needs points of two classes or more; add some of another class.")
+    machine = asked.choice("machine", MACHINES)
+    C = asked.number("C", 1.0, 1e-6, 1e6)
+    settings: dict[str, dict[str, Any]] = {
+        "svc": {"C": C},
+        "pegasos": {
+            "lam": 1.0 / (len(X) * C),
+            "n_iter": asked.whole("steps", 200, 1, 100_000),
+            "tol": 1e-9,
+            "random_state": asked.whole("seed", 0, 0, 2**31),
+        },
+        "gp": {"optimizer": None},
+    }
+    options = settings.get(machine, {"loss": machine, "lam": 1.0 / (len(X) * C)})
+    estimator: Any = {
+        "svc": SVC,
+        "pegasos": PegasosClassifier,
+        "gp": GaussianProcessClassifier,
+    }.get(machine, KernelMachineClassifier)
+    with recorded(asked.tell) as traces:
+        model = estimator(kernel=kernel, **options).fit(X, y)
+    grid = asked.grid(GRID)
+    binary = model.classes_.size == 2
+    values = "predict_proba" if machine == "gp" else "decision_function"
+    field = getattr(model, values)(grid) if binary else model.predict(grid)
+    at_points = getattr(model, values)(X)
+    if machine == "gp" and binary:
+        field, at_points = field[:, 1], at_points[:, 1]
+    certificate = model.certificate_
+    found = {
+        "primal": certificate.primal,
+        "dual": certificate.dual,
+        "gap": certificate.gap,
+        "errors": int(np.sum(model.predict(X) != y)),
+        "values": at_points,
+        **_weights(machine, model, X),
+    }
+    kinds = model.kinds_.tolist() if machine == "svc" else None
+    return {
+        "kernel": sliders(kernel),
+        "numbers": found,
+        "certificate": str(certificate),
+        "converged": certificate.converged,
+        "picture": {
+            "field": field,
+            "size": GRID,
+            "levels": ([0.5] if machine == "gp" else [-1.0, 0.0, 1.0]) if binary else [],
+            "classes": model.classes_,
+            "kinds": kinds,
+            "steps": falling(traces),
+        },
+        "text": _text(machine, model, found, kinds, len(X)),
+        "python": _script(asked, estimator.__name__, options, machine, binary),
+    }
+
+
+def _weights(machine: str, model: Any, X: Array) -> dict[str, Array]:
+    """The weight of each point in the expansion of f, (n,), or (n, functions) of several classes: λ in an SVM."""
+    if machine == "gp":
+        return {}
+    if machine == "svc":
+        weights = np.zeros((len(X), model.dual_coef_.shape[0]))
+        weights[model.support_] = np.abs(model.dual_coef_.T)
+    elif machine == "pegasos":  # which keeps the rows of its support alone
+        same = (X[:, None] == model.X_fit_[None]).all(axis=2)
+        weights = same @ np.abs(model.dual_coef_)
+    else:
+        weights = np.abs(model.dual_coef_)
+    return {"lambda": weights[:, 0] if weights.ndim == 2 and weights.shape[1] == 1 else weights}
+
+
+def falling(traces: list[Trace]) -> list[tuple[float, float]]:
+    """The gap after so many steps, as solvers reported it."""
+    return [(done, told["gap"]) for trace in traces for _, done, told in trace.ticks if told.get("gap", 0.0) > 0.0]
+
+
+def _text(machine: str, model: Any, found: dict[str, Any], kinds: list[str] | None, n: int) -> str:
+    name = {"svc": "Support vector machine", "gp": "Gaussian process classifier", "pegasos": "Pegasos"}.get(
+        machine, f"Kernel machine with {machine.replace('_', ' ')} loss"
+    )
+    classes = f"{model.classes_.size} classes"
+    said = f"{name} on {n} points of {classes}; {found['errors']} on the wrong side."
+    if kinds is not None:
+        counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in ("peripheral", "margin", "violator"))
+        said += f" Objects by kind: {counts}."
+    return said
+
+
+def _script(asked: Asked, name: str, options: dict[str, Any], machine: str, binary: bool) -> str:
+    given = "".join(f", {k}={v!r}" for k, v in options.items())
+    left, right, bottom, top = asked.view
+    column = "[:, 1]" if machine == "gp" and binary else ""
+    values = "predict_proba" if machine == "gp" else "decision_function"
+    steps = [
+        f"model = {name}(kernel=parse({repr(asked.kernel)!r}){given}).fit(X, y)",
+        f"across, up = np.meshgrid(np.linspace({left!r}, {right!r}, {GRID}), np.linspace({bottom!r}, {top!r}, {GRID}))",
+        "grid = np.column_stack([across.ravel(), up.ravel()])",
+        f"field = model.{values}(grid){column}" if binary else "field = model.predict(grid)",
+    ]
+    weights = {"lambda": "weights"}
+    if machine == "svc":
+        steps += ["weights = np.zeros((len(X), model.dual_coef_.shape[0]))"]
+        steps += ["weights[model.support_] = np.abs(model.dual_coef_.T)", "weights = weights.squeeze()"]
+    elif machine == "pegasos":
+        steps += ["weights = (X[:, None] == model.X_fit_).all(axis=2) @ np.abs(model.dual_coef_)"]
+    elif machine == "gp":
+        weights = {}
+    else:
+        steps += ["weights = np.abs(model.dual_coef_)"]
+    numbers = {
+        **{field: f"model.certificate_.{field}" for field in ("primal", "dual", "gap")},
+        "errors": "int(np.sum(model.predict(X) != y))",
+        "values": f"model.{values}(X){column}",
+        **weights,
+    }
+    imports = [f"from gramian import {name}", "from gramian.kernels.parse import parse"]
+    return script(imports, {"X": asked.points, "y": asked.classes}, steps, numbers)

@@ -1,0 +1,167 @@
+"""Regression on a line: ridge, interpolation and processes, with another loss beside them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian import GaussianProcessRegressor, KernelInterpolator, KernelMachineRegressor, KernelRidge
+from gramian.kernels import White
+from gramian.losses import Absolute, EpsilonInsensitive, Huber, Quantile
+from gramian.play.asked import Asked, sliders
+from gramian.play.plane import falling
+from gramian.play.script import script
+from gramian.progress import recorded
+
+GRID = 161
+"""Places along the line at which a function is drawn."""
+MAP = 21
+"""Places along each side of the map of the evidence."""
+NOISES, OTHERS = (-4.0, 1.0), (-2.0, 2.0)
+"""Powers of ten between which the map lies: of the noise, of the other hyperparameters."""
+MODELS = ("process", "ridge", "interpolation")
+LOSSES = ("none", "absolute", "huber", "quantile", "epsilon_insensitive")
+
+
+def answer(asked: Asked) -> dict[str, Any]:
+    """Fit a function to the points, and draw it with what is known of its error."""
+    X, y, kernel = asked.points[:, :1], asked.points[:, 1], asked.kernel
+    kind, noise = asked.choice("model", MODELS), asked.number("noise", 0.1, 1e-8, 1e4)
+    grid = np.linspace(asked.view[0], asked.view[1], GRID)[:, None]
+    estimators: dict[str, Any] = {
+        "process": GaussianProcessRegressor(kernel, alpha=noise, optimizer=None),
+        "ridge": KernelRidge(alpha=noise, kernel=kernel),
+        "interpolation": KernelInterpolator(kernel),
+    }
+    model = estimators[kind].fit(X, y)
+    mean = model.predict(grid)
+    numbers = {"mean": mean, "power": model.function_.power(grid), "norm": model.function_.norm()}
+    numbers["error"] = float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
+    if kind == "process":
+        _, numbers["lower"], numbers["upper"] = model.predict(grid, return_interval=0.95)
+        numbers["evidence"] = float(model.log_marginal_likelihood_value_)
+        if paths := asked.whole("paths", 0, 0, 10):
+            numbers["paths"] = model.sample_y(grid, paths, random_state=asked.whole("seed", 0, 0, 2**31)).T
+    beside, loss, steps = _beside(asked, noise), None, None
+    if beside is not None:
+        with recorded(asked.tell) as traces:
+            other = beside.fit(X, y)
+        numbers["beside"] = other.predict(grid)
+        loss, steps = str(other.certificate_), falling(traces)
+    return {
+        "kernel": sliders(kernel),
+        "numbers": numbers,
+        "certificate": str(model.certificate_),
+        "converged": model.certificate_.converged,
+        "picture": {"x": grid[:, 0], "loss": loss, "steps": steps},
+        "text": _text(kind, numbers, len(X)),
+        "python": _script(asked, kind, noise, beside),
+    }
+
+
+def learn(asked: Asked) -> dict[str, Any]:
+    """Maximise the evidence over the hyperparameters and the noise."""
+    X, y, kernel = asked.points[:, :1], asked.points[:, 1], asked.kernel
+    with recorded(asked.tell):
+        model = GaussianProcessRegressor(kernel, noise="learn", random_state=0).fit(X, y)
+    learned = model.kernel_.left  # the right one is the noise
+    rounded = learned.with_fields({p.name: _digits(p.value) for p in learned.all_parameters() if p.free})
+    return {
+        "kernel": sliders(rounded),
+        "noise": float(f"{max(model.noise_, 1e-8):.4g}"),
+        "numbers": {"evidence": float(model.log_marginal_likelihood_value_)},
+        "certificate": str(model.certificate_),
+        "converged": model.certificate_.converged,
+    }
+
+
+def _digits(value: Any) -> Any:
+    """A number, or several, to four digits."""
+    return tuple(map(_digits, value)) if isinstance(value, tuple) else float(f"{value:.4g}")
+
+
+def evidence(asked: Asked) -> dict[str, Any]:
+    """One row of the map of the evidence over two hyperparameters, of which the last is the noise."""
+    X, y = asked.points[:, :1], asked.points[:, 1]
+    kernel = asked.kernel + White(asked.number("noise", 0.1, 1e-8, 1e4))
+    model = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
+    names, theta = [*asked.kernel.theta_names, "noise"], kernel.theta
+    last = len(names) - 1
+    across, up = asked.whole("across", 0, 0, last), asked.whole("up", last, 0, last)
+    if across == up:
+        raise ValueError("the two sides of the map must be different hyperparameters.")
+    row = asked.whole("row", 0, 0, MAP - 1)
+    limits = [NOISES if i == last else OTHERS for i in (across, up)]
+    columns, rows = (np.log(np.logspace(*limit, MAP)) for limit in limits)
+    values = []
+    for place in columns:
+        theta[[across, up]] = place, rows[row]
+        values.append(float(model.log_marginal_likelihood(theta)))
+    code = _evidence_script(asked, repr(kernel), (across, up), limits)
+    picture = {"names": names, "limits": limits, "row": row, "size": MAP}
+    return {"numbers": {"evidence": values}, "picture": picture, "python": code}
+
+
+def _beside(asked: Asked, noise: float) -> Any:
+    """The machine with another loss, of the same penalty as the ridge."""
+    name = asked.choice("loss", LOSSES)
+    if name == "none":
+        return None
+    loss: Any = {
+        "absolute": Absolute(),
+        "huber": Huber(asked.number("delta", 0.3, 1e-3, 1e3)),
+        "quantile": Quantile(asked.number("q", 0.9, 0.01, 0.99)),
+        "epsilon_insensitive": EpsilonInsensitive(asked.number("epsilon", 0.2, 0.0, 1e3)),
+    }[name]
+    lam = noise / len(asked.points)
+    return KernelMachineRegressor(loss, lam=lam, kernel=asked.kernel, fit_intercept=False)
+
+
+def _text(kind: str, numbers: dict[str, Any], n: int) -> str:
+    name = {"process": "Gaussian process", "ridge": "Kernel ridge", "interpolation": "Interpolation"}[kind]
+    said = f"{name} through {n} points; it misses them by {numbers['error']:.3g} (root mean square)"
+    said += f", and its norm is {numbers['norm']:.3g}."
+    if kind == "process":
+        said += f" log evidence {numbers['evidence']:.6g}; the band holds 95 % of the posterior of the function."
+    return said
+
+
+def _script(asked: Asked, kind: str, noise: float, beside: Any) -> str:
+    text = repr(asked.kernel)
+    made = {
+        "process": f"GaussianProcessRegressor(kernel, alpha={noise!r}, optimizer=None)",
+        "ridge": f"KernelRidge(alpha={noise!r}, kernel=kernel)",
+        "interpolation": "KernelInterpolator(kernel)",
+    }[kind]
+    steps = [f"kernel = parse({text!r})", f"model = {made}.fit(X, y)"]
+    steps += [f"grid = np.linspace({asked.view[0]!r}, {asked.view[1]!r}, {GRID})[:, None]"]
+    numbers = {"mean": "model.predict(grid)", "power": "model.function_.power(grid)", "norm": "model.function_.norm()"}
+    numbers["error"] = "np.sqrt(np.mean((model.predict(X) - y) ** 2))"
+    if kind == "process":
+        steps += ["mean, lower, upper = model.predict(grid, return_interval=0.95)"]
+        numbers |= {"lower": "lower", "upper": "upper", "evidence": "model.log_marginal_likelihood_value_"}
+        if paths := asked.whole("paths", 0, 0, 10):
+            numbers["paths"] = f"model.sample_y(grid, {paths}, random_state={asked.whole('seed', 0, 0, 2**31)}).T"
+    imports = ["from gramian.kernels.parse import parse", f"from gramian import {made.partition('(')[0]}"]
+    if beside is not None:
+        loss = type(beside.loss).__name__
+        imports += ["from gramian import KernelMachineRegressor", f"from gramian.losses import {loss}"]
+        given = f"{beside.loss!r}, lam={beside.lam!r}, kernel=kernel, fit_intercept=False"
+        steps += [f"beside = KernelMachineRegressor({given}).fit(X, y)"]
+        numbers["beside"] = "beside.predict(grid)"
+    return script(imports, {"X": asked.points[:, :1], "y": asked.points[:, 1]}, steps, numbers)
+
+
+def _evidence_script(asked: Asked, kernel: str, sides: tuple[int, int], limits: list[tuple[float, float]]) -> str:
+    columns, rows = (f"np.log(np.logspace({low!r}, {high!r}, {MAP}))" for low, high in limits)
+    steps = [
+        f"model = GaussianProcessRegressor(parse({kernel!r}), optimizer=None).fit(X, y)",
+        f"theta, row = model.kernel_.theta, {asked.whole('row', 0, 0, MAP - 1)}",
+        "values = []",
+        f"for place in {columns}:",
+        f"    theta[{list(sides)}] = place, {rows}[row]",
+        "    values.append(model.log_marginal_likelihood(theta))",
+    ]
+    imports = ["from gramian import GaussianProcessRegressor", "from gramian.kernels.parse import parse"]
+    return script(imports, {"X": asked.points[:, :1], "y": asked.points[:, 1]}, steps, {"evidence": "values"})

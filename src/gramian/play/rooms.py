@@ -1,0 +1,25 @@
+"""The questions that the page can ask, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from gramian.play import mixtures, plane, regression, samples
+from gramian.play.asked import Asked
+
+ROOMS: dict[str, Callable[[Asked], dict[str, Any]]] = {
+    "plane": plane.answer,
+    "regression": regression.answer,
+    "learn": regression.learn,
+    "evidence": regression.evidence,
+    "mixtures": mixtures.answer,
+    "sample": samples.answer,
+}
+
+
+def warm_up() -> None:
+    """Ask a small question of every room, so that what has to be compiled is, before somebody waits for it."""
+    points = [[-1.0, 0.1, 0], [-0.6, 0.9, 0], [1.0, 0.2, 1], [0.7, -0.8, 1], [0.2, 0.4, 0]]
+    for room in ROOMS.values():
+        room(Asked({"points": points, "steps": 1}))

@@ -1,0 +1,44 @@
+"""``gramian play`` as a person starts it."""
+
+import json
+import signal
+import subprocess
+import sys
+import urllib.request
+
+import pytest
+
+from gramian.cli import main
+
+
+def test_it_serves_until_ctrl_c():
+    command = [
+        sys.executable,
+        "-m",
+        "gramian",
+        "play",
+        "--no-open",
+        "--port",
+        "0",
+        "--json",
+        "http://127.0.0.1:1/x/#plane?%7B%7D",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        lines = [process.stdout.readline() for _ in range(3)]
+        address = json.loads("".join(lines))["address"]
+        assert address.startswith("http://127.0.0.1:")
+        assert address.endswith("/#plane?%7B%7D")
+        with urllib.request.urlopen(address.partition("#")[0]) as response:
+            assert b"gramian play" in response.read()
+        process.send_signal(signal.SIGINT)
+        out, error = process.communicate(timeout=30)
+    assert (process.returncode, out, error) == (0, "", "")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(["--port", "70000"], "--port must be between"), (["http://127.0.0.1:1/"], "has no state")],
+)
+def test_wrong_calls(arguments, message, capsys):
+    assert main(["play", "--no-open", *arguments]) == 2
+    assert message in capsys.readouterr().err

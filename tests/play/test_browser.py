@@ -1,0 +1,328 @@
+"""The page in a real browser: points are added and dragged, links open what they say, nothing comes from elsewhere.
+
+It needs Debian's packages chromium and chromium-driver, and is skipped, saying so, where they are not there.
+"""
+
+import contextlib
+import io
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from urllib.parse import quote
+
+import numpy as np
+import pytest
+
+pytest.importorskip("selenium", reason="selenium is not installed: pip install gramian[test]")
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
+DRIVER = shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None or DRIVER is None,
+    reason="no chromium with its driver; on Debian: apt-get install chromium chromium-driver",
+)
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+)
+
+
+@pytest.fixture(scope="module")
+def address():
+    command = [sys.executable, "-m", "gramian", "play", "--no-open", "--port", "0"]
+    environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        yield process.stdout.readline().split()[-1]
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=30) == 0
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    options = webdriver.ChromeOptions()
+    options.binary_location = CHROMIUM
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
+    yield driver
+    driver.quit()
+
+
+class Page:
+    """The page as a person uses it."""
+
+    def __init__(self, browser, address):
+        self.browser, self.address = browser, address
+
+    def open(self, fragment="", width=1200, theme="light"):
+        features = [{"name": "prefers-color-scheme", "value": theme}]
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        self.browser.get("about:blank")
+        self.browser.get(f"{self.address}{fragment}")
+        return self.answered()
+
+    def answered(self, beyond=0):
+        """Wait until an answer came, after so many."""
+        self.wait(lambda: self.count() > beyond)
+        return self
+
+    def wait(self, met, seconds=30):
+        end = time.monotonic() + seconds
+        while not met():
+            assert time.monotonic() < end, self.one("main").text[:500]
+            time.sleep(0.02)
+
+    def count(self):
+        found = self.browser.execute_script("return document.querySelector('section')?.dataset.answered")
+        return int(found or 0)
+
+    def one(self, selector):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def set(self, selector, value):
+        """Put a slider somewhere, or choose in a list."""
+        event = "change" if self.one(selector).tag_name == "select" else "input"
+        self.browser.execute_script(
+            "const [node, value, event] = arguments; node.value = value; node.dispatchEvent(new Event(event));",
+            *(self.one(selector), value, event),
+        )
+
+    def press(self, text):
+        next(b for b in self.all("button") if b.text == text).click()
+
+    def points(self):
+        return len(self.all("svg .mark"))
+
+    def numbers(self):
+        """The numbers on the screen."""
+        pairs = "(n) => [n.dataset.number, Number(n.dataset.value)]"
+        script = f"return [...document.querySelectorAll('[data-number]')].map({pairs})"
+        return dict(self.browser.execute_script(script))
+
+    def reproduced(self):
+        """The numbers on the screen, after the Python on the screen has given the same."""
+        space = {}
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(self.one("#python").get_attribute("textContent"), space)
+        shown = self.numbers()
+        for name, value in shown.items():
+            np.testing.assert_allclose(float(space["numbers"][name]), value, rtol=1e-6, atol=1e-9, err_msg=name)
+        return shown
+
+    def clean(self):
+        """Nothing came from elsewhere, and the console is silent."""
+        messages = [json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")]
+        sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
+        host = self.address.split("/")[2]
+        own = (f"http://{host}/", "data:", "blob:", "about:", "chrome:")  # chrome: is the browser's own first tab
+        foreign = [url for url in sent if not url.startswith(own)]
+        assert not foreign, foreign
+        assert [entry for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+@pytest.fixture
+def page(browser, address):
+    made = Page(browser, address)
+    yield made
+    made.clean()
+
+
+def link(room, **state):
+    return f"#{room}?{quote(json.dumps(state))}"
+
+
+ROOMS = ["plane", "regression", "mixtures"]
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_rooms_show_what_their_python_gives(page, room):
+    page.open(f"#{room}")
+    assert page.one("#error").text == ""
+    assert page.points() > 0
+    shown = page.reproduced()
+    assert shown or room == "mixtures"
+    for figure in page.all("figure"):
+        assert figure.find_element(By.CSS_SELECTOR, "figcaption").text
+
+
+@pytest.mark.parametrize("room", ROOMS)
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_rooms_are_readable_on_a_phone_and_labelled(page, room, theme):
+    page.open(f"#{room}", width=390, theme=theme)
+    wide = page.browser.execute_script("return document.documentElement.scrollWidth")
+    assert wide <= 390
+    unlabelled = page.browser.execute_script(
+        "return [...document.querySelectorAll('input, select, textarea')].filter("
+        "(n) => !n.labels?.length && !n.getAttribute('aria-label')).map((n) => n.outerHTML)"
+    )
+    assert unlabelled == []
+    # Ink on paper in either theme: far from each other in lightness.
+    light = page.browser.execute_script(
+        "const sum = (c) => c.match(/\\d+/g).slice(0, 3).reduce((a, b) => a + Number(b), 0);"
+        "const style = getComputedStyle(document.body); return [sum(style.color), sum(style.backgroundColor)]"
+    )
+    assert (light[0] < light[1]) == (theme == "light")
+    assert abs(light[0] - light[1]) > 400
+
+
+def test_points_are_added_dragged_and_deleted(page):
+    page.open("#plane")
+    before, count = page.points(), page.count()
+    frame = page.one("svg .frame")
+    ActionChains(page.browser).move_to_element_with_offset(frame, 40, -60).click().perform()
+    page.answered(count)
+    assert page.points() == before + 1
+    primal, count = page.numbers()["primal"], page.count()
+    mark = page.all("svg .mark")[-1]
+    where = mark.get_attribute("aria-label")
+    ActionChains(page.browser).click_and_hold(mark).move_by_offset(30, 0).move_by_offset(30, 30).release().perform()
+    page.answered(count)
+    assert page.points() == before + 1
+    page.wait(lambda: page.all("svg .mark")[-1].get_attribute("aria-label") != where)
+    page.wait(lambda: page.numbers()["primal"] != primal)
+    page.reproduced()
+    assert "λ =" in page.one("#pointer").text
+    count = page.count()
+    page.all("svg .mark")[-1].send_keys(Keys.ARROW_LEFT)
+    page.answered(count)
+    count = page.count()
+    page.all("svg .mark")[-1].send_keys(Keys.DELETE)
+    page.answered(count)
+    assert page.points() == before
+
+
+def test_kernel_and_certificate(page):
+    page.open("#plane")
+    box, count = page.one("#kernel"), page.count()
+    box.send_keys(Keys.CONTROL, "a")
+    box.send_keys("2*RBF(0.5) + Linear(")
+    page.wait(lambda: "not a kernel expression" in page.one("#error").text)
+    box.send_keys(")")
+    page.wait(lambda: page.one("#error").text == "" and page.count() > count + 1)
+    page.wait(lambda: "left.factor" in page.one(".sliders").text)
+    assert "converged: duality gap" in page.one("#certificate").text
+    assert page.numbers()["gap"] < 1e-3
+    page.one("#title").click()
+    before = page.numbers()["primal"]
+    page.set("[id='kernel.left.kernel.lengthscale']", "-0.5")
+    page.wait(lambda: page.numbers()["primal"] != before)
+    page.wait(lambda: "RBF(0.3162)" in page.one("#kernel").get_attribute("value"))
+    before = page.numbers()["primal"]
+    page.set("#C", "1")
+    page.wait(lambda: page.numbers()["primal"] != before)
+    page.reproduced()
+    for machine in ("logistic", "gp", "pegasos"):
+        count = page.count()
+        page.set("#machine", machine)
+        page.answered(count)
+        assert page.one("#error").text == ""
+
+
+def test_a_link_opens_the_same_picture(page):
+    state = {"points": [[-1, 0, 0], [1, 0, 1], [0.5, 1, 1]], "kernel": "Linear()", "C": 10, "machine": "svc"}
+    page.open(link("plane", **state))
+    assert page.points() == 3
+    assert page.one("#kernel").get_attribute("value") == "Linear()"
+    first = page.reproduced()
+    page.set("#C", "-1")
+    page.wait(lambda: page.numbers()["primal"] != first["primal"])
+    page.wait(lambda: "0.1" in page.browser.current_url)
+    changed, address = page.numbers(), page.browser.current_url
+    page.open(f"#{address.partition('#')[2]}")
+    assert page.numbers() == changed
+    page.open("#plane?%7Bbroken")
+    assert page.points() > 3
+
+
+def test_a_point_outside_is_explained(page):
+    page.open(link("plane", points=[[-1, 0, 0], [9, 0, 1]]))
+    assert "outside the picture" in page.one("#error").text
+
+
+def test_many_clicks(page):
+    """Thousands of clicks end with as many points as there may be, and a page that answers."""
+    page.open("#plane")
+    page.browser.execute_script(
+        """
+        const frame = document.querySelector("svg .frame"), box = frame.getBoundingClientRect();
+        for (let i = 0; i < 10000; i++) {
+          const [u, v] = [2 + (i * 37) % (box.width - 4), 2 + (i * 91) % (box.height - 4)];
+          const at = { clientX: box.x + u, clientY: box.y + v, button: 0, bubbles: true };
+          frame.dispatchEvent(new PointerEvent("pointerdown", at));
+          frame.dispatchEvent(new PointerEvent("pointerup", at));
+        }"""
+    )
+    page.wait(lambda: page.points() == 500)
+    count = page.count()
+    page.set("#C", "-2")
+    page.answered(count)
+    page.wait(lambda: "500 points" in page.one("#says").text)
+
+
+def test_evidence_map_sets_hyperparameters(page):
+    page.open("#regression")
+    page.wait(lambda: "highest place" in page.all("figure")[2].text)
+    page.wait(lambda: page.one("#across").get_attribute("value") == "1")
+    before = page.numbers()["evidence"]
+    frame = page.one("#evidence-map .frame")
+    ActionChains(page.browser).move_to_element_with_offset(frame, 20, 20).click().perform()
+    page.wait(lambda: page.numbers()["evidence"] != before)
+    page.wait(lambda: "RBF(0.7)" not in page.one("#kernel").get_attribute("value"))
+    clicked = page.reproduced()["evidence"]
+    page.press("Maximise the evidence")
+    page.wait(lambda: page.numbers()["evidence"] > max(clicked, before))
+
+
+def test_em_step_by_step(page):
+    page.open("#mixtures")
+    for step in (1, 2):
+        count = page.count()
+        page.press("One step of EM")
+        page.answered(count)
+        assert f"After M {step}" in page.all("figcaption")[1].text
+
+
+def test_exports(page):
+    page.open("#plane")
+    size = page.browser.execute_async_script(
+        """
+        const done = arguments[0];
+        import(new URL("save.js", location.href.split("#")[0])).then(async ({ asPng, standalone }) => {
+          const svg = document.querySelector("figure svg");
+          const blob = await asPng(svg), bitmap = await createImageBitmap(blob);
+          const text = standalone(svg), parsed = new DOMParser().parseFromString(text, "image/svg+xml");
+          const errors = parsed.querySelectorAll("parsererror").length;
+          done([blob.size, bitmap.width, bitmap.height, errors, text.includes("var(")]);
+        });"""
+    )
+    assert size[0] > 10_000
+    assert size[1:] == [1320, 1320, 0, False]
+
+
+def test_theory_is_there(page):
+    page.browser.get(f"{page.address}theory.html?page=support_vectors")
+    page.wait(lambda: page.all("h2"))
+    assert "Pegasos" in page.one("main").text
