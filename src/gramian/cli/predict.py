@@ -39,7 +39,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
     if target is not None:
         check_output(target)
     model, notes = saved(options)
-    _check_options(model, options)
+    check_options(model, options.proba, options.interval)
     if is_spread(options):
         tables = _spread(model, options, notes.get("target"))
     else:
@@ -80,20 +80,21 @@ def predicted(
     columns = _columns(model, source, notes)
     types = {name: kind for name, kind in notes.get("types", {}).items() if name in columns}
     for block in source.iterate(columns, types=types):
-        yield _predictions(model, inputs_of(model, block.select(columns)), interval, proba)
+        yield predictions(model, inputs_of(model, block.select(columns)), interval, proba)
 
 
-def _check_options(model: Any, options: argparse.Namespace) -> None:
+def check_options(model: Any, proba: bool, interval: float | None) -> None:
+    """Raise where a model cannot say what is asked for."""
     name = type(model).__name__
     if not hasattr(model, "predict"):
         raise ValueError(f"{name} does not predict; load it in Python with gramian.load and use transform.")
-    if options.proba and not hasattr(model, "predict_proba"):
+    if proba and not hasattr(model, "predict_proba"):
         raise ValueError(f"--proba needs a classifier with probabilities, but this model is {name}.")
-    if options.interval is not None:
+    if interval is not None:
         if "return_interval" not in inspect.signature(model.predict).parameters:
             raise ValueError(f"--interval needs a regressor that gives intervals, but this model is {name}.")
-        if not 0.0 < options.interval < 1.0:
-            raise ValueError(f"--interval must be a probability between 0 and 1, got {options.interval:g}.")
+        if not 0.0 < interval < 1.0:
+            raise ValueError(f"--interval must be a probability between 0 and 1, got {interval:g}.")
 
 
 def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
@@ -108,7 +109,8 @@ def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
     return others
 
 
-def _predictions(model: Any, X: Any, interval: float | None, proba: bool) -> Any:
+def predictions(model: Any, X: Any, interval: float | None, proba: bool) -> Any:
+    """Return the table of predictions for some rows."""
     import numpy as np
     import pyarrow
 
