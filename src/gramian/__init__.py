@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gramian.estimators.auto import AutoKernelClassifier as AutoKernelClassifier
     from gramian.estimators.auto import AutoKernelRegressor as AutoKernelRegressor
+    from gramian.estimators.centerer import KernelCenterer as KernelCenterer
     from gramian.estimators.gp.classifier import GaussianProcessClassifier as GaussianProcessClassifier
     from gramian.estimators.gp.regressor import GaussianProcessRegressor as GaussianProcessRegressor
     from gramian.estimators.interpolator import KernelInterpolator as KernelInterpolator
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 
 _PLACES = {
     "estimators.auto": ["AutoKernelClassifier", "AutoKernelRegressor"],
+    "estimators.centerer": ["KernelCenterer"],
     "estimators.gp.regressor": ["GaussianProcessRegressor"],
     "estimators.gp.classifier": ["GaussianProcessClassifier"],
     "estimators.interpolator": ["KernelInterpolator"],

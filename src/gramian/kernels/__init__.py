@@ -5,6 +5,7 @@ from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.categorical import Categorical
 from gramian.kernels.deserialize import from_dict
 from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
+from gramian.kernels.geometry import Centred
 from gramian.kernels.histograms import AdditiveChi2, Chi2
 from gramian.kernels.maps import Columns, Composed, Function, Normalized, NormalizedExp
 from gramian.kernels.mercer import MercerBasis, MercerReport, is_kernel, mercer
@@ -22,6 +23,7 @@ __all__ = [
     "AdditiveChi2",
     "Callable",
     "Categorical",
+    "Centred",
     "Chi2",
     "Columns",
     "Composed",

@@ -244,6 +244,104 @@ class Kernel(Tunable):
             raise ValueError(f"W must have shape {(len(A), len(B))}, one weight per entry of the tile; got {W.shape}.")
         return namespace(W).astype(W, namespace(W).float64)  # sums over a tile are taken in float64
 
+    # ---- geometry of feature space ------------------------------------------------------------------------------
+
+    def norm(self, X: Any) -> Array:
+        """Return the lengths ‖ψ(x)‖ = √k(x, x) in feature space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+
+        Returns
+        -------
+        array of shape (n,)
+            The lengths.
+        """
+        squares = self.diag(X)
+        return namespace(squares).sqrt(squares)
+
+    def distance(self, X: Any, Y: Any = None) -> Array:
+        """Return the distances ‖ψ(x) - ψ(z)‖ = √(k(x,x) - 2k(x,z) + k(z,z)) in feature space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        Y : array-like of shape (m, d) or None, default=None
+            Others; ``None`` for X itself.
+
+        Returns
+        -------
+        array of shape (n, m)
+            The distances; as they come from a difference, half of the digits.
+
+        Examples
+        --------
+        >>> from gramian.kernels import RBF
+        >>> RBF(1.0).distance([[0.0]], [[1.0], [100.0]]).round(4)
+        array([[0.8871, 1.4142]])
+        """
+        return _package().geometry.distance(self, X, Y)
+
+    def angle(self, X: Any, Y: Any = None) -> Array:
+        """Return the angles between ψ(x) and ψ(z), the arc cosines of k(x,z) / √(k(x,x) k(z,z)).
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        Y : array-like of shape (m, d) or None, default=None
+            Others; ``None`` for X itself.
+
+        Returns
+        -------
+        array of shape (n, m)
+            Radians; π/2 where a length is zero.
+        """
+        return _package().geometry.angle(self, X, Y)
+
+    def distance_to_mean(self, X: Any, Y: Any = None, weights: Any = None) -> NDArray[np.float64]:
+        """Return the distances ‖ψ(x) - μ‖ to the mean μ of a set in feature space.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d)
+            Rows.
+        Y : array-like of shape (m, d) or None, default=None
+            The set; ``None`` for X itself.
+        weights : array-like of shape (m,) or None, default=None
+            Weights >= 0 of the set; ``None`` for equal ones.
+
+        Returns
+        -------
+        array of shape (n,)
+            The distances.
+
+        Examples
+        --------
+        >>> from gramian.kernels import Linear
+        >>> Linear().distance_to_mean([[0.0]], [[1.0], [3.0]])
+        array([2.])
+        """
+        return _package().geometry.distance_to_mean(self, X, Y, weights)
+
+    def centred(self, rows: Any) -> Kernel:
+        """Return <ψ(x) - μ, ψ(z) - μ>, where μ is the mean of some rows in feature space.
+
+        Parameters
+        ----------
+        rows : array-like of shape (n, d), or sequence of objects
+            The rows.
+
+        Returns
+        -------
+        Kernel
+            It holds the rows, and has no parameters to learn.
+        """
+        return _package().geometry.Centred(self, rows)
+
     # ---- the two steps behind every value: rows prepared once, then tiles ---------------------------------------
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:

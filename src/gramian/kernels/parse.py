@@ -17,8 +17,8 @@ MAX_LENGTH = 10_000
 """Characters of an expression."""
 MAX_DEPTH = 100
 """Brackets and operators within each other."""
-_OF_CODE = ("Callable", "Composed", "Function")
-"""Kernels that hold a function, which text cannot give."""
+_OF_CODE = ("Callable", "Centred", "Composed", "Function")
+"""Kernels that hold a function or rows, which text cannot give."""
 _METHODS = ("compose", "fix", "metric", "normalized", "on")
 
 
@@ -109,7 +109,9 @@ class _Reader:
         if not isinstance(node, ast.Name):
             raise ValueError(f"{self.of(node)}: only a kernel can be called.")
         if node.id in _OF_CODE:
-            raise ValueError(f"{node.id}: it needs a function, which text cannot express; build this kernel in Python.")
+            raise ValueError(
+                f"{node.id}: it needs a function or data, which text cannot express; build this kernel in Python."
+            )
         return _offered()[node.id] if node.id in _offered() else self.name(node, depth)
 
     def made(self, make: Callable[[], Any], node: ast.AST) -> Any:
