@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -98,7 +99,11 @@ class Centred(Kernel):
             raise TypeError("Centred takes dense rows, got a sparse matrix; pass rows.toarray().")
         held = points.raw_rows(self.rows)
         object.__setattr__(self, "rows", tuple(tuple(r) if isinstance(r, list) else r for r in held.tolist()))
-        object.__setattr__(self, "_mean", float(self._similarities(self._held()).mean()))
+
+    @cached_property
+    def _mean(self) -> float:
+        """‖μ‖²."""
+        return float(self._similarities(self._held()).mean())
 
     def _held(self) -> Any:
         return np.array(self.rows) if points.is_table(self.rows) else list(self.rows)
