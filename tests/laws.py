@@ -19,8 +19,8 @@ from gramian import kernels as gk
 from gramian.gram import Gram
 from gramian.kernels.deserialize import known_kernels
 
-NOT_PSD = {"Sigmoid", "AdditiveChi2"}
-"""Similarities that scikit-learn calls kernels and that are none."""
+NOT_PSD = {"Sigmoid", "AdditiveChi2", "ThinPlate", "Multiquadric"}
+"""Similarities that scikit-learn calls kernels and that are none, and kernels that are so conditionally."""
 
 
 def first_column(X):
@@ -68,6 +68,8 @@ EXAMPLES: dict[str, list[gk.Kernel]] = {
         gk.Metric(gk.Polynomial(2), [[0.5], [-1.0], [0.2]], L_bounds=(-3.0, 3.0)),
         gk.PowerExponential(0.8).metric([[1.0, 0.2], [-0.3, 1.0], [0.4, 0.4]]),
     ],
+    "ThinPlate": [gk.ThinPlate(), gk.ThinPlate(3)],
+    "Multiquadric": [gk.Multiquadric(0.8), gk.Multiquadric([0.3, 1.0, 2.0])],
     "White": [gk.White(0.3)],
     "Constant": [gk.Constant(1.7)],
     "Linear": [gk.Linear()],

@@ -44,6 +44,17 @@ def _matern(k, x, z, same):
     return 1.0 if u == 0 else 2 ** (1 - k.nu) / special.gamma(k.nu) * u**k.nu * special.kv(k.nu, u)
 
 
+def _thin_plate(k, x, z, same):
+    r, p = math.dist(x, z), 2 * k.order - len(x)
+    if p % 2:
+        return (-1) ** math.ceil(p / 2) * r**p
+    return (-1) ** (1 + p // 2) * r**p * math.log(r) if r > 0 else 0.0
+
+
+def _scaled2(k, x, z):
+    return sum(((a - b) / s) ** 2 for a, b, s in zip(x, z, np.broadcast_to(k.lengthscale, len(x)), strict=True))
+
+
 def _sobolev(k, x, z, same):
     low, high = min(x[0], z[0]), max(x[0], z[0])
     return math.sinh(low) * math.sinh(1 - high) / math.sinh(1)
@@ -95,6 +106,8 @@ POINTWISE = {
     "Chi2": lambda k, x, z, same: math.exp(-k.gamma * _chi(x, z)),
     "AdditiveChi2": lambda k, x, z, same: -_chi(x, z),
     "Sobolev": _sobolev,
+    "ThinPlate": _thin_plate,
+    "Multiquadric": lambda k, x, z, same: -math.sqrt(1.0 + _scaled2(k, x, z)),
     "Spectrum": _spectrum,
     "WordCount": _words,
     "Callable": lambda k, x, z, same: float(k.f(x[None], z[None])[0, 0]) if k.vectorized else k.f(x, z),

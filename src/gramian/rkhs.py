@@ -304,7 +304,7 @@ class Function:
         if self.ridge is None:
             raise ValueError(
                 "power() and worst_error() need the weights of a fit, and this function has none: take it from a "
-                "fitted KernelRidge or KernelInterpolator without approximation, or make it with ridge=."
+                "fitted KernelRidge or KernelInterpolator without approximation or trend, or make it with ridge=."
             )
         A = self._gram().dense().astype(np.float64, copy=False)
         A[np.diag_indices_from(A)] += self.ridge

@@ -56,7 +56,7 @@ NAMED = ("gamma", "degree", "coef0", "kernel_params")
 """Parameters of kernels given by name, or of callables."""
 SOMETIMES = (
     *("approximation_", "coef_", "dual_coef_", "dual_point_", "function_", "X_fit_", "X_transformed_fit_"),
-    *("alphas_", "loo_path_", "loo_residuals_", "lams_", "cv_path_"),
+    *("alphas_", "intercept_", "loo_path_", "loo_residuals_", "lams_", "cv_path_"),
     *("_counts", "_feature_weights", "_inverse", "_landmarks", "_last", "_mapped_rows", "_moments"),
 )
 """Attributes that only some fits set."""
@@ -85,11 +85,11 @@ def check_named(estimator: BaseEstimator) -> None:
         )
 
 
-def resolved(estimator: Any, X: Any) -> Kernel:
+def resolved(estimator: Any, X: Any, *, conditional: bool = False) -> Kernel:
     """Return the kernel that an estimator was given, by its object or by a name with parameters."""
     check_named(estimator)
     named = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
-    return resolve(estimator.kernel, X, **named, params=estimator.kernel_params)
+    return resolve(estimator.kernel, X, **named, params=estimator.kernel_params, conditional=conditional)
 
 
 def kernel_tags(tags: Any, kernel: Any) -> Any:
@@ -310,7 +310,11 @@ class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator
         """
         check_is_fitted(self)
         X = self._validated_rows(X)
-        return narrow(self._evaluate(X), X)
+        return narrow(self._evaluate(X) + self._beside(X), X)
+
+    def _beside(self, X: Any) -> Any:
+        """Values of what stands beside f, at validated rows."""
+        return 0.0
 
 
 def rows_of(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:

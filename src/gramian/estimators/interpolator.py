@@ -20,11 +20,14 @@ from gramian.estimators.base import (
     as_array,
     fitting,
     refuse_blocks,
+    resolved,
 )
+from gramian.estimators.trend import TREND, fitted_trend
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
 from gramian.progress import Clock, Tick, progress
 from gramian.solvers.linear.ridge import RidgeProblem
+from gramian.solvers.linear.trend import columns
 from gramian.solvers.solution import Solution
 
 NUGGET = float(np.sqrt(np.finfo(np.float64).eps))
@@ -34,6 +37,9 @@ NUGGET = float(np.sqrt(np.finfo(np.float64).eps))
 @dataclass(eq=False, repr=False)
 class KernelInterpolator(KernelExpansion):
     """The function of least norm through the data: ``f(x_i) = y_i`` with coefficients ``K⁻¹ y``.
+
+    With a trend, functions that have no norm stand beside it, and the two together go through the data: what thin
+    plates need, and universal kriging without noise.
 
     Rows that coincide, and kernels too smooth for as many rows, make K singular; that is found out and told, with
     the rows. A nugget on the diagonal then helps: it lets f miss the data a little, and pass halfway between values
@@ -54,6 +60,10 @@ class KernelInterpolator(KernelExpansion):
     nugget : float or "auto", default="auto"
         What is added to the diagonal of K, >= 0. ``"auto"`` adds nothing where K has an inverse, and else warns and
         adds 1.5e-8 of the mean of the diagonal; zero makes a singular K an error.
+    trend : {"constant", "linear"}, map, callable or None, default=None
+        Functions beside f whose coefficients are free: a constant; a constant and the inputs; the columns of a map such
+        as ``PolynomialMap(2)``, or of a function of X. ``None`` for none but the polynomials that a conditionally
+        positive definite kernel (``ThinPlate``, ``Multiquadric``) needs.
     memory : int, str or None, default=None
         Bytes to hold at most; the n x n float64 matrix must fit.
     tol : float, default=1e-6
@@ -72,7 +82,12 @@ class KernelInterpolator(KernelExpansion):
     X_fit_ : array, CSR or array of object of shape (n, d)
         The rows they belong to.
     function_ : Function or array of Function
-        The interpolant, or one per target; ``function_.power`` is its worst-case error.
+        The interpolant, or one per target; ``function_.power`` is its worst-case error. Without the trend where there
+        is one, and without ``power``: ``GaussianProcessRegressor`` with the same trend has the deviation.
+    trend_ : str, map, callable or None
+        The trend used, fitted.
+    trend_coef_ : array of shape (q,) or (q, k)
+        Its coefficients, where there is one.
     nugget_ : float
         What was added to the diagonal.
     certificate_ : Certificate
@@ -100,11 +115,13 @@ class KernelInterpolator(KernelExpansion):
     kernel: Any = "rbf"
     _: KW_ONLY
     nugget: float | str = "auto"
+    trend: Any = None
     tol: float = 1e-6
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
         "nugget": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+        "trend": TREND,
     }
 
     @_fit_context(prefer_skip_nested_validation=True)
@@ -126,32 +143,46 @@ class KernelInterpolator(KernelExpansion):
         refuse_blocks(self, X, f"KernelRidge(1e-6, {NYSTROEM})")
         with fitting(self) as clock:
             X, y = self._validated(X, y)
-            kernel = self._resolved(X)
+            kernel = resolved(self, X, conditional=True)
+            self.trend_ = fitted_trend(self.trend, kernel, X)
+            T = None if self.trend_ is None else columns(self.trend_, X)
             with progress(self.verbose, "KernelInterpolator", 1.0) as tick:
                 gram = self._gram(kernel, X)
-                found = self._through(gram, wide(X), y.reshape(y.shape[0], -1), clock, tick)
+                found = self._through(gram, wide(X), y.reshape(y.shape[0], -1), T, clock, tick)
             self.kernel_, self.X_fit_, self.certificate_ = kernel, X, found.certificate
             self.dual_coef_, self.nugget_ = found.x.reshape(y.shape), (nugget := float(found.ridge[0]))
-            functions = [self._function(kernel, X, alpha, nugget, nugget) for alpha in found.x.T]
+            known = (nugget, nugget) if T is None else ()
+            functions = [self._function(kernel, X, alpha, *known) for alpha in found.x.T]
+            self.__dict__.pop("trend_coef_", None)
+            if found.trend is not None:
+                self.trend_coef_ = found.trend.reshape(-1, *y.shape[1:])
             self.function_ = as_array(functions, y.ndim == 1)
         return self
 
-    def _through(self, gram: Gram, rows: Any, Y: NDArray[np.float64], clock: Clock, tick: Tick) -> Solution:
+    def _beside(self, X: Any) -> Any:
+        return 0.0 if getattr(self, "trend_", None) is None else columns(self.trend_, X) @ self.trend_coef_
+
+    def _through(
+        self, gram: Gram, rows: Any, Y: NDArray[np.float64], T: NDArray[np.float64] | None, clock: Clock, tick: Tick
+    ) -> Solution:
         asked = nugget = 0.0 if self.nugget == "auto" else float(self.nugget)
 
         def attempt(nugget: float) -> Solution:
             ridge = np.full(Y.shape[1], nugget)
-            return RidgeProblem(gram, Y, np.ones(Y.shape[0]), ridge, tol=self.tol, clock=clock).by_cholesky(tick)
+            problem = RidgeProblem(gram, Y, np.ones(Y.shape[0]), ridge, trend=T, tol=self.tol, clock=clock)
+            return problem.with_trend(problem.by_cholesky(tick))
 
         try:
             found = attempt(nugget)
         except np.linalg.LinAlgError as error:
             if self.nugget != "auto":
                 raise
-            nugget = NUGGET * float(gram.diagonal().mean())
+            nugget = NUGGET * (float(np.abs(gram.diagonal()).mean()) or 1.0)
             found = attempt(nugget)
             warnings.warn(f"{error} nugget='auto' added {nugget:.1e}.", LinAlgWarning, stacklevel=4)
         largest, missed = np.abs(Y).max(axis=0), Y - as_predicted(gram, rows, found.x)
+        if T is not None and found.trend is not None:
+            missed = missed - T @ found.trend
         # How far f is from its targets, but for what a nugget that was asked for takes away.
         worst = float((np.abs(missed - asked * found.x) / np.where(largest > 0, largest, 1.0)).max())
         by = f"f misses its targets by up to {np.abs(missed).max():.2g}"

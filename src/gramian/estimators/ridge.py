@@ -28,6 +28,7 @@ from gramian.estimators.base import (
     is_blocks,
     opened,
     refuse,
+    resolved,
     row_weights,
     rows_of,
     sampled,
@@ -35,6 +36,7 @@ from gramian.estimators.base import (
 from gramian.features.base import fit_map
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
+from gramian.kernels.conditional import conditional_order, refuse_conditional
 from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice
@@ -66,6 +68,8 @@ class KernelRidge(KernelExpansion):
         Of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
+    fit_intercept : bool, default=False
+        Whether a constant, which is not penalised, stands beside f: ``f(x) + intercept_``.
     alphas : array-like of shape (g,) or None, default=None
         The grid of ``alpha="loo"``; by default 25 values over ten decades below the largest eigenvalue of K.
     store_loo : bool, default=False
@@ -101,10 +105,12 @@ class KernelRidge(KernelExpansion):
     coef_ : array of shape (m,) or (m, k)
         With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
         ``function_``.
+    intercept_ : float or array of shape (k,)
+        With ``fit_intercept``: the constant, and the coefficients then sum to zero.
     X_fit_ : array, CSR or array of object of shape (n, d)
         The rows they belong to.
     function_ : Function or array of Function
-        The fitted function, or one per target, on the rows of positive weight.
+        The fitted function, or one per target, on the rows of positive weight; without the constant.
     alpha_ : float or array of shape (k,)
         The regularisation used.
     certificate_ : Certificate
@@ -146,6 +152,7 @@ class KernelRidge(KernelExpansion):
     alpha: Any = 1
     _: KW_ONLY
     kernel: Any = "linear"
+    fit_intercept: bool = False
     alphas: Any = None
     store_loo: bool = False
     solver: str = "auto"
@@ -158,6 +165,7 @@ class KernelRidge(KernelExpansion):
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"}), "array-like"],
         **KERNEL,
+        "fit_intercept": ["boolean"],
         "alphas": ["array-like", None],
         "store_loo": ["boolean"],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
@@ -235,6 +243,9 @@ class KernelRidge(KernelExpansion):
             refuse(self)
         X, y = self._validated(X, y)
         weights, kernel, shape = row_weights(sample_weight, X), self._resolved(X), y.shape[1:]
+        conditional = conditional_order(kernel)
+        if conditional > 1:
+            refuse_conditional(kernel)
         rows = np.flatnonzero(weights)
         Y, weights, points = y.reshape(y.shape[0], -1)[rows], weights[rows], rows_of(kernel, X, rows)
         ridge, grid = self._regularisation(Y.shape[1])
@@ -242,19 +253,38 @@ class KernelRidge(KernelExpansion):
         start = start.reshape(-1, Y.shape[1])[rows] if start is not None and start.size == y.size else None
         how: Any = {name: getattr(self, name) for name in ("solver", "tol", "max_iter", "random_state", "verbose")}
         how |= {"loo": self.store_loo, "clock": clock}
-        problem = RidgeProblem(self._gram(kernel, points), Y, weights, ridge, grid, start, rows, **how)
+        if conditional and self.solver == "auto":
+            how["solver"] = "cholesky"  # conjugate gradients need a kernel that is positive semi-definite
+        trend = np.ones((rows.size, 1)) if self.fit_intercept else None
+        problem = RidgeProblem(self._gram(kernel, points), Y, weights, ridge, grid, start, trend, rows, **how)
         found, choice = problem.solve(wide(points))
         self._keep(found, choice, kernel, shape)
         self._keep_left_out(found, rows, y.shape[0], shape)
         self.X_fit_, self.dual_coef_ = X, np.zeros(y.shape)
         self.dual_coef_[rows] = found.x.reshape(-1, *shape)
         fits = zip(found.x.T, found.ridge, strict=True)
-        self.function_ = as_array([self._function(kernel, points, a, r / weights, r) for a, r in fits], not shape)
+        if found.trend is None:
+            functions = [self._function(kernel, points, a, r / weights, r) for a, r in fits]
+        else:  # the power function of f alone would leave out what the constant does not know
+            self.intercept_ = found.trend[0] if shape else float(found.trend[0, 0])
+            functions = [self._function(kernel, points, a) for a, _ in fits]
+        self.function_ = as_array(functions, not shape)
+
+    def _resolved(self, X: Any) -> Kernel:
+        return resolved(self, X, conditional=self.fit_intercept and self.solver != "pcg")
+
+    def _beside(self, X: Any) -> Any:
+        return getattr(self, "intercept_", 0.0)
 
     # ---- in the space of a map ----------------------------------------------------------------------------------
 
     def _passes(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> AbstractContextManager[Passes]:
         """Passes over rows, wherever they are."""
+        if self.fit_intercept:
+            raise ValueError(
+                "fit_intercept=True cannot be combined with approximation=; use "
+                "KernelMachineRegressor('squared', lam=alpha/n, approximation=...), which has a constant there too."
+            )
         if not is_blocks(X):
             if self.solver != "auto":
                 raise ValueError(f"solver={self.solver!r} cannot be combined with approximation=; leave solver='auto'.")

@@ -38,7 +38,7 @@ _HERE = {
     "solvers.in_features.sparse_gp": ["FeaturePosterior", "LandmarkPosterior"],
     "solvers.linear.ridge": ["Moments"],
     "solvers.machine.pegasos": ["Counts"],
-    "solvers.gp.posterior": ["ExactPosterior", "ProjectedPosterior"],
+    "solvers.gp.posterior": ["ExactPosterior", "ProjectedPosterior", "TrendPosterior"],
 }
 _AUTO = {
     "columns": ["Category", "Dropped", "Encoding", "Normal", "NumberColumn", "Standard", "Text"],

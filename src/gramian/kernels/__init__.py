@@ -3,6 +3,7 @@
 from gramian.kernels.algebra import Product, Sum, exp, polynomial
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.categorical import Categorical
+from gramian.kernels.conditional import Multiquadric, ThinPlate
 from gramian.kernels.deserialize import from_dict
 from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
 from gramian.kernels.geometry import Centred
@@ -38,6 +39,7 @@ __all__ = [
     "MercerBasis",
     "MercerReport",
     "Metric",
+    "Multiquadric",
     "Normalized",
     "NormalizedExp",
     "Periodic",
@@ -54,6 +56,7 @@ __all__ = [
     "Sobolev",
     "Spectrum",
     "Sum",
+    "ThinPlate",
     "White",
     "WordCount",
     "exp",

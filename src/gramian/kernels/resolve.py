@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from gramian.kernels.base import Kernel
+from gramian.kernels.conditional import refuse_conditional
 from gramian.kernels.deserialize import known_kernels, nearest
 from gramian.kernels.dot import Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
@@ -35,6 +36,7 @@ def resolve(
     coef0: float = 1.0,
     params: Mapping[str, Any] | None = None,
     vectorized: bool = False,
+    conditional: bool = False,
 ) -> Kernel:
     """Turn what a user passed as ``kernel=`` into a kernel.
 
@@ -56,6 +58,8 @@ def resolve(
     vectorized : bool, default=False
         Whether a callable may take two matrices (as in scikit-learn's SVMs), which is tried out, or takes two rows (as
         in its KernelRidge) in any case.
+    conditional : bool, default=False
+        Whether kernels that are only conditionally positive definite are taken; else they are refused.
 
     Returns
     -------
@@ -71,6 +75,8 @@ def resolve(
     if params and not callable(kernel):
         raise ValueError(f"kernel_params are arguments of a callable kernel, and kernel is {kernel!r}; leave them out.")
     if isinstance(kernel, Kernel):
+        if not conditional:
+            refuse_conditional(kernel)
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):
         raise TypeError(f"kernel must be a value, got the class {kernel.__name__}; write {kernel.__name__}().")

@@ -23,3 +23,4 @@ class Solution:
     loo: Array | None = None  # (n, k): Leave-one-out residuals, where they were asked for
     grid: Any = None  # (g,): Ridges that were chosen among
     path: Any = None  # (g, k): Their leave-one-out errors
+    trend: Array | None = None  # (q, k): Coefficients of functions beside f, where there are any

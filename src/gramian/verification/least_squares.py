@@ -7,7 +7,10 @@ from typing import Any
 import numpy as np
 
 from gramian.certificates import Certificate
-from gramian.verification.rows import Array, Data, Shown, check_same, feature_weights, found, relative
+from gramian.verification.rows import Array, Data, Shown, check_same, dense, feature_weights, found, relative
+
+BALANCED = 1e-8
+"""What coefficients may keep of functions beside f, relative to their sizes."""
 
 
 def ridge(model: Any, data: Data) -> Certificate:
@@ -24,7 +27,12 @@ def ridge(model: Any, data: Data) -> Certificate:
         root = np.sqrt(data.weights[kept])[:, None]
         B = root * Y[kept]
         R, lost = B - root * shown.f[kept] - alpha * shown.coefficients[kept] / root, root * shown.lost
-    faults = shown.unlike(model.predict(data.given))
+    faults, b = [], np.zeros(1)
+    if getattr(model, "fit_intercept", False):
+        b = np.atleast_1d(model.intercept_)
+        R = R - root * b
+        faults = unbalanced(np.ones((data.n, 1)), shown)
+    faults += shown.unlike(model.predict(data.given), shown.predicted + b)
     if hasattr(model, "loo_path_"):
         best = np.asarray(model.alphas_)[np.argmin(model.loo_path_, axis=0)]
         faults += [] if np.array_equal(best, model.alpha_) else ["alpha_ is not the value with the least of loo_path_"]
@@ -35,10 +43,32 @@ def interpolation(model: Any, data: Data) -> Certificate:
     """``max_i |f(x_i) - y_i|`` relative to the largest target, but for what a nugget that was asked for takes away."""
     Y = data.targets()
     shown, asked = _at_rows(model, data, Y), 0.0 if model.nugget == "auto" else float(model.nugget)
-    largest = np.abs(Y).max(axis=0)
-    missed = np.abs(Y - shown.f - asked * shown.coefficients).max(axis=0) / np.where(largest > 0, largest, 1.0)
+    largest, beside, faults = np.abs(Y).max(axis=0), np.zeros_like(Y), []
+    if getattr(model, "trend_", None) is not None:
+        T = trend_of(model, data)
+        beside, faults = T @ model.trend_coef_.reshape(T.shape[1], -1), unbalanced(T, shown)
+    missed = np.abs(Y - shown.f - beside - asked * shown.coefficients).max(axis=0) / np.where(largest > 0, largest, 1.0)
     lost = float(np.max(shown.lost / np.where(largest > 0, largest, 1.0)))
-    return _certificate(model, float(missed.max()), shown.unlike(model.predict(data.given)), lost)
+    faults += shown.unlike(model.predict(data.given), shown.predicted + beside)
+    return _certificate(model, float(missed.max()), faults, lost)
+
+
+def trend_of(model: Any, data: Data) -> Array:
+    """The functions beside f at the rows."""
+    trend, X = model.trend_, data.X
+    if isinstance(trend, str):
+        return np.column_stack([np.ones(data.n), *([dense(X)] if trend == "linear" else [])])
+    T = dense(trend.transform(X) if hasattr(trend, "transform") else trend(X))
+    return T.reshape(data.n, -1)
+
+
+def unbalanced(T: Array, shown: Shown) -> list[str]:
+    """Say whether coefficients are orthogonal to the functions beside f, as they are where those are free."""
+    c, size = shown.coefficients, np.abs(T).max(axis=0)
+    off = np.abs(T.T @ c) / (np.where(size > 0, size, 1.0)[:, None] * np.maximum(np.abs(c).sum(axis=0), 1e-300))
+    if off.max() <= BALANCED:
+        return []
+    return [f"the coefficients are not orthogonal to the functions beside f, by {off.max():.1e}"]
 
 
 def _at_rows(model: Any, data: Data, Y: Array) -> Shown:

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, solve_triangular
+from scipy.linalg import LinAlgError, cho_factor, cho_solve, cholesky, null_space, solve_triangular
 from scipy.special import expit, xlogy
 
 from gramian.certificates import Certificate
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.resources import readable
+from gramian.verification.least_squares import trend_of, unbalanced
 from gramian.verification.rows import EPS, Array, Data, Shown, check_same, dense, found, product, relative
 
 RESIDUAL = 1e-6
@@ -50,10 +51,15 @@ def regression(model: Any, data: Data) -> Certificate:
             raise ValueError(f"the process was fitted to {dual.shape[0]} rows, got {data.n}; pass the same rows.")
         check_same(model.X_train_, data.rows)
         shown = Shown.of(model, data, dual)
-        residual = relative(Y - shown.f - (noise + model.jitter_)[:, None] * dual, Y)
+        beside = np.zeros_like(Y)
+        if getattr(model, "trend_", None) is not None:
+            T = trend_of(model, data)
+            beside = T @ model.trend_coef_.reshape(T.shape[1], -1)
+            faults += unbalanced(T, shown)
+        residual = relative(Y - shown.f - beside - (noise + model.jitter_)[:, None] * dual, Y)
         lost = float(shown.lost.max()) / max(float(np.abs(Y).max()), 1e-300)
         faults += replace(shown, lost=scale * shown.lost).unlike(
-            model.predict(data.given), centre + scale * shown.predicted
+            model.predict(data.given), centre + scale * (shown.predicted + beside)
         )
     if not residual <= RESIDUAL + lost:
         faults.append(f"the posterior's residual is {residual:.1e}, above {RESIDUAL:.0e}")
@@ -78,6 +84,8 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
     X, Y = data.X[np.ix_(rows, rows)] if is_precomputed(model.kernel_) else data.X[rows], Y[rows]
     _check_memory(rows.size, data.memory)
     A = np.asarray(model.kernel_(X), dtype=np.float64) + np.diag(noise[rows] + model.jitter_)
+    if getattr(model, "trend_", None) is not None:
+        return _restricted_slope(model, X, A, Y, trend_of(model, data)[rows])
     try:
         factor = cho_factor(A, lower=True)
     except LinAlgError:
@@ -86,6 +94,20 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
     W = 0.5 * (alpha @ alpha.T - Y.shape[1] * cho_solve(factor, np.eye(rows.size)))
     logdet = 2.0 * float(np.log(np.diagonal(factor[0])).sum())
     value = _log_density(float(np.vdot(Y, alpha)), logdet, Y)
+    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value
+
+
+def _restricted_slope(model: Any, X: Any, A: Array, Y: Array, T: Array) -> tuple[float, float]:
+    """The same for contrasts Nᵀy, N an orthonormal basis of what is orthogonal to the trend."""
+    N = null_space(T.T)
+    try:
+        factor = cho_factor(N.T @ A @ N, lower=True)
+    except LinAlgError:
+        return math.inf, -math.inf
+    left = N.T @ Y
+    alpha = N @ cho_solve(factor, left)
+    W = 0.5 * (alpha @ alpha.T - Y.shape[1] * N @ cho_solve(factor, N.T))
+    value = _log_density(float(np.vdot(Y, alpha)), 2.0 * float(np.log(np.diagonal(factor[0])).sum()), left)
     return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value
 
 

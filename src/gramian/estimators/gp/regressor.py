@@ -30,6 +30,7 @@ from gramian.estimators.base import (
 )
 from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise
 from gramian.estimators.gp.sparse import SparseProcess, held_rows
+from gramian.estimators.trend import TREND, fitted_trend
 from gramian.gram.operator import units, wide
 from gramian.kernels import Kernel, White, resolve
 from gramian.kernels.resolve import is_precomputed
@@ -39,8 +40,9 @@ from gramian.rkhs import Function
 from gramian.solvers.choice import choose_posterior
 from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, noise_of_repeats, widened
-from gramian.solvers.gp.posterior import ExactPosterior, exact_posterior, projected_posterior
+from gramian.solvers.gp.posterior import ExactPosterior, TrendPosterior, exact_posterior, projected_posterior
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, LandmarkPosterior
+from gramian.solvers.linear.trend import TrendBasis, columns
 
 EVIDENCE_ROWS = 3000
 """Rows from which hyperparameters are learned with ``evidence="auto"``."""
@@ -82,6 +84,12 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         Number of targets of the prior, before a fit; a fit must see as many.
     noise : "learn" or None, default=None
         ``"learn"`` adds ``White`` to the kernel, with a variance that is learned with the rest (``noise_``).
+    trend : {"constant", "linear"}, map, callable or None, default=None
+        Universal kriging: functions with free coefficients beside the process, a constant; a constant and the inputs;
+        the columns of a map such as ``PolynomialMap(2)``, or of a function of X. Their uncertainty is in the
+        deviations, and the evidence is that of contrasts, which do not depend on the coefficients (restricted
+        likelihood). ``None`` for none but what a conditionally positive definite kernel (``ThinPlate``,
+        ``Multiquadric``) needs. Only with all rows in memory and ``solver="cholesky"``.
     start : {"data", "given"}, default="data"
         Where the optimiser begins. ``"data"`` is at the kernel's own values and at lengthscales and variances that suit
         the data; the runs compete on at most 500 rows and the best one goes on. ``"given"`` is at the kernel's own.
@@ -122,7 +130,11 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         Training rows and targets; the targets as they were fitted, normalised where that was asked for. Over blocks,
         those that the evidence rows are taken from.
     L_ : array of shape (n, n)
-        Lower Cholesky factor of K + D; only where ``solver_`` is Cholesky.
+        Lower Cholesky factor of K + D; only where ``solver_`` is Cholesky, and without a trend.
+    trend_ : str, map, callable or None
+        The trend used, fitted.
+    trend_coef_ : array of shape (q,) or (q, t)
+        Its coefficients, where there is one; with ``normalize_y``, of the normalised targets.
     alpha_ : array of shape (n,) or (n, t)
         Dual coefficients ``(K + D)⁻¹ y``; with an approximation, coefficients at the landmarks or of the features.
     approximation_ : map
@@ -169,6 +181,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     copy_X_train: bool = True
     n_targets: int | None = None
     noise: str | None = None
+    trend: Any = None
     start: str = "data"
     evidence: str | int = "auto"
     solver: str = "auto"
@@ -186,6 +199,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         "normalize_y": ["boolean"],
         "n_targets": [Interval(Integral, 1, None, closed="left"), None],
         "noise": [StrOptions({"learn"}), None],
+        "trend": TREND,
         "evidence": [StrOptions({"auto", "full"}), Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
         "approximation": APPROXIMATION,
@@ -217,8 +231,11 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             Itself.
         """
         clock = Clock(self.max_time)
+        if self.trend is not None and (self.approximation is not None or is_blocks(X)):
+            raise ValueError("trend= needs all rows in memory and no approximation; leave trend=None.")
         with restored_on_failure(self), blas_threads(self.n_jobs):
-            for name in ("approximation_", "_over_blocks", "L_"):
+            self.trend_ = None
+            for name in ("approximation_", "_over_blocks", "L_", "trend_coef_"):
                 self.__dict__.pop(name, None)
             learned = self._fit_blocks(X, y, clock) if is_blocks(X) else self._fit_rows(X, y, clock)
             self._publish(learned)
@@ -236,16 +253,22 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         self._y_train_mean, self._y_train_std = centre, scale
         if self.approximation is not None:
             return self._fit_held(rows, Y, noise, clock)
-        kernel = self._prior(rows, Y)
-        self.evidence_rows_, learned = self._learn(kernel, rows, Y, noise, clock)
+        self.trend_ = fitted_trend(self.trend, self._given_kernel(rows), rows)
+        left = Y if self.trend_ is None else TrendBasis.of(columns(self.trend_, rows)).residual(Y)
+        kernel = self._prior(rows, left)
+        self.evidence_rows_, learned = self._learn(kernel, rows, left, noise, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
         memory = memory_budget(self.memory)
         self.solver_ = choose_posterior(Y.shape[0], memory, self.solver)
+        if self.trend_ is not None and self.solver_.name != "cholesky":
+            raise ValueError(
+                f"a trend needs the n x n matrix, not conjugate gradients ({self.solver_.reason}); raise memory=."
+            )
         with progress(self.verbose, "posterior", total=1.0) as tick:
             options: Any = {"memory": memory, "workers": worker_count(self.n_jobs), "clock": clock, "tick": tick}
             if self.solver_.name == "cholesky":
-                self.posterior_ = exact_posterior(kernel, rows, Y, noise, **options)
+                self.posterior_ = exact_posterior(kernel, rows, Y, noise, trend=self.trend_, **options)
             else:
                 options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
                 self.posterior_ = projected_posterior(kernel, rows, Y, noise, **options)
@@ -272,9 +295,13 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             raise ValueError(f"alpha must be finite and >= 0, a variance; got {noise.min():.3g} among its entries.")
         return float(noise.item()) if noise.size == 1 else noise
 
+    def _given_kernel(self, X: Any) -> Kernel:
+        conditional = self.approximation is None
+        return DEFAULT if self.kernel is None else resolve(self.kernel, X, conditional=conditional)
+
     def _prior(self, X: Any, Y: NDArray[np.float64]) -> Kernel:
         """The kernel before learning, with bounds that suit the data; with the noise, where that is learned."""
-        kernel = DEFAULT if self.kernel is None else resolve(self.kernel, X)
+        kernel = self._given_kernel(X)
         if self.approximation is not None:
             kernel = self._prior_of_map(kernel, X)
         size, least = float(np.mean(Y**2)), float(np.min(self.alpha))
@@ -305,12 +332,18 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
 
         def evidence_of(index: NDArray[np.intp]) -> LogEvidence:
             own = noise if isinstance(noise, float) else noise[index]
-            return LogEvidence(rows_of(kernel, X, index), Y[index], own, self.memory, self.n_jobs)
+            rows = rows_of(kernel, X, index)
+            return LogEvidence(rows, Y[index], own, self.memory, self.n_jobs, self._basis(rows))
 
         size = float(np.mean(Y**2))
         with self._search(clock) as options:
             options |= {"start": self.start, "restarts": self.n_restarts_optimizer}
             return index, learn_from_rows(kernel, evidence_of, index, X, size, rng, **options)
+
+    def _basis(self, X: Any) -> TrendBasis | None:
+        """The trend at some rows."""
+        trend = getattr(self, "trend_", None)  # of an older model file, none
+        return None if trend is None else TrendBasis.of(columns(trend, X))
 
     def _evidence_size(self, n: int) -> int:
         """How many of n rows the hyperparameters are learned from."""
@@ -331,7 +364,9 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         self.alpha_ = posterior.alpha.reshape(-1, *self.y_train_.shape[1:])
         self.jitter_ = posterior.jitter
         self.noise_ = signal_and_noise(self.kernel_)[1]
-        if isinstance(posterior, ExactPosterior):
+        if isinstance(posterior, TrendPosterior):
+            self.trend_coef_ = posterior.beta.reshape(-1, *self.y_train_.shape[1:])
+        elif isinstance(posterior, ExactPosterior):
             self.L_ = posterior.L
         of_rows = math.nan if learned is None else learned.value
         self.log_marginal_likelihood_value_ = of_rows if posterior.evidence is None else posterior.evidence
@@ -355,7 +390,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         dual, sparse = np.atleast_1d(self._y_train_std) * posterior.alpha, hasattr(self, "approximation_")
         given = 0.0 if sparse else self._noise(dual.shape[0])
-        ridge = None if sparse else self.noise_ + given + self.jitter_
+        ridge = None if sparse or hasattr(self, "trend_coef_") else self.noise_ + given + self.jitter_
         observed = self.noise_ + given if isinstance(given, float) else None
         signal, X = signal_and_noise(self.kernel_)[0], posterior.X if sparse else self.X_train_
         functions = [Function(signal, X, alpha, ridge, observed, self.memory, self.n_jobs) for alpha in dual.T]
@@ -401,7 +436,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         X, Y = wide(self.X_train_), self.y_train_.reshape(self.y_train_.shape[0], -1)
         noise = self._noise(Y.shape[0])
         if not isinstance(self.posterior_, LandmarkPosterior):
-            return LogEvidence(X, Y, noise, self.memory, self.n_jobs)(kernel, gradient=gradient)
+            return LogEvidence(X, Y, noise, self.memory, self.n_jobs, self._basis(X))(kernel, gradient=gradient)
         held, observations = held_rows(X, Y, noise, self.memory)
         with held.passes(n_jobs=self.n_jobs) as passes:
             return CollapsedBound(passes, observations, self.posterior_.X)(kernel, gradient=gradient)

@@ -24,6 +24,7 @@ from gramian.kernels import Kernel, Sum, White
 from gramian.kernels.points import Points
 from gramian.resources import memory_budget, one_blas_thread, readable, run, spans, worker_count
 from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteError, cholesky
+from gramian.solvers.linear.trend import TrendBasis
 
 JITTER_LIMIT = 1e-6
 """The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
@@ -56,8 +57,11 @@ class LogEvidence:
         noise: float | NDArray[np.float64],
         memory: int | str | None = None,
         n_jobs: int | None = None,
+        trend: TrendBasis | None = None,
     ) -> None:
-        self.X, self.Y, self.noise = X, Y, noise
+        # Beside a trend the evidence is that of the contrasts, combinations of the targets that it leaves alone.
+        self.X, self.noise, self.trend = X, noise, trend
+        self.Y = Y if trend is None else trend.residual(Y)
         self.memory, self.workers = memory_budget(memory), worker_count(n_jobs)
         self._buffer = square_arrays(Y.shape[0], 1, self.memory, "learn from fewer rows (evidence=)")[0]
 
@@ -69,19 +73,22 @@ class LogEvidence:
     def _evaluate(self, kernel: Kernel, gradient: bool) -> Evidence:
         points = kernel.prepare(self.X)
         try:
-            factor = self._factor(kernel, points)
+            factor, tau = self._factor(kernel, points)
         except NotPositiveDefiniteError as error:
             return Evidence(-math.inf, np.zeros(kernel.theta.size) if gradient else None, error.jitter)
         alpha = factor.solve(self.Y)
-        value = evidence_value(factor, self.Y, alpha)
+        value = evidence_value(factor, self.Y, alpha) + contrasts(self.trend, tau + factor.jitter, alpha.shape[1])
         if not gradient:
             return Evidence(value, None, factor.jitter)
         t = alpha.shape[1]
-        slope = t * lower_vjp(kernel, points, inverse_below(factor), alpha / t, alpha, self.workers)
+        left, right = alpha / t, alpha
+        if self.trend is not None:  # the inverse on the complement of the trend
+            left, right = np.hstack([left, self.trend.Q / (tau + factor.jitter)]), np.hstack([right, self.trend.Q])
+        slope = t * lower_vjp(kernel, points, inverse_below(factor), left, right, self.workers)
         return Evidence(value, slope, factor.jitter)
 
-    def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> Factor:
-        """The factor of K + D, of which only half is computed."""
+    def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> tuple[Factor, float]:
+        """The factor of K + D, of which only half is computed; beside a trend, of its projection, and τ."""
         K = self._buffer
         terms = list(_terms(kernel, *points))
         signal = [term for term in terms if not isinstance(term[0], White)] or terms
@@ -97,7 +104,14 @@ class LogEvidence:
 
         run(panel, spans(K.shape[0], PANEL)[::-1], self.workers)
         K[np.diag_indices_from(K)] += white + self.noise
-        return cholesky(K, jitter_limit=JITTER_LIMIT)
+        tau = 0.0 if self.trend is None else self.trend.put_into(K)
+        return cholesky(K, jitter_limit=JITTER_LIMIT), tau
+
+
+def contrasts(trend: TrendBasis | None, tau: float, targets: int) -> float:
+    """Return what the evidence of contrasts has over that of a projected matrix, whose trend has variance τ."""
+    q = 0 if trend is None else trend.Q.shape[1]
+    return 0.5 * targets * q * math.log(2.0 * math.pi * tau) if q else 0.0
 
 
 def square_arrays(n: int, count: int, memory: int, instead: str) -> NDArray[np.float64]:

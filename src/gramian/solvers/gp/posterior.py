@@ -21,10 +21,11 @@ from gramian.gram import Gram, rpcholesky
 from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import spans
-from gramian.solvers.gp.evidence import JITTER_LIMIT, evidence_value, signal_and_noise
+from gramian.solvers.gp.evidence import JITTER_LIMIT, contrasts, evidence_value, signal_and_noise
 from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve
 from gramian.solvers.linear.diagnose import diagnosis
+from gramian.solvers.linear.trend import TrendBasis, columns
 
 RESIDUAL = 1e-6
 """Relative residual of the dual coefficients above which the certificate says so."""
@@ -104,6 +105,47 @@ class ExactPosterior(Posterior):
         return V
 
 
+class TrendPosterior(ExactPosterior):
+    """Universal kriging: the posterior beside functions with free coefficients, by the factor of the projected K + D.
+
+    A row x has the same trend as the combination Q c of the training rows, with ``c = R⁻ᵀ t(x)``; the variance is that
+    of the difference, of which the prior says something whatever the trend is, less what the data tell of it.
+    """
+
+    def __init__(self, basis: TrendBasis, trend: Any, beta: Any, U: Any, *given: Any) -> None:
+        super().__init__(*given)
+        self.Q, self.R, self.trend, self.beta, self.U = basis.Q, basis.R, trend, beta, U
+
+    def mean(self, Z: Any) -> NDArray[np.float64]:
+        """Return k(Z, X) α + T(Z) β: Z (m, d) → (m, t)."""
+        return super().mean(Z) + columns(self.trend, Z) @ self.beta
+
+    def _differences(self, Z: Any, K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """c (q, m), and V (n, m) with VᵀV what the data tell: K (m, n)."""
+        c = solve_triangular(self.R, columns(self.trend, Z).T, trans="T")
+        rho = K.T - self.U @ c
+        return c, self.whiten((rho - self.Q @ (self.Q.T @ rho)).T)
+
+    def variance(self, Z: Any) -> NDArray[np.float64]:
+        variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
+        gram, core = self.gram(Z), self.Q.T @ self.U
+        for rows in spans(gram.shape[0], max(min(CHUNK, self.memory // (6 * 8 * gram.shape[1])), 1)):
+            K = gram.rows(rows)
+            c, V = self._differences(Z[rows], K)
+            between = np.einsum("ij,ij->j", c, core @ c) - 2.0 * np.einsum("ij,ij->j", c, (K @ self.Q).T)
+            variance[rows] += between - np.einsum("ij,ij->j", V, V)
+        return np.maximum(variance, 0.0, out=variance)
+
+    def covariance(self, Z: Any) -> NDArray[np.float64]:
+        K = self.gram(Z).dense()
+        c, V = self._differences(Z, K)
+        cross = (K @ self.Q) @ c
+        covariance = np.asarray(self.kernel(Z), dtype=np.float64) - cross - cross.T
+        covariance += c.T @ (self.Q.T @ self.U) @ c - V.T @ V
+        np.fill_diagonal(covariance, np.maximum(np.diagonal(covariance), 0.0))
+        return covariance
+
+
 def exact_posterior(
     kernel: Kernel,
     X: Any,
@@ -114,29 +156,40 @@ def exact_posterior(
     workers: int,
     clock: Clock | None = None,
     tick: Tick = silent,
+    trend: Any = None,
 ) -> ExactPosterior:
-    """Condition on all rows, in one n x n array: X (n, d), Y (n, t), noise (n,)."""
+    """Condition on all rows, in one n x n array: X (n, d), Y (n, t), noise (n,); beside a trend, if any."""
     signal, white = signal_and_noise(kernel)
     gram = Gram(signal, X, memory=memory, n_jobs=workers)
     gram.check_symmetric()
     A = gram.dense(out=np.empty(gram.shape))
     A[np.diag_indices_from(A)] += white + noise
+    targets, basis, tau, U = Y, None, 0.0, None
+    if trend is not None:
+        basis = TrendBasis.of(columns(trend, X))
+        U, targets = A @ basis.Q, basis.residual(Y)
+        tau = basis.put_into(A)
     started = Clock() if clock is None else Clock(start=clock.start)
     try:
-        solution, factor = solve(A, Y, tol=RESIDUAL, jitter_limit=JITTER_LIMIT, clock=started, tick=tick)
+        solution, factor = solve(A, targets, tol=RESIDUAL, jitter_limit=JITTER_LIMIT, clock=started, tick=tick)
     except NotPositiveDefiniteError as error:
         del A
         raise np.linalg.LinAlgError(
             f"{diagnosis(gram)}; use another kernel (check it with gramian.kernels.is_kernel), or raise alpha."
         ) from error
-    evidence = evidence_value(factor, Y, solution.x)
+    evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, tau + factor.jitter, Y.shape[1])
     rounding = 10.0 * A.shape[0] * np.finfo(np.float64).eps * float(factor.diagonal.mean())
     singular = diagnosis(gram) if factor.jitter > 0 or factor.smallest_pivot() <= rounding else ""
     for rows in spans(A.shape[0], BLOCK):
         A[rows, rows.stop :] = 0.0
         A[rows, rows] = np.tril(A[rows, rows])
-    given = (kernel, X, solution.x, memory, workers, solution.certificate)
-    return ExactPosterior(A, evidence, factor.jitter, singular, *given)
+    given: Any = (kernel, X, solution.x, memory, workers, solution.certificate)
+    given = (A, evidence, factor.jitter, singular, *given)
+    if basis is None:
+        return ExactPosterior(*given)
+    D = np.asarray(white + noise, dtype=np.float64)
+    values = gram @ solution.x + (D if D.ndim == 0 else D[:, None]) * solution.x
+    return TrendPosterior(basis, trend, basis.coefficients(Y - values), U, *given)
 
 
 class ProjectedPosterior(Posterior):

@@ -7,6 +7,7 @@ well conditioned as it can be, and whose leave-one-out residuals are those of th
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, solve
 from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid
+from gramian.solvers.linear.trend import TrendBasis
 from gramian.solvers.solution import Solution
 
 EIGEN_MATRICES = 4
@@ -42,6 +44,7 @@ class RidgeProblem:
     ridge: Array | None  # (k,): μ of each target; None to choose it by leave-one-out
     grid: Array | None = None  # (g,): What to choose among
     start: Array | None = None  # (n, k): Where iterations begin
+    trend: Array | None = None  # (n, q): Functions beside f that are not penalised
     names: NDArray[np.intp] | None = None  # (n,): Numbers of the rows, for messages
     solver: str = "auto"
     loo: bool = False  # Whether leave-one-out residuals are wanted
@@ -55,6 +58,11 @@ class RidgeProblem:
     def scale(self) -> Array:
         """S, as a column."""
         return np.sqrt(self.weights)[:, None]
+
+    @cached_property
+    def basis(self) -> TrendBasis | None:
+        """Of S T, where there is a trend."""
+        return None if self.trend is None else TrendBasis.of(self.scale * self.trend)
 
     def solve(self, points: Any) -> tuple[Solution, Choice]:
         """Solve by the solver asked for, or one that is chosen; certified is what is predicted at the points."""
@@ -77,23 +85,52 @@ class RidgeProblem:
 
     def _as_predicted(self, found: Solution, points: Any) -> Solution:
         """The same with the residual of the function that it predicts, bounded where rounding is small, or measured."""
+        found = self.with_trend(found)
         done, B = found.certificate, self.scale * self.Y
         apart = self.gram.rounding * float(np.abs(self.gram.diagonal()).max()) * np.abs(found.x).sum(axis=0)
         rounding = float(relative_residuals(self.scale * apart, B).max(initial=0.0))
-        if rounding <= max(done.violation, UNSEEN) and done.violation + rounding <= self.tol:
+        if self.trend is None and rounding <= max(done.violation, UNSEEN) and done.violation + rounding <= self.tol:
             return replace(found, certificate=replace(done, violation=done.violation + rounding))
         values = as_predicted(self.gram, points, found.x)
+        if self.trend is not None and found.trend is not None:
+            values = values + self.trend @ found.trend
         return measured(found, self.scale * (self.Y - values) - found.ridge * (found.x / self.scale), B, self.tol)
 
+    def with_trend(self, found: Solution) -> Solution:
+        """Return a solution with the coefficients of the functions beside f."""
+        if self.basis is None or found.trend is not None:
+            return found
+        return replace(found, trend=self.basis.coefficients(self.scale * (self.Y - self.gram @ found.x)))
+
     def _by_pcg(self, ridge: Array, max_iter: int) -> Solution:
-        options: Any = {"weights": self.weights, "start": self.start, "tol": self.tol, "max_iter": max_iter}
+        """Conjugate gradients; a trend is eliminated by systems for its columns, at every distinct ridge."""
+        if self.basis is None:
+            return self._systems(self.Y, ridge, max_iter, self.start)
+        x, trend, T = np.empty(self.Y.shape), np.empty((self.basis.R.shape[0], self.Y.shape[1])), self.trend
+        done = []
+        for value in np.unique(ridge):
+            own = ridge == value
+            both = np.hstack([self.Y[:, own], np.asarray(T)])
+            found = self._systems(both, np.full(both.shape[1], value), max_iter, None)
+            Z, V = np.split(found.x, [np.count_nonzero(own)], axis=1)
+            trend[:, own] = np.linalg.solve(np.asarray(T).T @ V, np.asarray(T).T @ Z)
+            x[:, own] = Z - V @ trend[:, own]
+            done.append(found.certificate)
+        return Solution(x, max(done, key=lambda each: each.violation), ridge=ridge, trend=trend)
+
+    def _systems(self, Y: Array, ridge: Array, max_iter: int, start: Array | None) -> Solution:
+        options: Any = {"weights": self.weights, "start": start, "tol": self.tol, "max_iter": max_iter}
         with progress(self.verbose, "KernelRidge, pcg") as tick:
             options |= {"random_state": self.random_state, "clock": self.clock, "tick": tick}
-            return pcg.solve(self.gram, self.Y, ridge, **options)
+            return pcg.solve(self.gram, Y, ridge, **options)
 
     def by_cholesky(self, tick: Tick = silent) -> Solution:
         """Factorise K once for every distinct ridge."""
         A, ridge, scale = self._matrix(), np.asarray(self.ridge), self.scale
+        B, tau = scale * self.Y, 0.0
+        if self.basis is not None:
+            tau = self.basis.put_into(A)
+            B = self.basis.residual(B)
         diagonal, factor = np.diagonal(A).copy(), None
         x, errors = np.empty(self.Y.shape), np.empty(self.Y.shape) if self.loo else None
         certificates = []
@@ -102,14 +139,16 @@ class RidgeProblem:
             A = A if factor is None else factor.give_back()
             np.fill_diagonal(A, diagonal + value)
             try:
-                solution, factor = solve(A, scale * self.Y[:, columns], tol=self.tol, clock=self.clock, tick=tick)
+                solution, factor = solve(A, B[:, columns], tol=self.tol, clock=self.clock, tick=tick)
             except NotPositiveDefiniteError as error:
                 raise self._singular(value) from error
             if value == 0 and not (solution.certificate.converged and _invertible(factor)):
                 raise self._singular(0.0)
             x[:, columns] = scale * solution.x
             if errors is not None:
-                errors[:, columns] = solution.x / factor.inverse_diagonal()[:, None] / scale
+                own = factor.inverse_diagonal()
+                own = own if self.basis is None else own - self.basis.leverages() / (tau + value)
+                errors[:, columns] = solution.x / own[:, None] / scale
             certificates.append(solution.certificate)
         worst = max(certificates, key=lambda each: each.violation)
         return Solution(x, worst, ridge=ridge, loo=errors)
@@ -135,15 +174,22 @@ class RidgeProblem:
                 f"alpha='loo' needs {readable(needed)} for the Gram matrix, its eigenvectors and their workspace, and "
                 f"memory is {readable(self.gram.memory)}; raise memory= or use approximation=Nystroem(...)."
             )
-        basis, scale = Eigenbasis.of_matrix(self._matrix()), self.scale
-        B, unit = scale * self.Y, units(scale * self.Y)
-        grid = default_grid(basis.values) if self.grid is None else self.grid
+        A, scale, B = self._matrix(), self.scale, self.scale * self.Y
+        if self.basis is not None:
+            self.basis.project(A, 2.0 * float(np.linalg.norm(A)))  # beyond all eigenvalues of the rest
+            B = self.basis.residual(B)
+        basis, unit = Eigenbasis.of_matrix(A), units(scale * self.Y)
+        if self.basis is not None:  # the last eigenvectors are the trend's, and nothing is penalised there
+            q = self.basis.R.shape[0]
+            basis = replace(basis, values=np.append(basis.values[:-q], np.full(q, np.inf)))
+        grid = default_grid(basis.values[np.isfinite(basis.values)]) if self.grid is None else self.grid
         path = basis.path(B / unit, grid) / self.weights.sum()
         ridge = grid[np.argmin(path, axis=0)]
         with np.errstate(over="ignore", under="ignore"):
             path = unit * (unit * path)
         a = basis.dual(B, ridge)
         R = B - (scale * (SymmetricGram(self.gram, 0, np.float64) @ (scale * a)) + ridge * a)
+        R = R if self.basis is None else self.basis.residual(R)
         certificate = residual_certificate(R, B, self.tol, self.clock, "regularise more")
         return Solution(
             scale * a, certificate, ridge=ridge, loo=basis.residuals(B, ridge) / scale, grid=grid, path=path

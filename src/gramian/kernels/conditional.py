@@ -1,0 +1,163 @@
+"""Conditionally positive definite kernels: ThinPlate, Multiquadric, and what they need beside them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.kernels import points
+from gramian.kernels.algebra import Sum
+from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.distances import cast
+from gramian.kernels.points import Array, Points
+from gramian.kernels.pointwise import Scaled
+from gramian.kernels.radial import Radial
+from gramian.kernels.tunable import FREE, Bounds
+
+
+@kernel
+class ThinPlate(Radial):
+    """The kernel of least bending: r^(2m-d) log r for an even number d of inputs, r^(2m-d) for an odd one, up to sign.
+
+    Its space has the norm ``∫ Σ (m-th derivatives)²``, which is zero for polynomials of degree below m: it is
+    **not** positive semi-definite, but so for coefficients that are orthogonal to them; they stand beside f, unpenalised.
+    ``KernelInterpolator`` and ``GaussianProcessRegressor`` add them (``trend=``); other estimators refuse it.
+
+    Parameters
+    ----------
+    order : int, default=2
+        m, the derivatives that are small; 2m > d.
+
+    Examples
+    --------
+    >>> from gramian.kernels import ThinPlate
+    >>> ThinPlate()([[0.0, 0.0]], [[2.0, 0.0]]).round(4)  # r² log r
+    array([[2.7726]])
+    """
+
+    order: int = 2
+    lengthscale: ClassVar[float] = 1.0  # type: ignore[misc]
+    per_input: ClassVar[tuple[str, ...]] = ()
+    level: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.order, int | np.integer) or self.order < 1:
+            raise ValueError(f"ThinPlate: order must be a whole number >= 1, got {self.order!r}.")
+
+    @property
+    def conditional(self) -> int:
+        """Polynomials of a degree below this are not penalised."""
+        return int(self.order)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether the profile is differentiable at s = 0, whatever the number of inputs."""
+        return False
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        A, B = super().prepare(X, Y)
+        self._power(A)
+        return A, B
+
+    def _power(self, A: Points) -> int:
+        d = A.parts[0].shape[1]
+        if 2 * self.order <= d:
+            most = 2 * self.order
+            raise ValueError(
+                f"ThinPlate({self.order}) needs fewer than {most} inputs, got {d}; use order={d // 2 + 1}."
+            )
+        return int(2 * self.order - d)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        p = self._power(A)
+        values = points.through_numpy(lambda s: _plate(s, p), self._weighted(A, B))
+        return cast(values, A.parts[0].dtype, out)
+
+    def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
+        return {}
+
+    def tile_gradient(self, A: Points, B: Points, W: Array) -> Array:
+        p = self._power(A)
+        slope = points.through_numpy(lambda s: _plate_slope(s, p), self._settled(A, B))
+        G = A.parts[0].pull(B.parts[0], slope * W)
+        return points.namespace(G).astype(G * 2.0, A.parts[0].dtype)
+
+
+def _plate(s: NDArray[Any], p: int) -> NDArray[Any]:
+    """± r^p log r or ± r^p as a function of s = r²."""
+    s = np.maximum(s, 0.0)
+    if p % 2:
+        return (-1.0) ** math.ceil(p / 2) * s ** (0.5 * p)
+    return (-1.0) ** (1 + p // 2) * 0.5 * s ** (p // 2) * np.log(np.where(s > 0, s, 1.0))
+
+
+def _plate_slope(s: NDArray[Any], p: int) -> NDArray[Any]:
+    """Its derivative by s; zero at s = 0."""
+    h, safe = 0.5 * p, np.where(s > 0, s, 1.0)
+    if p % 2:
+        slope = (-1.0) ** math.ceil(h) * h * safe ** (h - 1.0)
+    else:
+        slope = (-1.0) ** (1 + p // 2) * 0.5 * safe ** (h - 1.0) * (h * np.log(safe) + 1.0)
+    return np.where(s > 0, slope, 0.0)
+
+
+@kernel
+class Multiquadric(Radial):
+    """Hardy's multiquadric -√(1 + s), s = Σ_k ((x_k - z_k) / ℓ_k)².
+
+    It is **not** positive semi-definite, but so for coefficients that sum to zero: a constant stands beside f,
+    unpenalised.
+    ``KernelInterpolator`` and ``GaussianProcessRegressor`` add it (``trend=``), ``KernelRidge`` with
+    ``fit_intercept=True``; other estimators refuse it.
+
+    Parameters
+    ----------
+    lengthscale : float or sequence of float, default=1.0
+        One for all inputs, or one each.
+    lengthscale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
+        Where it may be learned.
+
+    Examples
+    --------
+    >>> from gramian.kernels import Multiquadric
+    >>> Multiquadric(2.0)([[0.0]], [[2.0]]).round(4)
+    array([[-1.4142]])
+    """
+
+    lengthscale: Any = 1.0
+    lengthscale_bounds: Bounds = FREE
+    level: ClassVar[float] = -1.0
+    conditional: ClassVar[int] = 1
+
+    def profile(self, t: Array) -> Array:
+        return points.multiply(points.sqrt(points.add(points.maximum(t, 0.0), 1.0)), -1.0)
+
+    def slope(self, t: Array) -> Array:
+        return -0.5 / points.sqrt(points.add(points.maximum(t, 0.0), 1.0))
+
+
+def conditional_order(k: Kernel) -> int:
+    """Return below which degree polynomials must stand beside a kernel; zero for one that is positive definite."""
+    if isinstance(k, Sum | Scaled):
+        return max(map(conditional_order, k.children))
+    inner = next((child for child in k.children if conditional_order(child)), None)
+    if inner is not None:
+        raise ValueError(
+            f"{k!r} is not a kernel: {inner!r} is conditionally positive definite, and only sums and multiples of such "
+            "kernels are so again."
+        )
+    return int(getattr(k, "conditional", 0))
+
+
+def refuse_conditional(k: Kernel) -> None:
+    """Raise where a kernel needs polynomials beside it."""
+    if order := conditional_order(k):
+        need = "a constant" if order == 1 else f"polynomials of degree {order - 1}"
+        raise ValueError(
+            f"{k!r} is conditionally positive definite and needs {need} beside it, unpenalised; use it in "
+            "KernelInterpolator or GaussianProcessRegressor, which add them (trend=), or take another kernel."
+        )
