@@ -373,9 +373,16 @@ def _beside_components(model: Any, X: Any) -> list[str]:
 def _beside_mixture(model: Any, X: Any) -> list[str]:
     """The likelihood from the same start, which is some of the rows: both take the same steps."""
     names = ("n_components", "covariance_type", "reg_covar", "tol")
-    start = X[np.linspace(0, len(X) - 1, model.n_components).astype(int)]
-    params = {name: getattr(model, name) for name in names}
-    options = {"means_init": start, "random_state": 0, "max_iter": 1000}
+    params, k, d = {name: getattr(model, name) for name in names}, model.n_components, X.shape[1]
+    precision = 1.0 / max(float(X.var(axis=0).max()), model.reg_covar, 1e-300)
+    precisions = {
+        "full": np.tile(precision * np.eye(d), (k, 1, 1)),
+        "tied": precision * np.eye(d),
+        "diag": np.full((k, d), precision),
+        "spherical": np.full(k, precision),
+    }[model.covariance_type]
+    start = {"means_init": X[np.linspace(0, len(X) - 1, k).astype(int)], "weights_init": np.full(k, 1.0 / k)}
+    options = {**start, "precisions_init": precisions, "random_state": 0, "max_iter": 1000}
     ours, theirs = (kind(**params, **options) for kind in (gramian.GaussianMixture, PeerMixture))
     try:
         theirs.fit(X)
