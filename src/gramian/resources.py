@@ -87,19 +87,25 @@ class _OneBlasThread(AbstractContextManager[None]):
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inside = 0
-        self._limit: Any = None
+        self._before: list[tuple[Any, int]] = []
 
     def __enter__(self) -> None:
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                self._limit = _blas().limit(limits=1, user_api="blas")
+                # By hand, because threadpoolctl's own limit takes as long as a small fit.
+                self._before = [(lib, lib.num_threads) for lib in _blas_libraries()]
+                for lib, threads in self._before:
+                    if threads != 1:
+                        lib.set_num_threads(1)
 
     def __exit__(self, *error: object) -> None:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                self._limit.restore_original_limits()
+                for lib, threads in self._before:
+                    if threads != 1:
+                        lib.set_num_threads(threads)
 
 
 _ONE_BLAS_THREAD = _OneBlasThread()
@@ -117,6 +123,11 @@ def one_blas_thread() -> AbstractContextManager[None]:
 @cache
 def _blas() -> ThreadpoolController:
     return ThreadpoolController()
+
+
+@cache
+def _blas_libraries() -> list[Any]:
+    return [lib for lib in _blas().lib_controllers if lib.user_api == "blas"]
 
 
 def blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:

@@ -32,6 +32,7 @@ from gramian.data.parts import Part
 from gramian.data.passes import Held, Passes
 from gramian.features.base import draw
 from gramian.gram import Gram
+from gramian.gram.columns import columns_of
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import objects
@@ -284,8 +285,7 @@ class Expansion(KernelParameters):
             return np.asarray(self.approximation_.evaluate(X, self.coef_, self.memory), dtype=np.float64)
         if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
             X = X[:, self._landmarks]
-        K = Gram(self.kernel_, wide(X), wide(self.X_fit_), memory=self.memory, n_jobs=self.n_jobs)
-        return np.asarray(K @ self.dual_coef_)
+        return columns_of(self, self.kernel_, self.X_fit_).times(wide(X), self.dual_coef_)
 
 
 class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator):

@@ -363,6 +363,26 @@ class Kernel(Tunable):
         left, right = (tuple(side) for side in zip(*pairs, strict=True))
         return Points((), left[0].ids, left), Points((), right[0].ids, right)
 
+    def prepare_rows(self, X: Array, columns: Points) -> Points | None:
+        """Prepare rows, checked already, for columns that ``prepare`` made of other rows.
+
+        Parameters
+        ----------
+        X : array of shape (n, d)
+            Rows of finite numbers.
+        columns : Points
+            The right side of a tile, by the same kernel.
+
+        Returns
+        -------
+        Points or None
+            For the left side; ``None`` where the two sides cannot be prepared apart.
+        """
+        if type(self).prepare is not Kernel.prepare:
+            return None
+        sides = [getattr(self, o).prepare_rows(X, c) for o, c in zip(self.operands, columns.children, strict=True)]
+        return None if None in sides else Points((), sides[0].ids, tuple(sides))
+
     def tile(self, A: Points, B: Points, out: Array | None = None) -> Array:
         """Return the tile of K for prepared rows.
 

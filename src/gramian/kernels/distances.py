@@ -62,9 +62,10 @@ class Expanded(DistanceRows):
     factor: float  # What the coordinates were multiplied by: -2w on the left, 1 on the right
     dtype: Any  # Of the tiles to be made, which may be narrower than that of the matrix
     loss: float  # What cancellation may cost a squared distance
+    centre: Array | None = None  # (d,): What was taken off the rows of the right side, in their own unit
 
     def __getitem__(self, rows: Any) -> Expanded:
-        return Expanded(self.matrix[rows, ...], self.factor, self.dtype, self.loss)
+        return Expanded(self.matrix[rows, ...], self.factor, self.dtype, self.loss, self.centre)
 
     @property
     def coordinates(self) -> Array:
@@ -171,8 +172,23 @@ def rows_for_distances(
         name = "float32" if work == xp.float32 else "float64"
         loss = EPS[name] * spread
         if loss <= LOSS["smooth" if smooth else "rough"][name]:
-            return _expanded(left, right, weight, work, X.dtype, loss)
+            centre = np.mean(Y, axis=0) if isinstance(Y, np.ndarray) and Y.dtype == np.float64 else None
+            return _expanded(left, right, weight, work, X.dtype, loss, centre)
     return Differences(left, X.dtype), Differences(right, X.dtype)
+
+
+def rows_beside(X: Array, columns: Any, scale: np.ndarray[Any, Any], weight: float, smooth: bool) -> Expanded | None:
+    """Prepare rows for columns that are prepared already, or return None where both have to be looked at."""
+    centre = getattr(columns, "centre", None)
+    if centre is None or not isinstance(X, np.ndarray) or not X.dtype == centre.dtype == columns.matrix.dtype:
+        return None
+    z = X - centre
+    z /= scale
+    norms = points.squared_norms(z)
+    loss = max(columns.loss, EPS["float64"] * float(norms.max()))
+    if not loss <= LOSS["smooth" if smooth else "rough"]["float64"]:
+        return None
+    return Expanded(_beside(z, -2.0 * weight, (weight * norms)[:, None], weight), -2.0 * weight, columns.dtype, loss)
 
 
 def _sparse_pair(X: Any, Y: Any, scale: np.ndarray[Any, Any]) -> tuple[SparseRows, SparseRows]:
@@ -189,7 +205,7 @@ def _sparse_pair(X: Any, Y: Any, scale: np.ndarray[Any, Any]) -> tuple[SparseRow
 
 
 def _expanded(
-    left: Array, right: Array, weight: float, work: Any, dtype: Any, loss: float
+    left: Array, right: Array, weight: float, work: Any, dtype: Any, loss: float, centre: Array | None
 ) -> tuple[Expanded, Expanded]:
     xp = points.namespace(left)
     same = left is right
@@ -200,11 +216,11 @@ def _expanded(
     w = weight * xp.ones_like(q_left)
     return (
         Expanded(_beside(left, -2.0 * weight, q_left * weight, w), -2.0 * weight, dtype, loss),
-        Expanded(_beside(right, 1.0, xp.ones_like(q_right), q_right), 1.0, dtype, loss),
+        Expanded(_beside(right, 1.0, xp.ones_like(q_right), q_right), 1.0, dtype, loss, centre),
     )
 
 
-def _beside(z: Array, factor: float, first: Array, second: Array) -> Array:
+def _beside(z: Array, factor: float, first: Array, second: Any) -> Array:
     """``[factor · z, first, second]``."""
     if not isinstance(z, np.ndarray):
         return points.namespace(z).concat([z * factor, first, second], axis=1)

@@ -84,6 +84,12 @@ class Dot(Kernel):
             points.check_range(self, self.profile, norms)
         return points.paired((rows,), (columns,), Y is None)
 
+    def prepare_rows(self, X: Array, columns: Points) -> Points | None:
+        if type(self).prepare is not Dot.prepare or type(X) is not type(columns.parts[0]):
+            return None
+        points.check_range(self, self.profile, _squared_norms(X))
+        return Points((X,), range(X.shape[0]))
+
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return self.profile(points.matmul(A.parts[0], B.parts[0].T, out))
 

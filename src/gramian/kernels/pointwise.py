@@ -136,6 +136,13 @@ class Pointwise(Compound):
             points.check_range(self, self.apply, inside)
         return A, B
 
+    def prepare_rows(self, X: Array, columns: Points) -> Points | None:
+        inner = self.kernel.prepare_rows(X, columns.children[0]) if type(self).prepare is Pointwise.prepare else None
+        if inner is None:
+            return None
+        points.check_range(self, self.apply, self.kernel.diagonal(inner))
+        return Points((), inner.ids, (inner,))
+
     def _inside(self, i: int, W: Array, value: Values) -> Array:
         return self.slope(value(0)) * W
 

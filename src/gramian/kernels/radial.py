@@ -11,7 +11,7 @@ from scipy import special
 
 from gramian.kernels import points
 from gramian.kernels.base import ConstantDiagonal, kernel
-from gramian.kernels.distances import cast, lengthscales, rows_for_distances
+from gramian.kernels.distances import cast, lengthscales, rows_beside, rows_for_distances
 from gramian.kernels.points import Array, Points
 from gramian.kernels.spectral import Mixture, over_variances, parts
 from gramian.kernels.tunable import FREE, Bounds
@@ -94,6 +94,12 @@ class Radial(ConstantDiagonal):
         scale = lengthscales(self, rows.shape[1])
         left, right = rows_for_distances(rows, columns, scale, self.weight, self.smooth)
         return points.paired((left,), (right,), Y is None)
+
+    def prepare_rows(self, X: Array, columns: Points) -> Points | None:
+        if type(self).prepare is not Radial.prepare:
+            return None
+        rows = rows_beside(X, columns.parts[0], lengthscales(self, X.shape[1]), self.weight, self.smooth)
+        return None if rows is None else Points((rows,), range(len(X)))
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         return cast(self.profile(self._weighted(A, B, out)), A.parts[0].dtype, out)

@@ -22,6 +22,9 @@ class Anywhere(Kernel):
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         return points.anything(X, Y, kernel=self.name)
 
+    def prepare_rows(self, X: Array, columns: Points) -> Points | None:
+        return Points((X,), range(X.shape[0]))
+
     def diagonal(self, A: Points) -> Array:
         return points.full(A, getattr(self, self.parameters[0]))
 

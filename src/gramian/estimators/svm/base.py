@@ -36,6 +36,7 @@ from gramian.estimators.base import (
 )
 from gramian.estimators.duality import Duality
 from gramian.gram import Gram
+from gramian.gram.columns import columns_of
 from gramian.gram.operator import wide
 from gramian.kernels import AdditiveChi2, Callable, Dot, Kernel, Precomputed, Radial, Sigmoid, resolve
 from gramian.kernels.points import is_sparse
@@ -339,10 +340,12 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
             return np.asarray(X[:, self.support_[part]] @ coefficients, dtype=np.float64)
         if not coefficients.shape[0]:
             return np.zeros((_num_samples(X), *coefficients.shape[1:]))
-        vectors: Any = self.support_vectors_[part]
+        vectors: Any = self.support_vectors_
+        if is_sparse(X) == is_sparse(vectors) and part == slice(None):
+            return columns_of(self, self._kernel, vectors).times(wide(X), coefficients)
         if is_sparse(X) != is_sparse(vectors):
             X, vectors = sp.csr_array(X), sp.csr_array(vectors)
-        K = Gram(self._kernel, wide(X), wide(vectors), memory=self.memory, n_jobs=self.n_jobs)
+        K = Gram(self._kernel, wide(X), wide(vectors[part]), memory=self.memory, n_jobs=self.n_jobs)
         return np.asarray(K @ coefficients)
 
     def _times(self, X: Any, rows: Index) -> Callable_[[Vector], Vector]:
@@ -353,6 +356,12 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
             return lambda V: np.asarray(F @ (F.T @ V))
         K = self._gram(self._kernel, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else wide(X[rows]))
         return lambda V: np.asarray(K @ V)
+
+    def _few(self, X: Any) -> Vector | None:
+        """K of a few rows with the support vectors; None where there are many, or they are not vectors of numbers."""
+        if is_precomputed(self.kernel) or is_sparse(X) or is_sparse(self.support_vectors_):
+            return None
+        return columns_of(self, self._kernel, self.support_vectors_).tile(wide(X))
 
     @property
     def kernel_(self) -> Kernel:

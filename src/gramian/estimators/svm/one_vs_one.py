@@ -10,6 +10,7 @@ Wu, Lin, Weng: Probability estimates for multi-class classification by pairwise 
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -51,10 +52,14 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
         if hasattr(self, "approximation_"):
             return self._mapped_values(X) + self.intercept_
         dual = dense(self.dual_coef_)
+        K = self._few(X)
         parts = self._parts()
-        sums = [self._expand(X, dual[:, part].T, part) for part in parts]
-        pairs = combinations(range(k), 2)
-        return np.column_stack([sums[i][:, j - 1] + sums[j][:, i] for i, j in pairs]) + self.intercept_
+        if K is None:
+            sums = [self._expand(X, dual[:, part].T, part) for part in parts]
+        else:
+            sums = [K[:, part] @ dual[:, part].T for part in parts]
+        by_class, (first, second) = np.array(sums), _pairs(k)
+        return np.asarray((by_class[first, :, second - 1] + by_class[second, :, first]).T + self.intercept_)
 
     def _parts(self) -> list[slice]:
         """Where the support vectors of each class stand."""
@@ -120,11 +125,9 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
             return (values > 0).astype(np.intp)
         if self.break_ties:
             return np.argmax(_ovr_decision_function(values < 0, -values, len(self.classes_)), axis=1)
-        votes = np.zeros((len(values), len(self.classes_)), dtype=np.intp)
-        for p, (i, j) in enumerate(combinations(range(len(self.classes_)), 2)):
-            votes[:, i] += values[:, p] > 0
-            votes[:, j] += values[:, p] <= 0
-        return np.argmax(votes, axis=1)
+        k, (first, second) = len(self.classes_), _pairs(len(self.classes_))
+        winners = np.where(values > 0, first, second) + k * np.arange(len(values))[:, None]
+        return np.argmax(np.bincount(winners.ravel(), minlength=k * len(values)).reshape(-1, k), axis=1)
 
     def _probabilities(self, X: Any) -> Vector:
         if not self.probA_.size:
@@ -169,6 +172,12 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
             In the order of ``classes_``.
         """
         return np.log(self.predict_proba(X))
+
+
+@cache
+def _pairs(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """The first and the second class of every pair of k."""
+    return np.triu_indices(k, 1)
 
 
 def stratified_folds(y: Vector, rng: np.random.RandomState) -> NDArray[np.intp]:

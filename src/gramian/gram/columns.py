@@ -1,0 +1,63 @@
+"""Columns of a Gram matrix that stay while rows come and go: a fitted expansion asked for a few values at a time."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.gram.operator import Gram
+from gramian.kernels import Kernel
+from gramian.kernels.points import Points
+
+WHOLE = 20_000
+"""Cells that are made in one piece, without threads or tiles: their scratch is below a megabyte."""
+KEPT = 10**6
+"""Numbers in the columns, up to which they are kept prepared: for more, a product takes longer than to prepare them."""
+
+
+class Columns:
+    """K(·, Y) for one kernel and Y; Y is prepared when it is first needed, and kept."""
+
+    def __init__(self, kernel: Kernel, Y: Any, memory: int | str | None, n_jobs: int | None) -> None:
+        self.given = kernel, Y, memory, n_jobs
+        self.kernel, self.Y = kernel, Y
+        # Only what nobody has set a limit for is kept beside the rows themselves.
+        numbers = isinstance(Y, np.ndarray) and Y.ndim == 2 and Y.dtype == np.float64
+        self.keeps = numbers and 0 < Y.size <= KEPT and memory is None
+
+    @cached_property
+    def _prepared(self) -> Points:
+        return self.kernel.prepare(self.Y[:1], self.Y)[1]
+
+    def tile(self, X: Any) -> NDArray[Any] | None:
+        """Return K(X, Y) for a few checked rows, or None where it is better made by tiles: X (n, d) → (n, m)."""
+        if not self.keeps or not isinstance(X, np.ndarray) or X.shape[0] * len(self.Y) > WHOLE or not X.size:
+            return None
+        if X.dtype != np.float64:
+            return None
+        A = self.kernel.prepare_rows(X, self._prepared)
+        return None if A is None else np.asarray(self.kernel.tile(A, self._prepared))
+
+    def times(self, X: Any, V: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return K(X, Y) @ V for checked rows: V (m,) or (m, k)."""
+        K: Any = self.tile(X)
+        return np.asarray((self._gram(X) if K is None else K) @ V)
+
+    def _gram(self, X: Any) -> Gram:
+        kernel, Y, memory, n_jobs = self.given
+        return Gram(kernel, X, Y, memory=memory, n_jobs=n_jobs)
+
+
+_KEPT: WeakKeyDictionary[Any, Columns] = WeakKeyDictionary()
+
+
+def columns_of(owner: Any, kernel: Kernel, Y: Any) -> Columns:
+    """Return the columns of a fitted estimator; beside it and not in it, so that no file or copy has to hold them."""
+    kept, given = _KEPT.get(owner), (kernel, Y, owner.memory, owner.n_jobs)
+    if kept is None or any(a is not b for a, b in zip(given, kept.given, strict=True)):
+        kept = _KEPT[owner] = Columns(*given)
+    return kept
