@@ -153,7 +153,7 @@ def link(room, **state):
     return f"#{room}?{quote(json.dumps(state))}"
 
 
-ROOMS = ["plane", "regression", "mixtures"]
+ROOMS = ["plane", "regression", "features", "duality", "approximation", "mixtures", "own"]
 
 
 @pytest.mark.parametrize("room", ROOMS)
@@ -249,7 +249,7 @@ def test_a_link_opens_the_same_picture(page):
     first = page.reproduced()
     page.set("#C", "-1")
     page.wait(lambda: page.numbers()["primal"] != first["primal"])
-    page.wait(lambda: "0.1" in page.browser.current_url)
+    page.wait(lambda: quote('"C":0.1') in page.browser.current_url)
     changed, address = page.numbers(), page.browser.current_url
     page.open(f"#{address.partition('#')[2]}")
     assert page.numbers() == changed
@@ -303,6 +303,62 @@ def test_em_step_by_step(page):
         page.press("One step of EM")
         page.answered(count)
         assert f"After M {step}" in page.all("figcaption")[1].text
+
+
+def test_features_compare_two_points(page):
+    page.open("#features")
+    assert page.numbers()["errors_on_the_line"] > page.numbers()["errors_lifted"] == 0
+    before = page.numbers()["k"]
+    frame = page.one("#all-pairs .frame")
+    ActionChains(page.browser).move_to_element_with_offset(frame, 30, 25).click().perform()
+    page.wait(lambda: page.numbers()["k"] != before)
+    assert "distance" in page.one("#pointer").text
+    page.reproduced()
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_multipliers_by_hand(page):
+    page.open("#duality")
+    first = page.numbers()
+    assert first["bound"] < first["optimum"] < first["value"]
+    page.set("#lam0", "0.9")
+    page.wait(lambda: page.numbers()["bound"] != first["bound"])
+    page.one("#balance").click()
+    page.wait(lambda: "minus infinity" in page.one("#says").text)
+    page.one("#balance").click()
+    page.press("The best")
+    page.wait(lambda: abs(page.numbers().get("bound", 0.0) - first["optimum"]) < 1e-6)
+    page.reproduced()
+
+
+def test_landmarks(page):
+    page.open("#approximation")
+    count = page.count()
+    page.set("#method", "nystrom")
+    page.answered(count)
+    assert len(page.all("svg .mark.land")) == 10
+    error = page.reproduced()["trace_error"]
+    page.set("#landmarks", "30")
+    page.wait(lambda: page.numbers()["trace_error"] < error)
+
+
+def test_own_table(page, tmp_path):
+    rows = ["a;name;b;price"]
+    rows += [f'{x};"n ""{x}"" ;{i}";{(x * 7) % 5};{100 + 2 * x + i}' for i, x in enumerate(range(30))]
+    table = tmp_path / "table.csv"
+    table.write_text("\n".join([*rows, ";gap;1;2", ""]))
+    page.open("#own")
+    page.one("#file").send_keys(str(table))
+    page.wait(lambda: "30 rows; the function misses" in page.one("#says").text)
+    assert "left out: 1." in page.one("figcaption").text
+    assert page.points() == 30
+    assert page.reproduced()["error"] < page.numbers()["deviation"]
+    page.set("#column2", "b")
+    page.wait(lambda: "another class" in page.one("#says").text)
+    words = tmp_path / "words.csv"
+    words.write_text("only,words\na,b\n")
+    page.one("#file").send_keys(str(words))
+    page.wait(lambda: "needs a header" in page.one("#error").text)
 
 
 def test_exports(page):

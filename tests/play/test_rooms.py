@@ -6,7 +6,7 @@ import io
 import numpy as np
 import pytest
 
-from gramian.play import mixtures, plane, regression
+from gramian.play import approximation, duality, feature_space, mixtures, own_data, plane, regression
 from gramian.play.asked import MOST_POINTS, Asked
 from gramian.play.rooms import ROOMS, warm_up
 
@@ -110,6 +110,84 @@ def test_mixtures_are_reproduced_by_their_script(covariance, assignment, steps):
     assert np.all(np.array(numbers["kl_m"]) >= -1e-9)
 
 
+@pytest.mark.parametrize("name", ["line", "moons", "blobs"])
+def test_feature_space_is_reproduced_by_its_script(name):
+    state = {"points": sample(name), "kernel": "RBF(0.8) + Polynomial(2)", "first": 4, "second": 18}
+    answer, _ = reproduced("features", state)
+    numbers = answer["numbers"]
+    kernel, X = Asked(state).kernel, Asked(state).points
+    a, b = X[3:4], X[17:18]
+    assert numbers["k"] == pytest.approx(float(kernel(a, b)[0, 0]))
+    square = kernel(a, a)[0, 0] - 2 * kernel(a, b)[0, 0] + kernel(b, b)[0, 0]
+    assert numbers["distance"] ** 2 == pytest.approx(float(square))
+    assert ("w" in numbers) == (name != "blobs")
+    if name == "line":  # two thresholds would be needed; the square makes it one line
+        assert numbers["errors_on_the_line"] > 0
+        assert numbers["errors_lifted"] == 0
+
+
+def test_best_threshold_against_all_thresholds():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        x, positive = rng.integers(0, 6, 9).astype(float), rng.integers(0, 2, 9).astype(bool)
+        cuts = np.concatenate([[-1.0], np.arange(6.0) + 0.5])
+        best = min(min(np.sum((x > c) != positive), np.sum((x <= c) != positive)) for c in cuts)
+        assert feature_space._best_threshold(x, positive) == best
+
+
+@pytest.mark.parametrize("balance", [True, False])
+@pytest.mark.parametrize("lam", [None, [0.3] * 8, [0.5, 0, 0, 0, 0, 0, 0.1, 0.9]])
+def test_duality_is_reproduced_by_its_script(balance, lam):
+    state = {"points": sample("moons", 8), "kernel": "RBF(1.0)", "C": 2.0, "lam": lam, "balance": balance}
+    answer, _ = reproduced("duality", state)
+    numbers = answer["numbers"]
+    assert numbers["bound"] <= numbers["optimum"] * (1 + 1e-9) <= numbers["value"] * (1 + 1e-8)
+    if balance:
+        assert np.isfinite(numbers["bound"])
+        assert numbers["balance"] == pytest.approx(0.0, abs=1e-12)
+    assert np.all(np.diff(numbers["dual"]) >= -1e-9)
+    assert numbers["primal"][-1] == pytest.approx(numbers["dual"][-1], rel=1e-3)
+    assert len(numbers["primal"]) == len(answer["picture"]["steps"]) <= duality.SHOWN + 1
+
+
+def test_duality_at_the_optimum_closes_the_bracket():
+    state = {"points": sample("moons", 8), "kernel": "RBF(1.0)", "C": 2.0}
+    best = duality.answer(Asked(state))["numbers"]
+    numbers = duality.answer(Asked({**state, "lam": best["multipliers"].tolist()}))["numbers"]
+    assert numbers["bound"] == pytest.approx(best["optimum"], rel=1e-6)
+    assert numbers["value"] == pytest.approx(best["optimum"], rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *({"method": "fourier", "draw": draw, "features": 40} for draw in approximation.DRAWS),
+        *({"method": "nystrom", "rule": rule, "landmarks": 6} for rule in approximation.RULES),
+    ],
+)
+def test_approximation_is_reproduced_by_its_script(how):
+    answer, _ = reproduced("approximation", {"points": sample("rings", 30), "kernel": "2*RBF(0.8)", **how})
+    numbers = answer["numbers"]
+    assert numbers["mean_error"] <= numbers["largest_error"]
+    assert numbers["errors"][-1] < numbers["errors"][0]  # more is better
+    if how["method"] == "nystrom":
+        assert len(answer["picture"]["landmarks"]) == 6
+
+
+@pytest.mark.parametrize("task", own_data.TASKS)
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("name", ["moons", "blobs"])
+def test_own_data_is_reproduced_by_its_script(task, which, name):
+    view = [-300.0, 300.0, -3.0, 3.0]
+    rows = [[100 * x, y, c] for x, y, c in sample(name)]
+    targets = [x / 50 + y for x, y, _ in rows]
+    machine = own_data.MACHINES[task][which]
+    state = {"points": rows, "targets": targets, "view": view, "task": task, "machine": machine, "kernel": "RBF(0.5)"}
+    answer, _ = reproduced("own", state)
+    numbers = answer["numbers"]
+    assert numbers["errors"] < 8 if task == "classes" else numbers["error"] < 0.5 * numbers["deviation"]
+
+
 def test_sliders_change_the_expression():
     state = {"points": sample(), "kernel": "2*RBF(0.5) + Linear()"}
     answer = plane.answer(Asked(state))
@@ -172,3 +250,22 @@ def test_a_mixture_needs_points():
 def test_a_map_needs_two_sides():
     with pytest.raises(ValueError, match="different hyperparameters"):
         regression.evidence(Asked({"points": sample("wave", 12, 2), "across": 1, "up": 1}))
+
+
+@pytest.mark.parametrize(
+    ("room", "state", "message"),
+    [
+        ("features", {"points": POINTS}, "3 to 300 points"),
+        ("duality", {"points": POINTS * 7}, "12 points at most"),
+        ("duality", {"points": [[0, 0, 0], [0, 1, 1], [1, 0, 2]]}, "exactly two classes"),
+        ("duality", {"points": POINTS, "lam": [-1.0]}, "must be between 0"),
+        ("approximation", {"points": POINTS[:1]}, "2 to 300 points"),
+        ("approximation", {"points": POINTS, "kernel": "Linear()"}, "Linear"),
+        ("own", {"points": POINTS, "task": "numbers", "targets": [1.0]}, "one for each point"),
+        ("own", {"points": POINTS, "task": "numbers", "targets": [1.0, None]}, "must be a number"),
+        ("own", {"points": POINTS, "task": "numbers", "targets": [1.0, 1.0]}, "two different targets"),
+    ],
+)
+def test_wrong_questions_of_other_rooms(room, state, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        ROOMS[room](Asked(state))

@@ -82,14 +82,10 @@ def _weights(machine: str, model: Any, X: Array) -> dict[str, Array]:
     if machine == "gp":
         return {}
     if machine == "svc":
-        weights = np.zeros((len(X), model.dual_coef_.shape[0]))
-        weights[model.support_] = np.abs(model.dual_coef_.T)
-    elif machine == "pegasos":  # which keeps the rows of its support alone
-        same = (X[:, None] == model.X_fit_[None]).all(axis=2)
-        weights = same @ np.abs(model.dual_coef_)
-    else:
-        weights = np.abs(model.dual_coef_)
-    return {"lambda": weights[:, 0] if weights.ndim == 2 and weights.shape[1] == 1 else weights}
+        return {"lambda": model.multipliers_}
+    if machine == "pegasos":  # which keeps the rows of its support alone
+        return {"lambda": (X[:, None] == model.X_fit_).all(axis=2) @ np.abs(model.dual_coef_)}
+    return {"lambda": np.abs(model.dual_coef_)}
 
 
 def falling(traces: list[Trace]) -> list[tuple[float, float]]:
@@ -120,16 +116,11 @@ def _script(asked: Asked, name: str, options: dict[str, Any], machine: str, bina
         "grid = np.column_stack([across.ravel(), up.ravel()])",
         f"field = model.{values}(grid){column}" if binary else "field = model.predict(grid)",
     ]
-    weights = {"lambda": "weights"}
-    if machine == "svc":
-        steps += ["weights = np.zeros((len(X), model.dual_coef_.shape[0]))"]
-        steps += ["weights[model.support_] = np.abs(model.dual_coef_.T)", "weights = weights.squeeze()"]
-    elif machine == "pegasos":
-        steps += ["weights = (X[:, None] == model.X_fit_).all(axis=2) @ np.abs(model.dual_coef_)"]
-    elif machine == "gp":
-        weights = {}
-    else:
-        steps += ["weights = np.abs(model.dual_coef_)"]
+    weights = {
+        "svc": {"lambda": "model.multipliers_"},
+        "pegasos": {"lambda": "(X[:, None] == model.X_fit_).all(axis=2) @ np.abs(model.dual_coef_)"},
+        "gp": {},
+    }.get(machine, {"lambda": "np.abs(model.dual_coef_)"})
     numbers = {
         **{field: f"model.certificate_.{field}" for field in ("primal", "dual", "gap")},
         "errors": "int(np.sum(model.predict(X) != y))",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gramian.play import mixtures, plane, regression, samples
+from gramian.play import approximation, duality, feature_space, mixtures, own_data, plane, regression, samples
 from gramian.play.asked import Asked
 
 ROOMS: dict[str, Callable[[Asked], dict[str, Any]]] = {
@@ -13,7 +13,11 @@ ROOMS: dict[str, Callable[[Asked], dict[str, Any]]] = {
     "regression": regression.answer,
     "learn": regression.learn,
     "evidence": regression.evidence,
+    "features": feature_space.answer,
+    "duality": duality.answer,
+    "approximation": approximation.answer,
     "mixtures": mixtures.answer,
+    "own": own_data.answer,
     "sample": samples.answer,
 }
 

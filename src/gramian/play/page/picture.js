@@ -2,12 +2,13 @@
 import { draw, el, shown } from "./dom.js";
 
 const WIDTH = 440;
+const SMALL = 300; // of pictures beside the first: drawn smaller, with letters of the same size
 const MARGIN = { left: 44, right: 10, top: 8, bottom: 30 };
 export const LAYERS = ["field", "grid", "back", "lines", "marks", "over"];
 let made = 0;
 
-function ticks(low, high, about = 6) {
-  const raw = (high - low) / about;
+function ticks(low, high, powers, about) {
+  const raw = Math.max((high - low) / about, powers ? 1 : 0);
   const unit = 10 ** Math.floor(Math.log10(raw));
   const step = unit * [1, 2, 5, 10].find((m) => m * unit >= raw);
   const found = [];
@@ -16,16 +17,17 @@ function ticks(low, high, about = 6) {
 }
 
 export class Picture {
-  constructor(title, { view = [-3, 3, -3, 3], height = WIDTH, across = "", up = "", powers = [] } = {}) {
+  constructor(title, { view = [-3, 3, -3, 3], height = WIDTH, across = "", up = "", powers = [], small = false } = {}) {
     this.id = `picture${++made}`;
-    Object.assign(this, { title, width: WIDTH, height, across, up, powers });
+    const width = small ? SMALL : WIDTH;
+    Object.assign(this, { title, width, height: Math.round((height * width) / WIDTH), across, up, powers, about: small ? 4 : 6 });
     this.clip = draw("clipPath", { id: `${this.id}clip` }, draw("rect", this.box()));
     this.layers = Object.fromEntries(
       LAYERS.map((name) => [name, draw("g", name === "grid" ? {} : { "clip-path": `url(#${this.id}clip)` })]),
     );
     this.svg = draw(
       "svg",
-      { viewBox: `0 0 ${WIDTH} ${height}`, role: "img", "aria-labelledby": `${this.id}title ${this.id}says` },
+      { viewBox: `0 0 ${width} ${this.height}`, role: "img", "aria-labelledby": `${this.id}title ${this.id}says` },
       draw("defs", {}, this.clip),
       ...Object.values(this.layers),
     );
@@ -51,11 +53,11 @@ export class Picture {
     const grid = this.layers.grid;
     grid.replaceChildren();
     const label = (t, powers) => (powers ? `1e${t}` : shown(t));
-    for (const t of ticks(left, right)) {
+    for (const t of ticks(left, right, this.powers[0], this.about)) {
       grid.append(draw("line", { class: "grid", x1: this.x(t), x2: this.x(t), y1: y, y2: y + height }));
       grid.append(draw("text", { x: this.x(t), y: y + height + 14, "text-anchor": "middle" }, label(t, this.powers[0])));
     }
-    for (const t of ticks(bottom, top)) {
+    for (const t of ticks(bottom, top, this.powers[1], this.about)) {
       grid.append(draw("line", { class: "grid", x1: x, x2: x + width, y1: this.y(t), y2: this.y(t) }));
       grid.append(draw("text", { x: x - 5, y: this.y(t) + 4, "text-anchor": "end" }, label(t, this.powers[1])));
     }

@@ -1,5 +1,10 @@
+// The rooms, in the order of a course.
+import { approximation } from "./approximation.js";
+import { duality } from "./duality.js";
+import { features } from "./features.js";
 import { mixtures } from "./mixtures.js";
+import { own } from "./own.js";
 import { plane } from "./plane.js";
 import { regression } from "./regression.js";
 
-export const ROOMS = [plane, regression, mixtures];
+export const ROOMS = [plane, regression, features, duality, approximation, mixtures, own];

@@ -36,7 +36,7 @@ export const mixtures = {
 
   build(room) {
     const main = new Picture("Points and components", { across: "x₁", up: "x₂" });
-    const bars = new Picture("L(q, Θ) and the divergence, for each half-step", { view: [0, 1, 0, 1], height: 300, across: "half-steps: E, M, E, M, …" });
+    const bars = new Picture("L(q, Θ) and the divergence, for each half-step", { small: true, view: [0, 1, 0, 1], height: 300, across: "half-steps: E, M, E, M, …" });
     const pointer = el("p", { id: "pointer", class: "small" });
     main.root.append(pointer);
     room.pictures.append(main.root, bars.root);

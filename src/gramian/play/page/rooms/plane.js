@@ -69,7 +69,7 @@ export const plane = {
 
   build(room) {
     const main = new Picture("Points, regions and margins", { view: room.state.view, across: "x₁", up: "x₂" });
-    const gap = new Picture("The gap falling", { view: [0, 1, -6, 0], height: 240, across: "steps", powers: [false, true] });
+    const gap = new Picture("The gap falling", { small: true, view: [0, 1, -6, 0], height: 240, across: "steps", powers: [false, true] });
     const pointer = el("p", { id: "pointer", class: "small" }, "Move over a point to see its λ.");
     main.root.append(pointer);
     room.pictures.append(main.root, gap.root);

@@ -27,8 +27,8 @@ export const regression = {
 
   build(room) {
     const main = new Picture("The function", { across: "x", up: "y" });
-    const power = new Picture("Power function", { view: [-3, 3, 0, 1.2], height: 240, across: "x" });
-    const map = new Picture("Evidence over two hyperparameters", { view: [-2, 2, -4, 1], height: 340, powers: [true, true] });
+    const power = new Picture("Power function", { small: true, view: [-3, 3, 0, 1.2], height: 240, across: "x" });
+    const map = new Picture("Evidence over two hyperparameters", { small: true, view: [-2, 2, -4, 1], height: 340, powers: [true, true] });
     map.svg.setAttribute("id", "evidence-map");
     room.pictures.append(main.root, power.root, map.root);
     const pointer = el("p", { id: "pointer", class: "small" });

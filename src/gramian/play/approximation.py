@@ -1,0 +1,97 @@
+"""A kernel and its approximation: random Fourier features, or Nyström's landmarks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian import FourierFeatures, Nystroem
+from gramian.play.asked import Asked, sliders
+from gramian.play.script import script
+
+FARTHEST = 4.0
+"""Distance up to which the kernel is drawn."""
+PLACES = 81
+MOST = 300
+"""Points of which a matrix is made."""
+METHODS = ("fourier", "nystrom")
+DRAWS = ("orthogonal", "iid", "qmc")
+RULES = ("rpcholesky", "uniform", "greedy", "leverage", "kmeans")
+
+
+def answer(asked: Asked) -> dict[str, Any]:
+    """Approximate the kernel of the points, and compare: along a line, and for every pair."""
+    X, kernel, method = asked.points, asked.kernel, asked.choice("method", METHODS)
+    if not 2 <= len(X) <= MOST:
+        raise ValueError(f"this room takes 2 to {MOST} points, and there are {len(X)}.")
+    seed = asked.whole("seed", 0, 0, 2**31)
+    if method == "fourier":
+        size, how = asked.whole("features", 100, 2, 10_000), {"method": asked.choice("draw", DRAWS)}
+        sizes = [s for s in (4, 10, 30, 100, 300, 1000) if s != size]
+    else:
+        size, how = min(asked.whole("landmarks", 10, 1, MOST), len(X)), {"selection": asked.choice("rule", RULES)}
+        sizes = [s for s in (2, 5, 10, 20, 40, 80) if s != size and s <= len(X)]
+    made: Any = FourierFeatures if method == "fourier" else Nystroem
+    K = kernel(X)
+
+    def errors(count: int) -> tuple[Any, Any]:
+        features = made(kernel, n_components=count, random_state=seed, **how).fit(X)
+        F = features.transform(X)
+        return features, np.abs(F @ F.T - K)
+
+    features, off = errors(size)
+    middle = X.mean(axis=0)
+    line = middle + np.column_stack([np.linspace(0.0, FARTHEST, PLACES), np.zeros(PLACES)])
+    numbers = {
+        "kernel": kernel(line[:1], line)[0],
+        "approximation": (features.transform(line[:1]) @ features.transform(line).T)[0],
+        "largest_error": float(off.max()),
+        "mean_error": float(off.mean()),
+        "errors": [float(errors(s)[1].mean()) for s in sizes],
+    }
+    landmarks = None
+    if method == "nystrom":
+        numbers["trace_error"] = float(features.trace_error_)
+        landmarks = features.component_indices_
+    return {
+        "kernel": sliders(kernel),
+        "numbers": numbers,
+        "picture": {"r": line[:, 0] - middle[0], "sizes": [*sizes, size], "landmarks": landmarks},
+        "text": _text(method, numbers, size, len(X)),
+        "python": _script(asked, made.__name__, {"n_components": size, "random_state": seed, **how}, sizes),
+    }
+
+
+def _text(method: str, numbers: dict[str, Any], size: int, n: int) -> str:
+    what = f"{size} random features" if method == "fourier" else f"{size} landmarks of {n} points"
+    said = f"With {what}, entries of the Gram matrix are off by {numbers['mean_error']:.3g} on average and by "
+    said += f"{numbers['largest_error']:.3g} at most."
+    if "trace_error" in numbers:
+        said += f" The trace error, tr(K - K̂) / tr K, is {numbers['trace_error']:.3g}."
+    return said
+
+
+def _script(asked: Asked, name: str, options: dict[str, Any], sizes: list[int]) -> str:
+    steps = [
+        f"kernel, options = parse({repr(asked.kernel)!r}), {options!r}",
+        f"features = {name}(kernel, **options).fit(X)",
+        "",
+        "def errors(features):",
+        "    F = features.transform(X)",
+        "    return np.abs(F @ F.T - kernel(X))",
+        "",
+        f"line = X.mean(axis=0) + np.column_stack([np.linspace(0, {FARTHEST!r}, {PLACES}), np.zeros({PLACES})])",
+        f"others = [{name}(kernel, **{{**options, 'n_components': size}}).fit(X) for size in {sizes!r}]",
+    ]
+    numbers = {
+        "kernel": "kernel(line[:1], line)[0]",
+        "approximation": "(features.transform(line[:1]) @ features.transform(line).T)[0]",
+        "largest_error": "errors(features).max()",
+        "mean_error": "errors(features).mean()",
+        "errors": "[errors(other).mean() for other in others]",
+    }
+    if name == "Nystroem":
+        numbers["trace_error"] = "features.trace_error_"
+    imports = [f"from gramian import {name}", "from gramian.kernels.parse import parse"]
+    return script(imports, {"X": asked.points}, steps, numbers)

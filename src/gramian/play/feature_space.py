@@ -1,0 +1,105 @@
+"""The points as a kernel sees them: Gram matrix and distances, kernel PCA, and the map (x, x²)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from gramian import SVC, KernelPCA
+from gramian.kernels import Linear
+from gramian.play.asked import Asked, sliders
+from gramian.play.script import script
+
+MOST = 300
+"""Points of which a matrix is drawn."""
+PRICE = 1e3
+"""C of the machine on the lifted line: almost a hard margin."""
+
+
+def answer(asked: Asked) -> dict[str, Any]:
+    """Compare all pairs of points, sorted by class, and project them."""
+    X, y, kernel = asked.points, asked.classes, asked.kernel
+    if not 3 <= len(X) <= MOST:
+        raise ValueError(f"this room takes 3 to {MOST} points, and there are {len(X)}.")
+    order = np.argsort(y, kind="stable")
+    first, second = ((asked.whole(name, 1, 1, MOST) - 1) % len(X) for name in ("first", "second"))
+    K = kernel(X)
+    squares = np.diag(K)[:, None] - 2 * K + np.diag(K)
+    distances = np.sqrt(np.maximum(squares, 0.0))
+    pca = KernelPCA(2, kernel=kernel).fit(X)
+    lifted = np.column_stack([X[:, 0], X[:, 0] ** 2])
+    numbers: dict[str, Any] = {
+        "k": K[first, second],
+        "distance": distances[first, second],
+        "gram": K[order][:, order],
+        "distances": distances[order][:, order],
+        "projections": pca.transform(X),
+        "eigenvalues": pca.eigenvalues_,
+    }
+    if np.unique(y).size == 2:
+        machine = SVC(C=PRICE, kernel=Linear()).fit(lifted, y)
+        numbers["errors_on_the_line"] = _best_threshold(X[:, 0], y == y.max())
+        numbers["errors_lifted"] = int(np.sum(machine.predict(lifted) != y))
+        numbers["w"] = np.ravel(machine.dual_coef_ @ machine.support_vectors_)
+        numbers["b"] = float(machine.intercept_[0])
+    numbers["lifted"] = lifted
+    return {
+        "kernel": sliders(kernel),
+        "numbers": numbers,
+        "certificate": str(pca.certificate_),
+        "converged": pca.certificate_.converged,
+        "picture": {"order": order, "pair": [first, second]},
+        "text": _text(numbers, first, second, len(X)),
+        "python": _script(asked, first, second, "w" in numbers),
+    }
+
+
+def _best_threshold(x: Any, positive: Any) -> int:
+    """The fewest errors of a threshold on a line, whichever side is positive."""
+    sides = x[:, None] > np.concatenate([[-np.inf], x])
+    errors = np.sum(sides != positive[:, None], axis=0)
+    return int(min(errors.min(), (len(x) - errors).min()))
+
+
+def _text(numbers: dict[str, Any], first: int, second: int, n: int) -> str:
+    said = f"{n} points; k between points {first + 1} and {second + 1} is {numbers['k']:.4g}, their distance in "
+    said += f"feature space {numbers['distance']:.4g}."
+    if "errors_lifted" in numbers:
+        said += f" By x alone, a threshold errs {numbers['errors_on_the_line']} times at least; "
+        said += f"a line in the plane of (x, x²) errs {numbers['errors_lifted']} times."
+    return said
+
+
+def _script(asked: Asked, first: int, second: int, two: bool) -> str:
+    steps = [
+        f"kernel = parse({repr(asked.kernel)!r})",
+        "K, order = kernel(X), np.argsort(y, kind='stable')",
+        "distances = np.sqrt(np.maximum(np.diag(K)[:, None] - 2 * K + np.diag(K), 0))",
+        "pca = KernelPCA(2, kernel=kernel).fit(X)",
+        "lifted = np.column_stack([X[:, 0], X[:, 0] ** 2])",
+    ]
+    numbers = {
+        "k": f"K[{first}, {second}]",
+        "distance": f"distances[{first}, {second}]",
+        "gram": "K[order][:, order]",
+        "distances": "distances[order][:, order]",
+        "projections": "pca.transform(X)",
+        "eigenvalues": "pca.eigenvalues_",
+    }
+    imports = ["from gramian import KernelPCA", "from gramian.kernels.parse import parse"]
+    if two:
+        imports = ["from gramian import SVC, KernelPCA", "from gramian.kernels import Linear", imports[1]]
+        steps += [
+            f"machine = SVC(C={PRICE!r}, kernel=Linear()).fit(lifted, y)",
+            "above = X[:, :1] > np.concatenate([[-np.inf], X[:, 0]])",
+            "errors = np.sum(above != (y == y.max())[:, None], axis=0)",
+        ]
+        numbers |= {
+            "errors_on_the_line": "min(errors.min(), (len(X) - errors).min())",
+            "errors_lifted": "np.sum(machine.predict(lifted) != y)",
+            "w": "np.ravel(machine.dual_coef_ @ machine.support_vectors_)",
+            "b": "machine.intercept_[0]",
+        }
+    numbers["lifted"] = "lifted"
+    return script(imports, {"X": asked.points, "y": asked.classes}, steps, numbers)
