@@ -22,6 +22,7 @@ _HERE = {
     "estimators.interpolator": ["KernelInterpolator"],
     "estimators.machine.classifier": ["KernelMachineClassifier"],
     "estimators.machine.regressor": ["KernelMachineRegressor"],
+    "estimators.mixture.family": ["FamilyMixture"],
     "estimators.mixture.gaussian": ["GaussianMixture"],
     "estimators.centerer": ["KernelCenterer"],
     "estimators.pca": ["KernelPCA"],
@@ -40,6 +41,8 @@ _HERE = {
     "solvers.machine.pegasos": ["Counts"],
     "solvers.gp.posterior": ["ExactPosterior", "ProjectedPosterior", "TrendPosterior"],
 }
+_MIXTURE = {"families": ["Bernoulli", "Gaussian", "Poisson"]}
+"""Families of a mixture's components, written as ``mixture.<name>``: a loss is called Poisson too."""
 _AUTO = {
     "columns": ["Category", "Dropped", "Encoding", "Normal", "NumberColumn", "Standard", "Text"],
 }
@@ -68,6 +71,7 @@ _PLACES = {
     for prefix, package, places in (
         ("", "gramian", _HERE),
         ("auto.", "gramian.estimators.auto", _AUTO),
+        ("mixture.", "gramian.solvers.mixture", _MIXTURE),
         ("sklearn.", "sklearn", _SKLEARN),
     )
     for place, names in places.items()

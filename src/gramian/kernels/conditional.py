@@ -22,8 +22,8 @@ from gramian.kernels.tunable import FREE, Bounds
 class ThinPlate(Radial):
     """The kernel of least bending: r^(2m-d) log r for an even number d of inputs, r^(2m-d) for an odd one, up to sign.
 
-    Its space has the norm ``∫ Σ (m-th derivatives)²``, which is zero for polynomials of degree below m: it is
-    **not** positive semi-definite, but so for coefficients that are orthogonal to them; they stand beside f, unpenalised.
+    Its space has the norm ``∫ Σ (m-th derivatives)²``, zero for polynomials of degree below m: it is **not** positive
+    semi-definite, but so for coefficients that are orthogonal to them; they stand beside f, unpenalised.
     ``KernelInterpolator`` and ``GaussianProcessRegressor`` add them (``trend=``); other estimators refuse it.
 
     Parameters

@@ -23,7 +23,8 @@ class MixtureDisplay(Display):
 
     An ellipse holds half of its component's mass, the one around it nine tenths. Mixtures of more than two inputs are
     projected on the two principal directions of their own covariance, which is exact: the projection of a Gaussian
-    mixture is one. A mixture of one input is drawn as densities.
+    mixture is one. A mixture of one input is drawn as densities. Of a ``FamilyMixture`` the ellipses show the
+    moments of its components, as if they were Gaussian, and the densities are its own.
 
     Parameters
     ----------
@@ -47,6 +48,9 @@ class MixtureDisplay(Display):
         The criterion of each.
     criterion : str, default="bic"
         Which criterion.
+    family : tuple of array or None, default=None
+        Of a mixture of one input and another family than the Gaussian: places (m,), and the densities of its
+        components there, times their proportions, (m, k).
 
     Attributes
     ----------
@@ -83,6 +87,7 @@ class MixtureDisplay(Display):
     n_components: tuple[int, ...] = ()
     curve: tuple[float, ...] = ()
     criterion: str = "bic"
+    family: Any = None
 
     @classmethod
     def from_estimator(
@@ -98,7 +103,7 @@ class MixtureDisplay(Display):
 
         Parameters
         ----------
-        estimator : GaussianMixture
+        estimator : GaussianMixture or FamilyMixture
             Fitted.
         X : array-like of shape (n, d) or None, default=None
             Rows to draw.
@@ -125,7 +130,10 @@ class MixtureDisplay(Display):
             codes = estimator.predict(rows) if len(rows) else np.empty(0, dtype=np.int64)
         weights, covariances = np.asarray(estimator.weights_), np.einsum("dp,kde,eq->kpq", basis, stack, basis)
         evidence, bounds = np.array([(e.log_likelihood, e.bound) for e in estimator.evidence_]).reshape(-1, 2).T
-        return cls(weights, means @ basis, covariances, rows @ basis, codes, labels, evidence, bounds)._drawn(ax)
+        drawn = cls(weights, means @ basis, covariances, rows @ basis, codes, labels, evidence, bounds)
+        if hasattr(estimator, "family_") and means.shape[1] == 1:
+            drawn.family = _densities(estimator, rows)
+        return drawn._drawn(ax)
 
     @classmethod
     def from_selection(cls, selection: Any, X: Any = None, *, ax: Any = None, **options: Any) -> Self:
@@ -205,8 +213,11 @@ class MixtureDisplay(Display):
     def _draw_densities(self) -> None:
         spread = np.sqrt(self.covariances[:, 0, 0])
         low, high = (self.means[:, 0] - 4 * spread).min(), (self.means[:, 0] + 4 * spread).max()
-        x = np.linspace(low, high, 400)
-        parts = self.weights * norm.pdf(x[:, None], self.means[:, 0], spread)
+        if self.family is None:
+            x = np.linspace(low, high, 400)
+            parts = self.weights * norm.pdf(x[:, None], self.means[:, 0], spread)
+        else:
+            x, parts = self.family
         self.ellipses_ = []
         if len(self.points):
             self.ax_.hist(self.points[:, 0], bins=40, density=True, color=MUTED, alpha=0.35, label="rows")
@@ -257,3 +268,15 @@ def _basis(
     vectors = np.linalg.eigh(total)[1][:, :-3:-1]
     signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), [0, 1]])
     return vectors * signs, ("principal direction 1", "principal direction 2")
+
+
+def _densities(estimator: Any, rows: Array) -> tuple[Array, Array]:
+    """Places along one input, whole numbers where rows or means of counts are, and each component's share there."""
+    spread = np.sqrt(estimator.covariances_[:, 0, 0])
+    low, high = float((estimator.means_[:, 0] - 4 * spread).min()), float((estimator.means_[:, 0] + 4 * spread).max())
+    whole = np.arange(max(np.floor(low), 0.0), np.ceil(high) + 1.0)
+    discrete = hasattr(estimator.family_, "_support")
+    x = estimator.family_._support(whole) if discrete else np.linspace(low, high, 400)
+    with np.errstate(divide="ignore"):
+        logs = [estimator.family_.log_density(x[:, None], theta) for theta in estimator.parameters_]
+    return x, np.exp(np.column_stack(logs)) * estimator.weights_

@@ -28,6 +28,7 @@ CHECKS: dict[str, Callable[[Any, Data], Certificate]] = {
     "GaussianProcessClassifier": process.classification,
     "KernelPCA": spectrum.components,
     "GaussianMixture": mixture.mixture,
+    "FamilyMixture": mixture.of_family,
 }
 AUTOMATIC = {"AutoKernelRegressor": automatic.numbers, "AutoKernelClassifier": automatic.labels}
 FACTOR, ROUNDING = 3.0, 1e-9

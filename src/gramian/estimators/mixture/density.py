@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, xlogy
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -14,11 +15,68 @@ from gramian.data.blocks import by_blocks
 from gramian.estimators.base import row_weights
 from gramian.solvers.mixture.covariances import Floats, family
 from gramian.solvers.mixture.e_step import evaluate
+from gramian.solvers.mixture.em import EvidenceSplit
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
+BY_COMPONENT = ("posterior", "log_joint")
+"""Figures that have a column for each component."""
+DISTRIBUTION = 1e-6
+"""What a row of probabilities may be off one, as float32 is."""
 
-class MixtureDensity:
+
+def split(log_joint: Floats, q: Any, sample_weight: ArrayLike | None) -> EvidenceSplit:
+    """Return ``log p(X) = L(q) + KL(q ‖ posterior)`` per row, from ``log π_k p_k(x)``: log_joint (n, K)."""
+    q = np.asarray(q, dtype=np.float64)
+    if q.shape != log_joint.shape:
+        raise ValueError(f"q must have shape {log_joint.shape}, a row of probabilities for each sample; got {q.shape}.")
+    off = np.abs(q.sum(axis=1) - 1.0)
+    if not np.all(q >= 0) or not np.all(off <= DISTRIBUTION):
+        wrong = int(np.flatnonzero(~(np.all(q >= 0, axis=1) & (off <= DISTRIBUTION)))[0])
+        raise ValueError(
+            f"every row of q must be a distribution, numbers >= 0 that sum to one; row {wrong} has the sum "
+            f"{q[wrong].sum():.6g} and the least entry {q[wrong].min():.3g}."
+        )
+    weights = row_weights(sample_weight, q)
+    with np.errstate(invalid="ignore"):
+        expected = np.where(q > 0, q * log_joint, 0.0).sum(axis=1)
+    bound, density = expected - xlogy(q, q).sum(axis=1), logsumexp(log_joint, axis=1)
+    mean = float(np.average(density, weights=weights))
+    below = float(np.average(bound, weights=weights))
+    return EvidenceSplit(mean, below, max(mean - below, 0.0) if math.isfinite(below) else math.inf)
+
+
+class Evidence:
+    """The split of the evidence at any q; a subclass gives ``_log_joint(X)``. Not for direct use."""
+
+    if TYPE_CHECKING:
+
+        def _log_joint(self, X: Any) -> Floats: ...
+
+    def lower_bound(self, X: Any, q: ArrayLike, sample_weight: ArrayLike | None = None) -> EvidenceSplit:
+        """Return L(q, Θ) and KL(q ‖ posterior) at a distribution of the hidden labels of your own.
+
+        ``log p(X | Θ) = L(q, Θ) + KL(q ‖ p(Z | X, Θ))``, so L is a lower bound whatever q is, and the best q is
+        ``predict_proba(X)``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        q : array-like of shape (n_samples, n_components)
+            Probabilities of the components, a distribution in every row.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        EvidenceSplit
+            ``bound``, ``kl`` and their sum ``log_likelihood``, per sample.
+        """
+        return split(self._log_joint(X), q, sample_weight)
+
+
+class MixtureDensity(Evidence):
     """The part of a mixture that needs its parameters only, however they were learned."""
 
     if TYPE_CHECKING:  # parameters, and what is learned, belong to the estimator
@@ -158,8 +216,11 @@ class MixtureDensity:
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         centre = self.weights_.astype(np.float64) @ self.means_.astype(np.float64)
-        out = np.empty((len(X), len(self.weights_)) if figure == "posterior" else len(X), dtype or X.dtype)
+        out = np.empty((len(X), len(self.weights_)) if figure in BY_COMPONENT else len(X), dtype or X.dtype)
         return evaluate(Rows.of(X, centre=centre), self._mixture(centre), Workers(self.n_jobs), figure, out)
+
+    def _log_joint(self, X: Any) -> Floats:
+        return self._figure("log_joint", X, np.float64)
 
     def _mixture(self, centre: Floats) -> Mixture:
         """The fitted mixture in float64, seen from a centre."""

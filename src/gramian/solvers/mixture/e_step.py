@@ -109,13 +109,16 @@ def tally(
 
 
 def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: NDArray[Any]) -> NDArray[Any]:
-    """Write "labels", "log_density" or "posterior" of every row: out (n,) or (n, K)."""
+    """Write "labels", "log_density", "posterior" or "log_joint" of every row: out (n,) or (n, K)."""
     view = _View.of(rows, mixture)
 
     def job(block: Block, scratch: Scratch) -> None:
         joint = view.joint(mixture, view.load(block, scratch), scratch)
         if figure == "labels":
             out[block.rows] = joint.argmax(axis=1).ravel()
+            return
+        if figure == "log_joint":
+            out[block.rows] = joint.transpose(0, 2, 1).reshape(-1, joint.shape[1])
             return
         q, log_density, *_ = _soften(joint, scratch)
         out[block.rows] = (

@@ -1,0 +1,332 @@
+"""Mixtures of any family of densities, by expectation-maximisation."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import KW_ONLY, dataclass
+from numbers import Integral, Real
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp, xlogy
+from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from gramian.certificates import Certificate
+from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights
+from gramian.estimators.mixture.density import Evidence
+from gramian.progress import Clock
+from gramian.solvers.mixture.em import EvidenceSplit
+from gramian.solvers.mixture.families import FAMILIES
+
+Array = NDArray[np.float64]
+BLUNT = 0.1
+"""How much of a start is spread over all components: no density begins where others cannot reach it."""
+FALL = 1e-9
+"""By which rounding may lower the likelihood per sample, relative to its size."""
+
+
+@dataclass(eq=False, repr=False)
+class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
+    """Mixture ``p(x) = Σ_k π_k p(x | θ_k)`` of any family of densities, fitted by expectation-maximisation.
+
+    The family is a log density, a weighted fit and a sampler; EM does the rest, and asserts that the likelihood never
+    falls. ``GaussianMixture`` is the same for Gaussians, faster and with more options.
+
+    Parameters
+    ----------
+    n_components : int, default=1
+        The number K of components.
+    family : {"gaussian", "bernoulli", "poisson"} or object, default="gaussian"
+        Independent inputs that are Gaussian, 0 or 1, or counts; or an object with ``log_density(X, theta)``,
+        ``fit(X, weights)`` and ``sample(theta, size, rng)``: see ``gramian.solvers.mixture.families.Family``.
+    tol : float, default=1e-6
+        EM stops when an iteration adds less to the log-likelihood per sample.
+    max_iter : int, default=1000
+        Most iterations of EM.
+    n_init : int, default=1
+        Starts, by k-means, of which the best end is kept.
+    random_state : int, RandomState or None, default=None
+        Seed of the starts and of ``sample``.
+    max_time : float or None, default=None
+        Seconds after which EM stops.
+
+    Attributes
+    ----------
+    weights_ : array of shape (n_components,)
+        The proportions π.
+    parameters_ : array of shape (n_components, ...)
+        The parameters θ of each component; of Bernoulli and Poisson components, their means; of Gaussian ones, means
+        above variances.
+    means_, covariances_ : array of shape (n_components, d) and (n_components, d, d)
+        Moments of the samples of each component, by their responsibilities.
+    evidence_ : list of EvidenceSplit
+        Log-likelihood, bound and divergence per sample after every M-step.
+    certificate_ : Certificate
+        The log-likelihood, and what the last step added.
+    converged_ : bool
+        Whether that was less than ``tol``.
+    n_iter_ : int
+        Iterations of the best start.
+    family_ : object
+        The family.
+    n_features_in_ : int
+        Columns of X.
+    feature_names_in_ : array of shape (n_features_in_,)
+        Their names, where X had names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from gramian import FamilyMixture
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.poisson([[1.0, 9.0]] * 100 + [[8.0, 2.0]] * 100)
+    >>> model = FamilyMixture(2, "poisson", random_state=0).fit(X)
+    >>> np.sort(model.parameters_[:, 0]).round(0)
+    array([1., 8.])
+    """
+
+    n_components: int = 1
+    family: Any = "gaussian"
+    _: KW_ONLY
+    tol: float = 1e-6
+    max_iter: int = 1000
+    n_init: int = 1
+    random_state: Any = None
+    max_time: float | None = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "family": [StrOptions(set(FAMILIES)), HasMethods(["log_density", "fit", "sample"])],
+        "tol": [Interval(Real, 0.0, None, closed="neither")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        **{name: COMMON[name] for name in ("random_state", "max_time")},
+    }
+    covariance_type = "full"  # of the moments that displays show
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.positive_only = self.family in ("bernoulli", "poisson")
+        return tags
+
+    @_fit_context(prefer_skip_nested_validation=True)
+    def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Estimate the parameters by EM, from ``n_init`` starts, and keep the best.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : Ignored
+            For scikit-learn's sake.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, none negative; zero is as good as absent.
+
+        Returns
+        -------
+        FamilyMixture
+            Itself, fitted.
+        """
+        refuse_blocks(self, X, "GaussianMixture, or fit to blocks.sample(size).X")
+        clock = Clock(self.max_time)
+        with restored_on_failure(self):
+            X = self._checked(X, reset=True)
+            w = row_weights(sample_weight, X)
+            X, w = X[w > 0], w[w > 0] / w.sum()
+            if len(X) < self.n_components:
+                raise ValueError(
+                    f"Expected n_samples >= n_components but got n_components = {self.n_components}, n_samples = "
+                    f"{len(X)}; each component needs a sample."
+                )
+            rng = check_random_state(self.random_state)
+            ends = [self._em(X, w, self._start(X, w, rng), clock) for _ in range(self.n_init)]
+            best = max(ends, key=lambda end: end[2][-1].log_likelihood)
+            self._keep(X, w, *best, clock)
+        if not self.converged_:
+            warnings.warn(f"{type(self).__name__}: {self.certificate_}", ConvergenceWarning, stacklevel=2)
+        return self
+
+    def _checked(self, X: Any, *, reset: bool) -> Array:
+        X = np.asarray(validate_data(self, X, dtype=[np.float64, np.float32], reset=reset), dtype=np.float64)
+        family = FAMILIES[self.family]() if isinstance(self.family, str) else self.family
+        if hasattr(family, "check"):
+            family.check(X)
+        if reset:
+            self.family_ = family
+        return X
+
+    def _start(self, X: Array, w: Array, rng: np.random.RandomState) -> Array:
+        """Responsibilities of a first M-step."""
+        K = self.n_components
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than components
+            codes = KMeans(K, n_init=1, random_state=rng).fit(X, sample_weight=w).labels_
+        drawn = rng.random_sample((len(X), K))  # components that k-means leaves equal must differ somewhere
+        return (1.0 - BLUNT) * np.eye(K)[codes] + BLUNT * drawn / drawn.sum(axis=1, keepdims=True)
+
+    def _em(self, X: Array, w: Array, q: Array, clock: Clock) -> tuple[Array, list[Any], list[EvidenceSplit], bool]:
+        """M-steps and E-steps in turn, beginning with responsibilities."""
+        evidence: list[EvidenceSplit] = []
+        value, gain, theta = -math.inf, math.inf, [None] * self.n_components
+        while len(evidence) < self.max_iter and not gain < self.tol and not (evidence and clock.expired):
+            mass = w[:, None] * q
+            weights = mass.sum(axis=0)
+            # A component that has died keeps its parameters.
+            theta = [self.family_.fit(X, m) if m.any() else old for m, old in zip(mass.T, theta, strict=True)]
+            joint = self._joint(X, weights / weights.sum(), theta)
+            density = logsumexp(joint, axis=1)
+            with np.errstate(invalid="ignore"):
+                bound = float(w @ (np.where(q > 0, q * joint, 0.0) - xlogy(q, q)).sum(axis=1))
+            last, value = value, float(w @ density)
+            gain = value - last
+            if not gain >= -FALL * (1.0 + abs(value)):
+                raise ValueError(
+                    f"the log-likelihood fell from {last:.6g} to {value:.6g} per sample, so fit(X, weights) of "
+                    f"{type(self.family_).__name__} does not maximise Σ weights_i log_density(x_i); correct one."
+                )
+            evidence.append(EvidenceSplit(value, min(bound, value), max(value - bound, 0.0)))
+            q = np.exp(joint - density[:, None])
+        return weights / weights.sum(), theta, evidence, bool(gain < self.tol)
+
+    def _joint(self, X: Array, weights: Array, theta: Any) -> Array:
+        """log π_k p(x | θ_k): X (n, d) → (n, K)."""
+        found = [np.asarray(self.family_.log_density(X, each), dtype=np.float64) for each in theta]
+        for each in found:
+            if each.shape != (len(X),) or np.any(np.isnan(each)) or np.any(each == np.inf):
+                raise ValueError(
+                    f"log_density of {type(self.family_).__name__} must return {len(X)} numbers below infinity, one "
+                    f"for each sample; got shape {each.shape} with {np.count_nonzero(~(each < np.inf))} that are not."
+                )
+        with np.errstate(divide="ignore"):
+            return np.column_stack(found) + np.log(weights)
+
+    def _keep(
+        self, X: Array, w: Array, weights: Array, theta: Any, evidence: list[EvidenceSplit], met: bool, clock: Clock
+    ) -> None:
+        self.weights_, self.parameters_ = weights, np.array(theta, dtype=np.float64)
+        self.evidence_, self.n_iter_, self.converged_ = evidence, len(evidence), met
+        mass = w[:, None] * self._posterior(self._joint(X, weights, theta))
+        mass = mass / np.where(mass.sum(axis=0) > 0, mass.sum(axis=0), 1.0)
+        self.means_ = mass.T @ X
+        self.covariances_ = np.array([((X - m).T * r) @ (X - m) for m, r in zip(self.means_, mass.T, strict=True)])
+        last = evidence[-1]
+        gain = last.log_likelihood - evidence[-2].log_likelihood if len(evidence) > 1 else math.inf
+        course = f"The likelihood never fell; the last iteration added {gain:.1e} per sample."
+        why = "max_time ran out" if clock.expired else "max_iter was reached"
+        self.certificate_ = Certificate(
+            kind="evidence",
+            primal=last.log_likelihood,
+            dual=last.bound,
+            violation=max(gain, 0.0),
+            converged=met,
+            iterations=len(evidence),
+            seconds=clock.seconds,
+            message=course if met else f"{course} {why}: raise it, or tol.",
+        )
+
+    # ---- what it says of samples --------------------------------------------------------------------------------
+
+    def _log_joint(self, X: Any) -> Array:
+        check_is_fitted(self)
+        return self._joint(self._checked(X, reset=False), self.weights_, self.parameters_)
+
+    def _posterior(self, joint: Array) -> Array:
+        """Responsibilities; the proportions where no component can have made a sample."""
+        total = logsumexp(joint, axis=1, keepdims=True)
+        known = np.isfinite(total)
+        return np.where(known, np.exp(joint - np.where(known, total, 0.0)), getattr(self, "weights_", 0.0))
+
+    def predict_proba(self, X: Any) -> Array:
+        """Return the posterior probability of each component for each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+            Rows that sum to one; the proportions where no component can have made a sample.
+        """
+        return self._posterior(self._log_joint(X))
+
+    def predict(self, X: Any) -> NDArray[np.int64]:
+        """Return the most probable component of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Numbers of components.
+        """
+        return self.predict_proba(X).argmax(axis=1).astype(np.int64)
+
+    def score_samples(self, X: Any) -> Array:
+        """Return the log-density of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            ``log p(x)``.
+        """
+        return np.asarray(logsumexp(self._log_joint(X), axis=1))
+
+    def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the log-likelihood per sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : Ignored
+            For scikit-learn's sake.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            The mean of ``score_samples``.
+        """
+        found = self.score_samples(X)
+        return float(np.average(found, weights=row_weights(sample_weight, found)))
+
+    def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
+        """Draw samples from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+            Samples, ordered by component.
+        y : array of shape (n_samples,)
+            Their components.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
+        rng = check_random_state(self.random_state)
+        counts = rng.multinomial(n_samples, self.weights_)
+        drawn = [self.family_.sample(t, int(c), rng) for t, c in zip(self.parameters_, counts, strict=True) if c]
+        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
