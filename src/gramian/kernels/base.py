@@ -108,6 +108,18 @@ class Kernel(Tunable):
             )
         Kernel.registry[cls.__name__] = cls
 
+    def __sklearn_clone__(self) -> Kernel:
+        return self
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Find what only scikit-learn's kernel has, where this one stands for it."""
+            theirs = vars(self).get("theirs")
+            if theirs is None or name.startswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            return getattr(theirs, name)
+
     # ---- values -----------------------------------------------------------------------------------------------
 
     def __call__(self, X: Any, Y: Any = None, *, out: Array | None = None) -> Array:

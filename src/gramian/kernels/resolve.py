@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gramian.kernels.adapted import Adapted, remembering
 from gramian.kernels.base import Kernel
 from gramian.kernels.conditional import refuse_conditional
 from gramian.kernels.deserialize import known_kernels, nearest
@@ -23,6 +24,7 @@ from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.stationary import Constant, White
 from gramian.kernels.tunable import Bounds
 
+SKLEARN = "sklearn.gaussian_process.kernels"
 STRIP = 256
 """Rows that are looked at together."""
 
@@ -85,7 +87,7 @@ def resolve(
             raise ValueError(f"unknown kernel {kernel!r}; {nearest(kernel, [*_NAMED, *known_kernels()])}")
         return _NAMED[kernel](lambda default=None: resolve_gamma(gamma, X, default), degree, coef0)
     if _is_sklearn(kernel):
-        return from_sklearn(kernel, None if X is None else np.shape(X)[1])
+        return from_sklearn(kernel, np.shape(X)[1] if np.ndim(X) == 2 else None)
     if callable(kernel):
         f = partial(kernel, **params) if params else kernel
         return Callable(f, vectorized and (X is None or _takes_matrices(f, X)))
@@ -188,26 +190,30 @@ _NAMED: dict[str, _Maker] = {
 
 def _is_sklearn(kernel: Any) -> bool:
     """Whether it is one of theirs or inherits from one, without importing their module, which is slow."""
-    return any(cls.__module__ == "sklearn.gaussian_process.kernels" for cls in type(kernel).__mro__)
+    return any(cls.__module__ == SKLEARN for cls in type(kernel).__mro__)
 
 
 def from_sklearn(kernel: Any, d: int | None = None) -> Kernel:
-    """Translate a kernel of ``sklearn.gaussian_process.kernels``, bounds included."""
+    """Translate a kernel of ``sklearn.gaussian_process.kernels``, bounds included; call it as it is where none is."""
     name = type(kernel).__name__
     if name == "CompoundKernel":
-        raise TypeError("scikit-learn's CompoundKernel is a list of kernels, one per class; pass one kernel.")
-    if name not in _TRANSLATED:
-        raise TypeError(f"scikit-learn's {name} has no counterpart here; {nearest('', _TRANSLATED)}")
+        raise ValueError("kernel cannot be a CompoundKernel, which is a list of kernels, one per class; pass one.")
+    if type(kernel).__module__ != SKLEARN or name not in _TRANSLATED or _unlike(kernel):
+        return Adapted(kernel)
     return _TRANSLATED[name](kernel, d)
+
+
+def _unlike(kernel: Any) -> bool:
+    """Whether it is more than our kernel of its name: lengthscales with bounds of their own, a power like 1.5."""
+    bounds = np.asarray(getattr(kernel, "length_scale_bounds", ()))
+    return (bounds.ndim == 2 and np.ptp(bounds, axis=0).any()) or getattr(kernel, "exponent", 1) % 1 != 0
 
 
 def _bounds(bounds: Any) -> Bounds:
     if isinstance(bounds, str):
         return bounds
-    rows = np.unique(np.atleast_2d(bounds), axis=0)
-    if len(rows) > 1:
-        raise ValueError("scikit-learn kernels with different bounds per lengthscale have no counterpart here.")
-    return float(rows[0, 0]), float(rows[0, 1])
+    low, high = np.atleast_2d(bounds)[0]
+    return float(low), float(high)
 
 
 def _dot_product(kernel: Any, d: int | None) -> Kernel:
@@ -267,6 +273,11 @@ _TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
     "Exponentiation": lambda k, d: from_sklearn(k.kernel, d) ** k.exponent,
     "PairwiseKernel": _pairwise,
 }
+
+
+def like_given(kernel: Kernel, given: Any) -> Kernel:
+    """Return a learned kernel that answers for scikit-learn's too, where such a one was given: ``k1``, ``get_params``."""
+    return remembering(kernel, given) if _is_sklearn(given) else kernel
 
 
 def is_precomputed(kernel: Any) -> bool:

@@ -90,7 +90,10 @@ def check_bounds(owner: str, name: str, bounds: Any, least: float = 0.0) -> Boun
     if isinstance(bounds, list | tuple | np.ndarray) and len(bounds) == 2 and least < bounds[0] <= bounds[1] < np.inf:
         return float(bounds[0]), float(bounds[1])
     low = "low <= high" if least < 0 else "0 < low <= high"
-    raise ValueError(f"{owner}: {name}_bounds must be (low, high) with {low}, or 'fixed'; got {bounds!r}.")
+    raise ValueError(
+        f"{owner}: {name}_bounds must be (low, high) with {low}, or 'fixed', since a search requires that all bounds are "
+        f"finite; got {bounds!r}."
+    )
 
 
 def natural(what: str, value: Any) -> int:

@@ -32,7 +32,7 @@ from gramian.estimators.base import (
 from gramian.estimators.gp.process import LEARNING
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
-from gramian.kernels.resolve import is_precomputed
+from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
 from gramian.resources import blas_threads, memory_budget, worker_count
@@ -43,6 +43,25 @@ LATENT = 2.0
 """The mean square that latent functions start with: they have no units but the logistic's."""
 FIXED = Scaled(RBF(1.0, "fixed"), 1.0, "fixed")
 """What ``kernel=None`` means, as in scikit-learn."""
+
+
+class Kernels(tuple[Kernel, ...]):
+    """The kernels of several binary problems, with one theta for all of them."""
+
+    @property
+    def kernels(self) -> list[Kernel]:
+        """As scikit-learn's CompoundKernel has them."""
+        return list(self)
+
+    @property
+    def theta(self) -> NDArray[np.float64]:
+        """Theta of each, one after the other."""
+        return np.concatenate([kernel.theta for kernel in self])
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """The bounds of theta."""
+        return np.concatenate([kernel.bounds for kernel in self])
 
 
 @dataclass(eq=False, repr=False)
@@ -192,7 +211,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     def kernel_(self) -> Any:
         """The learned kernel, or the kernels of the binary problems."""
         check_is_fitted(self, "base_estimator_")
-        kernels = tuple(b.kernel_ for b in self._parts)
+        kernels = Kernels(b.kernel_ for b in self._parts)
         return kernels[0] if self.n_classes_ == 2 else kernels
 
     @by_blocks
@@ -290,16 +309,16 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"Shape of theta must be either {size} or {size * len(parts)}. Obtained theta with shape {theta.shape}."
             )
-        each = np.broadcast_to(theta.reshape(-1, size), (len(parts), size))
+        each = np.tile(theta, (len(parts), 1)) if theta.size == size else theta.reshape(-1, size)
         with blas_threads(self.n_jobs):
             found = [
                 b.log_marginal_likelihood(t, eval_gradient, clone_kernel) for b, t in zip(parts, each, strict=True)
             ]
         if not eval_gradient:
-            return float(np.mean(found))
+            return np.mean(found)
         slopes = np.array([slope for _, slope in found]) / len(parts)
         gradient = slopes.sum(axis=0) if theta.size == size else slopes.ravel()
-        return float(np.mean([value for value, _ in found])), gradient
+        return np.mean([value for value, _ in found]), gradient
 
 
 def _worst(certificates: list[Certificate]) -> Certificate:
@@ -330,9 +349,9 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         learned = self._learn(kernel, evidence, labels, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)
-            for _, message in learned.binding(kernel):
+            for _, message in learned.binding(like_given(kernel, self.kernel)):
                 warnings.warn(message, ConvergenceWarning, stacklevel=2)
-        kernel = widened(kernel, rows, LATENT, back=True)
+        kernel = like_given(widened(kernel, rows, LATENT, back=True), self.kernel)
         found = evidence.mode(kernel)
         self.classes_, self.y_train_ = classes, labels
         self.X_train_ = X.copy() if self.copy_X_train else X
@@ -388,7 +407,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
     ) -> Any:
         """Return the approximate log evidence of the training rows: theta (p,) → (p,)."""
-        kernel = self.kernel_.with_theta(np.asarray(theta))
+        kernel = like_given(self.kernel_.with_theta(np.asarray(theta)), self.kernel)
         at = self._evidence(wide(self.X_train_), self.y_train_)(kernel, gradient=eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel

@@ -93,7 +93,9 @@ class Process(Nested):
             Ends of the interval, with ``return_interval``.
         """
         if sum(map(bool, (return_std, return_cov, return_interval is not None))) > 1:
-            raise RuntimeError("At most one of return_std, return_cov and return_interval can be requested.")
+            raise RuntimeError(
+                "At most one of return_std or return_cov can be requested. With return_interval, neither can."
+            )
         if return_interval is not None and not 0.0 < return_interval < 1.0:
             raise ValueError(f"return_interval must be a probability between 0 and 1, got {return_interval!r}.")
         X = validated(self, X, reset=False)

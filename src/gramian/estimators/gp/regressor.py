@@ -33,7 +33,7 @@ from gramian.estimators.gp.sparse import SparseProcess, held_rows
 from gramian.estimators.trend import TREND, fitted_trend
 from gramian.gram.operator import units, wide
 from gramian.kernels import Kernel, White, resolve
-from gramian.kernels.resolve import is_precomputed
+from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.progress import Clock, progress
 from gramian.resources import blas_threads, memory_budget, worker_count
 from gramian.rkhs import Function
@@ -272,15 +272,15 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             else:
                 options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
                 self.posterior_ = projected_posterior(kernel, rows, Y, noise, **options)
-        self.kernel_ = widened(kernel, rows, float(np.mean(Y**2)), back=True)
+        self.kernel_ = like_given(widened(kernel, rows, float(np.mean(Y**2)), back=True), self.kernel)
         return learned
 
     def _check_targets(self, y: NDArray[np.float64]) -> None:
         seen = 1 if y.ndim == 1 else y.shape[1]
         if self.n_targets is not None and seen != self.n_targets:
             raise ValueError(
-                f"n_targets is {self.n_targets} but y has {seen}; pass y with {self.n_targets} columns, or "
-                f"n_targets={seen}."
+                f"The number of targets seen in `y` is different from the parameter `n_targets`: {seen} != "
+                f"{self.n_targets}; pass y with {self.n_targets} columns, or n_targets={seen}."
             )
         if self.noise == "learn" and self.optimizer is None:
             raise ValueError("noise='learn' needs an optimizer; with optimizer=None set the noise by alpha= or White.")
@@ -425,12 +425,13 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             return self.log_marginal_likelihood_value_
         if hasattr(self, "_over_blocks"):
             raise ValueError("the training rows came by blocks and were not kept; leave theta=None.")
-        kernel = self.kernel_.with_theta(np.asarray(theta))
+        kernel = like_given(self.kernel_.with_theta(np.asarray(theta)), self.kernel)
         with blas_threads(self.n_jobs):
             at = self._evidence_at(kernel, eval_gradient)
         if not clone_kernel:
             self.kernel_ = kernel
-        return (at.value, at.gradient) if eval_gradient else at.value
+        value = np.float64(at.value)
+        return (value, at.gradient) if eval_gradient else value
 
     def _evidence_at(self, kernel: Kernel, gradient: bool) -> Evidence:
         X, Y = wide(self.X_train_), self.y_train_.reshape(self.y_train_.shape[0], -1)

@@ -15,6 +15,7 @@ from scipy.spatial.distance import pdist
 
 from gramian.certificates import Certificate, certify
 from gramian.kernels import Kernel
+from gramian.kernels.adapted import their_name
 from gramian.kernels.tunable import FREE
 from gramian.progress import Clock, Tick, silent
 from gramian.solvers.gp.evidence import signal_and_noise
@@ -27,6 +28,8 @@ Optimizer = Callable[..., tuple[Theta, float]]
 
 ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
 """Where a climb ends whose place is compared with others first."""
+AIM = 0.05
+"""The share of the slope that a fit may leave, which L-BFGS tries for."""
 NEAR = 0.05
 """A distance, in theta, at which a climb has come to where another one ended."""
 NEWTON_STEPS = 5
@@ -76,14 +79,17 @@ class Optimum:
         """Name learned parameters whose evidence still rises where their bounds end, with scikit-learn's warning."""
         named = [(p, i) for p in kernel.all_parameters() if p.free for i in range(p.values.size)]
         for (p, dimension), slope in zip(named, self.slope, strict=True):
-            end, change = ("upper", "Increasing") if slope > 0 else ("lower", "Decreasing")
-            bound = float(p.bounds[int(slope > 0)])
-            # Far below the variance that y asks for, the evidence hardly rises with it.
-            least = 0.0 if slope > 0 and p.name.endswith(VARIANCES) else BINDING
-            if abs(slope) > least and np.isclose(p.values[dimension], bound, atol=0.0):
+            up = bool(np.isclose(p.values[dimension], float(p.bounds[1]), atol=0.0))
+            bound, end, change = float(p.bounds[up]), *(("upper", "Increasing") if up else ("lower", "Decreasing"))
+            # Where nobody asked for the bounds, they matter if the evidence rises beyond them; far below the variance
+            # that y asks for, it hardly rises with it.
+            least = 0.0 if up and p.name.endswith(VARIANCES) else BINDING
+            matters = p.bounds != FREE or (slope if up else -slope) > least
+            if matters and np.isclose(p.values[dimension], bound, atol=0.0):
+                name = their_name(kernel, p.name)
                 yield (
                     p.name,
-                    f"The optimal value found for dimension {dimension} of parameter {p.name} is close to the "
+                    f"The optimal value found for dimension {dimension} of parameter {name} is close to the "
                     f"specified {end} bound {bound}. {change} the bound and calling fit again may find a better value.",
                 )
 
@@ -219,7 +225,7 @@ class _Climb:
 
     def to_the_end(self, start: Theta) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
-        run = self.lbfgs(start, {"ftol": 0.0, "gtol": 0.5 * self.flat, "maxls": 10})
+        run = self.lbfgs(start, {"ftol": 0.0, "gtol": AIM * self.flat, "maxls": 10})
         steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
         for _ in range(steps):
             left = self.violation(run)
