@@ -276,7 +276,7 @@ _TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
 
 
 def like_given(kernel: Kernel, given: Any) -> Kernel:
-    """Return a learned kernel that answers for scikit-learn's too, where such a one was given: ``k1``, ``get_params``."""
+    """Return a learned kernel that answers for scikit-learn's too, where one was given: ``k1``, ``get_params``."""
     return remembering(kernel, given) if _is_sklearn(given) else kernel
 
 

@@ -91,7 +91,7 @@ def check_bounds(owner: str, name: str, bounds: Any, least: float = 0.0) -> Boun
         return float(bounds[0]), float(bounds[1])
     low = "low <= high" if least < 0 else "0 < low <= high"
     raise ValueError(
-        f"{owner}: {name}_bounds must be (low, high) with {low}, or 'fixed', since a search requires that all bounds are "
+        f"{owner}: {name}_bounds must be (low, high) with {low}, or 'fixed': a search requires that all bounds are "
         f"finite; got {bounds!r}."
     )
 

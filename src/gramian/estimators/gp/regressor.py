@@ -50,6 +50,10 @@ NOISE_START = 0.1
 """Where a learned noise begins, relative to the mean square of the targets."""
 NOISE_RANGE = (1e-8, 10.0)
 """Where it may go."""
+NOT_DEFINITE = (
+    "The kernel, {}, is not returning a positive definite matrix. Try gradually increasing the 'alpha' parameter of "
+    "your GaussianProcessRegressor estimator. {}"
+)
 DROWNED = 10.0
 """Noise, in mean squares of the targets, from which a fixed ``alpha`` leaves nothing to explain."""
 
@@ -268,7 +272,10 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         with progress(self.verbose, "posterior", total=1.0) as tick:
             options: Any = {"memory": memory, "workers": worker_count(self.n_jobs), "clock": clock, "tick": tick}
             if self.solver_.name == "cholesky":
-                self.posterior_ = exact_posterior(kernel, rows, Y, noise, trend=self.trend_, **options)
+                try:
+                    self.posterior_ = exact_posterior(kernel, rows, Y, noise, trend=self.trend_, **options)
+                except np.linalg.LinAlgError as error:
+                    raise np.linalg.LinAlgError(NOT_DEFINITE.format(self.kernel or kernel, error)) from error
             else:
                 options |= {"tol": self.tol, "max_iter": self.max_iter, "random_state": self.random_state}
                 self.posterior_ = projected_posterior(kernel, rows, Y, noise, **options)

@@ -28,8 +28,10 @@ Optimizer = Callable[..., tuple[Theta, float]]
 
 ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
 """Where a climb ends whose place is compared with others first."""
-AIM = 0.05
-"""The share of the slope that a fit may leave, which L-BFGS tries for."""
+AIM, POLISHED = 0.01, 0.1
+"""Shares of the slope that a fit may leave: what L-BFGS tries for, and below which no Newton step is worth it."""
+FLAT_VALUE = 1e-11
+"""A relative gain below which L-BFGS only follows rounding."""
 NEAR = 0.05
 """A distance, in theta, at which a climb has come to where another one ended."""
 NEWTON_STEPS = 5
@@ -225,11 +227,11 @@ class _Climb:
 
     def to_the_end(self, start: Theta) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
-        run = self.lbfgs(start, {"ftol": 0.0, "gtol": AIM * self.flat, "maxls": 10})
+        run = self.lbfgs(start, {"ftol": FLAT_VALUE, "gtol": AIM * self.flat, "maxls": 10})
         steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
         for _ in range(steps):
             left = self.violation(run)
-            if left <= self.flat or self.clock.expired:
+            if left <= POLISHED * self.flat or self.clock.expired:
                 break
             trial = self.newton(run)
             if not self.violation(trial) < left:

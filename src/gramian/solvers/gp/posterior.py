@@ -174,12 +174,13 @@ def exact_posterior(
         solution, factor = solve(A, targets, tol=RESIDUAL, jitter_limit=JITTER_LIMIT, clock=started, tick=tick)
     except NotPositiveDefiniteError as error:
         del A
-        raise np.linalg.LinAlgError(
-            f"{diagnosis(gram)}; use another kernel (check it with gramian.kernels.is_kernel), or raise alpha."
-        ) from error
+        raise _not_definite(gram) from error
     evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, tau + factor.jitter, Y.shape[1])
     rounding = 10.0 * A.shape[0] * np.finfo(np.float64).eps * float(factor.diagonal.mean())
     singular = diagnosis(gram) if factor.jitter > 0 or factor.smallest_pivot() <= rounding else ""
+    if singular and not np.any(white + noise > 0):
+        del A
+        raise _not_definite(gram)
     for rows in spans(A.shape[0], BLOCK):
         A[rows, rows.stop :] = 0.0
         A[rows, rows] = np.tril(A[rows, rows])
@@ -190,6 +191,13 @@ def exact_posterior(
     D = np.asarray(white + noise, dtype=np.float64)
     values = gram @ solution.x + (D if D.ndim == 0 else D[:, None]) * solution.x
     return TrendPosterior(basis, trend, basis.coefficients(Y - values), U, *given)
+
+
+def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
+    """What to raise where K + D has no factor."""
+    return np.linalg.LinAlgError(
+        f"{diagnosis(gram)}; use another kernel (check it with gramian.kernels.is_kernel), or raise alpha."
+    )
 
 
 class ProjectedPosterior(Posterior):
