@@ -237,3 +237,17 @@ def test_what_has_no_dual_says_so():
         KernelMachineRegressor(kernel=k, approximation=Nystroem(n_components=10)).fit(X, t).kkt()
     with pytest.raises(ValueError, match="among classes_"):
         SVC(kernel=k).fit(X, labels).dual(np.zeros(60), X=X, y=labels + 1)
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+def test_a_tube_that_must_hold_has_no_box():
+    model = SVR(kernel=k, C=np.inf, epsilon=0.3, tol=1e-6).fit(X, t)
+    lam = model.multipliers_
+    beta = lam[:, 0] - lam[:, 1]
+    dual = t @ beta - 0.3 * np.abs(beta).sum() - 0.5 * beta @ K @ beta
+    assert np.isclose(model.dual(lam), dual)
+    assert np.isclose(dual, 0.5 * beta @ K @ beta, rtol=1e-6)  # no slack: the objective is the norm alone
+    assert model.kkt().worst < 1e-5
+    assert -np.inf < model.dual(50.0 * lam) < dual  # far beyond any box, and a bound all the same
+    model.intercept_ = model.intercept_ + 0.25
+    assert model.kkt().primal_feasibility.max() == pytest.approx(0.25, abs=1e-6)

@@ -125,6 +125,29 @@ class HardMargin:
 
 
 @dataclass(frozen=True)
+class HardTube:
+    """The loss of a constraint ``|f - y| <= ε``: zero where it holds, infinite where not."""
+
+    epsilon: float
+
+    def value(self, f: Array, y: Array) -> Array:
+        """Zero or infinity."""
+        return np.where(self.excess(f, y) > 0, np.inf, 0.0)
+
+    def domain(self, y: Array) -> tuple[Array, Array]:
+        """All slopes."""
+        return np.full(y.shape, -np.inf), np.full(y.shape, np.inf)
+
+    def conjugate(self, u: Array, y: Array) -> Array:
+        """``u y + ε |u|``."""
+        return np.asarray(u * y + self.epsilon * np.abs(u))
+
+    def excess(self, f: Array, y: Array) -> Array:
+        """By how much the constraint is broken."""
+        return np.maximum(np.abs(f - y) - self.epsilon, 0.0)
+
+
+@dataclass(frozen=True)
 class Below:
     """``max(0, -f)``: what a one-class machine pays for a row below its offset."""
 

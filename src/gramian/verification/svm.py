@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 from typing import Any
 
@@ -90,8 +90,22 @@ def classification(model: Any, data: Data) -> Certificate:
     hard, programs = math.isinf(model.C), []
     shown, faults = _shown(model, data, _pairs(model))
     for y, w, b, parts in _of_pairs(model, data, shown):
-        programs.append(_scaled(y, np.full(y.size, 2.0), 1.0, b, *parts) if hard else _boxed(y, model.C * w, b, *parts))
+        if not getattr(model, "fit_intercept", True):
+            C = np.full(y.size, 2.0 * np.abs(parts[0]).max(initial=0.5)) if hard else model.C * w
+            programs.append(_anchored(_boxed(y, C, b, *parts)))
+        elif hard:
+            programs.append(_scaled(y, np.full(y.size, 2.0), 1.0, b, *parts))
+        else:
+            programs.append(_boxed(y, model.C * w, b, *parts))
     return _worst(model, data, shown, faults, programs)
+
+
+def _anchored(program: _Program) -> _Program:
+    """The program without its equality: one more multiplier, of a row that is zero everywhere, may be anything."""
+    room, own = float((program.upper - program.lower).sum()), -float(program.beta.sum())
+    ends = {"beta": own, "f": 0.0, "lower": -room, "upper": room, "linear": 0.0, "group": False}
+    parts: Any = {name: np.append(getattr(program, name), value) for name, value in ends.items()}
+    return replace(program, **parts)
 
 
 def nu_classification(model: Any, data: Data) -> Certificate:

@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
-from gramian.estimators.duality import Array, Below, FittedTo, Program
+from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, dense, kinds
 from gramian.gram.operator import narrow
 from gramian.losses import EpsilonInsensitive
@@ -110,10 +110,10 @@ class _Regressor(RegressorMixin, _Single):
         X, y = validated(self, X, y, reset=False, y_numeric=True)
         weights = row_weights(sample_weight, X, negative=True)
         rows = np.flatnonzero(weights)
-        beta, w = self._signed_multipliers()[rows, None], self.C * weights[rows]
-        if math.isinf(self.C):  # any bound that no multiplier reaches has the same solution
-            w = np.full(rows.size, 2.0 * float(np.abs(beta).max(initial=0.5)))
-        loss, targets = EpsilonInsensitive(self._tube()), np.asarray(y, dtype=np.float64)[rows, None]
+        hard, beta = math.isinf(self.C), self._signed_multipliers()[rows, None]
+        w = np.ones(rows.size) if hard else self.C * weights[rows]
+        loss: Any = HardTube(self._tube()) if hard else EpsilonInsensitive(self._tube())
+        targets = np.asarray(y, dtype=np.float64)[rows, None]
         return [Program(rows, self._times(X, rows), loss, targets, w, beta, self.intercept_, -beta, sign=-1.0)]
 
     def _slopes(self, programs: list[Program], lam: Any, n: int, what: str = "lam") -> tuple[list[Array], float]:
@@ -123,7 +123,7 @@ class _Regressor(RegressorMixin, _Single):
             return super()._slopes(programs, lam, n, what)
         found, cost = super()._slopes(programs, given[:, 0] - given[:, 1], n)
         room = np.zeros((n, 1))
-        room[programs[0].rows, 0] = programs[0].w
+        room[programs[0].rows, 0] = np.inf if math.isinf(self.C) else programs[0].w
         if np.any((given < 0) | (given > room * (1.0 + SLACK))):
             return found, np.inf
         return found, cost + 2.0 * self._tube() * float(given.min(axis=1).sum())

@@ -25,6 +25,7 @@ from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stra
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress
 from gramian.resources import run
+from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import Solution, solve
 from gramian.solvers.svm.tasks import Task
@@ -32,6 +33,8 @@ from gramian.solvers.svm.tasks import Task
 Classes = tuple[int, int]
 Members = NDArray[np.intp] | slice
 EVERYBODY = slice(None)
+HARD = (1e2, 1e4, 1e7)
+"""Bounds on multipliers that stand for ``C=inf`` without a bias, in the units of k."""
 SHOWN = 10
 """Rows in conflict that an error names."""
 
@@ -98,11 +101,18 @@ class Pairs:
         first, second = (self.blocks[c] for c in pair)
         return np.repeat([1.0, -1.0], [first.stop - first.start, second.stop - second.start])
 
-    def solve(self, pair: Classes, task: Task, members: Members = EVERYBODY, **options: Any) -> Pair:
+    def solve(
+        self, pair: Classes, task: Task, members: Members = EVERYBODY, *, intercept: bool = True, **options: Any
+    ) -> Pair:
         """Solve a task of some rows of a pair."""
-        objects = np.arange(sum(self.blocks[c].stop - self.blocks[c].start for c in pair))[members]
-        task = replace(task, objects=objects[task.objects])
+        total = sum(self.blocks[c].stop - self.blocks[c].start for c in pair)
+        task = replace(task, objects=np.arange(total)[members][task.objects])
         caches = self.caches if len(self.caches) == 1 else [self.caches[c] for c in pair]
+        if not intercept:  # an object at the origin absorbs what the others sum to
+            rows = AnchoredRows(self.kernel_rows.among(caches))
+            found = solve(task.anchored(total), rows, **options)
+            found = replace(found, beta=found.beta[:-1], values=found.values[:-1], multipliers=(0.0, 0.0))
+            return Pair(pair, found.beta, 1.0, 0.0, task, found)
         solution = solve(task, self.kernel_rows.among(caches), **options)
         scale = solution.unit if task.scaled else 1.0
         bias = solution.bias / scale if scale > 0 else np.nan
@@ -293,7 +303,9 @@ class Classifier(OneVsOne):
             w = np.ones(own.size) if math.isinf(C) else C * weights[own] * self.class_weight_[codes[own]]
             loss: Any = HardMargin() if math.isinf(C) else Hinge()
             beta, b = lam[own, p, None] * signs, self.intercept_[p : p + 1]
-            programs.append(Program(own, self._times(X, own), loss, signs, w, beta, b, -beta, sign=-signs))
+            free = getattr(self, "fit_intercept", True)
+            times = self._times(X, own)
+            programs.append(Program(own, times, loss, signs, w, beta, b, -beta, sign=-signs, intercept=free))
         return programs
 
     def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
@@ -329,6 +341,9 @@ class SVC(Classifier):
     ----------
     C : float, default=1.0
         The price of slack; infinite for a hard margin.
+    fit_intercept : bool, default=True
+        Whether the machine has a bias. Without one the boundary is ``<w, ψ(x)> = 0``, the multipliers need not balance,
+        and ``intercept_`` is zero.
     kernel : Kernel, str or callable, default="rbf"
         A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
     degree : int, default=3
@@ -418,9 +433,11 @@ class SVC(Classifier):
     """
 
     C: float = 1.0
+    fit_intercept: bool = True
 
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
+        "fit_intercept": ["boolean"],
         "C": [Interval(Real, 0.0, None, closed="right")],
     }
 
@@ -429,6 +446,12 @@ class SVC(Classifier):
     ) -> Pair:
         y, weight = pairs.signs(pair)[members], pairs.of(pair, pairs.weight)[members]
         hard = math.isinf(self.C)
+        if not self.fit_intercept:
+
+            def alone(task: Task) -> Pair:
+                return pairs.solve(pair, task, members, intercept=False, **options)
+
+            return _hard(y, alone, pairs) if hard else alone(svm_tasks.classification(y, self.C * weight))
         task = svm_tasks.hard_margin(y) if hard else svm_tasks.classification(y, self.C * weight, start)
         return pairs.solve(pair, task, members, **options)
 
@@ -440,10 +463,22 @@ class SVC(Classifier):
         heavy = np.argsort(-np.abs(machine.beta), kind="stable")
         heavy = pairs.of(machine.classes, pairs.training.kept)[heavy[np.abs(machine.beta[heavy]) > 1e-6]]
         more = f" and {heavy.size - SHOWN} more" if heavy.size > SHOWN else ""
+        bias = "" if self.fit_intercept else " without a bias"
         return (
-            f"classes {a!r} and {b!r} cannot be separated by this kernel, so C=inf has no solution; the rows in "
+            f"classes {a!r} and {b!r} cannot be separated by this kernel{bias}, so C=inf has no solution; the rows in "
             f"conflict are {heavy[:SHOWN].tolist()}{more}. Use a finite C, or a kernel that tells them apart."
         )
+
+
+def _hard(y: Vector, solve: Callable[[Task], Pair], pairs: Pairs) -> Pair:
+    """The hard margin without a bias: a soft one with a bound that no multiplier reaches, unless all are reached."""
+    unit = float(np.mean(pairs.kernel_rows.diagonal())) or 1.0
+    for bound in (C / unit for C in HARD):
+        found = solve(svm_tasks.classification(y, np.full(y.size, bound)))
+        if (largest := float(np.abs(found.beta).max())) < bound:
+            # Any such bound has the same solution; the smallest makes the best certificate.
+            return solve(svm_tasks.classification(y, np.full(y.size, 2.0 * largest), found.beta))
+    return replace(found, solution=replace(found.solution, vanished=True))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -662,7 +697,7 @@ def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, 
     for position in ascending:
         machine = machines[position]
         vars(machine).update(learned)
-        starts = {pair.classes: _start(pair, machine.C / C) for pair in last}
+        starts = {pair.classes: _start(pair, machine.C / C) for pair in last if machine.fit_intercept}
         last, C = machine._learn(rows, pairs, starts), machine.C
     return machines
 

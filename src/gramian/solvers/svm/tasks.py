@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,13 @@ class Task:
     scaled: bool = False
     # The same without a tube: where |β| sums to no more than ν allows, its answer is the answer here, with ε = 0
     tubeless: Task | None = None
+
+    def anchored(self, origin: int) -> Task:
+        """Return the task with one more variable, of an object at the origin: the sum of the others is then free."""
+        room = float(np.sum(self.upper - self.lower))
+        ends = {"linear": 0.0, "lower": -room, "upper": room, "start": -float(self.start.sum()), "objects": origin}
+        parts: Any = {name: np.append(getattr(self, name), value) for name, value in ends.items()}
+        return replace(self, split=self.split + 1, **parts)
 
 
 def classification(y: Vector, C: Vector, start: Vector | None = None) -> Task:
