@@ -61,8 +61,9 @@ def plain(name: str) -> tuple[Any, Any]:
     model = getattr(gramian, name)()
     if name == "KernelCenterer":
         return model.fit(X @ X.T), NEW @ X.T
-    kind = model.__sklearn_tags__().estimator_type
-    if kind is None or kind in ("outlier_detector", "density_estimator"):
+    tags = model.__sklearn_tags__()
+    kind = tags.estimator_type
+    if not tags.target_tags.required:
         return model.fit(X), NEW
     return model.fit(X, THREE if kind == "classifier" else y), NEW
 

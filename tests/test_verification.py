@@ -24,6 +24,7 @@ from gramian import (
     KernelMachineRegressor,
     KernelPCA,
     KernelRidge,
+    MetricMap,
     NuSVC,
     NuSVR,
     Nystroem,
@@ -84,6 +85,8 @@ FITS = [
     (KernelPCA(3, kernel="rbf", center=False, approximation=MAP), None),
     *[(GaussianMixture(2, covariance_type=c, random_state=0), None) for c in ("full", "tied", "diag", "spherical")],
     (GaussianMixture(2, assignment="hard", random_state=0, tol=1e-6), None),
+    (MetricMap(), NUMBERS),
+    (MetricMap("agop"), THREE),
 ]
 UNWEIGHTED = (KernelInterpolator, GaussianProcessRegressor, GaussianProcessClassifier, KernelPCA)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from gramian.estimators.machine.classifier import KernelMachineClassifier as KernelMachineClassifier
     from gramian.estimators.machine.pegasos import PegasosClassifier as PegasosClassifier
     from gramian.estimators.machine.regressor import KernelMachineRegressor as KernelMachineRegressor
+    from gramian.estimators.metric import MetricMap as MetricMap
     from gramian.estimators.mixture.family import FamilyMixture as FamilyMixture
     from gramian.estimators.mixture.gaussian import GaussianMixture as GaussianMixture
     from gramian.estimators.mixture.selection import select_components as select_components
@@ -45,6 +46,7 @@ _PLACES = {
     "estimators.interpolator": ["KernelInterpolator"],
     "estimators.machine.classifier": ["KernelMachineClassifier"],
     "estimators.machine.regressor": ["KernelMachineRegressor"],
+    "estimators.metric": ["MetricMap"],
     "estimators.mixture.family": ["FamilyMixture"],
     "estimators.mixture.gaussian": ["GaussianMixture"],
     "estimators.mixture.selection": ["select_components"],

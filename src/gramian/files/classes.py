@@ -23,6 +23,7 @@ _HERE = {
     "estimators.machine.classifier": ["KernelMachineClassifier"],
     "estimators.machine.regressor": ["KernelMachineRegressor"],
     "estimators.mixture.family": ["FamilyMixture"],
+    "estimators.metric": ["MetricMap"],
     "estimators.mixture.gaussian": ["GaussianMixture"],
     "estimators.centerer": ["KernelCenterer"],
     "estimators.pca": ["KernelPCA"],

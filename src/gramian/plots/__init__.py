@@ -11,6 +11,7 @@ from gramian.plots.coverage import CoverageDisplay
 from gramian.plots.frontier import FrontierDisplay, Run
 from gramian.plots.interpolant import InterpolantDisplay
 from gramian.plots.matrix import GramMatrixDisplay
+from gramian.plots.metric import MetricDisplay
 from gramian.plots.mixture import MixtureDisplay
 from gramian.plots.process import GaussianProcessDisplay
 from gramian.plots.sensitivity import SensitivityDisplay
@@ -25,6 +26,7 @@ __all__ = [
     "GaussianProcessDisplay",
     "GramMatrixDisplay",
     "InterpolantDisplay",
+    "MetricDisplay",
     "MixtureDisplay",
     "Run",
     "SensitivityDisplay",

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import Certificate
-from gramian.verification import automatic, least_squares, machine, mixture, process, spectrum, stochastic, svm
+from gramian.verification import automatic, least_squares, machine, metric, mixture, process, spectrum, stochastic, svm
 from gramian.verification.rows import Data
 
 __all__ = ["agree", "verify"]
@@ -29,6 +29,7 @@ CHECKS: dict[str, Callable[[Any, Data], Certificate]] = {
     "KernelPCA": spectrum.components,
     "GaussianMixture": mixture.mixture,
     "FamilyMixture": mixture.of_family,
+    "MetricMap": metric.metric,
 }
 AUTOMATIC = {"AutoKernelRegressor": automatic.numbers, "AutoKernelClassifier": automatic.labels}
 FACTOR, ROUNDING = 3.0, 1e-9

@@ -1,0 +1,186 @@
+"""Learning a linear map of the rows: by the evidence behind it, or by the average outer product of gradients (AGOP).
+
+The process behind the map has the kernel ``amplitude · k(Lᵀx, Lᵀz)`` and noise of variance ``noise / w_i`` at row i.
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, OptimizeResult, minimize
+
+from gramian.gram import Gram
+from gramian.kernels import Kernel
+from gramian.progress import Clock, Tick, silent
+from gramian.resources import one_blas_thread
+from gramian.solvers.gp.evidence import FEW, LogEvidence, evidence_value, inverse_below, lower_vjp
+from gramian.solvers.linear.cholesky import NotPositiveDefiniteError
+
+Array = NDArray[np.float64]
+
+AMPLITUDES, NOISES = (1e-3, 1e3), (1e-8, 1e2)
+"""Where variances may go, for targets of variance one."""
+SCALES = (-8.0, 3.0)
+"""How far the logarithm of a scale may go in one search: far up every row is alone, and the slope shows no way back."""
+FAILED = 1e25
+"""In the place of an infinite objective, from which a line search could not come back."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """A process behind a linear map."""
+
+    L: Array  # (d, k)
+    amplitude: float = 1.0
+    noise: float = 0.1
+
+    def kernel(self, base: Kernel) -> Kernel:
+        """Return its kernel, for a base whose parameters are held still."""
+        return self.amplitude * base.fix().metric(self.L)
+
+
+@dataclass(frozen=True, eq=False)
+class Slope:
+    """The log evidence at a prior, and its derivatives."""
+
+    value: float
+    L: Array  # (d, k)
+    variances: Array  # (2,): By the logarithms of amplitude and noise
+
+
+class MetricEvidence(LogEvidence):
+    """The log evidence of some rows as a function of the map before the kernel.
+
+    A row of weight w counts as w equal rows.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        X: Array,
+        Y: Array,
+        weights: Array,
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(X, Y, 0.0, memory, n_jobs)
+        self.kernel, self.weights, self.n_jobs = kernel, weights, n_jobs
+
+    def at(self, prior: Prior) -> Slope:
+        """Evaluate the evidence and its slope."""
+        with one_blas_thread() if self.Y.shape[0] <= FEW else nullcontext():
+            return self._slope(prior)
+
+    def _slope(self, prior: Prior) -> Slope:
+        n, t = self.Y.shape
+        kernel, self.noise = prior.kernel(self.kernel), prior.noise / self.weights
+        points = kernel.prepare(self.X)
+        try:
+            factor, _ = self._factor(kernel, points)
+        except NotPositiveDefiniteError:
+            return Slope(-math.inf, np.zeros(prior.L.shape), np.zeros(2))
+        alpha = factor.solve(self.Y)
+        extra = float(self.weights.sum()) - n  # rows that equal rows stand for
+        value = evidence_value(factor, self.Y, alpha)
+        value -= 0.5 * t * (float(np.log(self.weights).sum()) + extra * math.log(2.0 * math.pi * prior.noise))
+        inverse = inverse_below(factor)
+        slope = t * lower_vjp(kernel, points, inverse, alpha / t, alpha, self.workers)
+        own = np.einsum("ij,ij->i", alpha, alpha) - t * np.diagonal(inverse)
+        by_noise = 0.5 * float(self.noise @ own) - 0.5 * t * extra
+        return Slope(value, slope[1:].reshape(prior.L.shape), np.array([slope[0], by_noise]))
+
+    def gradients(self, prior: Prior) -> Array:
+        """Return the gradients of the posterior means at the rows: → (t, n, d)."""
+        kernel, self.noise = prior.kernel(self.kernel), prior.noise / self.weights
+        alpha = self._factor(kernel, kernel.prepare(self.X))[0].solve(self.Y)
+        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.n_jobs)
+        return np.stack([gram.grad_inputs(a) for a in alpha.T])
+
+    def outer_products(self, prior: Prior) -> Array:
+        """Return the weighted mean over rows of ∇f ∇fᵀ, summed over targets: → (d, d)."""
+        G = self.gradients(prior)
+        return np.asarray(np.einsum("tnd,n,tne->de", G, self.weights / self.weights.sum(), G, optimize=True))
+
+
+@dataclass(frozen=True, eq=False)
+class Climb:
+    """Where a search ended."""
+
+    prior: Prior
+    value: float
+    slope: float  # The largest that the bounds allow, for each row
+    iterations: int
+
+
+def climb(
+    evidence: MetricEvidence, start: Prior, free: str, *, max_iter: int, clock: Clock, tick: Tick = silent
+) -> Climb:
+    """Maximise the evidence over variances and, of L, the ``"scale"``, scales of ``"rows"``, or ``"entries"``."""
+    entries, (d, k), unit = free == "entries", start.L.shape, unit_of(start.L)
+    size = {"scale": 1, "rows": d, "entries": d * k}[free]
+    limits = Bounds(
+        np.r_[np.full(size, -1e4 if entries else SCALES[0]), np.log([AMPLITUDES[0], NOISES[0]])],
+        np.r_[np.full(size, 1e4 if entries else SCALES[1]), np.log([AMPLITUDES[1], NOISES[1]])],
+    )
+    first = np.r_[start.L.reshape(-1) / unit if entries else np.zeros(size), np.log([start.amplitude, start.noise])]
+    steps = 0
+
+    def prior_at(x: Array) -> Prior:
+        L = unit * x[:-2].reshape(d, k) if entries else start.L * np.exp(x[:-2])[:, None]
+        return Prior(L, *np.exp(x[-2:]).tolist())
+
+    def descend(x: Array) -> tuple[float, Array]:
+        prior = prior_at(x)
+        at = evidence.at(prior)
+        if not math.isfinite(at.value):
+            return FAILED, np.zeros(x.size)
+        own = unit * at.L.reshape(-1) if entries else (at.L * prior.L).sum(axis=1)
+        return -at.value, -np.r_[own.sum() if free == "scale" else own, at.variances]
+
+    def step(intermediate_result: OptimizeResult) -> None:
+        nonlocal steps
+        steps += 1
+        tick(steps, evidence=-float(intermediate_result.fun))
+        if clock.expired:
+            raise StopIteration
+
+    options: Any = {"maxiter": max_iter, "maxfun": 2 * max_iter + 20, "ftol": 1e-9, "gtol": 1e-3}
+    found = minimize(descend, first, jac=True, method="L-BFGS-B", bounds=limits, callback=step, options=options)
+    best, rise = prior_at(found.x), -np.asarray(found.jac)
+    rise[:-2] *= unit_of(best.L) / unit if entries else 1.0
+    slope = np.clip(found.x + rise, limits.lb, limits.ub) - found.x
+    return Climb(best, -float(found.fun), float(np.abs(slope).max()) / evidence.Y.shape[0], steps)
+
+
+def unit_of(L: Array) -> float:
+    """Return the root mean square length of the columns of a map, by which slopes in its entries are free of units."""
+    return float(np.linalg.norm(L)) / math.sqrt(L.shape[1])
+
+
+def root(G: Array, power: float, rank: int | None) -> Array:
+    """Return L with ``LLᵀ = G^power``: symmetric, or of the ``rank`` largest eigenvalues only: G (d, d)."""
+    values, axes = np.linalg.eigh(0.5 * (G + G.T))
+    half = np.maximum(values, 0.0) ** (0.5 * power)
+    if rank is None:
+        return (axes * half) @ axes.T
+    L = axes[:, ::-1][:, :rank] * half[::-1][:rank]
+    return L * np.where(L[np.abs(L).argmax(axis=0), np.arange(rank)] < 0, -1.0, 1.0)
+
+
+def moved(L: Array, M: Array) -> float:
+    """Return how far two metrics LLᵀ and MMᵀ, each of norm one, are apart."""
+    A, B = L @ L.T, M @ M.T
+    return float(np.linalg.norm(A / (np.linalg.norm(A) or 1.0) - B / (np.linalg.norm(B) or 1.0)))
+
+
+def agop_round(evidence: MetricEvidence, prior: Prior, power: float, rank: int | None) -> Prior:
+    """Return the prior behind the map ``LLᵀ ∝ G^power``, G the mean outer product of gradients, of the same trace."""
+    G = evidence.outer_products(prior)
+    L = root(G / (np.trace(G) or 1.0), power, rank)
+    size = float(np.linalg.norm(L))
+    return replace(prior, L=L * (float(np.linalg.norm(prior.L)) / size)) if size > 0 else prior
