@@ -1,0 +1,31 @@
+"""``gramian export``: a saved model as a file for other programs."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from gramian.cli.screen import Screen
+from gramian.cli.shared import MODEL, saved
+
+HELP = "write a saved model as an ONNX file"
+DESCRIPTION = "The graph is made from the kernel, in double precision, and compared with the model before it is kept."
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments."""
+    parser.add_argument("model", help=MODEL)
+    parser.add_argument("--onnx", required=True, metavar="FILE", help="where to write the graph")
+    parser.add_argument("--force", action="store_true", help="overwrite a file that exists")
+
+
+def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
+    """Write the graph, and say how far it differs from the model."""
+    from gramian.onnx import export
+
+    if Path(options.onnx).exists() and not options.force:
+        raise ValueError(f"{options.onnx} exists; --force overwrites it.")
+    found = export(saved(options)[0], options.onnx)
+    screen.say(str(found))
+    return {"file": str(found.path), "outputs": found.outputs, "rows": found.rows, "difference": found.difference}

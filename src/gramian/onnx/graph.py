@@ -1,0 +1,74 @@
+"""A graph of ONNX operators, built by calls: every value is known by its name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+try:
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+except ImportError as error:
+    raise ImportError(f"{error}; ONNX files need an extra: pip install 'gramian[onnx]'") from None
+
+OPSET, IR = 17, 8
+"""The version of the operators, and of the format; old enough for the runtimes in use."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """A value that a graph answers."""
+
+    value: str
+    rank: int  # One number for each row, or several
+    dtype: Any = np.float64
+
+
+class Graph:
+    """Operators and constants so far."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+
+    def constant(self, value: Any) -> str:
+        """Return the name of an array; numbers that are not integers are in double precision."""
+        array = np.asarray(value)
+        array = array.astype(np.float64) if array.dtype.kind == "f" else array
+        name = f"c{len(self.constants)}"
+        self.constants.append(numpy_helper.from_array(array, name))
+        return name
+
+    def __call__(self, operator: str, *inputs: Any, **attributes: Any) -> str:
+        """Apply an operator to names, or to arrays, which become constants."""
+        names = [each if isinstance(each, str) else self.constant(each) for each in inputs]
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, names, [name], **attributes))
+        return name
+
+    def total(self, operator: str, values: Sequence[str]) -> str:
+        """Combine several values by an operator of two."""
+        found = values[0]
+        for value in values[1:]:
+            found = self(operator, found, value)
+        return found
+
+    def model(self, columns: int, outputs: dict[str, Output], notes: dict[str, str]) -> Any:
+        """Return the model: rows ``X`` (n, columns) in, outputs by name."""
+        ends = [helper.make_node("Identity", [each.value], [name]) for name, each in outputs.items()]
+        rows = helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", columns])
+        told = [
+            helper.make_tensor_value_info(
+                name, helper.np_dtype_to_tensor_dtype(np.dtype(each.dtype)), ["n", name][: each.rank]
+            )
+            for name, each in outputs.items()
+        ]
+        graph = helper.make_graph([*self.nodes, *ends], "gramian", [rows], told, self.constants)
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
+        made.producer_name = "gramian"
+        helper.set_model_props(made, notes)
+        onnx.checker.check_model(made)
+        return made

@@ -1,0 +1,147 @@
+"""ONNX files: the model's numbers in double precision, for every kernel and estimator that can be written."""
+
+import json
+
+import numpy as np
+import pytest
+
+from gramian import (
+    SVC,
+    SVR,
+    FourierFeatures,
+    GaussianMixture,
+    GaussianProcessRegressor,
+    KernelInterpolator,
+    KernelMachineClassifier,
+    KernelMachineRegressor,
+    KernelRidge,
+    NuSVC,
+    NuSVR,
+    Nystroem,
+    save,
+)
+from gramian import kernels as gk
+from gramian.cli import main
+
+runtime = pytest.importorskip("onnxruntime", reason="pip install 'gramian[onnx]'")
+from gramian.onnx import export  # noqa: E402
+
+RNG = np.random.default_rng(0)
+X, NEW = RNG.uniform(0.1, 2.0, (40, 3)), RNG.uniform(0.1, 2.0, (15, 3))
+NUMBERS, COUNTS = np.sin(X[:, 0]) + X[:, 1], np.round(4 * X[:, 2])
+TWO, THREE = np.where(X[:, 0] > 1, "yes", "no"), np.digitize(X.sum(axis=1), [2.5, 3.5]) * 10
+SMALL = Nystroem(n_components=12, random_state=0)
+WAVES = FourierFeatures(n_components=13, random_state=0)
+
+
+def answers(path, rows=NEW):
+    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [each.name for each in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"X": np.asarray(rows, dtype=np.float64)}), strict=True))
+
+
+KERNELS = [
+    gk.RBF(0.7),
+    gk.RBF([0.5, 1.0, 2.0]),
+    *(gk.Matern(0.9, nu=nu) for nu in (0.5, 1.5, 2.5, np.inf)),
+    gk.RationalQuadratic(0.8, 1.3),
+    gk.Periodic(1.1, period=0.6),
+    gk.Laplace([0.5, 1.0, 2.0]),
+    gk.PowerExponential(0.7, p=1.5, q=1.0),
+    gk.Categorical([1.0, 0.5, 2.0]),
+    gk.Linear(),
+    gk.Polynomial(2, 0.5, 1.0),
+    2.0 * gk.RBF(0.5) + gk.Linear() * gk.Matern(1.0, nu=1.5) + gk.Constant(0.3) + gk.White(0.1),
+    (gk.Linear() + 1.0) ** 3,
+    gk.exp(gk.RBF(1.0)),
+    gk.exp(gk.Linear()).normalized(),
+    gk.Polynomial(2).normalized(),
+    gk.polynomial(gk.RBF(1.0), [0.5, 0.2, 0.1]),
+    gk.RBF(0.5).on(0, 2) * gk.Linear().on(1),
+    gk.RBF(1.0).metric([[1.0, 0.5], [0.0, 1.0], [0.3, -0.2]]),
+]
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_every_kernel_in_a_process(kernel, tmp_path):
+    rows, new = (np.round(2 * X), np.round(2 * NEW)) if isinstance(kernel, gk.Categorical) else (X, NEW)
+    model = GaussianProcessRegressor(kernel + gk.White(0.05), optimizer=None, normalize_y=True).fit(rows, NUMBERS)
+    told = export(model, tmp_path / "model.onnx", new)
+    found = answers(told.path, new)
+    mean, deviation = model.predict(new, return_std=True)
+    np.testing.assert_allclose(found["prediction"], mean, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(found["deviation"], deviation, rtol=1e-7)
+    assert told.difference <= 1e-9
+
+
+MODELS = {
+    "ridge": (KernelRidge(0.1, kernel="rbf"), NUMBERS),
+    "ridge of two targets, with constants": (
+        KernelRidge(0.1, kernel="poly", degree=2, fit_intercept=True),
+        np.column_stack([NUMBERS, COUNTS]),
+    ),
+    "ridge through landmarks": (KernelRidge(0.1, kernel="rbf", approximation=SMALL), NUMBERS),
+    "ridge through waves": (KernelRidge(0.1, kernel="rbf", approximation=WAVES), NUMBERS),
+    "interpolation": (KernelInterpolator(gk.Matern(0.3, nu=2.5)), NUMBERS),
+    "process": (GaussianProcessRegressor(optimizer=None, alpha=0.1), NUMBERS),
+    "svr": (SVR(), NUMBERS),
+    "svr through landmarks": (SVR(approximation=SMALL), NUMBERS),
+    "nu-svr": (NuSVR(kernel="linear"), NUMBERS),
+    "svc": (SVC(), TWO),
+    "svc of three": (SVC(), THREE),
+    "svc of three, ties": (SVC(break_ties=True), THREE),
+    "svc of three, pairs": (SVC(decision_function_shape="ovo", kernel="poly"), THREE),
+    "svc through landmarks": (SVC(approximation=SMALL), THREE),
+    "svc through waves": (SVC(approximation=WAVES), TWO),
+    "nu-svc": (NuSVC(nu=0.2), TWO),
+    "quantile": (KernelMachineRegressor("quantile"), NUMBERS),
+    "poisson": (KernelMachineRegressor("poisson"), COUNTS),
+    "huber through waves": (KernelMachineRegressor("huber", approximation=WAVES), NUMBERS),
+    "logistic": (KernelMachineClassifier("logistic"), TWO),
+    "logistic of three": (KernelMachineClassifier("logistic"), THREE),
+    "hinge of three": (KernelMachineClassifier("hinge"), THREE),
+    "logistic through landmarks": (KernelMachineClassifier("logistic", approximation=SMALL), TWO),
+}
+
+
+@pytest.mark.parametrize(("model", "y"), MODELS.values(), ids=MODELS)
+def test_every_model(model, y, tmp_path):
+    told = export(model.fit(X, y), tmp_path / "model.onnx")
+    found = answers(told.path)
+    assert tuple(found) == told.outputs
+    if "prediction" in found:
+        np.testing.assert_allclose(found["prediction"], model.predict(NEW), rtol=1e-9, atol=1e-12)
+        return
+    np.testing.assert_array_equal(found["label"], model.predict(NEW))
+    np.testing.assert_allclose(found["decision"], model.decision_function(NEW), rtol=1e-9, atol=1e-10)
+    if "probabilities" in found:
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(NEW), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: GaussianMixture().fit(X), "these can: SVC"),
+        (lambda: KernelRidge(kernel="precomputed").fit(X @ X.T, NUMBERS), "fitted on something else"),
+        (lambda: SVC(kernel=gk.Spectrum(2)).fit(["ab", "ba", "aa", "bb"], [0, 1, 0, 1]), "fitted on something else"),
+        (lambda: KernelRidge(kernel=gk.Matern(1.0, nu=0.7)).fit(X, NUMBERS), "cannot be written as ONNX: known are"),
+        (lambda: GaussianProcessRegressor(trend="linear", optimizer=None).fit(X, NUMBERS), "without trend="),
+        (lambda: KernelRidge(), "not fitted"),
+    ],
+)
+def test_what_cannot_be_written_is_told(make, words, tmp_path):
+    with pytest.raises((TypeError, ValueError), match=words):
+        export(make(), tmp_path / "model.onnx")
+    assert not (tmp_path / "model.onnx").exists()
+
+
+def test_the_command(tmp_path, capsys):
+    save(SVR().fit(X, NUMBERS), tmp_path / "model")
+    out = tmp_path / "m.onnx"
+    assert main(["export", str(tmp_path / "model"), "--onnx", str(out), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["outputs"] == ["prediction"]
+    assert said["difference"] < 1e-9
+    assert out.exists()
+    assert main(["export", str(tmp_path / "model"), "--onnx", str(out)]) == 2
+    assert "--force" in capsys.readouterr().err
