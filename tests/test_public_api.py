@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 LISTED = json.loads((Path(__file__).parent / "public_api.json").read_text())
-COMMANDS = {"fit", "predict", "inspect", "explain", "report", "demo", "verify", "play"}
+COMMANDS = {"fit", "predict", "serve", "export", "inspect", "explain", "report", "demo", "verify", "play"}
 
 
 @pytest.mark.parametrize("name", LISTED)

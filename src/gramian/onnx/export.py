@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,14 +21,11 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR
 from gramian.features.fourier import FourierFeatures
 from gramian.kernels.resolve import is_precomputed
-from gramian.onnx.graph import Graph, Output
 from gramian.onnx.kernels import diagonal, matrix
 from gramian.solvers.gp.evidence import signal_and_noise
 
-try:
-    import onnxruntime
-except ImportError as error:
-    raise ImportError(f"{error}; ONNX files need an extra: pip install 'gramian[onnx]'") from None
+if TYPE_CHECKING:
+    from gramian.onnx.graph import Graph
 
 Array = NDArray[np.float64]
 CHECKED = 500
@@ -39,6 +36,15 @@ ABLE = (
     *(SVC, NuSVC, SVR, NuSVR, KernelRidge, KernelInterpolator, GaussianProcessRegressor),
     *(KernelMachineClassifier, KernelMachineRegressor),
 )
+
+
+@dataclass(frozen=True)
+class Output:
+    """A value that a graph answers."""
+
+    value: str
+    rank: int  # One number for each row, or several
+    dtype: Any = np.float64
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,12 @@ def export(model: Any, path: str | Path, X: Any = None) -> Exported:
     Exported
         The outputs, and how far they differ from the model's.
     """
+    try:
+        import onnxruntime
+
+        from gramian.onnx.graph import Graph
+    except ImportError as error:
+        raise ImportError(f"{error}; ONNX files need an extra: pip install 'gramian[onnx]'") from None
     if not isinstance(model, ABLE):
         names = ", ".join(kind.__name__ for kind in ABLE)
         raise TypeError(f"{type(model).__name__} cannot be written as ONNX; these can: {names}.")
@@ -108,10 +120,10 @@ def export(model: Any, path: str | Path, X: Any = None) -> Exported:
 
 def _rows(model: Any) -> Array:
     """Rows that a model keeps: those of its expansion, landmarks, or the middle of all."""
-    features = getattr(model, "approximation_", None)
-    kept = [getattr(model, name, None) for name in ("X_fit_", "X_train_")]
+    features: Any = getattr(model, "approximation_", None)
+    kept: list[Any] = [getattr(model, name, None) for name in ("X_fit_", "X_train_")]
     kept += [getattr(features, "components_", None), getattr(features, "center_", None)]
-    rows = next((each for each in [*kept, getattr(model, "support_vectors_", None)] if each is not None), None)
+    rows: Any = next((each for each in [*kept, getattr(model, "support_vectors_", None)] if each is not None), None)
     rows = np.atleast_2d(rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows))
     if rows.dtype.kind not in "biuf" or is_precomputed(model.kernel_):
         raise TypeError("ONNX takes rows of numbers; this model was fitted on something else.")
@@ -120,7 +132,8 @@ def _rows(model: Any) -> Array:
 
 def _values(g: Graph, model: Any) -> str:
     """The functions without their constants, ``Σ_j α_j k(x, x_j)``, or ``<w, ψ(x)>`` of a map: (n, k)."""
-    features, alpha = getattr(model, "approximation_", None), getattr(model, "dual_coef_", None)
+    features: Any = getattr(model, "approximation_", None)
+    alpha: Any = getattr(model, "dual_coef_", None)
     if isinstance(model, SVC | NuSVC | SVR | NuSVR):
         alpha = None if features is not None else _pair_weights(model)
     if alpha is None:

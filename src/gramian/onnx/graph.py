@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-try:
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
-except ImportError as error:
-    raise ImportError(f"{error}; ONNX files need an extra: pip install 'gramian[onnx]'") from None
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+if TYPE_CHECKING:
+    from gramian.onnx.export import Output
 
 OPSET, IR = 17, 8
 """The version of the operators, and of the format; old enough for the runtimes in use."""
-
-
-@dataclass(frozen=True)
-class Output:
-    """A value that a graph answers."""
-
-    value: str
-    rank: int  # One number for each row, or several
-    dtype: Any = np.float64
 
 
 class Graph:

@@ -7,7 +7,7 @@ scalar, which it then keeps in single precision.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,9 @@ from gramian.kernels.maps import Columns, Composed, Normalized, NormalizedExp
 from gramian.kernels.metric import Metric
 from gramian.kernels.pointwise import Exp, PolynomialOf, Power, Scaled
 from gramian.kernels.power_distance import PowerDistance
-from gramian.onnx.graph import Graph
+
+if TYPE_CHECKING:
+    from gramian.onnx.graph import Graph
 
 Array = NDArray[np.float64]
 AXES: Array = np.array([1])
