@@ -188,6 +188,33 @@ def test_own_data_is_reproduced_by_its_script(task, which, name):
     assert numbers["errors"] < 8 if task == "classes" else numbers["error"] < 0.5 * numbers["deviation"]
 
 
+@pytest.mark.parametrize(
+    ("room", "state"),
+    [
+        ("plane", {"machine": "svc"}),
+        ("plane", {"machine": "logistic"}),
+        ("plane", {"machine": "ramp"}),
+        ("plane", {"machine": "pegasos", "steps": 5000}),
+        ("regression", {"loss": "quantile"}),
+        ("learn", {}),
+        ("duality", {}),
+        ("mixtures", {"steps": 60}),
+        ("own", {"machine": "logistic"}),
+    ],
+)
+def test_solvers_are_stopped_in_the_middle(room, state):
+    """What the listener raises ends the solve at its first report."""
+    heard = []
+
+    def stop(trace):
+        heard.append(trace.label)
+        raise KeyError("nobody waits")
+
+    with pytest.raises(KeyError, match="nobody waits"):
+        ROOMS[room](Asked({"points": sample("moons", 12), **state}, stop))
+    assert len(heard) == 1
+
+
 def test_sliders_change_the_expression():
     state = {"points": sample(), "kernel": "2*RBF(0.5) + Linear()"}
     answer = plane.answer(Asked(state))

@@ -30,12 +30,14 @@ def run(options: argparse.Namespace, screen: Screen) -> None:
     import webbrowser
 
     from gramian.play.rooms import warm_up
+    from gramian.resources import one_blas_thread
 
     _, hash_mark, state = options.link.partition("#")
     if options.link and not hash_mark:
         raise ValueError("the link has no state: copy it with the button of the page, with all that follows the #.")
     warnings.simplefilter("ignore")  # the page shows certificates instead
-    with _server(options.port) as server:
+    # Here and not in the threads that answer: threadpoolctl lets one thread only set the threads of BLAS.
+    with one_blas_thread(), _server(options.port) as server:
         address = f"{server.address}{hash_mark}{state}"
         screen.say(f"gramian play: {address}\nCtrl-C stops it.")
         screen.result({"address": address})

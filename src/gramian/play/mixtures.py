@@ -71,9 +71,9 @@ def _matrices(model: Any) -> Array:
 
 def _text(options: dict[str, Any], steps: int, likelihood: Array, n: int) -> str:
     falls = int(np.sum(np.diff(likelihood) < -1e-9))
-    how = f"{options['assignment']} EM with {options['n_components']} components on {n} points, {steps} steps"
+    how = f"{options['assignment'].capitalize()} EM with {options['n_components']} components on {n} points"
     course = "it never fell" if not falls else f"it fell in {falls} steps, as hard assignment may make it"
-    return f"{how}: log-likelihood per point {likelihood[-1]:.6g}; {course}."
+    return f"{how}, {steps} steps: log-likelihood per point {likelihood[-1]:.6g}; {course}."
 
 
 def _script(asked: Asked, options: dict[str, Any], steps: int, seed: int) -> str:

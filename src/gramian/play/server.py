@@ -20,7 +20,6 @@ import numpy as np
 from gramian.play.asked import Asked
 from gramian.play.rooms import ROOMS
 from gramian.progress import Trace
-from gramian.resources import one_blas_thread
 
 LARGEST = 4 * 2**20
 """Bytes of a question."""
@@ -153,7 +152,7 @@ class Handler(BaseHTTPRequestHandler):
                 self._line({"progress": {"label": trace.label, "done": done, "seconds": now - begun, **figures}})
 
         try:
-            with self.server.places, one_blas_thread():
+            with self.server.places:
                 if not newest():
                     raise DroppedError
                 found = ROOMS[room](Asked(state, tell))
