@@ -250,6 +250,17 @@ class Expansion(KernelParameters):
         gram.check_symmetric()
         return gram
 
+    _along: ClassVar[tuple[str, ...]] = ()
+    """Parameters along which fits share their set-up and start at each other."""
+
+    def _kernel_on(self, X: Any, sample_weight: Any) -> Kernel:
+        """The kernel that a fit to these rows uses."""
+        return self._resolved(X)
+
+    def _is_direct(self, X: Any, kernel: Kernel) -> bool:
+        """Whether a kernel value is cheaper to compute than to look up."""
+        return False
+
     # ---- what goes out ------------------------------------------------------------------------------------------
 
     def _functions(self, kernel: Kernel, X: Any, dual: NDArray[np.float64]) -> list[Function]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -158,6 +159,12 @@ class KernelInterpolator(KernelExpansion):
                 self.trend_coef_ = found.trend.reshape(-1, *y.shape[1:])
             self.function_ = as_array(functions, y.ndim == 1)
         return self
+
+    @classmethod
+    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None) -> None:
+        """Fit machines one by one: what they share is the kernel."""
+        for machine in machines:
+            machine.fit(X, y)
 
     def _beside(self, X: Any) -> Any:
         return 0.0 if getattr(self, "trend_", None) is None else columns(self.trend_, X) @ self.trend_coef_

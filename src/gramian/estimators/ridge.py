@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -162,6 +163,7 @@ class KernelRidge(KernelExpansion):
     random_state: Any = None
     warm_start: bool = False
 
+    _along = ("alpha",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"}), "array-like"],
         **KERNEL,
@@ -201,6 +203,31 @@ class KernelRidge(KernelExpansion):
                 with self._passes(X, y, sample_weight) as passes:
                     self._fit_in_features(passes, clock)
         return self
+
+    @classmethod
+    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Fit machines that differ in alpha only, as targets of one fit: each product with K serves all."""
+        Y = np.asarray(y)
+        together = [m for m in machines if np.ndim(m.alpha) == 0 and not isinstance(m.alpha, str) and not m.store_loo]
+        for machine in machines:
+            if machine not in together or len(together) == 1:
+                machine.fit(X, y, sample_weight)
+        if len(together) < 2:
+            return
+        for machine in together:
+            machine._validate_params()
+        all_of_them, k = cls(**together[0].get_params(deep=False)), 1 if Y.ndim == 1 else Y.shape[1]
+        all_of_them.alpha = np.repeat([float(machine.alpha) for machine in together], k)
+        all_of_them.fit(X, np.tile(Y.reshape(len(Y), -1), len(together)), sample_weight)
+        learned = {name: value for name, value in vars(all_of_them).items() if name.endswith("_")}
+        del learned["function_"]
+        for i, machine in enumerate(together):
+            dual = all_of_them.dual_coef_[:, i * k : (i + 1) * k].reshape(Y.shape)
+            ridge = np.asarray(all_of_them.alpha_)[i * k : (i + 1) * k]
+            vars(machine).update(learned, dual_coef_=dual, alpha_=float(ridge[0]) if Y.ndim == 1 else ridge)
+            if machine.fit_intercept:
+                constants = np.asarray(all_of_them.intercept_)[i * k : (i + 1) * k]
+                machine.intercept_ = float(constants[0]) if Y.ndim == 1 else constants
 
     def _regularisation(self, targets: int) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """One alpha per target, or None and the grid to choose it from."""

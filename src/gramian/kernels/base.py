@@ -540,6 +540,11 @@ class Kernel(Tunable):
         return self.diagonal_gradient(A, W) if B is None else self.tile_gradient(A, B, W)
 
     @property
+    def definite(self) -> bool:
+        """Whether it is known to be positive semi-definite on all rows."""
+        return all(child.definite for child in self.children)
+
+    @property
     def takes_sparse(self) -> bool:
         """Whether the rows of the whole tree may be CSR."""
         return all(child.takes_sparse for child in self.children) if self.children else self.sparse

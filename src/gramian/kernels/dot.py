@@ -259,6 +259,10 @@ class Sigmoid(Dot):
             raise TypeError(f"Sigmoid: offset must be a finite number, got {self.offset!r}.")
         object.__setattr__(self, "offset", float(self.offset))
 
+    @property
+    def definite(self) -> bool:
+        return False
+
     def profile(self, u: Array) -> Array:
         return points.tanh(points.add(points.multiply(u, self.scale), self.offset))
 

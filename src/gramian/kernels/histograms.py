@@ -63,6 +63,10 @@ class AdditiveChi2(Histograms):
 
     level: ClassVar[float] = 0.0
 
+    @property
+    def definite(self) -> bool:
+        return False
+
 
 @kernel
 class Chi2(Histograms):

@@ -129,6 +129,10 @@ class Precomputed(Kernel):
 
     sparse: ClassVar[bool] = True
 
+    @property
+    def definite(self) -> bool:
+        return False
+
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         X = points.vectors(X, kernel=self.name, sparse=True)
         square = X if Y is None else points.vectors(Y, kernel=self.name, name="Y", sparse=True)
@@ -158,6 +162,42 @@ class Precomputed(Kernel):
         if A.parts[1] is None:
             raise ValueError("k(x, x) is not known: a precomputed k(new, train) does not hold it; pass k(new, new).")
         return points.copy(A.parts[1])
+
+
+class Table(Kernel):
+    """A Gram matrix that is there already, of rows that are known by their number: X (n, 1) holds the numbers.
+
+    Not for direct use: it is how many fits on parts of the same rows share one matrix.
+    """
+
+    def __init__(self, matrix: NDArray[np.float64], of: Kernel, rounding: float) -> None:
+        self.matrix, self.of = matrix, of
+        self._rounding = rounding
+
+    def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
+        sides = [(Z, Z[:, 0].astype(np.intp)) for Z in points.pair_of_vectors(X, Y, kernel=self.name)]
+        return points.paired(sides[0], sides[1], Y is None)
+
+    def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
+        rows, columns = self.matrix[A.parts[1]], B.parts[1]
+        dtype = A.parts[0].dtype if out is None else out.dtype
+        if out is None or dtype != np.float64 or not out.flags.c_contiguous:
+            return points.store(np.take(rows, columns, axis=1).astype(dtype, copy=False), out)
+        return np.take(rows, columns, axis=1, out=out, mode="clip")  # with "raise" the result is buffered
+
+    def diagonal(self, A: Points) -> Array:
+        i = A.parts[1]
+        return self.matrix[i, i].astype(A.parts[0].dtype, copy=False)
+
+    def rounding(self, A: Points) -> float:
+        return max(self._rounding, float(np.finfo(A.parts[0].dtype).eps))
+
+    @property
+    def definite(self) -> bool:
+        return self.of.definite
+
+    def __repr__(self) -> str:
+        return f"Table of {self.of!r}"
 
 
 def _diagonal(K: Any) -> Array | None:
@@ -200,6 +240,10 @@ class Callable(Kernel):
     def __post_init__(self) -> None:
         if not callable(self.f):
             raise TypeError(f"Callable: f must be a function of two objects, got {self.f!r}.")
+
+    @property
+    def definite(self) -> bool:
+        return False
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._rows(X, "X")

@@ -22,5 +22,6 @@ class Solution:
     ridge: Any = None  # (k,): μ of each target
     loo: Array | None = None  # (n, k): Leave-one-out residuals, where they were asked for
     grid: Any = None  # (g,): Ridges that were chosen among
+    residuals: Any = None  # (k,): Relative residuals, where they are known one by one
     path: Any = None  # (g, k): Their leave-one-out errors
     trend: Array | None = None  # (q, k): Coefficients of functions beside f, where there are any

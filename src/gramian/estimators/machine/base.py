@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field, replace
@@ -40,7 +40,7 @@ from gramian.estimators.duality import Duality, FittedTo, Program
 from gramian.features.base import fit_map
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
-from gramian.kernels import Kernel, Sigmoid
+from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.losses import check_gradient, resolve
 from gramian.progress import Clock, progress
@@ -124,7 +124,7 @@ class Exact:
 
     def _indefinite(self) -> bool:
         """Whether K has a visibly negative eigenvalue; looked at where the kernel may be none, and of few rows."""
-        if not (is_precomputed(self.kernel) or isinstance(self.kernel, Sigmoid)) or self.space.shape[0] > DENSE:
+        if self.kernel.definite or self.space.shape[0] > DENSE:
             return False
         values = np.linalg.eigvalsh(self.space.gram.dense())
         return bool(values[0] < -VISIBLE * max(float(values[-1]), 0.0))
@@ -273,6 +273,7 @@ def _refuse_other_spellings(parameters: Any, who: str) -> None:
 class Machine(Duality, Expansion):
     """The part of a machine that does not know whether it predicts numbers or labels."""
 
+    _along = ("lam", "radius")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MACHINE
     _task: ClassVar[str]  # That of a loss which fits
     _wrong: ClassVar[str]  # What another loss is of, and what to use instead
@@ -340,14 +341,35 @@ class Machine(Duality, Expansion):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         """Fit, and leave it to others to warn."""
-        clock, loss = Clock(self.max_time), resolve(self.loss)
-        if getattr(loss, "task", self._task) != self._task:
-            raise ValueError(f"{type(loss).__name__} is a loss for {self._wrong}")
+        clock, loss = Clock(self.max_time), self._check_loss()
         with restored_on_failure(self):
             last = dict(vars(self)) if self.warm_start else {}
             forget(self)
             with self._opened(X, y, sample_weight) as place:
                 self._fit_functions(place, loss, clock, last)
+
+    @classmethod
+    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Fit machines that differ in ``_along`` only, in one space, each from where the last one ended."""
+        for machine in machines:
+            machine._validate_params()
+            machine._check_loss()
+        first = machines[0]
+        with first._opened(X, y, sample_weight) as place:
+            learned = {name: value for name, value in vars(first).items() if name.endswith("_") or name == "_fitted_to"}
+            last: Last = {}
+            for machine in sorted(machines, key=lambda machine: -machine._strength()):
+                vars(machine).update(learned)
+                machine._fit_functions(place, machine._check_loss(), Clock(machine.max_time), last)
+                warn_unless_converged(machine.certificate_, machine)
+                last = vars(machine)
+
+    def _check_loss(self) -> Any:
+        """The loss, which must be one for the task."""
+        loss = resolve(self.loss)
+        if getattr(loss, "task", self._task) != self._task:
+            raise ValueError(f"{type(loss).__name__} is a loss for {self._wrong}")
+        return loss
 
     @contextmanager
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Iterator[Exact | InFeatures]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable as Callable_
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from numbers import Integral, Real
@@ -38,7 +39,7 @@ from gramian.estimators.duality import Duality
 from gramian.gram import Gram
 from gramian.gram.columns import columns_of
 from gramian.gram.operator import wide
-from gramian.kernels import AdditiveChi2, Callable, Dot, Kernel, Precomputed, Radial, Sigmoid, resolve
+from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.kernels.tunable import Nested
@@ -65,6 +66,8 @@ SMALL_CELLS = 2**18
 PROBES, PROBED = 8, 1000
 """Kernel values of so many rows with so many others tell what float32 changes."""
 MEGABYTE = 2**20
+FOUND = ("_fitted_to", "_gamma")
+"""Private attributes that a set-up leaves behind."""
 TESTED_ROWS = 1024
 """Rows up to which a similarity that may not be a kernel is tested."""
 INDEFINITE = 1e-5
@@ -118,7 +121,7 @@ class GramRows:
     def definite(self) -> bool:
         """Whether K is positive semi-definite: tested where the kernel may not be, and rows are few."""
         n = self.gram.shape[0]
-        if n > TESTED_ROWS or not isinstance(self.gram.kernel, Precomputed | Callable | Sigmoid | AdditiveChi2):
+        if n > TESTED_ROWS or self.gram.kernel.definite:
             return True
         K = self.gram.rows(slice(None)).astype(np.float64)
         try:
@@ -175,6 +178,8 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
     n_jobs: int | None = None
     memory: int | str | None = None
 
+    _along: ClassVar[tuple[str, ...]]
+    """Parameters along which fits share their set-up and start at each other."""
     _over_blocks: ClassVar[str]
     """What to use instead where rows come by blocks."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -217,8 +222,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         weight = row_weights(sample_weight, X, negative=True)
         kept = np.arange(n) if order is None else order
         kept = kept[weight[kept] > 0]
-        whole = kept.size == n
-        kernel = self._resolved(X if whole else X[kept], weight if whole else weight[kept])
+        kernel = self._kernel_on(X, weight)
         if self.approximation is not None:
             rows: Any = self._feature_matrix(X, kernel, kept)
             return Training(kept, weight[kept], rows.features.kernel_, rows)
@@ -228,14 +232,18 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         precomputed = is_precomputed(self.kernel)
         if is_sparse(X) and isinstance(kernel, Dot | Radial) and X.shape[0] * X.shape[1] <= SMALL_CELLS:
             X = X.toarray()
-        vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not precomputed
-        direct = vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
+        direct = self._is_direct(X, kernel)
         single = self._narrow(kernel, X, kept)
         if single is None:
             rows = X[np.ix_(kept, kept)] if precomputed else X[kept]
             return GramRows(self._gram(kernel, rows), None, direct)
         full = Wide(lambda i, j: kernel(X[kept[i]], X[kept[j]]), cache(lambda: self._gram(kernel, X[kept])))
         return GramRows(single, full, direct)
+
+    def _is_direct(self, X: Any, kernel: Kernel) -> bool:
+        """Whether a kernel value is cheaper to compute than to look up."""
+        vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not is_precomputed(self.kernel)
+        return vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
 
     def _gram(self, kernel: Kernel, rows: Any) -> Gram:
         return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
@@ -247,6 +255,12 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         F = features_of(features, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else X[rows], self.memory)
         F = F if np.array_equal(rows, kept) else F[np.searchsorted(rows, kept)]
         return FeatureMatrix(F, features, rows, worker_count(self.n_jobs))
+
+    def _kernel_on(self, X: Any, sample_weight: Any) -> Kernel:
+        """The kernel that a fit to these rows uses: X (n, d), sample_weight (n,)."""
+        weight = row_weights(sample_weight, X, negative=True)
+        kept = slice(None) if weight.all() else np.flatnonzero(weight > 0)
+        return self._resolved(X[kept], weight[kept])
 
     def _resolved(self, X: Any, weight: Vector) -> Kernel:
         check_named(self)
@@ -275,6 +289,30 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         exact = kernel(X[kept[probes]], X[kept[others]])
         lost = np.abs(gram.rows(probes, others) - exact).max()
         return gram if lost <= NARROW_LOSS * np.abs(exact).max() else None
+
+    @classmethod
+    def _in_turn(cls, machines: Any) -> Iterator[tuple[Any, float]]:
+        """Machines by ascending C, with the factor by which each raises the C of the last; 0 for a start from nothing.
+
+        ν fixes the sums of the dual variables: the last solution is then no feasible start.
+        """
+        if "C" not in cls._along or "nu" in cls._along:
+            yield from ((machine, 0.0) for machine in machines)
+            return
+        last = math.inf
+        for machine in sorted(machines, key=lambda machine: machine.C):
+            growth = machine.C / last
+            yield machine, growth if math.isfinite(growth) and getattr(machine, "fit_intercept", True) else 0.0
+            last = machine.C
+
+    def _attributes(self) -> dict[str, Any]:
+        """What a set-up has found out, for machines that share it."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_") or name in FOUND}
+
+    @staticmethod
+    def _strictest(machines: Any) -> Any:
+        """The machine that makes the strictest demand on the precision of the rows: that of the largest C."""
+        return max(machines, key=lambda machine: getattr(machine, "C", 1.0))
 
     def _solver_options(self) -> dict[str, Any]:
         return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, Self
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin, RegressorMixin, _fit_context
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import _num_samples, check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
@@ -23,7 +24,7 @@ from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import Solution, solve
-from gramian.solvers.svm.tasks import Task
+from gramian.solvers.svm.tasks import Task, start_of
 
 EDGE = 1e-12
 SLACK = 1e-9
@@ -32,15 +33,56 @@ HARD = 1e7
 """The bound on multipliers that stands for ``C=inf`` in regression, in the units of y and k."""
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """Validated rows, their targets and their kernel rows, for one machine or for several in turn."""
+
+    X: Any
+    y: Any  # (n,): Targets of all rows, or nothing
+    training: Training
+    caches: Any
+
+
 class _Single(SupportVectorMachine):
-    def _solve(self, X: Any, training: Training, task: Task) -> Solution:
-        """Solve a task of all rows, and keep the one function that it finds."""
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        """Return validated rows and targets."""
+        raise NotImplementedError
+
+    def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
+        """Return what is to be solved, from a start where the task takes one."""
+        raise NotImplementedError
+
+    def _learned(self, solution: Solution) -> None:
+        """Keep what only this task has."""
+
+    def _set_up(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
+        X, y = self._checked(X, y)
+        self._fitted_to = FittedTo(X, y, sample_weight)
+        training = self._training(X, sample_weight)
         self._check_symmetric(training.kernel, X)
-        rows = training.rows
-        caches: Any = rows.caches([slice(0, training.kept.size)], self.cache_size * MEGABYTE)
+        caches = training.rows.caches([slice(0, training.kept.size)], self.cache_size * MEGABYTE)
+        return Prepared(X, y, training, caches)
+
+    @classmethod
+    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Fit machines that differ in ``_along`` only, on the same kernel rows, each from where the last one ended."""
+        for machine in machines:
+            machine._validate_params()
+        strictest = cls._strictest(machines)
+        prepared = strictest._set_up(X, y, sample_weight)
+        learned = strictest._attributes()
+        last: Any = ()
+        for machine, growth in cls._in_turn(machines):
+            vars(machine).update(learned)
+            last = machine._learn(prepared, start_of(last[0], last[1], growth) if growth else None)
+
+    def _learn(self, prepared: Prepared, start: Vector | None = None) -> tuple[Task, Solution]:
+        """Solve a task of all rows, and keep the one function that it finds."""
+        X, training = prepared.X, prepared.training
+        task = self._task(prepared.y[training.kept], training, start)
         with progress(self.verbose, type(self).__name__) as tick:
-            clock = Clock(self.max_time)
-            solution = solve(task, rows.among(caches), tick=tick, clock=clock, **self._solver_options())
+            rows, clock = training.rows.among(prepared.caches), Clock(self.max_time)
+            solution = solve(task, rows, tick=tick, clock=clock, **self._solver_options())
         beta: Vector = np.bincount(task.objects, solution.beta, training.kept.size).astype(np.float64)
         (used,) = np.nonzero(beta)
         found = np.zeros(training.kept.size, dtype=np.intp)
@@ -49,8 +91,9 @@ class _Single(SupportVectorMachine):
         self._keep(X, training, used, beta[None, used], found)
         self.intercept_ = np.array([solution.bias])
         self.n_iter_ = solution.certificate.iterations
+        self._learned(solution)
         self._report([solution])
-        return solution
+        return task, solution
 
     def _signed_multipliers(self) -> Vector:
         """The coefficients of all training rows."""
@@ -62,9 +105,6 @@ class _Single(SupportVectorMachine):
 
 class _Regressor(RegressorMixin, _Single):
     _over_blocks = f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})"
-
-    def _task(self, y: Vector, training: Training) -> Task:
-        raise NotImplementedError
 
     @_fit_context(prefer_skip_nested_validation=True)
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -86,15 +126,12 @@ class _Regressor(RegressorMixin, _Single):
             The fitted estimator.
         """
         with restored_on_failure(self):
-            X, y = self._validated(X, y, y_numeric=True)
-            y = column_or_1d(y, warn=True).astype(np.float64)
-            self._fitted_to = FittedTo(X, y, sample_weight)
-            training = self._training(X, sample_weight)
-            self._learned(self._solve(X, training, self._task(y[training.kept], training)))
+            self._learn(self._set_up(X, y, sample_weight))
         return self
 
-    def _learned(self, solution: Solution) -> None:
-        """Keep what only this task has."""
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Vector]:
+        X, y = self._validated(X, y, y_numeric=True)
+        return X, column_or_1d(y, warn=True).astype(np.float64)
 
     def _tube(self) -> float:
         """Half the width of the tube."""
@@ -227,18 +264,19 @@ class SVR(_Regressor):
     C: float = 1.0
     epsilon: float = 0.1
 
+    _along = ("C", "epsilon")
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="right")],
         "epsilon": [Interval(Real, 0.0, None, closed="left")],
     }
 
-    def _task(self, y: Vector, training: Training) -> Task:
+    def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
         C = self.C * training.weight
         if math.isinf(self.C):
             # A bound that no multiplier comes near, unless there is no end to it.
             C = np.full(y.size, HARD * (float(np.ptp(y)) or 1.0) / (float(np.mean(training.rows.diagonal())) or 1.0))
-        return svm_tasks.regression(y, C, self.epsilon)
+        return svm_tasks.regression(y, C, self.epsilon, start)
 
     def _learned(self, solution: Solution) -> None:
         if math.isinf(self.C) and "violator" in self.kinds_:
@@ -332,13 +370,14 @@ class NuSVR(_Regressor):
     nu: float = 0.5
     C: float = 1.0
 
+    _along = ("C", "nu")
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
         "C": [Interval(Real, 0.0, None, closed="neither")],
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    def _task(self, y: Vector, training: Training) -> Task:
+    def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
         return svm_tasks.nu_regression(y, self.C * training.weight, self.nu)
 
     def _learned(self, solution: Solution) -> None:
@@ -422,6 +461,7 @@ class OneClassSVM(OutlierMixin, _Single):
 
     nu: float = 0.5
 
+    _along = ("nu",)
     _over_blocks = "GaussianMixture and its score_samples, or fit to blocks.sample(size).X"
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
@@ -448,12 +488,18 @@ class OneClassSVM(OutlierMixin, _Single):
             The fitted estimator.
         """
         with restored_on_failure(self):
-            X = self._validated(X)
-            self._fitted_to = FittedTo(X, None, sample_weight)
-            training = self._training(X, sample_weight)
-            self._solve(X, training, svm_tasks.novelty(training.weight, self.nu))
-            self.offset_ = -self.intercept_
+            self._learn(self._set_up(X, y, sample_weight))
         return self
+
+    def _checked(self, X: Any, y: Any) -> tuple[Any, Any]:
+        X = self._validated(X)
+        return X, np.zeros(_num_samples(X))
+
+    def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
+        return svm_tasks.novelty(training.weight, self.nu)
+
+    def _learned(self, solution: Solution) -> None:
+        self.offset_ = -self.intercept_
 
     def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
         X = validated(self, X, reset=False)

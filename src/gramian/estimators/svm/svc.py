@@ -28,7 +28,7 @@ from gramian.resources import run
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.smo import Solution, solve
-from gramian.solvers.svm.tasks import Task
+from gramian.solvers.svm.tasks import Task, start_of
 
 Classes = tuple[int, int]
 Members = NDArray[np.intp] | slice
@@ -234,6 +234,20 @@ class Classifier(OneVsOne):
         weight = training.weight * self.class_weight_[codes]
         return X, Pairs(training, sizes, self.cache_size * MEGABYTE, weight)
 
+    @classmethod
+    def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
+        """Fit machines that differ in ``_along`` only, on the same kernel rows, each from where the last one ended."""
+        for machine in machines:
+            machine._validate_params()
+        strictest = cls._strictest(machines)
+        X, pairs = strictest._set_up(X, y, sample_weight)
+        learned = strictest._attributes()
+        last: list[Pair] = []
+        for machine, growth in cls._in_turn(machines):
+            vars(machine).update(learned)
+            starts = {pair.classes: start_of(pair.task, pair.solution, growth) for pair in last} if growth else {}
+            last = machine._learn(X, pairs, starts)
+
     def _class_weights(self, y: Any, codes: NDArray[np.intp], weight: Vector) -> Vector:
         if self.class_weight == "balanced":
             # By weight and not by count, so that a weight of two is the same as a row twice.
@@ -435,6 +449,7 @@ class SVC(Classifier):
     C: float = 1.0
     fit_intercept: bool = True
 
+    _along = ("C",)
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
         "fit_intercept": ["boolean"],
@@ -579,6 +594,7 @@ class NuSVC(Classifier):
     nu: float = 0.5
 
     _one_class = "specified nu is infeasible: "
+    _along = ("nu",)
     _parameter_constraints = {  # noqa: RUF012
         **Classifier._parameter_constraints,
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
@@ -685,27 +701,5 @@ def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, 
     if "C" in parameters:
         raise TypeError("svm_path takes the values of C as Cs; leave out C.")
     machines = [SVC(C=float(C), **parameters) for C in Cs]
-    for machine in machines:
-        machine._validate_params()
-    ascending = np.argsort(np.asarray(Cs, dtype=np.float64), kind="stable")
-    # The largest C makes the strictest demand on the precision of the rows.
-    strictest = machines[ascending[-1]]
-    rows, pairs = strictest._set_up(X, y, sample_weight)
-    learned = {name: value for name, value in vars(strictest).items() if name.endswith("_") or name == "_fitted_to"}
-    last: list[Pair] = []
-    C = 1.0
-    for position in ascending:
-        machine = machines[position]
-        vars(machine).update(learned)
-        starts = {pair.classes: _start(pair, machine.C / C) for pair in last if machine.fit_intercept}
-        last, C = machine._learn(rows, pairs, starts), machine.C
+    SVC._fit_path(machines, X, y, sample_weight)
     return machines
-
-
-def _start(pair: Pair, growth: float) -> Vector | None:
-    """The best feasible multiple of the last solution: β scales with C where every variable is at a bound."""
-    if not np.isfinite(growth):
-        return None
-    quadratic = float(np.dot(pair.beta, pair.solution.values[pair.task.objects]))
-    best = -float(np.dot(pair.task.linear, pair.beta)) / quadratic if quadratic > 0 else growth
-    return np.asarray(np.clip(min(best, growth) * pair.beta, growth * pair.task.lower, growth * pair.task.upper))

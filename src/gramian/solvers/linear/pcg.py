@@ -74,7 +74,7 @@ def solve(
             break
     worst, seconds = float(run.residuals.max(initial=0.0)), run.clock.seconds
     certificate = certify("residual", worst, tol, run.why, seconds=seconds, iterations=run.iterations)
-    return Solution(unit * (scale * run.X), certificate, ridge)
+    return Solution(unit * (scale * run.X), certificate, ridge, residuals=run.residuals)
 
 
 def _landmarks(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: Any) -> Preconditioner:

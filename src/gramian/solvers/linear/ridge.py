@@ -69,19 +69,39 @@ class RidgeProblem:
         if self.ridge is None:
             choice = Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
             return self._as_predicted(self.by_eigenvectors(), points), choice
-        choice = choose(self.gram, float(self.ridge.min()), self.tol, factor=self.loo, asked=self.solver)
-        if choice.name == "pcg":
-            # Where K fits, the iteration may cost no more than the factorisation that would do instead.
-            spare = self.solver == "auto" and self.gram.fits
-            most = min(self.max_iter, worthwhile_iterations(self.gram.shape[0])) if spare else self.max_iter
-            found = self._by_pcg(self.ridge, most)
+        # A trend is eliminated by one solver for all targets; without one, each target gets what its ridge demands.
+        least = np.full(self.ridge.size, self.ridge.min()) if self.trend is not None else self.ridge
+        choices = [choose(self.gram, float(r), self.tol, factor=self.loo, asked=self.solver) for r in least]
+        iterated, choice, found = np.array([each.name == "pcg" for each in choices]), choices[0], None
+        if iterated.any():
+            # Where K fits, the iteration may cost no more than the factorisations that would do instead.
+            spare, part = self.solver == "auto" and self.gram.fits, self._part(iterated)
+            worth = worthwhile_iterations(self.gram.shape[0]) * np.unique(np.asarray(part.ridge)).size
+            found = part._by_pcg(np.asarray(part.ridge), min(self.max_iter, worth) if spare else self.max_iter)
             done = found.certificate
-            if done.converged or not spare or self.clock.expired:
+            if iterated.all() and (done.converged or not spare or self.clock.expired):
                 return self._as_predicted(found, points), choice
             choice = Choice("cholesky", f"pcg was at residual {done.violation:.0e} after {done.iterations} iterations")
+            iterated[iterated] = False if found.residuals is None else found.residuals <= self.tol
         with progress(self.verbose, "KernelRidge, cholesky", 1.0) as tick:
-            found = self.by_cholesky(tick)
-        return self._as_predicted(found, points), choice
+            direct = self._part(~iterated).by_cholesky(tick)
+        if found is not None and iterated.any():
+            direct = self._merged(direct, found, iterated)
+        return self._as_predicted(direct, points), choice
+
+    def _part(self, columns: NDArray[np.bool_]) -> RidgeProblem:
+        """The same for some of the targets."""
+        if columns.all():
+            return self
+        start = None if self.start is None else self.start[:, columns]
+        return replace(self, Y=self.Y[:, columns], ridge=np.asarray(self.ridge)[columns], start=start)
+
+    def _merged(self, direct: Solution, found: Solution, iterated: NDArray[np.bool_]) -> Solution:
+        """Those targets that were iterated for, which are near enough, beside those that were factorised for."""
+        x, done = np.empty(self.Y.shape), found.residuals <= self.tol
+        x[:, iterated], x[:, ~iterated] = found.x[:, done], direct.x
+        worst = max(float(found.residuals[done].max()), direct.certificate.violation)
+        return Solution(x, replace(direct.certificate, violation=worst), ridge=self.ridge)
 
     def _as_predicted(self, found: Solution, points: Any) -> Solution:
         """The same with the residual of the function that it predicts, bounded where rounding is small, or measured."""

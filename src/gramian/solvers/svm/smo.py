@@ -176,6 +176,7 @@ class _Descent:
                 exact = self.convex and (m <= polished or not arrived)
                 if exact:
                     self.polish()
+                self.state.snap()
                 certificate = self.certify(tol)
                 if certificate.converged or self.vanished(self.state) or (arrived and not self.convex):
                     break

@@ -12,6 +12,8 @@ from numpy.typing import NDArray
 from gramian.solvers.svm.row_cache import Index
 
 Vector = NDArray[np.float64]
+SNAP = 1e-14
+"""What rounding leaves between a variable and its bound, relative to the room that it has."""
 
 
 @dataclass(frozen=True)
@@ -70,9 +72,10 @@ def hard_margin(y: Vector) -> Task:
     return Task(np.zeros(y.size), lower, upper, start, np.arange(y.size), split, scaled=True)
 
 
-def regression(y: Vector, C: Vector, epsilon: float) -> Task:
+def regression(y: Vector, C: Vector, epsilon: float, start: Vector | None = None) -> Task:
     """``½‖w‖² + Σ C_i max(0, |y_i - f(x_i)| - ε)``; β = α - α*: y (m,), C (m,)."""
-    return Task(-y, -C, C, np.zeros(y.size), np.arange(y.size), y.size, kink=epsilon)
+    start = np.zeros(y.size) if start is None else start
+    return Task(-y, -C, C, start, np.arange(y.size), y.size, kink=epsilon)
 
 
 def nu_regression(y: Vector, C: Vector, nu: float) -> Task:
@@ -87,6 +90,14 @@ def novelty(weight: Vector, nu: float) -> Task:
     """The one-class machine: ``½‖w‖² - ρ ν Σweight + Σ weight_i max(0, ρ - f(x_i))``. weight (m,)."""
     zero, start = np.zeros(weight.size), _filled(weight, nu * weight.sum())
     return Task(zero, zero, weight, start, np.arange(weight.size), weight.size)
+
+
+def start_of(task: Task, solution: Any, growth: float) -> Vector:
+    """Return the best feasible multiple of a solution where bounds grow: β grows with them where all are at a bound."""
+    beta, slope = solution.beta, float(task.linear @ solution.beta) + task.kink * float(np.abs(solution.beta).sum())
+    quadratic = float(np.dot(beta, solution.values[task.objects]))
+    best = max(-slope / quadratic, 0.0) if quadratic > 0 else growth
+    return np.asarray(np.clip(min(best, growth) * beta, growth * task.lower, growth * task.upper))
 
 
 def _filled(room: Vector, total: float) -> Vector:
@@ -136,6 +147,12 @@ class State:
         objects, split = position[self.task.objects[live]], int(np.searchsorted(live, self.task.split))
         task = replace(self.task, objects=objects, split=split, **parts)
         return State(task, self.beta[live], self.values[kept], self.diagonal[kept])
+
+    def snap(self) -> None:
+        """Put variables that only rounding keeps from a bound or the kink there: they would count as free."""
+        near = SNAP * (self.task.upper - self.task.lower)
+        for place in (0.0, self.task.lower, self.task.upper):
+            self.beta = np.where(np.abs(self.beta - place) <= near, place, self.beta)
 
     # ---- optimality ----------------------------------------------------------------------------------------------
 

@@ -1,0 +1,175 @@
+"""Fits of many candidates on many folds: along paths each from the last, on Gram matrices that are made once."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import joblib
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import _safe_split
+
+from gramian.estimators.base import NAMED, changed, validated
+from gramian.gram.operator import wide
+from gramian.kernels import Kernel, White
+from gramian.kernels.conditional import conditional_order
+from gramian.kernels.objects import Table
+from gramian.kernels.points import dtype_of
+from gramian.kernels.resolve import holds_objects
+from gramian.model_selection.tables import Tables
+from gramian.resources import memory_budget, run, worker_count
+
+OWN_WAY = ("approximation", "kernel_params", "max_iter", "max_time", "warm_start")
+"""Parameters with which a fit goes its own way, or stops on it."""
+
+Array = NDArray[Any]
+Rows = Callable[[Array], Any]
+"""The rows of some numbers, as a fitted estimator takes them for predictions."""
+Score = Callable[[Any, int, int, Rows, float], None]
+"""What becomes of a fit: the estimator, its candidate and fold, rows to score it on, and the seconds it took."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """Candidates that differ only in parameters along which fits share their set-up, on one fold."""
+
+    fold: int
+    candidates: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Shared:
+    """The candidates of a search whose fits can share work."""
+
+    machines: dict[int, Any]  # By the number of the candidate, unfitted
+    X: Any
+    y: Any
+    weights: Array | None
+    folds: list[tuple[Array, Array]]
+    _validated: dict[bool, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, estimator: Any, candidates: list[Any], X: Any, y: Any, weights: Any, folds: list[Any]) -> Shared:
+        """Find the candidates that can share; plain fits will say what is wrong with others."""
+        machines = {}
+        for i, parameters in enumerate(candidates):
+            try:
+                machine = clone(estimator).set_params(**clone(parameters, safe=False))
+            except (TypeError, ValueError):
+                continue
+            if hasattr(machine, "_fit_path") and not changed(machine, OWN_WAY):
+                machines[i] = machine
+        return cls(machines, X, y, weights, folds)
+
+    def fit(self, candidates: list[Any], n_jobs: int | None, score: Score, *, tables: bool) -> None:
+        """Fit what can be fitted, and hand on every fit; with ``tables``, of rows that are known by their number.
+
+        A path that fails is left to plain fits, which tell the candidate that fails, and why.
+        """
+        workers = worker_count(n_jobs)
+        by_kernel: dict[Kernel | None, list[Path]] = {None: []}
+        for path in self._paths(candidates):
+            kernel = self._kernel(self.machines[path.candidates[0]], path.fold) if tables else None
+            by_kernel.setdefault(kernel, []).append(path)
+        alone = by_kernel.pop(None)
+        matrices = Tables.among([kernel for kernel in by_kernel if kernel is not None])
+        for kernel, paths in by_kernel.items():
+            machine = self.machines[paths[0].candidates[0]]
+            room = memory_budget(machine.memory)
+            try:
+                table = matrices.of(kernel, self._rows(machine), room // 2, machine.n_jobs)
+            except (MemoryError, TypeError, ValueError):
+                table = None
+            if table is None:
+                alone += paths
+            else:
+                self._on_table(table, paths, workers, room - matrices.held, score)
+        matrices.forget()
+        self._on_rows(alone, workers, score)
+
+    def _paths(self, candidates: list[Any]) -> list[Path]:
+        paths: dict[Any, Path] = {}
+        for i, machine in self.machines.items():
+            rest = joblib.hash({name: value for name, value in candidates[i].items() if name not in machine._along})
+            for k in range(len(self.folds)):
+                paths.setdefault((rest, k), Path(k)).candidates.append(i)
+        return list(paths.values())
+
+    def _rows(self, machine: Any) -> Any:
+        """All rows, validated once for kernels of vectors and once for those of objects."""
+        objects = holds_objects(machine.kernel, self.X)
+        if objects not in self._validated:
+            self._validated[objects] = validated(clone(machine), self.X)
+        return wide(self._validated[objects])
+
+    def _kernel(self, machine: Any, fold: int) -> Kernel | None:
+        """The kernel of a machine on a fold; None where its values are not to be shared."""
+        try:
+            rows, train = self._rows(machine), self.folds[fold][0]
+            kernel = machine._kernel_on(rows[train], None if self.weights is None else self.weights[train])
+            hash(kernel)
+        except (TypeError, ValueError):
+            return None
+        # The noise of White depends on which call a row is in, and a table does not say what has to stand beside it.
+        own = _holds(kernel, White) or conditional_order(kernel) or machine._is_direct(rows, kernel)
+        return None if own else kernel
+
+    def _on_table(self, table: Table, paths: list[Path], workers: int, room: int, score: Score) -> None:
+        """Fit paths to rows that are known by their number in a Gram matrix of all."""
+        workers = min(workers, len(paths))
+        some = next(iter(self._validated.values()))
+        # In the precision of the rows, which is that of predictions.
+        numbers = np.arange(table.matrix.shape[0], dtype=dtype_of(some))[:, None]
+
+        def fit(path: Path) -> None:
+            machines = [self._made(i, workers) for i in path.candidates]
+            for machine in machines:
+                known = inspect.signature(type(machine)).parameters
+                named = {name: known[name].default for name in NAMED if name in known}
+                vars(machine).update(named, kernel=table, memory=max(room // workers, 1))
+            self._fit(machines, path, numbers[self.folds[path.fold][0]], numbers.__getitem__, score)
+
+        run(fit, paths, workers)
+
+    def _on_rows(self, paths: list[Path], workers: int, score: Score) -> None:
+        """Fit paths to the rows themselves."""
+        workers = min(workers, max(len(paths), 1))
+
+        def fit(path: Path) -> None:
+            machines, train = [self._made(i, workers) for i in path.candidates], self.folds[path.fold][0]
+            for machine in machines:
+                machine.memory = memory_budget(machine.memory) // workers
+            rows = _safe_split(machines[0], self.X, self.y, train)[0]
+            self._fit(
+                machines, path, rows, lambda some: _safe_split(machines[0], self.X, self.y, some, train)[0], score
+            )
+
+        run(fit, paths, workers)
+
+    def _made(self, i: int, workers: int) -> Any:
+        machine = clone(self.machines[i])
+        machine.n_jobs = 1 if workers > 1 else machine.n_jobs
+        return machine
+
+    def _fit(self, machines: list[Any], path: Path, X: Any, rows: Rows, score: Score) -> None:
+        train = self.folds[path.fold][0]
+        y = None if self.y is None else _safe_indexing(self.y, train)
+        given = {} if self.weights is None else {"sample_weight": self.weights[train]}
+        begin = time.perf_counter()
+        try:
+            type(machines[0])._fit_path(machines, X, y, **given)
+        except Exception:  # whatever it is: a plain fit meets it again
+            return
+        seconds = (time.perf_counter() - begin) / len(machines)
+        for i, machine in zip(path.candidates, machines, strict=True):
+            score(machine, i, path.fold, rows, seconds)
+
+
+def _holds(kernel: Kernel, kind: type) -> bool:
+    return isinstance(kernel, kind) or any(_holds(child, kind) for child in kernel.children)
