@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from functools import cache
 from numbers import Integral, Real
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -42,15 +41,22 @@ def available_memory() -> int:
     """Return the bytes that this process can still have, by the machine and by its control group."""
     limits = []
     with suppress(OSError, ValueError):
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        limits += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable")]
-        ceiling = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        limits.append(1024 * int(_read("/proc/meminfo").partition("MemAvailable:")[2].split(maxsplit=1)[0]))
+        ceiling = _read("/sys/fs/cgroup/memory.max").strip()
         if ceiling != "max":
-            used = int(Path("/sys/fs/cgroup/memory.current").read_text())
-            limits.append(max(int(ceiling) - used, 1))
+            limits.append(max(int(ceiling) - int(_read("/sys/fs/cgroup/memory.current")), 1))
     with suppress(AttributeError, OSError, ValueError):
         limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     return min(limits, default=4 * 1000**3)
+
+
+def _read(path: str) -> str:
+    """A small file of the system, without the layers that make ``open`` slow."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(handle, 4096).decode()
+    finally:
+        os.close(handle)
 
 
 def readable(count: float) -> str:
@@ -66,11 +72,17 @@ def worker_count(n_jobs: int | None) -> int:
     """Return the number of threads to use."""
     if n_jobs is None:
         # Inside another's worker, as of a grid search on all cores, the cores are taken.
-        return 1 if get_active_backend()[0].nesting_level else int(joblib.cpu_count())
+        return 1 if get_active_backend()[0].nesting_level else _cores(os.environ.get("LOKY_MAX_CPU_COUNT"))
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a whole number other than zero, or None for all cores; got {n_jobs!r}.")
     count = int(n_jobs)
-    return count if count > 0 else max(int(joblib.cpu_count()) + 1 + count, 1)
+    return count if count > 0 else max(_cores(os.environ.get("LOKY_MAX_CPU_COUNT")) + 1 + count, 1)
+
+
+@cache
+def _cores(limit: str | None) -> int:
+    """The cores that this process may use; to ask takes longer than a small product. The limit is joblib's own."""
+    return int(joblib.cpu_count())
 
 
 def spans(n: int, size: int) -> list[slice]:

@@ -78,7 +78,7 @@ def changed(estimator: BaseEstimator, names: Iterable[str]) -> list[str]:
 
 def check_named(estimator: BaseEstimator) -> None:
     """Refuse parameters of kernels given by name beside a kernel that has its own."""
-    kernel = estimator.get_params(deep=False)["kernel"]
+    kernel: Any = estimator.kernel
     if isinstance(kernel, Kernel) and (own := changed(estimator, NAMED)):
         raise ValueError(
             f"{' and '.join(own)} of {type(estimator).__name__} {'belongs' if len(own) == 1 else 'belong'} to a kernel "

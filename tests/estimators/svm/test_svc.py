@@ -392,7 +392,7 @@ def test_an_error_in_one_pair_ends_them_all(monkeypatch):
     X, y = load_digits(return_X_y=True)
     monkeypatch.setattr(Pairs, "solve", lambda *a, **k: 1 / 0)
     with pytest.raises(ZeroDivisionError):
-        SVC(n_jobs=2).fit(X[:300], y[:300])
+        SVC(n_jobs=2, max_time=1e3).fit(X[:300], y[:300])  # with a limit, one pair after the other
 
 
 def test_threads_do_not_change_the_machines():
@@ -420,7 +420,7 @@ def test_ctrl_c_stops_all_pairs(monkeypatch):
             time.sleep(0.001)
         seen.append(pair)
 
-    model = SVC(n_jobs=2).fit(X[:200], y[:200])
+    model = SVC(n_jobs=2, max_time=1e3).fit(X[:200], y[:200])  # with a limit, one pair after the other
     before = model.dual_coef_.copy()
     monkeypatch.setattr(SVC, "_machine", endless)
     with pytest.raises(KeyboardInterrupt):

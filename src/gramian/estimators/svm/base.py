@@ -6,7 +6,7 @@ import math
 import warnings
 from collections.abc import Callable as Callable_
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache, cached_property
 from numbers import Integral, Real
 from typing import Any, ClassVar
@@ -43,10 +43,12 @@ from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.kernels.tunable import Nested
-from gramian.resources import worker_count
+from gramian.resources import run, spans, worker_count
 from gramian.rkhs import Function
+from gramian.solvers.svm.dense import DENSE
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows, RowCache, Wide
-from gramian.solvers.svm.smo import Solution
+from gramian.solvers.svm.smo import POLISHED
+from gramian.solvers.svm.tasks import Solution
 
 Vector = NDArray[np.float64]
 EARLY = (
@@ -63,6 +65,8 @@ DIRECT_INPUTS = 64
 """Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
 SMALL_CELLS = 2**18
 """Entries up to which sparse rows are made dense for a fit: values are faster, and rounded as those of dense rows."""
+STRIP, THREADED = 192, 400
+"""Rows of a strip of a small matrix, and rows of one that is worth a second thread."""
 PROBES, PROBED = 8, 1000
 """Kernel values of so many rows with so many others tell what float32 changes."""
 MEGABYTE = 2**20
@@ -93,6 +97,7 @@ class GramRows:
     gram: Gram  # The kernel matrix, as the row cache keeps it
     wide: Wide | None  # The same in full precision, where ``gram`` has less
     direct: bool  # Whether a kernel value is cheaper to compute than to look up
+    made: list[Vector] = field(default_factory=list)  # The whole of it, once it was asked for
 
     @property
     def workers(self) -> int:
@@ -102,6 +107,11 @@ class GramRows:
     def diagonal(self) -> Vector:
         """Return k(x, x) of the rows: → (n,)."""
         return np.asarray(self.gram.diagonal(), dtype=np.float64)
+
+    @property
+    def rounding(self) -> float:
+        """What rounding does to a kernel value, relative to the largest k(x, x)."""
+        return self.gram.rounding
 
     def on(self, workers: int) -> GramRows:
         """Return the same matrix, made by another number of threads."""
@@ -115,7 +125,31 @@ class GramRows:
 
     def among(self, caches: list[RowCache]) -> KernelRows:
         """Return what the solver reads kernel rows from."""
-        return KernelRows(caches, self.gram.workers, self.direct, self.definite)
+        return KernelRows(caches, self.gram.workers, self.direct, self.definite, self.whole)
+
+    @property
+    def whole(self) -> Vector | None:
+        """The matrix itself, where it is small, cheap, and of a kernel that is one; made once."""
+        n, kernel = self.gram.shape[0], self.gram.kernel
+        cheap = self.direct or n <= POLISHED or isinstance(kernel, Dot | Radial | Precomputed)
+        if n > DENSE or not cheap or self.gram.dtype != np.float64 or not self.gram.fits or not self.definite:
+            return None
+        if not self.made:
+            self.made.append(self._filled())
+        return self.made[0]
+
+    def _filled(self) -> Vector:
+        """K from its lower half, by strips."""
+        n, single = self.gram.shape[0], self.gram.on(1)
+        K = np.empty((n, n))
+
+        def strip(rows: slice) -> None:
+            single.rows(rows, slice(0, rows.stop), out=K[rows, : rows.stop])
+            K[: rows.start, rows] = K[rows, : rows.start].T
+
+        # The longest first, so that threads end together; a few rows are one thread's work.
+        run(strip, spans(n, STRIP)[::-1], self.gram.workers if n > THREADED else 1)
+        return K
 
     @cached_property
     def definite(self) -> bool:
@@ -139,6 +173,8 @@ class FeatureMatrix:
     features: Any  # The map, fitted
     fitted: Index  # The user's rows that it was fitted to, in its order
     workers: int  # Threads
+    whole: ClassVar[None] = None
+    rounding: ClassVar[float] = FeatureRows.rounding
 
     def diagonal(self) -> Vector:
         """Return ‖ψ(x)‖² of the rows: → (n,)."""

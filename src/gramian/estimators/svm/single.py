@@ -23,8 +23,8 @@ from gramian.gram.operator import narrow
 from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
 from gramian.solvers.svm import tasks as svm_tasks
-from gramian.solvers.svm.smo import Solution, solve
-from gramian.solvers.svm.tasks import Task, start_of
+from gramian.solvers.svm.smo import solve
+from gramian.solvers.svm.tasks import Solution, Task, start_of
 
 EDGE = 1e-12
 SLACK = 1e-9

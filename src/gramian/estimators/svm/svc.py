@@ -7,6 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import combinations, pairwise
 from numbers import Real
 from typing import Any, ClassVar, Self
@@ -23,12 +24,14 @@ from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, kinds
 from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stratified_folds
 from gramian.losses import Hinge
-from gramian.progress import Clock, progress
+from gramian.progress import Clock, progress, silent
 from gramian.resources import run
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import tasks as svm_tasks
-from gramian.solvers.svm.smo import Solution, solve
-from gramian.solvers.svm.tasks import Task, start_of
+from gramian.solvers.svm.dense import solve_dense
+from gramian.solvers.svm.row_cache import Index
+from gramian.solvers.svm.smo import POLISHED, solve
+from gramian.solvers.svm.tasks import Solution, Task, start_of
 
 Classes = tuple[int, int]
 Members = NDArray[np.intp] | slice
@@ -87,10 +90,25 @@ class Pairs:
         self.training, self.weight = training, weight
         edges = np.cumsum([0, *sizes])
         self.blocks = [slice(int(a), int(b)) for a, b in pairwise(edges)]
-        # Two classes need no sharing, and one cache of all columns can shrink.
-        parts = [slice(0, int(edges[-1]))] if len(sizes) == 2 else self.blocks
-        self.caches: list[Any] = self.kernel_rows.caches(parts, budget)
+        self.budget = budget
         self.classes = list(combinations(range(len(sizes)), 2))
+
+    @cached_property
+    def caches(self) -> list[Any]:
+        """A row cache of every class; two classes need no sharing, and one cache of all columns can shrink."""
+        parts = [slice(0, self.blocks[-1].stop)] if len(self.blocks) == 2 else self.blocks
+        return self.kernel_rows.caches(parts, self.budget)
+
+    @cached_property
+    def flat(self) -> tuple[list[slice], Index, Vector, Index]:
+        """Of all pairs, one behind the other: where each stands; rows, signs, and lines of ``dual_coef_``."""
+        rows = [np.arange(block.start, block.stop) for block in self.blocks]
+        parts = [rows[c] for pair in self.classes for c in pair]
+        sizes = [part.size for part in parts]
+        ends = np.cumsum(sizes)[1::2].tolist()
+        lines = np.repeat([line for i, j in self.classes for line in (j - 1, i)], sizes)
+        signs = np.repeat(np.tile([1.0, -1.0], len(self.classes)), sizes)
+        return [slice(*ends_) for ends_ in pairwise([0, *ends])], np.concatenate(parts), signs, lines
 
     def of(self, pair: Classes, values: NDArray[Any]) -> NDArray[Any]:
         """Return what belongs to the rows of a pair: values (n,)."""
@@ -113,10 +131,21 @@ class Pairs:
             found = solve(task.anchored(total), rows, **options)
             found = replace(found, beta=found.beta[:-1], values=found.values[:-1], multipliers=(0.0, 0.0))
             return Pair(pair, found.beta, 1.0, 0.0, task, found)
-        solution = solve(task, self.kernel_rows.among(caches), **options)
-        scale = solution.unit if task.scaled else 1.0
-        bias = solution.bias / scale if scale > 0 else np.nan
-        return Pair(pair, solution.beta, scale, bias, task, solution)
+        return _machine(pair, task, solve(task, self.kernel_rows.among(caches), **options))
+
+    def solve_together(
+        self, make: Callable[[Pairs], list[Task]], *, tol: float, max_iter: int, shrinking: bool
+    ) -> dict[Classes, Pair]:
+        """Solve several pairs on one dense matrix where that is small; return those where it succeeded."""
+        tasks, rows = make(self) if len(self.classes) > 1 else [], self.training.rows
+        K = rows.whole if tasks else None
+        if K is None:
+            return {}
+        spans, ids, _, _ = self.flat
+        problems = [(task, ids[span]) for task, span in zip(tasks, spans, strict=True)]
+        found = solve_dense(K, problems, tol, rows.rounding, POLISHED, max_iter, rows.workers)
+        solved = zip(self.classes, tasks, found, strict=True)
+        return {pair: _machine(pair, task, solution) for pair, task, solution in solved if solution is not None}
 
     def map(self, work: Callable[[Classes, Clock], Any], clock: Clock) -> list[Any]:
         """Return what some work makes of every pair; those without a class in common are worked on side by side."""
@@ -142,6 +171,12 @@ class Pairs:
         return [found[pair] for pair in self.classes]
 
 
+def _machine(pair: Classes, task: Task, solution: Solution) -> Pair:
+    scale = solution.unit if task.scaled else 1.0
+    bias = solution.bias / scale if scale > 0 else np.nan
+    return Pair(pair, solution.beta, scale, bias, task, solution)
+
+
 def rounds(k: int) -> list[list[Classes]]:
     """Return all pairs of k classes by rounds in which no class comes twice: the circle method of tournaments."""
     seats = [*range(k), *[-1] * (k % 2)]  # of an odd number, one rests
@@ -165,6 +200,8 @@ class Classifier(OneVsOne):
 
     _machine: ClassVar[Callable[..., Pair]]
     """Solve for one pair, from some of its rows."""
+    _task: ClassVar[Callable[..., Task]]
+    """The first program that it solves."""
     _one_class: ClassVar[str] = "Invalid input - all samples with positive weights belong to the same class: "
     """What scikit-learn says where weights leave one class."""
     _over_blocks = f"KernelMachineClassifier('hinge', lam=1/(n C), {NYSTROEM})"
@@ -176,6 +213,10 @@ class Classifier(OneVsOne):
         "break_ties": ["boolean"],
         "random_state": COMMON["random_state"],
     }
+
+    def _tasks(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> list[Task]:
+        """The first programs of all pairs."""
+        return [self._task(pairs, pair, start=starts.get(pair)) for pair in pairs.classes]
 
     def _check_feasible(self, pairs: Pairs) -> None:
         """Refuse a parameter that no feasible point meets."""
@@ -249,6 +290,8 @@ class Classifier(OneVsOne):
             last = machine._learn(X, pairs, starts)
 
     def _class_weights(self, y: Any, codes: NDArray[np.intp], weight: Vector) -> Vector:
+        if self.class_weight is None:
+            return np.ones(len(self.classes_))
         if self.class_weight == "balanced":
             # By weight and not by count, so that a weight of two is the same as a row twice.
             totals = np.bincount(codes, weights=weight)
@@ -261,13 +304,20 @@ class Classifier(OneVsOne):
         options, limit, starts = self._solver_options(), Clock(self.max_time), starts or {}
 
         def learned(pair: Classes, clock: Clock) -> Pair:
-            machine = self._machine(pairs, pair, start=starts.get(pair), tick=tick, clock=clock, **options)
+            given: dict[str, Any] = {"start": starts.get(pair), "first": first.get(pair)}
+            machine = self._machine(pairs, pair, **given, tick=tick, clock=clock, **options)
             if not machine.separates:
                 raise ValueError(self._no_margin(machine, pairs, *(self.classes_.tolist()[c] for c in pair)))
             return machine
 
         with progress(self.verbose, type(self).__name__) as tick:
-            machines: list[Pair] = pairs.map(learned, limit)
+            first: dict[Classes, Pair] = {}
+            if tick is silent and self.max_time is None:  # who watches, or sets a limit, has one pair after the other
+                first = pairs.solve_together(lambda pairs: self._tasks(pairs, starts), **options)
+            together = len(first) == len(pairs.classes)
+            machines: list[Pair] = (
+                [learned(pair, limit) for pair in pairs.classes] if together else pairs.map(learned, limit)
+            )
             sigmoids = self._sigmoids(pairs, limit, options) if self.probability not in (False, "deprecated") else []
         self._keep_machines(X, pairs, machines)
         self.probA_, self.probB_ = np.array(sigmoids, dtype=np.float64).reshape(-1, 2).T
@@ -326,13 +376,13 @@ class Classifier(OneVsOne):
         training, blocks, k = pairs.training, pairs.blocks, len(self.classes_)
         dual = np.zeros((k - 1, training.kept.size))
         kind = np.zeros(training.kept.size, dtype=np.intp)
-        for machine in machines:
-            i, j = machine.classes
-            split = blocks[i].stop - blocks[i].start
-            found = kinds(machine.beta, machine.task.lower, machine.task.upper)
-            for c, row, part in ((i, j - 1, slice(0, split)), (j, i, slice(split, None))):
-                dual[row, blocks[c]] = machine.coefficients[part]
-                kind[blocks[c]] = np.maximum(kind[blocks[c]], found[part])
+        _, rows, _, lines = pairs.flat
+        beta, lower, upper = (
+            np.concatenate(parts)
+            for parts in zip(*((m.beta, m.task.lower, m.task.upper) for m in machines), strict=True)
+        )
+        dual[lines, rows] = beta / np.repeat([m.scale for m in machines], [m.beta.size for m in machines])
+        np.maximum.at(kind, rows, kinds(beta, lower, upper))
         used = np.flatnonzero(dual.any(axis=0))
         self._n_support = np.array([np.sum((used >= b.start) & (used < b.stop)) for b in blocks], dtype=np.int32)
         sign = -1.0 if k == 2 else 1.0
@@ -456,19 +506,39 @@ class SVC(Classifier):
         "C": [Interval(Real, 0.0, None, closed="right")],
     }
 
+    def _task(self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Vector | None = None) -> Task:
+        y = pairs.signs(pair)[members]
+        if math.isinf(self.C):
+            return svm_tasks.hard_margin(y)
+        return svm_tasks.classification(y, self.C * pairs.of(pair, pairs.weight)[members], start)
+
     def _machine(
-        self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Vector | None = None, **options: Any
+        self,
+        pairs: Pairs,
+        pair: Classes,
+        members: Members = EVERYBODY,
+        start: Vector | None = None,
+        first: Pair | None = None,
+        **options: Any,
     ) -> Pair:
-        y, weight = pairs.signs(pair)[members], pairs.of(pair, pairs.weight)[members]
-        hard = math.isinf(self.C)
+        if first is not None or self.fit_intercept:
+            return first or pairs.solve(pair, self._task(pairs, pair, members, start), members, **options)
+
+        def alone(task: Task) -> Pair:
+            return pairs.solve(pair, task, members, intercept=False, **options)
+
+        if math.isinf(self.C):
+            return _hard(pairs.signs(pair)[members], alone, pairs)
+        return alone(self._task(pairs, pair, members))
+
+    def _tasks(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> list[Task]:
         if not self.fit_intercept:
-
-            def alone(task: Task) -> Pair:
-                return pairs.solve(pair, task, members, intercept=False, **options)
-
-            return _hard(y, alone, pairs) if hard else alone(svm_tasks.classification(y, self.C * weight))
-        task = svm_tasks.hard_margin(y) if hard else svm_tasks.classification(y, self.C * weight, start)
-        return pairs.solve(pair, task, members, **options)
+            return []  # one pair after the other
+        if math.isinf(self.C) or starts:
+            return super()._tasks(pairs, starts)
+        spans, rows, y, _ = pairs.flat
+        all_pairs = svm_tasks.classification(y, self.C * pairs.weight[rows])
+        return [svm_tasks.part(all_pairs, span) for span in spans]
 
     def _price(self, pair: int) -> float:
         return self.C
@@ -618,11 +688,28 @@ class NuSVC(Classifier):
             stacklevel=4,
         )
 
+    def _task(
+        self,
+        pairs: Pairs,
+        pair: Classes,
+        members: Members = EVERYBODY,
+        start: Vector | None = None,
+        nu: float | None = None,
+    ) -> Task:
+        weight = pairs.of(pair, pairs.training.weight)[members]
+        return svm_tasks.nu_classification(pairs.signs(pair)[members], weight, self.nu if nu is None else nu)
+
     def _machine(
-        self, pairs: Pairs, pair: Classes, members: Members = EVERYBODY, start: Vector | None = None, **options: Any
+        self,
+        pairs: Pairs,
+        pair: Classes,
+        members: Members = EVERYBODY,
+        start: Vector | None = None,
+        first: Pair | None = None,
+        **options: Any,
     ) -> Pair:
         """Find the C that ν stands for; class weights, where there are any, then multiply that C."""
-        found = self._with_nu(pairs, pair, self.nu, members, **options)
+        found = first or pairs.solve(pair, self._task(pairs, pair, members), members, **options)
         if not found.separates:
             return found
         price = 1.0 / found.scale
@@ -639,11 +726,6 @@ class NuSVC(Classifier):
     def _price(self, pair: int) -> float:
         return float(self.C_[pair])
 
-    def _with_nu(self, pairs: Pairs, pair: Classes, nu: float, members: Members = EVERYBODY, **options: Any) -> Pair:
-        weight = pairs.of(pair, pairs.training.weight)[members]
-        task = svm_tasks.nu_classification(pairs.signs(pair)[members], weight, nu)
-        return pairs.solve(pair, task, members, **options)
-
     def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
         enough = self._enough(pairs, machine.classes)
         return (
@@ -657,7 +739,9 @@ class NuSVC(Classifier):
         limit = self._largest_nu(pairs, pair)
         for share in (0.25, 0.5, 0.75, 1.0):
             nu = _below(share * limit)
-            if float(nu) > self.nu and self._with_nu(pairs, pair, float(nu), **self._solver_options()).separates:
+            if float(nu) <= self.nu:
+                continue
+            if pairs.solve(pair, self._task(pairs, pair, nu=float(nu)), **self._solver_options()).separates:
                 return nu
         return None
 

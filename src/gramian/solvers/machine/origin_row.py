@@ -19,6 +19,7 @@ class AnchoredRows:
 
     shrinkable = None
     """The origin has no column in a cache."""
+    whole = None
 
     def __init__(self, rows: KernelRows | FeatureRows) -> None:
         self.rows, self.direct, self.definite = rows, rows.direct, rows.definite

@@ -134,10 +134,17 @@ class KernelRows:
     """
 
     def __init__(
-        self, caches: Sequence[RowCache], workers: int = 1, direct: bool = False, definite: bool = True
+        self,
+        caches: Sequence[RowCache],
+        workers: int = 1,
+        direct: bool = False,
+        definite: bool = True,
+        whole: NDArray[np.float64] | None = None,
     ) -> None:
         self.caches = list(caches)
         self.workers, self.direct, self.definite = workers, direct, definite
+        self.whole = whole
+        """The matrix behind the rows, by their ids, where it is small enough to have been made."""
         self._index()
 
     def _index(self) -> None:
@@ -235,6 +242,7 @@ class FeatureRows:
     shrinkable = None
     """All values follow from one vector w, so that leaving variables out saves nothing."""
     definite = True
+    whole = None
     evicted = 0
     rounding = float(np.finfo(np.float64).eps)
 

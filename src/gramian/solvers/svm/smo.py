@@ -17,7 +17,7 @@ Wen, Shi, Li, He, Chen: ThunderSVM. JMLR 2018 (the two levels).
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -27,8 +27,9 @@ from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
+from gramian.solvers.svm.dense import solve_dense
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
-from gramian.solvers.svm.tasks import State, Task, Vector
+from gramian.solvers.svm.tasks import Solution, State, Task, Vector
 
 Rows = KernelRows | FeatureRows | AnchoredRows
 WORKING_SET = 1024
@@ -71,28 +72,6 @@ AUDIT = 64
 """Rows of the gradient that are computed anew, in full precision, before an optimum is accepted."""
 
 
-@dataclass(frozen=True)
-class Solution:
-    """Where the solver stopped."""
-
-    beta: Vector  # (m,): The signed dual variables
-    values: Vector  # (objects,): (Kβ)_i of every object
-    multipliers: tuple[float, float]  # One per group; minus the bias where there is one group
-    certificate: Certificate  # What the solution proves about itself
-    convex: bool  # Whether no direction of negative curvature was met: on these data, the kernel looked like one
-    vanished: bool  # Whether a task that is to be divided by ρ ended with w = 0: the hulls of the two groups meet
-
-    @property
-    def unit(self) -> float:
-        """Half the difference of the groups' multipliers: the ρ of ν classification, minus the ε of ν regression."""
-        return 0.5 * (self.multipliers[0] - self.multipliers[1])
-
-    @property
-    def bias(self) -> float:
-        """Minus the mean of the groups' multipliers."""
-        return -0.5 * (self.multipliers[0] + self.multipliers[1])
-
-
 def solve(
     task: Task,
     rows: Rows,
@@ -108,6 +87,12 @@ def solve(
 ) -> Solution:
     """Solve a task to a KKT violation and a relative duality gap of at most ``tol``."""
     limits = max_iter, shrink_every if shrinking else 0, working_set, clock or Clock(), tick
+    unwatched = tick is silent and (clock is None or clock.max_time is None)
+    if rows.whole is not None and task.tubeless is None and unwatched:
+        K, ids, own = rows.whole, rows.ids, rows.ids[task.objects]
+        (quick,) = solve_dense(K, [(task, own)], tol, rows.rounding, polished, max_iter)
+        if quick is not None:
+            return quick if own.size == ids.size else replace(quick, values=K[np.ix_(ids, own)] @ quick.beta)
     with one_blas_thread():
         if task.tubeless is not None and _is_loose(task.tubeless, rows):
             found = _Descent(task.tubeless, rows, *limits).run(tol, polished)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from gramian.certificates import Certificate
 from gramian.solvers.svm.row_cache import Index
 
 Vector = NDArray[np.float64]
@@ -46,6 +47,12 @@ def classification(y: Vector, C: Vector, start: Vector | None = None) -> Task:
     signed = C * y
     start = np.zeros(y.size) if start is None else start
     return Task(-y, np.minimum(signed, 0.0), np.maximum(signed, 0.0), start, np.arange(y.size), y.size)
+
+
+def part(task: Task, span: slice) -> Task:
+    """Return the variables of a span as a task of their own, in one group."""
+    m = span.stop - span.start
+    return Task(task.linear[span], task.lower[span], task.upper[span], task.start[span], np.arange(m), m)
 
 
 def nu_classification(y: Vector, weight: Vector, nu: float) -> Task:
@@ -104,6 +111,28 @@ def _filled(room: Vector, total: float) -> Vector:
     """Fill the places in order until the total is reached."""
     before = np.concatenate([[0.0], np.cumsum(room)[:-1]])
     return np.clip(total - before, 0.0, room)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Where the solver stopped."""
+
+    beta: Vector  # (m,): The signed dual variables
+    values: Vector  # (objects,): (Kβ)_i of every object
+    multipliers: tuple[float, float]  # One per group; minus the bias where there is one group
+    certificate: Certificate  # What the solution proves about itself
+    convex: bool  # Whether no direction of negative curvature was met: on these data, the kernel looked like one
+    vanished: bool  # Whether a task that is to be divided by ρ ended with w = 0: the hulls of the two groups meet
+
+    @property
+    def unit(self) -> float:
+        """Half the difference of the groups' multipliers: the ρ of ν classification, minus the ε of ν regression."""
+        return 0.5 * (self.multipliers[0] - self.multipliers[1])
+
+    @property
+    def bias(self) -> float:
+        """Minus the mean of the groups' multipliers."""
+        return -0.5 * (self.multipliers[0] + self.multipliers[1])
 
 
 @dataclass
