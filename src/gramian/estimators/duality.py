@@ -206,9 +206,10 @@ class Duality:
             X, y, sample_weight = kept.X, kept.y, kept.sample_weight
         programs = self._programs(X, y, sample_weight)
         for program in programs:
-            if not getattr(program.loss, "convex", True) or not offers(program.loss, "conjugate"):
+            convex = getattr(program.loss, "convex", True) and not getattr(program.loss, "joint", False)
+            if not convex or not offers(program.loss, "conjugate"):
                 name = type(program.loss).__name__
-                raise ValueError(f"duality needs a convex loss with conjugate(u, y), which {name} has not.")
+                raise ValueError(f"duality needs a convex loss of each row with conjugate(u, y); {name} has none.")
         return programs, len(X) if isinstance(X, list) else int(X.shape[0])
 
     def _slopes(self, programs: list[Program], lam: Any, n: int, what: str = "lam") -> tuple[list[Array], float]:

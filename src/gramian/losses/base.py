@@ -29,6 +29,9 @@ class Loss:
     ----------
     convex : bool
         Whether ℓ is convex in f.
+    joint : bool
+        Whether ℓ is of all values at once, ``ℓ(f(x_1), ..., f(x_n))``: ``value`` then returns one number and
+        ``gradient`` one for each row; the fit minimises it, not a mean, by cutting planes.
     coupled : bool
         Whether f holds one column per class, and ℓ takes a row at a time.
     task : {"regression", "classification"}
@@ -49,6 +52,7 @@ class Loss:
     """
 
     convex: ClassVar[bool] = True
+    joint: ClassVar[bool] = False
     coupled: ClassVar[bool] = False
     task: ClassVar[str] = "regression"
 

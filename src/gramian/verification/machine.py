@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import lsq_linear, minimize, minimize_scalar
+from scipy.optimize import lsq_linear, minimize, minimize_scalar, nnls
 from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
@@ -38,6 +38,8 @@ FREE = 2000
 ENOUGH = 1e-10
 """A gap below this needs no better point."""
 TINIEST = 1e-300
+CUTS = 500
+"""Planes below a loss of all values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -268,6 +270,8 @@ def _machines(model: Any, data: Data, tasks: Any, weights: Array, link: Any, pre
 
 def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
     """Primal and dual value of one function."""
+    if getattr(g.loss, "joint", False):
+        return _joint(model, g, faults)
     if offers(g.loss, "concave_gradient"):
         return _stationary(model, g, multiplier, faults)
     total, faults, tol = float(g.w.sum()), list(faults), max(model.tol, FLOOR)
@@ -299,6 +303,44 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
         norm = multiplier * total * math.sqrt(g.norm2)
         values["rounding"] += model.radius * lost / (norm + math.sqrt(lost)) / scale
     return found(model, "duality gap" if known else "stationary", faults, bound=known, **values)
+
+
+def _joint(model: Any, g: _Function, faults: list[str]) -> Certificate:
+    """Of a loss of all values: the planes at f and near it, best for each other, bound the objective from below."""
+    lam, faults = float(model.lam_), list(faults)
+
+    def plane(f: Array) -> tuple[float, Array]:
+        slope = np.asarray(g.loss.gradient(f, g.y[:, 0]), dtype=np.float64)
+        return float(np.asarray(g.loss.value(f, g.y[:, 0])).item()) - float(slope @ f), slope
+
+    f = g.f[:, 0]
+    primal = float(np.asarray(g.loss.value(f, g.y[:, 0])).item()) + 0.5 * lam * g.norm2
+    scale, dual, here = max(abs(primal), TINIEST), -math.inf, f
+    cuts: list[tuple[float, Array, Array]] = []
+    for _ in range(CUTS):
+        c, u = plane(here)
+        cuts.append((c, u, g.K(u[:, None])[:, 0]))
+        offsets, U, KU = (
+            np.array([cut[0] for cut in cuts]),
+            *(np.column_stack([cut[i] for cut in cuts]) for i in (1, 2)),
+        )
+        G = U.T @ KU / lam
+        # On the simplex, as least squares with a heavy row for the sum.
+        values, vectors = np.linalg.eigh(0.5 * (G + G.T))
+        root = np.sqrt(np.maximum(values, EPS * max(float(values[-1]), TINIEST)))
+        heavy = 1e4 * max(float(root[-1]), TINIEST)
+        A = np.vstack([root[:, None] * vectors.T, np.full(len(cuts), heavy)])
+        a = nnls(A, np.append(vectors.T @ offsets / root, heavy), maxiter=100 * len(cuts))[0]
+        a = a / max(float(a.sum()), TINIEST)
+        dual = max(dual, float(offsets @ a) - 0.5 * float(a @ G @ a))
+        if primal - dual <= max(model.tol, FLOOR) * scale:
+            break
+        here = -KU @ a / lam
+    gap = abs(primal - dual) / scale
+    if not gap <= max(model.tol, FLOOR):
+        faults.append(f"the relative duality gap {gap:.1e} is above tol={model.tol:.0e}")
+    figures = {"primal": primal, "dual": dual, "gap": gap, "violation": gap}
+    return found(model, "duality gap", faults, bound=True, **figures)
 
 
 def _strengths(model: Any, g: _Function, multiplier: float, total: float) -> list[float]:

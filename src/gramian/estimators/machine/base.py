@@ -49,6 +49,7 @@ from gramian.solvers.in_features import machine as in_features
 from gramian.solvers.in_features.newton import Start
 from gramian.solvers.in_features.objective import Targets
 from gramian.solvers.in_features.worker_map import WorkerMap
+from gramian.solvers.machine import bundle
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace
 from gramian.solvers.machine.newton import Iterate
@@ -112,6 +113,8 @@ class Exact:
     def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[Fitted]:
         """Fit functions; where it is final, to rounding where that is cheap, with the certificate of predictions."""
         columns, weights = targets.of(self.rows)
+        if goal.solver == "bundle":
+            return [bundle.solve(self.space, loss, y, goal) for loss, y in zip(targets.losses, columns, strict=True)]
         predict = partial(as_predicted, self.space.gram, wide(self.points)) if final else None
         fits = [DataFit(loss, y, weights) for loss, y in zip(targets.losses, columns, strict=True)]
         problems = [Problem(self.space, fit, goal, polish=final, predict=predict) for fit in fits]
@@ -412,9 +415,11 @@ class Machine(Duality, Expansion):
         """Fit all functions, and keep what is learned."""
         targets = self._targets(loss, place)
         choice = choose(targets.losses[0], self.solver)
-        columns = targets.of(place.sample)[0]
+        columns, shares = targets.of(place.sample)
+        if choice.name == "bundle":
+            self._check_joint(shares)
         for own, column in zip(targets.losses, columns, strict=True):
-            if not getattr(own, "coupled", False):
+            if not getattr(own, "coupled", False) and not getattr(own, "joint", False):
                 check_gradient(own, column.ravel())
         means: Any = {"tol": self.tol, "max_iter": self.max_iter, "clock": clock}
         goal = Goal(choice.name, self.penalty, self._strength(), bool(self.fit_intercept), **means)
@@ -433,6 +438,18 @@ class Machine(Duality, Expansion):
         if self.penalty != "ball":
             self.lam_ = goal.strength
         self._keep(place.kept(fitted), single=np.asarray(place.sample.y).ndim == 1 and sum(widths) == 1)
+
+    def _check_joint(self, weights: Array) -> None:
+        """Refuse what a loss of all values cannot be combined with."""
+        wrong = {
+            "approximation=": self.approximation is not None,
+            f"penalty={self.penalty!r}": self.penalty != "squared",
+            "lam='cv'": self.lam == "cv",
+            "sample_weight": np.ptp(weights) > 0,
+        }
+        for what, given in wrong.items():
+            if given:
+                raise ValueError(f"a loss of all values jointly cannot be combined with {what}; leave it out.")
 
     def _keep(self, kept: Last, *, single: bool) -> None:
         """Keep coefficients and functions, without the axis of functions where there is one function."""

@@ -68,9 +68,10 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     approximation : map or None, default=None
         ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
         ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
-    solver : {"auto", "newton", "proximal", "ccp"}, default="auto"
+    solver : {"auto", "newton", "proximal", "ccp", "bundle"}, default="auto"
         ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks (after pair steps on the dual, where
-        that is a quadratic program on a box), ``"ccp"`` for differences of convex ones. ``"auto"`` decides by what
+        that is a quadratic program on a box), ``"ccp"`` for differences of convex ones, ``"bundle"`` for losses of all
+        values jointly. ``"auto"`` decides by what
         the loss offers; see ``solver_``.
     lams : array-like of shape (g,) or None, default=None
         The grid of ``lam="cv"``; by default 13 values over six decades.

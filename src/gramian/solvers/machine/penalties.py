@@ -30,6 +30,7 @@ NEEDS = {
     "newton": ("value", "gradient", "curvature"),
     "proximal": ("value", "gradient"),
     "ccp": ("value", "gradient", "convex_part", "concave_gradient"),
+    "bundle": ("value", "gradient"),
 }
 """What each solver needs of a loss."""
 SEARCH = 60
@@ -60,6 +61,14 @@ class Goal:
 
 def choose(loss: Any, asked: str = "auto") -> Choice:
     """Choose a solver by what a loss offers."""
+    joint = bool(getattr(loss, "joint", False))
+    if asked != "auto" and joint != (asked == "bundle"):
+        what = "is" if joint else "is not"
+        raise ValueError(
+            f"solver={asked!r} does not suit {type(loss).__name__}, which {what} joint; use solver='auto'."
+        )
+    if joint:
+        return Choice("bundle", "the loss is of all values jointly")
     if asked != "auto":
         lacking = missing(loss, NEEDS[asked])
         if lacking or (asked == "proximal" and (not getattr(loss, "convex", True) or getattr(loss, "coupled", False))):
