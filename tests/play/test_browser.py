@@ -377,7 +377,22 @@ def test_exports(page):
     assert size[1:] == [1320, 1320, 0, False]
 
 
+def test_a_slow_solve_is_shown_and_cancelled(page):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-2.9, 2.9, (1200, 2)).round(2)
+    points = [[*row, int(c)] for row, c in zip(X.tolist(), rng.integers(0, 2, len(X)), strict=True)]
+    page.open(link("plane", points=points[:20]))
+    page.browser.get(f"{page.address}{link('plane', points=points, machine='ramp', kernel='RBF(0.2)')}")
+    page.wait(lambda: "Cancel" in page.one("#busy").text)
+    page.press("Cancel")
+    page.wait(lambda: page.one("#busy").text == "")
+    page.set("#machine", "svc")
+    page.wait(lambda: "Support vector machine on 1200 points" in page.one("#says").text)
+
+
 def test_theory_is_there(page):
     page.browser.get(f"{page.address}theory.html?page=support_vectors")
     page.wait(lambda: page.all("h2"))
     assert "Pegasos" in page.one("main").text
+    assert "\\" not in page.one("main .formula").text
+    assert page.all(".formula sub")

@@ -24,9 +24,7 @@ def answer(asked: Asked) -> dict[str, Any]:
         raise ValueError(f"this room takes 3 to {MOST} points, and there are {len(X)}.")
     order = np.argsort(y, kind="stable")
     first, second = ((asked.whole(name, 1, 1, MOST) - 1) % len(X) for name in ("first", "second"))
-    K = kernel(X)
-    squares = np.diag(K)[:, None] - 2 * K + np.diag(K)
-    distances = np.sqrt(np.maximum(squares, 0.0))
+    K, distances = kernel(X), kernel.distance(X)
     pca = KernelPCA(2, kernel=kernel).fit(X)
     lifted = np.column_stack([X[:, 0], X[:, 0] ** 2])
     numbers: dict[str, Any] = {
@@ -74,8 +72,7 @@ def _text(numbers: dict[str, Any], first: int, second: int, n: int) -> str:
 def _script(asked: Asked, first: int, second: int, two: bool) -> str:
     steps = [
         f"kernel = parse({repr(asked.kernel)!r})",
-        "K, order = kernel(X), np.argsort(y, kind='stable')",
-        "distances = np.sqrt(np.maximum(np.diag(K)[:, None] - 2 * K + np.diag(K), 0))",
+        "K, distances, order = kernel(X), kernel.distance(X), np.argsort(y, kind='stable')",
         "pca = KernelPCA(2, kernel=kernel).fit(X)",
         "lifted = np.column_stack([X[:, 0], X[:, 0] ** 2])",
     ]

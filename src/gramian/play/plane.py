@@ -14,6 +14,7 @@ from gramian.progress import Trace, recorded
 GRID = 48
 """Places along each side at which a machine is drawn."""
 LOSSES = ("logistic", "hinge", "squared_hinge", "ramp")
+VARIANTS = ("textbook", "passes")
 MACHINES = ("svc", *LOSSES, "pegasos", "gp")
 
 
@@ -30,6 +31,7 @@ def answer(asked: Asked) -> dict[str, Any]:
             "lam": 1.0 / (len(X) * C),
             "n_iter": asked.whole("steps", 200, 1, 100_000),
             "tol": 1e-9,
+            "variant": asked.choice("variant", VARIANTS),
             "random_state": asked.whole("seed", 0, 0, 2**31),
         },
         "gp": {"optimizer": None},

@@ -36,7 +36,8 @@ def answer(asked: Asked) -> dict[str, Any]:
     }
     model = estimators[kind].fit(X, y)
     mean = model.predict(grid)
-    numbers = {"mean": mean, "power": model.function_.power(grid), "norm": model.function_.norm()}
+    f = model.function_
+    numbers = {"mean": mean, "power": f.power(grid), "worst_error": f.worst_error(grid), "norm": f.norm()}
     numbers["error"] = float(np.sqrt(np.mean((model.predict(X) - y) ** 2)))
     if kind == "process":
         _, numbers["lower"], numbers["upper"] = model.predict(grid, return_interval=0.95)
@@ -136,7 +137,8 @@ def _script(asked: Asked, kind: str, noise: float, beside: Any) -> str:
     }[kind]
     steps = [f"kernel = parse({text!r})", f"model = {made}.fit(X, y)"]
     steps += [f"grid = np.linspace({asked.view[0]!r}, {asked.view[1]!r}, {GRID})[:, None]"]
-    numbers = {"mean": "model.predict(grid)", "power": "model.function_.power(grid)", "norm": "model.function_.norm()"}
+    numbers = {"mean": "model.predict(grid)", "norm": "model.function_.norm()"}
+    numbers |= {name: f"model.function_.{name}(grid)" for name in ("power", "worst_error")}
     numbers["error"] = "np.sqrt(np.mean((model.predict(X) - y) ** 2))"
     if kind == "process":
         steps += ["mean, lower, upper = model.predict(grid, return_interval=0.95)"]

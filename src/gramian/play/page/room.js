@@ -15,12 +15,13 @@ export class Room {
     this.certificate = el("p", { id: "certificate", class: "card certificate" });
     this.numbers = el("dl", { id: "numbers", class: "card" });
     this.error = el("p", { id: "error", class: "error", role: "alert" });
-    this.busy = el("p", { id: "busy", class: "small", "aria-live": "polite" });
+    this.doing = el("span", { "aria-live": "polite" });
+    this.busy = el("p", { id: "busy", class: "small", hidden: true }, this.doing, " ", button("Cancel", () => (this.slow ?? this.asker).cancel()));
     this.code = el("code", { id: "python" });
     this.asker = new Asker(definition.question ?? definition.id, {
       answer: (answer, state, ms) => this.hear(answer, state, ms),
       error: (message) => this.fail(message),
-      dropped: () => this.busy.replaceChildren(),
+      dropped: () => (this.busy.hidden = true),
       progress: (told) => this.progress(told),
     });
     this.root = el(
@@ -88,7 +89,8 @@ export class Room {
   hear(answer, state, ms) {
     this.answer = answer;
     this.error.textContent = "";
-    this.busy.replaceChildren();
+    this.root.classList.remove("stale");
+    this.busy.hidden = true;
     this.root.dataset.answered = Number(this.root.dataset.answered ?? 0) + 1;
     this.root.dataset.milliseconds = ms.toFixed(0);
     if (state.sliders) {
@@ -112,8 +114,9 @@ export class Room {
   }
 
   fail(message) {
-    this.busy.replaceChildren();
+    this.busy.hidden = true;
     this.error.textContent = message;
+    this.root.classList.add("stale"); // the numbers below belong to the last answer
     this.root.dataset.answered = Number(this.root.dataset.answered ?? 0) + 1;
     this.parts.failed?.(message);
   }
@@ -121,7 +124,8 @@ export class Room {
   progress(told) {
     const figures = ["gap", "violation"].filter((name) => name in told).map((name) => `${name} ${told[name].toExponential(1)}`);
     const text = [told.label, told.done !== undefined && `${shown(told.done)} steps`, ...figures].filter(Boolean).join(", ");
-    this.busy.replaceChildren(`${text} … `, button("Cancel", () => this.asker.cancel()));
+    this.doing.textContent = `${text} …`;
+    this.busy.hidden = false;
   }
 
   // The expression box with a slider for each number of the expression.

@@ -64,6 +64,7 @@ export const plane = {
     kernel: "RBF(1.0)",
     C: 1,
     steps: 20,
+    variant: "textbook",
     seed: 0,
   },
 
@@ -95,6 +96,7 @@ export const plane = {
         button("One step more", () => forward(1)),
         button("As many again", () => forward(room.state.steps)),
       ),
+      room.choice("Variant", "variant", { textbook: "as in lectures: random rows, plain average", passes: "passes over all rows, weighted average" }),
       room.slider("seed", "seed", { min: 0, max: 20 }),
     );
     const forward = (by) => {

@@ -1,5 +1,5 @@
 // Regression and processes on a line.
-import { askOnce } from "../ask.js";
+import { Asker, askOnce } from "../ask.js";
 import { button, check, choice } from "../controls.js";
 import { el, shown } from "../dom.js";
 import { heat, Picture } from "../picture.js";
@@ -27,7 +27,7 @@ export const regression = {
 
   build(room) {
     const main = new Picture("The function", { across: "x", up: "y" });
-    const power = new Picture("Power function", { small: true, view: [-3, 3, 0, 1.2], height: 240, across: "x" });
+    const power = new Picture("Power function and worst error", { small: true, view: [-3, 3, 0, 1.2], height: 240, across: "x" });
     const map = new Picture("Evidence over two hyperparameters", { small: true, view: [-2, 2, -4, 1], height: 340, powers: [true, true] });
     map.svg.setAttribute("id", "evidence-map");
     room.pictures.append(main.root, power.root, map.root);
@@ -45,18 +45,25 @@ export const regression = {
     const quantile = room.slider("quantile", "q", { min: 0.05, max: 0.95, step: 0.05 });
     const shows = { value: true };
     const sides = el("div", { class: "row" });
-    const learn = button("Maximise the evidence", async () => {
-      learn.disabled = true;
-      room.progress({ label: "learning" });
-      try {
-        const found = await askOnce("learn", room.state, { progress: (told) => room.progress(told) });
-        delete room.state.sliders;
-        noise.node.value = Math.log10(found.noise);
-        room.change({ kernel: found.kernel.text, noise: found.noise });
-      } catch (error) {
-        room.fail(error.message);
-      }
+    const done = () => {
+      room.slow = null;
+      room.busy.hidden = true;
       learn.disabled = false;
+    };
+    const learner = new Asker("learn", {
+      answer: ({ kernel, noise: learned }) => {
+        done();
+        delete room.state.sliders;
+        room.change({ kernel: kernel.text, noise: learned });
+      },
+      error: (message) => (done(), room.warn(message)),
+      dropped: done,
+      progress: (told) => room.progress(told),
+    });
+    const learn = button("Maximise the evidence", () => {
+      learn.disabled = true;
+      room.slow = learner; // which Cancel cancels
+      learner.ask(room.state);
     });
     const noiseRoot = room.slider("noise σ² (= nλ of the ridge)", "noise", { min: 0.0001, max: 10, log: true });
     const noise = { node: noiseRoot.querySelector("input"), text: noiseRoot.querySelector(".value") };
@@ -195,7 +202,8 @@ export const regression = {
         power.setView([-3, 3, 0, Number((1.15 * top).toPrecision(2))]);
         power.clear();
         power.line(picture.x, numbers.power, "accent");
-        power.says(`The deviation that is left at each place, whatever the values: between ${shown(Math.min(...numbers.power), 3)} at the points and ${shown(top, 3)} far from them.`);
+        power.line(picture.x, numbers.worst_error, "second");
+        power.says(`Whatever the values: the deviation of a process (line), from ${shown(Math.min(...numbers.power), 3)} near the points to ${shown(top, 3)} far from them, and the worst error over functions of norm one (dashed), which is the same only where nothing is smoothed.`);
         charted();
       },
       failed: () => {
