@@ -94,6 +94,7 @@ EXAMPLES: dict[str, list[gk.Kernel]] = {
     ],
     "NormalizedExp": [gk.exp(gk.Linear()).normalized(), gk.exp(gk.RBF(0.5) + gk.White(0.3)).normalized()],
     "Normalized": [(gk.Polynomial(2) + gk.White(0.2)).normalized()],
+    "Centred": [(gk.RBF(0.5) + gk.Linear()).centred(np.linspace(0.0, 1.0, 12).reshape(4, 3))],
     "Composed": [gk.RBF(0.5).compose(np.sin), gk.RBF([0.4, 1.0]).on(0, 2) + gk.Linear().on(1)],
 }
 
@@ -167,12 +168,12 @@ def differentiable_cases() -> list[Case]:
     return [
         c
         for c in vector_cases()
-        if not any(isinstance(n, gk.Callable | gk.Composed) and no_pullback(n) for n in nodes(c.kernel))
+        if not any(isinstance(n, gk.Callable | gk.Centred | gk.Composed) and no_pullback(n) for n in nodes(c.kernel))
     ]
 
 
 def no_pullback(node: gk.Kernel) -> bool:
-    return isinstance(node, gk.Callable) or not hasattr(node.phi, "pullback")
+    return isinstance(node, gk.Callable | gk.Centred) or not hasattr(node.phi, "pullback")
 
 
 def every_class_has_an_example() -> None:
@@ -324,7 +325,7 @@ def dictionary_round_trip(c: Case) -> None:
 
 
 def repr_reads_back(c: Case) -> None:
-    names = {name: getattr(gk, name) for name in gk.__all__}
+    names = dict(vars(gk))
     assert eval(repr(c.kernel), names) == c.kernel  # an expression of our own making
 
 

@@ -124,6 +124,11 @@ POINTWISE = {
     "NormalizedExp": lambda k, x, z, same: math.exp(
         value(k.kernel, x, z, same) - (value(k.kernel, x, x, True) + value(k.kernel, z, z, True)) / 2
     ),
+    "Centred": lambda k, x, z, same: (
+        value(k.kernel, x, z, same)
+        - np.mean([value(k.kernel, x, r) + value(k.kernel, z, r) for r in np.array(k.rows)])
+        + np.mean([value(k.kernel, q, r) for q in np.array(k.rows) for r in np.array(k.rows)])
+    ),
     "Composed": lambda k, x, z, same: value(
         k.kernel, np.asarray(k.phi(np.asarray(x)[None]))[0], np.asarray(k.phi(np.asarray(z)[None]))[0], same
     ),

@@ -13,6 +13,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import joblib
+import numpy as np
 from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
@@ -21,6 +22,15 @@ SHARE = 0.5
 _UNITS = {"": 1, "B": 1} | {
     f"{p}{i}B": (1024 if i else 1000) ** (e + 1) for e, p in enumerate("KMGT") for i in ("", "I")
 }
+
+
+def random_of(seed: Any) -> Any:
+    """Return the source of random numbers for a ``random_state``; of a Generator, seeded by a draw from it."""
+    from sklearn.utils import check_random_state
+
+    if isinstance(seed, np.random.Generator):
+        return np.random.RandomState(int(seed.integers(2**32)))
+    return check_random_state(seed)
 
 
 def memory_budget(memory: int | float | str | None) -> int:

@@ -120,6 +120,19 @@ def test_what_is_no_kernel_warns():
     np.testing.assert_allclose(model.eigenvalues_, [3.0, 2.0])
 
 
+@pytest.mark.parametrize("eigen_solver", ["dense", "lanczos", "arpack", "randomized"])
+def test_what_is_no_kernel_warns_whatever_is_asked_for(rng, eigen_solver):
+    """One negative eigenvalue of 80, far from those asked for."""
+    Q = np.linalg.qr(rng.standard_normal((80, 80)))[0]
+    K = (Q * np.r_[np.geomspace(5.0, 1e-3, 79), -0.2]) @ Q.T
+    for rank in (1, 5):
+        model = KernelPCA(rank, kernel="precomputed", eigen_solver=eigen_solver, center=False, random_state=0)
+        with pytest.warns(PositiveSpectrumWarning, match=r"has an eigenvalue of -0\.(2|19)\d* or less"):
+            model.fit((K + K.T) / 2)
+    K = (Q * np.r_[np.geomspace(5.0, 1e-3, 79), 0.0]) @ Q.T  # a kernel does not warn
+    KernelPCA(1, kernel="precomputed", eigen_solver=eigen_solver, center=False, random_state=0).fit((K + K.T) / 2)
+
+
 # ---- maps -------------------------------------------------------------------------------------------------------
 
 

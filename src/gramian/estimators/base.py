@@ -47,7 +47,7 @@ COMMON: dict[str, list[Any]] = {
     "max_time": [None, Interval(Real, 0, None, closed="neither")],
     "n_jobs": [None, Integral],
     "verbose": ["verbose"],
-    "random_state": ["random_state"],
+    "random_state": ["random_state", np.random.Generator],
     "warm_start": ["boolean"],
 }
 """Constraints on the parameters that mean the same everywhere; an estimator takes those that it has."""
@@ -65,8 +65,8 @@ NYSTROEM = "approximation=Nystroem(n_components=1000)"
 """What to add where nothing better is known."""
 NO_TARGET = "no_validation"
 DTYPES = [np.float64, np.float32]
-DENSE_NAMES = ("laplacian", "chi2", "additive_chi2")
-"""scikit-learn's names of kernels that have no sparse form here."""
+DENSE_NAMES = ("laplacian", "laplace", "chi2", "additive_chi2", "sobolev")
+"""Names of kernels that have no sparse form here."""
 
 
 def changed(estimator: BaseEstimator, names: Iterable[str]) -> list[str]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, PositiveSpectrumWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -44,7 +44,7 @@ from gramian.kernels.points import dtype_of
 from gramian.kernels.pointwise import Scaled
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.progress import Clock, Tick, progress, silent
-from gramian.resources import memory_budget, spans
+from gramian.resources import memory_budget, random_of, spans
 from gramian.solvers.in_features.worker_map import WorkerMap
 from gramian.solvers.spectral.components import by_features, by_gram
 from gramian.solvers.spectral.eigen import Request, Rounding, Spectrum
@@ -97,7 +97,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Block products of ``"randomized"``; ``"auto"`` for 7 where under a tenth of all components is asked for, else 4.
     remove_zero_eig : bool, default=False
         Whether to drop components with eigenvalue zero; they always are where ``n_components`` is ``None``.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Draws the start of the iterative solvers, and the map of ``approximation``.
     copy_X : bool, default=True
         Whether to keep a copy of X; if not, X must not be changed afterwards.
@@ -245,7 +245,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             self.max_iter,
             None if isinstance(self.iterated_power, str) else self.iterated_power,
             Rounding(floor=NEGLIGIBLE[dtype_of(X)]),
-            check_random_state(self.random_state),
+            random_of(self.random_state),
             clock,
             tick,
         )
@@ -325,8 +325,9 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         largest = float(spectrum.values.max(initial=0.0))
         if spectrum.smallest < -NEGATIVE * max(largest, -spectrum.smallest):
             warnings.warn(
-                f"the Gram matrix has the eigenvalue {spectrum.smallest:.3g} beside its largest, {largest:.3g}, so "
-                "the kernel is not positive semi-definite on these rows; negative eigenvalues are set to zero.",
+                f"the Gram matrix has an eigenvalue of {spectrum.smallest:.3g} or less beside its largest, "
+                f"{largest:.3g}, so the kernel is not positive semi-definite on these rows; negative "
+                "eigenvalues are set to zero.",
                 PositiveSpectrumWarning,
                 stacklevel=5,
             )

@@ -94,7 +94,7 @@ class KernelRidge(KernelExpansion):
         Threads; ``None`` for every core.
     verbose : int or bool, default=False
         Whether to show a progress bar.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Draws the landmarks of ``"pcg"``'s preconditioner and of ``approximation``.
     warm_start : bool, default=False
         Whether ``"pcg"`` starts from the coefficients of the last fit; the other solvers need no start.
@@ -163,6 +163,10 @@ class KernelRidge(KernelExpansion):
     random_state: Any = None
     warm_start: bool = False
 
+    elsewhere: ClassVar[dict[str, str]] = {
+        "lam": "write alpha=n*lam, for the mean of squares plus lam ‖f‖².",
+        "C": "write alpha=1/(2*C).",
+    }
     _along = ("alpha",)
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"loo"}), "array-like"],

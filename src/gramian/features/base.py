@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -21,7 +20,7 @@ from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.kernels.tunable import Nested
-from gramian.resources import memory_budget, spans
+from gramian.resources import memory_budget, random_of, spans
 from gramian.solvers.in_features.worker_map import WorkerMap
 
 STRIP_BYTES = 32
@@ -34,7 +33,7 @@ _CONSTRAINTS: dict[str, list[Any]] = {
     "gamma": [Interval(Real, 0, None, closed="left"), None],
     "n_components": [Interval(Integral, 1, None, closed="left")],
     "memory": [None, str, Interval(Real, 1, None, closed="left")],
-    "random_state": ["random_state"],
+    "random_state": ["random_state", np.random.Generator],
     "n_jobs": [Integral, None],
 }
 
@@ -145,7 +144,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
             Rows, at least two.
         n_pairs : int, default=2000
             How many pairs.
-        random_state : int, RandomState or None, default=0
+        random_state : int, RandomState, Generator or None, default=0
             Draws the pairs.
 
         Returns
@@ -157,7 +156,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         X = self._validated(X, reset=False)
         if is_precomputed(self.kernel_):
             raise ValueError("error(X) needs the kernel of pairs of rows, which a precomputed matrix does not hold.")
-        return observed(self.kernel_, X, self.transform, n_pairs, check_random_state(random_state))
+        return observed(self.kernel_, X, self.transform, n_pairs, random_of(random_state))
 
 
 LEAST = 10_000
@@ -176,7 +175,7 @@ def sample_size(n_components: int, memory: int | str | None) -> int:
 
 def sample_seed(random_state: Any) -> int:
     """Return a seed for a sample."""
-    return int(check_random_state(random_state).randint(2**31 - 1))
+    return int(random_of(random_state).randint(2**31 - 1))
 
 
 def sampled_rows(n: int, n_components: int, memory: int | str | None, random_state: Any) -> NDArray[np.intp] | None:

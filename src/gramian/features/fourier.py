@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +19,7 @@ from gramian.features.frequencies import METHODS, draw
 from gramian.features.waves import waves
 from gramian.kernels import resolve
 from gramian.kernels.resolve import resolve_gamma
+from gramian.resources import random_of
 
 
 @dataclass(eq=False, repr=False)
@@ -44,7 +44,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         PowerExponential and Periodic alone have not.
     gamma : float or None, default=None
         Of a kernel given by name; ``None`` for 1 / d.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Draws the frequencies.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
@@ -91,7 +91,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         if self.gamma is not None and not isinstance(self.kernel, str):
             raise ValueError("gamma belongs to a kernel given by name; set the lengthscale on the kernel itself.")
         kernel = resolve(self.kernel, X, gamma=self.gamma)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**32, dtype=np.uint64))
+        rng = np.random.default_rng(random_of(self.random_state).randint(2**32, dtype=np.uint64))
         size = (self.n_components + 1) // 2
         self.frequencies_ = draw(kernel, X.shape[1], size, self.method, rng).T
         self.offset_ = np.zeros(size)
@@ -141,7 +141,7 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         γ; ``"scale"`` is 1 / (d · var(X)).
     n_components : int, default=100
         Features.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Draws weights and phases.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
@@ -178,7 +178,7 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     )
 
     def _fit(self, X: Any) -> None:
-        rng = check_random_state(self.random_state)
+        rng = random_of(self.random_state)
         gamma = resolve_gamma(self.gamma, X)
         weights = math.sqrt(2.0 * gamma) * rng.normal(size=(X.shape[1], self.n_components))
         self.random_weights_ = weights.astype(X.dtype, copy=False)

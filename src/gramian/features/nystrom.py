@@ -13,7 +13,6 @@ import scipy.linalg
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
@@ -26,7 +25,7 @@ from gramian.gram.pivots import inverse
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.points import dtype_of, objects
 from gramian.kernels.resolve import holds_objects, is_precomputed
-from gramian.resources import memory_budget, readable, spans
+from gramian.resources import memory_budget, random_of, readable, spans
 
 FIRST = 16
 """Landmarks that ``tol`` begins with where a rule cannot add to those it has."""
@@ -63,7 +62,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         all of them look at all rows then.
     memory : int, str or None, default=None
         Bytes to hold at most, the features of the rows of ``fit`` included.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of the choice.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
@@ -200,10 +199,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     def _landmarks(self, gram: Gram, X: Any, rank: int) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any] | None]:
         """Landmarks, the Cholesky factor of their block of K, and the features of all rows if the rule makes them."""
         if not self.needs_features:
-            index = draw_landmarks(gram, rank, check_random_state(self.random_state))
+            index = draw_landmarks(gram, rank, random_of(self.random_state))
             with suppress(np.linalg.LinAlgError):  # to rounding some landmarks depend on others: choose by pivots
                 return index, np.linalg.cholesky(gram.rows(index, index).astype(np.float64, copy=False)), None
-        pivots = self._pivots(gram, X, rank, check_random_state(self.random_state))
+        pivots = self._pivots(gram, X, rank, random_of(self.random_state))
         return pivots.indices, np.tril(pivots.factor[pivots.indices]), pivots.factor
 
     @property

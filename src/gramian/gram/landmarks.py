@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
 from gramian.gram.pivots import Pivots, Seed, checked, checked_tol, done, factorise, rounding_floor, rpcholesky
+from gramian.resources import random_of
 
 
 def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0) -> Pivots:
@@ -24,7 +24,7 @@ def greedy(gram: Gram, rank: int, random_state: Seed = None, *, tol: float = 0.0
         K of X with itself.
     rank : int
         How many landmarks at most; fewer where the rest is rounding.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Not used: the rule is deterministic.
     tol : float, default=0.0
         Stop where the trace error falls below this.
@@ -69,7 +69,7 @@ def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
         K of X with itself.
     rank : int
         How many landmarks; those that coincide with others are dropped.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed.
 
     Returns
@@ -87,7 +87,7 @@ def uniform(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     True
     """
     diagonal = checked(gram, rank)
-    return factorise(gram, check_random_state(random_state).choice(gram.shape[0], rank, replace=False), diagonal)
+    return factorise(gram, random_of(random_state).choice(gram.shape[0], rank, replace=False), diagonal)
 
 
 def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
@@ -103,7 +103,7 @@ def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
         K of X with itself.
     rank : int
         How many landmarks; those that coincide with others are dropped.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed.
 
     Returns
@@ -120,7 +120,7 @@ def leverage(gram: Gram, rank: int, random_state: Seed = None) -> Pivots:
     >>> leverage(Gram(RBF(0.3), X), 10, random_state=0).trace_error < 0.1
     True
     """
-    rng = check_random_state(random_state)
+    rng = random_of(random_state)
     pivots = uniform(gram, rank, rng)
     for _ in range(2 if pivots.rank else 0):
         scores = _leverage_scores(pivots, rank / 4.0)
@@ -157,7 +157,7 @@ def kmeans(gram: Gram, rank: int, random_state: Seed = None, *, X: Any = None) -
         K of X with itself.
     rank : int
         How many landmarks; centres that share their nearest row give one.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed.
     X : array-like of shape (n, d)
         The rows, which must be vectors.
@@ -208,7 +208,7 @@ def select(rule: str, gram: Gram, rank: int, random_state: Seed = None, *, X: An
         K of X with itself.
     rank : int
         How many landmarks.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed.
     X : array-like of shape (n, d), optional
         The rows, for ``"kmeans"``.

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
 
 from gramian.gram.operator import Gram
 from gramian.kernels.tunable import natural
-from gramian.resources import one_blas_thread, run, spans
+from gramian.resources import one_blas_thread, random_of, run, spans
 
 BLOCK = 256
 """Landmarks that are eliminated at a time."""
@@ -177,7 +176,7 @@ def rpcholesky(
         K of X with itself.
     rank : int
         How many landmarks at most; fewer where the rest is rounding.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed.
     tol : float, default=0.0
         Stop where the trace error falls below this.
@@ -203,7 +202,7 @@ def rpcholesky(
     True
     """
     diagonal = checked(gram, rank)
-    rng = check_random_state(random_state)
+    rng = random_of(random_state)
     block = min(max(10, -(-rank // 10)), 200) if block is None else natural("block", block)
     tol = checked_tol(tol)
     given = store is not None
@@ -282,7 +281,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
         K of X with itself.
     rank : int
         How many landmarks at most; fewer where the rest is rounding.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed.
 
     Returns
@@ -299,7 +298,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     >>> draw_landmarks(Gram(RBF(0.01), X), 20, random_state=0).size
     20
     """
-    diagonal, rng = checked(gram, rank), check_random_state(random_state)
+    diagonal, rng = checked(gram, rank), random_of(random_state)
     n, half, start = gram.shape[0], rank // 2, rng.get_state()
     if half == 0 or n < WORTH * rank:
         return rpcholesky(gram, rank, rng).indices

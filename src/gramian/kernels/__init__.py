@@ -1,21 +1,31 @@
-"""Kernels, which say what "similar" means: frozen values, built by algebra."""
+"""Kernels, which say what "similar" means: frozen values, built by algebra.
 
-from gramian.kernels.algebra import Product, Sum, exp, polynomial
-from gramian.kernels.base import Kernel, kernel
+``from gramian.kernels import *`` brings the kernels, and none of the functions beside them (``exp``, ``is_kernel``).
+"""
+
+from gramian.kernels.algebra import Product, Sum
+from gramian.kernels.algebra import exp as exp
+from gramian.kernels.algebra import polynomial as polynomial
+from gramian.kernels.base import Kernel
+from gramian.kernels.base import kernel as kernel
 from gramian.kernels.categorical import Categorical
 from gramian.kernels.conditional import Multiquadric, ThinPlate
-from gramian.kernels.deserialize import from_dict
+from gramian.kernels.deserialize import from_dict as from_dict
 from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
 from gramian.kernels.geometry import Centred
 from gramian.kernels.histograms import AdditiveChi2, Chi2
-from gramian.kernels.maps import Columns, Composed, Function, Normalized, NormalizedExp
-from gramian.kernels.mercer import MercerBasis, MercerReport, is_kernel, mercer
+from gramian.kernels.maps import Columns as Columns
+from gramian.kernels.maps import Composed, Function, Normalized, NormalizedExp
+from gramian.kernels.mercer import MercerBasis as MercerBasis
+from gramian.kernels.mercer import MercerReport as MercerReport
+from gramian.kernels.mercer import is_kernel as is_kernel
+from gramian.kernels.mercer import mercer as mercer
 from gramian.kernels.metric import Metric
 from gramian.kernels.objects import Callable, Precomputed, Spectrum, WordCount
 from gramian.kernels.pointwise import Exp, PolynomialOf, Power, Scaled
 from gramian.kernels.power_distance import Laplace, PowerExponential
 from gramian.kernels.radial import RBF, Matern, Periodic, Radial, RationalQuadratic
-from gramian.kernels.resolve import resolve
+from gramian.kernels.resolve import resolve as resolve
 from gramian.kernels.sobolev import Sobolev
 from gramian.kernels.stationary import Constant, White
 
@@ -26,7 +36,6 @@ __all__ = [
     "Categorical",
     "Centred",
     "Chi2",
-    "Columns",
     "Composed",
     "Constant",
     "Dot",
@@ -36,8 +45,6 @@ __all__ = [
     "Laplace",
     "Linear",
     "Matern",
-    "MercerBasis",
-    "MercerReport",
     "Metric",
     "Multiquadric",
     "Normalized",
@@ -59,11 +66,4 @@ __all__ = [
     "ThinPlate",
     "White",
     "WordCount",
-    "exp",
-    "from_dict",
-    "is_kernel",
-    "kernel",
-    "mercer",
-    "polynomial",
-    "resolve",
 ]

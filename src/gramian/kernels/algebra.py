@@ -11,14 +11,21 @@ from numpy.typing import NDArray
 
 from gramian.kernels import points
 from gramian.kernels.base import Kernel, kernel
+from gramian.kernels.objects import Callable
 from gramian.kernels.points import Array
 from gramian.kernels.pointwise import Compound, Exp, PolynomialOf, Scaled, Values
 from gramian.kernels.spectral import Mixture
 from gramian.kernels.stationary import Constant
 
 
+def _as_kernel(value: Any) -> Any:
+    """A plain function of two objects as a kernel; anything else as it is."""
+    return Callable(value) if callable(value) and not isinstance(value, Kernel | type) else value
+
+
 def add(left: Any, right: Any) -> Kernel:
     """Return the sum of two kernels, or of a kernel and a number >= 0."""
+    left, right = _as_kernel(left), _as_kernel(right)
     if isinstance(left, Kernel) and isinstance(right, Kernel):
         return Sum(left, right)
     number, other = (left, right) if isinstance(right, Kernel) else (right, left)
@@ -32,6 +39,7 @@ def add(left: Any, right: Any) -> Kernel:
 
 def multiply(left: Any, right: Any) -> Kernel:
     """Return the product of two kernels, or of a number >= 0 and a kernel."""
+    left, right = _as_kernel(left), _as_kernel(right)
     if isinstance(left, Kernel) and isinstance(right, Kernel):
         return Product(left, right)
     number, other = (left, right) if isinstance(right, Kernel) else (right, left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import wraps
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, dataclass_transform
 
 import numpy as np
@@ -56,7 +57,21 @@ def kernel(cls: type[T]) -> type[T]:
     }
     for name in derived.keys() - vars(cls).keys():
         setattr(made, name, derived[name])
+    setattr(made, "__init__", _with_hints(made, made.__init__))  # noqa: B010 - mypy takes no assignment
     return made
+
+
+def _with_hints(cls: Any, init: Callable[..., None]) -> Callable[..., None]:
+    """The constructor of a kernel, which refuses parameters that there are not with what to write instead."""
+
+    @wraps(init)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> None:
+        for name in kwargs.keys() - cls.__dataclass_fields__.keys():
+            hint = cls.elsewhere.get(name) or _package().deserialize.nearest(name, cls.__dataclass_fields__)
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
+        init(self, *args, **kwargs)
+
+    return checked
 
 
 def _package() -> Any:
@@ -94,6 +109,8 @@ class Kernel(Tunable):
     """Whether the rows may be CSR; of a compound kernel, its operands say."""
     buffers: ClassVar[int] = 1
     """Tile-sized arrays alive at once while a tile is made, ``out`` included; for memory budgets."""
+    elsewhere: ClassVar[dict[str, str]] = {}
+    """What parameters of other libraries and books are called here."""
     registry: ClassVar[dict[str, type[Kernel]]] = {}
     __array_ufunc__ = None  # so that an array times a kernel is an error, not an array of kernels
     precedence: ClassVar[int] = 4

@@ -178,6 +178,8 @@ class Polynomial(Dot):
     offset_bounds: Bounds = FREE
     may_be_zero: ClassVar[tuple[str, ...]] = ("offset",)
 
+    elsewhere: ClassVar[dict[str, str]] = {"coef0": "write offset=coef0.", "gamma": "write scale=gamma."}
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "degree", natural("Polynomial: degree", self.degree))

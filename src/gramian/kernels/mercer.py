@@ -10,8 +10,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramian.kernels.base import Kernel
+from gramian.kernels.geometry import mean_weights
 from gramian.kernels.objects import Precomputed
 from gramian.kernels.points import raw_rows
+from gramian.kernels.resolve import resolve
 
 
 @dataclass(frozen=True)
@@ -69,7 +71,7 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
 
     Parameters
     ----------
-    kernel_or_matrix : Kernel or array-like of shape (n, n)
+    kernel_or_matrix : Kernel, name, function of two objects, or array-like of shape (n, n)
         A kernel, or a Gram matrix.
     X : array-like or sequence, optional
         The objects; needed for a kernel.
@@ -89,15 +91,14 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
     >>> print(is_kernel([[1.0, 2.0], [2.0, 1.0]]))
     NOT a kernel: not positive semi-definite (asymmetry 0.0e+00, eigenvalues -1 to 3, tolerance 1.3e-15, 2 objects)
     """
-    if isinstance(kernel_or_matrix, Kernel):
+    if isinstance(kernel_or_matrix, str) or callable(kernel_or_matrix):
         if X is None:
             raise ValueError("is_kernel needs X to test a kernel on; pass some objects.")
-        A, B = kernel_or_matrix.prepare(X)
-        K, rounding = np.asarray(kernel_or_matrix.tile(A, B)), kernel_or_matrix.rounding(A)
-    elif X is not None or isinstance(kernel_or_matrix, str) or callable(kernel_or_matrix):
-        raise TypeError(
-            "is_kernel takes a Kernel and X, or a matrix alone; gramian.kernels.resolve turns names into kernels."
-        )
+        kernel = resolve(kernel_or_matrix, X)
+        A, B = kernel.prepare(X)
+        K, rounding = np.asarray(kernel.tile(A, B)), kernel.rounding(A)
+    elif X is not None:
+        raise TypeError("is_kernel takes a kernel and X, or a matrix alone; leave X out.")
     else:
         K, rounding = np.asarray(Precomputed()(kernel_or_matrix)), 0.0
     eps = float(np.finfo(K.dtype).eps)
@@ -115,10 +116,10 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
 
 @dataclass(frozen=True, eq=False)
 class MercerBasis:
-    """Eigenvalues and eigenfunctions of a kernel under the empirical measure of some objects.
+    """Eigenvalues and eigenfunctions of a kernel under a measure on some objects, by default each with 1/n.
 
-    The functions are orthonormal in the mean over the objects, and ``k(x, z) ≈ Σ_j λ_j φ_j(x) φ_j(z)``, exactly on
-    the objects themselves where all of them are kept.
+    The functions are orthonormal in the mean over the objects, weighted by the measure, and
+    ``k(x, z) ≈ Σ_j λ_j φ_j(x) φ_j(z)``, exactly on the objects themselves where all of them are kept.
 
     Parameters
     ----------
@@ -129,7 +130,9 @@ class MercerBasis:
     eigenvalues : array of shape (k,)
         Largest first.
     vectors : array of shape (n, k)
-        Orthonormal eigenvectors of K.
+        Orthonormal eigenvectors of ``D^½ K D^½``, where D holds the weights.
+    weights : array of shape (n,)
+        The measure, which sums to one.
 
     Examples
     --------
@@ -146,13 +149,15 @@ class MercerBasis:
     X: Any
     eigenvalues: NDArray[np.float64]
     vectors: NDArray[np.float64]
+    weights: NDArray[np.float64]
 
     def __call__(self, Z: Any = None) -> NDArray[np.float64]:
         """Evaluate the eigenfunctions anywhere: Z (m, d) → (m, k)."""
-        n = self.vectors.shape[0]
-        if Z is None:
-            return self.vectors * np.sqrt(n)
-        return np.asarray(self.kernel(Z, self.X) @ (self.vectors / (self.eigenvalues * np.sqrt(n))))
+        roots = np.sqrt(self.weights)[:, None]
+        if Z is None and np.all(self.weights > 0):
+            return self.vectors / roots
+        K = self.kernel(self.X) if Z is None else self.kernel(Z, self.X)
+        return np.asarray(K @ (roots * self.vectors / self.eigenvalues))
 
     def coefficients(self, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the coordinates of f = Σ_i α_i k(x_i, ·) in the basis.
@@ -167,7 +172,7 @@ class MercerBasis:
         array of shape (k,)
             The numbers f_j with f = Σ_j f_j φ_j.
         """
-        return np.sqrt(self.vectors.shape[0]) * self.eigenvalues * (self.vectors.T @ alpha)
+        return self.eigenvalues * (self().T @ alpha)
 
     def norm(self, coefficients: NDArray[np.float64]) -> float:
         """Return the norm of f = Σ_j f_j φ_j in the kernel's space: √(Σ f_j²/λ_j).
@@ -185,22 +190,27 @@ class MercerBasis:
         return float(np.sqrt(np.sum(np.asarray(coefficients) ** 2 / self.eigenvalues)))
 
 
-def mercer(kernel: Kernel, X: Any, k: int | None = None) -> MercerBasis:
-    """Decompose a kernel under the empirical measure of some objects.
+def mercer(kernel: Any, X: Any, k: int | None = None, *, weights: Any = None) -> MercerBasis:
+    """Decompose a kernel under a measure on some objects.
+
+    The eigenvalues are those of ``f ↦ Σ_i w_i k(·, x_i) f(x_i)``: with the nodes X and the weights w of a quadrature
+    rule, nearly those of the integral operator.
 
     Parameters
     ----------
-    kernel : Kernel
+    kernel : Kernel, name or function of two objects
         The kernel.
     X : array-like of shape (n, d)
         The objects.
     k : int or None, default=None
         How many eigenfunctions, largest first; those with an eigenvalue lost in rounding are left out.
+    weights : array-like of shape (n,) or None, default=None
+        The measure, >= 0; it is divided by its sum. ``None`` for 1/n each, the empirical measure.
 
     Returns
     -------
     MercerBasis
-        Eigenvalues of K/n and eigenfunctions.
+        Eigenvalues of K/n, or with weights of ``D^½ K D^½``, and eigenfunctions.
 
     Examples
     --------
@@ -212,12 +222,16 @@ def mercer(kernel: Kernel, X: Any, k: int | None = None) -> MercerBasis:
     """
     X = raw_rows(X)
     X = X.astype(np.float64) if X.dtype == np.float32 else X
+    kernel = resolve(kernel, X)
     K = np.asarray(kernel(X), dtype=np.float64)
     n = K.shape[0]
+    shares = mean_weights(weights, n)
+    K *= np.sqrt(shares)[:, None]
+    K *= np.sqrt(shares)
     k = n if k is None else k
     if isinstance(k, bool) or int(k) != k or not 1 <= k <= n:
         raise ValueError(f"k must be between 1 and the number of objects, {n}; got {k}.")
     values, vectors = scipy.linalg.eigh(K, subset_by_index=[n - k, n - 1])
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = values > n * np.finfo(np.float64).eps * values[0]
-    return MercerBasis(kernel, X, values[kept] / n, np.ascontiguousarray(vectors[:, kept]))
+    return MercerBasis(kernel, X, values[kept], np.ascontiguousarray(vectors[:, kept]), shares)

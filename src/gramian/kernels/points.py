@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -229,7 +230,21 @@ def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Ar
                 f"{kernel} compares rows of numbers, but {name} holds text; encode the columns as numbers, "
                 "or use Spectrum or WordCount for strings."
             ) from error
+        if (axes := _axes(X)) is not None:
+            instead = ("[[x]]", "np.reshape(x, (-1, 1)) for n numbers, [x] for one row")[axes]
+            raise ValueError(
+                f"Expected 2D array, got {('scalar', '1D')[axes]} array instead: {kernel} compares rows, so {name} "
+                f"must have shape (n, d); pass {instead}."
+            ) from None
         raise
+
+
+def _axes(X: Any) -> int | None:
+    """The number of axes of what is a number or a list of numbers; None for anything else."""
+    if isinstance(X, Real):
+        return 0
+    one = isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(x, Real) for x in X)
+    return 1 if one else getattr(X, "ndim", 2) if getattr(X, "ndim", 2) < 2 else None
 
 
 def _foreign(X: Array, kernel: str, name: str) -> Array:

@@ -48,6 +48,10 @@ class Radial(ConstantDiagonal):
     """
 
     per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
+    elsewhere: ClassVar[dict[str, str]] = {
+        "sigma": "write lengthscale=sigma, for exp(-‖x - z‖² / (2 sigma²)) and the like.",
+        "gamma": "write lengthscale=1/sqrt(2*gamma), for exp(-gamma ‖x - z‖²) and the like.",
+    }
     sparse: ClassVar[bool] = True
     weight: ClassVar[float] = 1.0
     """What ``profile`` and ``slope`` want s multiplied by; the GEMM does it for nothing."""

@@ -21,6 +21,7 @@ from gramian.kernels.objects import Callable, Precomputed
 from gramian.kernels.points import is_sparse
 from gramian.kernels.power_distance import Laplace
 from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
+from gramian.kernels.sobolev import Sobolev
 from gramian.kernels.stationary import Constant, White
 from gramian.kernels.tunable import Bounds
 
@@ -46,7 +47,9 @@ def resolve(
     ----------
     kernel : Kernel, str, callable, or a kernel object of scikit-learn's Gaussian processes
         ``"rbf"``, ``"poly"`` or ``"polynomial"``, ``"linear"``, ``"laplacian"``, ``"sigmoid"``, ``"cosine"``,
-        ``"chi2"``, ``"additive_chi2"``, ``"precomputed"``.
+        ``"chi2"``, ``"additive_chi2"``, ``"precomputed"`` as in scikit-learn; ``"gaussian"`` and ``"laplace"`` for
+        ``"rbf"`` and ``"laplacian"``, ``"matern"`` (ν = 3/2) and ``"rational_quadratic"`` with the lengthscale of
+        ``"rbf"``, ``"sobolev"``.
     X : array-like of shape (n, d), optional
         The training rows, where the default gamma needs them.
     gamma : float, "scale", "auto" or None, default=None
@@ -168,11 +171,17 @@ def _of_gamma(make: Fn[[float], Kernel]) -> _Maker:
     return made
 
 
-WITH_GAMMA = ("rbf", "poly", "polynomial", "laplacian", "sigmoid", "chi2")
+WITH_GAMMA = (
+    *("rbf", "gaussian", "poly", "polynomial", "laplacian", "laplace", "sigmoid", "chi2"),
+    *("matern", "rational_quadratic"),
+)
 """Names of kernels that have a gamma."""
 _Maker = Fn[[Fn[..., float], float, float], Kernel]
 _NAMED: dict[str, _Maker] = {
     "rbf": _of_gamma(lambda gamma: RBF(1.0 / math.sqrt(2.0 * gamma))),
+    "matern": _of_gamma(lambda gamma: Matern(1.0 / math.sqrt(2.0 * gamma))),
+    "rational_quadratic": _of_gamma(lambda gamma: RationalQuadratic(1.0 / math.sqrt(2.0 * gamma))),
+    "sobolev": lambda gamma, degree, coef0: Sobolev(),
     "poly": _poly,
     "polynomial": _poly,
     "laplacian": _of_gamma(lambda gamma: Laplace(1.0 / gamma)),
@@ -183,6 +192,7 @@ _NAMED: dict[str, _Maker] = {
     "additive_chi2": lambda gamma, degree, coef0: AdditiveChi2(),
     "precomputed": lambda gamma, degree, coef0: Precomputed(),
 }
+_NAMED |= {"gaussian": _NAMED["rbf"], "laplace": _NAMED["laplacian"]}
 
 
 # ---- scikit-learn's kernel objects --------------------------------------------------------------------------------

@@ -267,6 +267,14 @@ class Tunable:
 class Nested:
     """A mixin for estimators with a kernel: its fields are parameters too, though a kernel is a frozen value."""
 
+    elsewhere: ClassVar[dict[str, str]] = {}
+    """What parameters of other machines are called here."""
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Self:
+        for name in kwargs.keys() & cls.elsewhere.keys():
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}; {cls.elsewhere[name]}")
+        return super().__new__(cls)
+
     _names: ClassVar[tuple[str, ...]]
 
     @classmethod

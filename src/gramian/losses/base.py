@@ -287,6 +287,8 @@ def resolve(loss: Any) -> Any:
         if loss not in known:
             near = difflib.get_close_matches(loss, known, n=1, cutoff=0.4)
             hint = f"did you mean {near[0]!r}? " if near else ""
+            if re.sub(r"[\W_]", "", loss).lower() in ("01", "zeroone", "zerooneloss", "misclassification"):
+                hint = "to minimise the 0-1 loss is NP-hard; 'ramp' stands in for it, and finds a stationary point. "
             raise ValueError(f"unknown loss {loss!r}; {hint}Known losses: {', '.join(sorted(known))}.")
         return known[loss]()
     lacking = missing(loss, ("value", "gradient"))

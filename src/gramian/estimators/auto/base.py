@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
@@ -29,7 +28,7 @@ from gramian.features.base import sample_seed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress
-from gramian.resources import memory_budget
+from gramian.resources import memory_budget, random_of
 from gramian.solvers.gp.hyperparameters import noise_of_repeats
 
 Array = NDArray[np.float64]
@@ -142,7 +141,7 @@ class AutoKernel(Nested, BaseEstimator):
         return search, Winner(best, source, response, *rows, means, planner, source.kernels[0])
 
     def _means(self, Z: Array, response: Response, clock: Clock) -> Means:
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = int(random_of(self.random_state).randint(2**31 - 1))
         memory = memory_budget(self.memory)
         if self.memory is None:
             memory = 1 << (memory.bit_length() - 1)  # what is available changes, and sizes should not

@@ -47,7 +47,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
     scoring : {"error", "log_loss"} or None, default=None
         What to judge by; ``None`` for the error rate, equal ones told apart by log-loss.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed: with the same, and time for the same trials, the model is the same.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.

@@ -45,7 +45,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
     scoring : {"rmse", "mae"} or None, default=None
         What to judge by; ``None`` for the root mean squared error.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed: with the same, and time for the same trials, the model is the same.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.

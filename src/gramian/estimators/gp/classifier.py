@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -35,7 +34,7 @@ from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
-from gramian.resources import blas_threads, memory_budget, worker_count
+from gramian.resources import blas_threads, memory_budget, random_of, worker_count
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
 from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
 
@@ -86,7 +85,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         Whether the first mode is sought from that of the last fit, as each later one is from the one before.
     copy_X_train : bool, default=True
         Whether ``X_train_`` is a copy.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of the restarts.
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
         What to do with more than two classes; pairs have no probabilities.
@@ -373,7 +372,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
             whole = index.size == labels.size
             return evidence if whole else self._evidence(rows_of(kernel, evidence.X, index), labels[index])
 
-        rng, index = check_random_state(self.random_state), np.arange(labels.size)
+        rng, index = random_of(self.random_state), np.arange(labels.size)
         options: Any = {name: getattr(self, name) for name in ("start", "optimizer", "tol", "max_iter")}
         options |= {"restarts": self.n_restarts_optimizer, "clock": clock}
         with progress(self.verbose, "evidence") as tick:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.blocks import by_blocks
@@ -17,7 +16,7 @@ from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed
 from gramian.kernels.tunable import Nested
-from gramian.resources import blas_threads, memory_budget, worker_count
+from gramian.resources import blas_threads, memory_budget, random_of, worker_count
 
 Noise = float | NDArray[np.float64]
 """The variance of every row, or one for each."""
@@ -139,7 +138,7 @@ class Process(Nested):
             Rows.
         n_samples : int, default=1
             How many functions.
-        random_state : int, RandomState or None, default=0
+        random_state : int, RandomState, Generator or None, default=0
             Seed.
 
         Returns
@@ -147,7 +146,7 @@ class Process(Nested):
         array of shape (m, n_samples) or (m, t, n_samples)
             The values.
         """
-        rng = check_random_state(random_state)
+        rng = random_of(random_state)
         mean, cov = self.predict(X, return_cov=True)
         if mean.ndim == 1:
             return np.asarray(rng.multivariate_normal(mean, cov, n_samples).T)

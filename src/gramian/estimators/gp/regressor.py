@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import (
@@ -35,7 +34,7 @@ from gramian.gram.operator import units, wide
 from gramian.kernels import Kernel, White, resolve
 from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.progress import Clock, progress
-from gramian.resources import blas_threads, memory_budget, worker_count
+from gramian.resources import blas_threads, memory_budget, random_of, worker_count
 from gramian.rkhs import Function
 from gramian.solvers.choice import choose_posterior
 from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
@@ -86,8 +85,10 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         Whether ``X_train_`` is a copy.
     n_targets : int or None, default=None
         Number of targets of the prior, before a fit; a fit must see as many.
-    noise : "learn" or None, default=None
-        ``"learn"`` adds ``White`` to the kernel, with a variance that is learned with the rest (``noise_``).
+    noise : "learn", float or None, default=None
+        The variance of the noise of observations: ``"learn"`` adds ``White`` to the kernel, with a variance that is
+        learned with the rest (``noise_``); a number, in the units of y squared, adds it with that variance. Deviations
+        and intervals are then those of new observations.
     trend : {"constant", "linear"}, map, callable or None, default=None
         Universal kriging: functions with free coefficients beside the process, a constant; a constant and the inputs;
         the columns of a map such as ``PolynomialMap(2)``, or of a function of X. Their uncertainty is in the
@@ -123,7 +124,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         Threads; by default all.
     verbose : int, default=0
         Whether to show progress.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of the restarts and of the choice of rows.
 
     Attributes
@@ -184,7 +185,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     normalize_y: bool = False
     copy_X_train: bool = True
     n_targets: int | None = None
-    noise: str | None = None
+    noise: float | str | None = None
     trend: Any = None
     start: str = "data"
     evidence: str | int = "auto"
@@ -202,7 +203,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         "alpha": [Interval(Real, 0, None, closed="left"), "array-like"],
         "normalize_y": ["boolean"],
         "n_targets": [Interval(Integral, 1, None, closed="left"), None],
-        "noise": [StrOptions({"learn"}), None],
+        "noise": [StrOptions({"learn"}), Interval(Real, 0, None, closed="left"), None],
         "trend": TREND,
         "evidence": [StrOptions({"auto", "full"}), Interval(Integral, 1, None, closed="left")],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
@@ -322,16 +323,28 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         kernel = widened(kernel, X, size)
         if self.noise is None:
             return kernel
+        if not isinstance(self.noise, str):
+            return kernel + White(self.noise / self._common_scale() ** 2, "fixed")
         low, high = (bound * (size or 1.0) for bound in NOISE_RANGE)
         # Few of the rows that the evidence looks at repeat each other; of all rows, many may, and contradict it.
         low = low if is_precomputed(kernel) else min(max(low, noise_of_repeats(X, Y)), high)
         return kernel + White(min(max(NOISE_START * (size or 1.0), low), high), (low, high))
 
+    def _common_scale(self) -> float:
+        """What ``normalize_y`` divides all targets by, in which a given noise is measured."""
+        scales = np.unique(self._y_train_std)
+        if scales.size > 1:
+            raise ValueError(
+                f"noise={self.noise!r} is one variance in the units of y, but normalize_y gives every target a scale "
+                "of its own; scale the targets yourself, or use noise='learn'."
+            )
+        return float(scales[0])
+
     def _learn(
         self, kernel: Kernel, X: Any, Y: NDArray[np.float64], noise: Noise, clock: Clock
     ) -> tuple[NDArray[np.intp], Optimum | None]:
         """The rows whose evidence was looked at, and the best parameters where there are any to learn."""
-        rng, n = check_random_state(self.random_state), Y.shape[0]
+        rng, n = random_of(self.random_state), Y.shape[0]
         wanted = self._evidence_size(n)
         index = np.arange(n) if n <= wanted else rng.permutation(n)[:wanted]
         if self.optimizer is None or kernel.theta.size == 0:

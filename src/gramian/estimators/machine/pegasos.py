@@ -11,7 +11,6 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -39,6 +38,7 @@ from gramian.kernels import Kernel
 from gramian.kernels.resolve import is_precomputed
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress
+from gramian.resources import random_of
 from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
 
 OWN = ("n_iter", "max_support", "variant")
@@ -102,7 +102,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Threads that make K.
     verbose : int or bool, default=False
         Whether to show a progress bar.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Draws the rows.
 
     Attributes
@@ -197,7 +197,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         check_classes(type(self).__name__, self.classes_, codes[weights > 0])
         rows, weights = _distinct(None if is_precomputed(kernel) else X, codes, weights)
         points = rows_of(kernel, X, rows)
-        gram, random = self._gram(kernel, points), check_random_state(self.random_state)
+        gram, random = self._gram(kernel, points), random_of(self.random_state)
         with progress(self.verbose, type(self).__name__, self.n_iter) as tick:
             functions = signs_of(codes[rows], self.classes_.size)
             done = [self._run(gram, signs, weights, random, clock, tick) for signs in functions]
@@ -316,7 +316,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         points = _stacked(self.X_fit_, X) if held else X
         gram = self._gram(self.kernel_, points)
         textbook = self.variant == "textbook"
-        order = held + walk_of(weights, check_random_state(self.random_state), sys.maxsize, textbook=textbook)
+        order = held + walk_of(weights, random_of(self.random_state), sys.maxsize, textbook=textbook)
         done, losses = [], []
         for c, signs in enumerate(signs_of(np.searchsorted(self.classes_, y), self.classes_.size)):
             old = before[c] if before else Counts(np.zeros(0), np.zeros(0), textbook=textbook)

@@ -90,7 +90,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         Threads; ``None`` for every core.
     verbose : int or bool, default=False
         Whether to show a progress bar.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Draws the landmarks of the preconditioner and of ``approximation``.
     warm_start : bool, default=False
         Whether to start from the last fit, where it had as many rows and functions; a number for

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, xlogy
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.base import row_weights
+from gramian.resources import random_of
 from gramian.solvers.mixture.covariances import Floats, family
 from gramian.solvers.mixture.e_step import evaluate
 from gramian.solvers.mixture.em import EvidenceSplit
@@ -204,7 +204,7 @@ class MixtureDensity(Evidence):
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
-        rng = check_random_state(self.random_state)
+        rng = random_of(self.random_state)
         mixture = self._mixture(centre=np.zeros(self.means_.shape[1]))
         counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
         spreads = mixture.family.stack(mixture.covariances)

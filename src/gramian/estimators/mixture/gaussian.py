@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import validate_data
 
@@ -24,7 +24,7 @@ from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
 from gramian.features.base import sample_seed
 from gramian.progress import Clock, Tick, progress
-from gramian.resources import one_blas_thread
+from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, Family, Floats, family
 from gramian.solvers.mixture.e_step import Statistics, expect, expectation, frame
 from gramian.solvers.mixture.em import EMResult, em
@@ -69,7 +69,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         Starting means.
     precisions_init : array-like, default=None
         Starting precisions (inverses of covariances), in the shape of ``covariances_``.
-    random_state : int, RandomState instance or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Of the start, and of ``sample``.
     warm_start : bool, default=False
         Whether ``fit`` goes on from where the last call ended; ``n_init`` is then without effect.
@@ -273,7 +273,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             rows = start_rows(rows, self.n_components, self.random_state)
         else:
             init = check_array(init)
-        rng = check_random_state(self.random_state)
+        rng = random_of(self.random_state)
         for _ in range(self.n_init):
             yield start(rows, kind, init, given, self.reg_covar, rng, workers), -math.inf
 

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 
 from gramian.estimators.base import row_weights
 from gramian.estimators.mixture.gaussian import GaussianMixture
+from gramian.resources import random_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ def select_components(
             f"n_components must be ≤ n_samples = {len(rows)}, got {sizes[-1]}; lower it or pass more rows."
         )
     weights = None if sample_weight is None else row_weights(sample_weight, rows)
-    rng = check_random_state(params.get("random_state"))
+    rng = random_of(params.get("random_state"))
     seeds, _ = kmeans_plusplus(rows, sizes[-1], sample_weight=weights, random_state=rng)
     fits = [GaussianMixture(k, init_params=seeds, **params).fit(X, sample_weight=weights) for k in sizes]
     curve = tuple(float(getattr(fit, criterion)(X, sample_weight=weights)) for fit in fits)

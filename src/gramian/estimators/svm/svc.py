@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import _fit_context
-from sklearn.utils import check_random_state, column_or_1d, compute_class_weight
+from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -25,7 +25,7 @@ from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training
 from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stratified_folds
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress, silent
-from gramian.resources import run
+from gramian.resources import random_of, run
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import tasks as svm_tasks
 from gramian.solvers.svm.dense import solve_dense
@@ -330,7 +330,7 @@ class Classifier(OneVsOne):
         All folds use the pair's kernel rows, and the decision values of the rows left out fall out of the solver, which
         keeps Kβ for every row.
         """
-        rng = check_random_state(self.random_state)
+        rng = random_of(self.random_state)
         # Drawn beforehand, so that it does not matter which pair comes first.
         folds = {pair: stratified_folds(pairs.signs(pair), rng) for pair in pairs.classes}
 
@@ -435,7 +435,7 @@ class SVC(Classifier):
         One decision value per class, or per pair of classes.
     break_ties : bool, default=False
         Whether votes that tie are decided by the "ovr" decision values.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Source of the folds for probabilities.
     approximation : map or None, default=None
         ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
@@ -601,7 +601,7 @@ class NuSVC(Classifier):
         One decision value per class, or per pair of classes.
     break_ties : bool, default=False
         Whether votes that tie are decided by the "ovr" decision values.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Source of the folds for probabilities.
     approximation : map or None, default=None
         ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel

@@ -21,6 +21,8 @@ Operator = Any
 TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "randomized": 1e-2}
 """What ``tol=0`` means to each solver; ARPACK goes on to machine precision."""
 EPS = float(np.finfo(np.float64).eps)
+PROBE = 30
+"""Steps in the search for a negative eigenvalue."""
 OVERSAMPLES = 10
 """Vectors that subspace iteration takes beside those asked for."""
 DIGITS = 100.0
@@ -119,6 +121,27 @@ class Request:
         return Spectrum(values, vectors, float(smallest), certificate)
 
 
+def lowest(A: Operator) -> float:
+    """Return an upper bound on the smallest eigenvalue: a few steps of Lanczos, which see the ends of a spectrum first.
+
+    From a start that is always the same, so that it takes nothing from anybody's draws.
+    """
+    n = A.shape[0]
+    Q = np.zeros((n, min(PROBE, n)))
+    q = np.random.RandomState(0).standard_normal(n)
+    for j in range(Q.shape[1]):
+        for _ in range(2):
+            q = q - Q[:, :j] @ (Q[:, :j].T @ q)
+        size = float(np.linalg.norm(q))
+        if size == 0.0:
+            Q = Q[:, :j]
+            break
+        Q[:, j] = q / size
+        q = np.asarray(A @ Q[:, j : j + 1])[:, 0]
+    H = Q.T @ np.asarray(A @ Q)
+    return float(scipy.linalg.eigvalsh((H + H.T) / 2.0)[0])
+
+
 def dense(A: Operator, matrix: Array, ask: Request) -> Spectrum:
     """Decompose the matrix itself by LAPACK: matrix (n, n)."""
     first, n = matrix.shape[0] - ask.rank, matrix.shape[0]
@@ -128,7 +151,8 @@ def dense(A: Operator, matrix: Array, ask: Request) -> Spectrum:
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
         values, vectors = values[first:], vectors[:, first:]
     advice = "the matrix is not symmetric, not finite, or so large before centring that only rounding is left of it."
-    return ask.certified(A, values[::-1], vectors[:, ::-1], values[0], ask.tol or TOLERANCE["dense"], 1, advice)
+    smallest = min(values[0], lowest(matrix)) if first else values[0]
+    return ask.certified(A, values[::-1], vectors[:, ::-1], smallest, ask.tol or TOLERANCE["dense"], 1, advice)
 
 
 def lanczos(
@@ -151,7 +175,7 @@ def lanczos(
     first = ask.random_state.standard_normal((n, b)) if start is None else start
     b = first.shape[1]
     basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), first, ask.random_state)
-    steps, worst, stop = 0, np.inf, ""
+    steps, worst, stop, smallest = 0, np.inf, "", np.inf
     values, S = np.zeros(0), np.zeros((0, 0))
     with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
         while worst > 0.5 * tol:
@@ -164,6 +188,7 @@ def lanczos(
             steps += 1
             if basis.size >= rank:
                 values, S = basis.ritz()
+                smallest = min(smallest, values[-1])
                 residuals = np.linalg.norm(tail @ S[-tail.shape[1] :, :rank], axis=0)
                 residuals[residuals <= 0.5 * coarse._of(values)] = 0.0  # no more work on what rounding leaves
                 worst = rounding._worst(residuals, values[:rank], n)
@@ -171,7 +196,7 @@ def lanczos(
     vectors = basis.vectors @ S[:, :rank]
     advice = f"stopped by {stop}; allow more, or ask for fewer components." if stop else "loosen tol, or use 'dense'."
     judge = A if exact is None else exact
-    found = ask.certified(judge, values[:rank], vectors, values[-1], tol, steps, advice)
+    found = ask.certified(judge, values[:rank], vectors, smallest, tol, steps, advice)
     return replace(found, exhausted=bool(stop))
 
 
@@ -263,7 +288,8 @@ def arpack(A: Operator, ask: Request) -> Spectrum:
     order = np.argsort(values)[::-1]
     # ARPACK's criterion is relative to |λ| too, but is an estimate.
     tol = max(10.0 * ask.tol, 1e-8)
-    return ask.certified(A, values[order], vectors[:, order], values.min(), tol, products, "lower tol.")
+    smallest = min(values.min(), lowest(A))
+    return ask.certified(A, values[order], vectors[:, order], smallest, tol, products, "lower tol.")
 
 
 def randomized(A: Operator, ask: Request) -> Spectrum:
@@ -277,4 +303,5 @@ def randomized(A: Operator, ask: Request) -> Spectrum:
     values, S = scipy.linalg.eigh((H + H.T) / 2.0)
     values, vectors = values[::-1], Q @ S[:, : -rank - 1 : -1]
     tol, advice = ask.tol or TOLERANCE["randomized"], "raise iterated_power, or use 'lanczos'."
-    return ask.certified(A, values[:rank], vectors, values[-1], tol, power + 1, advice)
+    smallest = min(values[-1], lowest(A))
+    return ask.certified(A, values[:rank], vectors, smallest, tol, power + 1, advice)
