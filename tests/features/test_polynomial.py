@@ -101,3 +101,26 @@ def test_products_that_overflow_are_refused(dtype):
     for rows in (X, sp.csr_array(X)):
         with pytest.raises(ValueError, match=f"products of these inputs overflow {np.dtype(dtype)}; scale the rows"):
             PolynomialMap(2).fit_transform(rows)
+
+
+@pytest.mark.parametrize("basis", ["total", "box", "ordered"])
+@pytest.mark.parametrize("d", [1, 2, 3])
+def test_without_the_constant(rng, basis, d):
+    X, Z = rng.standard_normal((6, d)), rng.standard_normal((4, d))
+    offset = {"offset": 0.7} if basis == "total" else {}
+    whole = PolynomialMap(3, basis, **offset).fit(X)
+    psi = PolynomialMap(3, basis, include_constant=False, **offset).fit(X)
+    assert psi.n_output_features_ == psi.output_size(d) == psi.transform(X).shape[1] == whole.n_output_features_ - 1
+    np.testing.assert_allclose(psi.transform(X), whole.transform(X)[:, 1:])
+    np.testing.assert_allclose(psi.kernel_(X, Z), psi.transform(X) @ psi.transform(Z).T, atol=1e-10)
+    constant = 0.7**3 if basis == "total" else 1.0
+    np.testing.assert_allclose(psi.kernel_(X, Z), whole.kernel_(X, Z) - constant, atol=1e-10)
+    assert list(psi.get_feature_names_out()) == list(whole.get_feature_names_out())[1:]
+    sparse = psi.transform(sp.csr_array(X))
+    np.testing.assert_allclose(sparse.toarray(), psi.transform(X))
+
+
+def test_x_and_its_square():
+    psi = PolynomialMap(2, "box", include_constant=False)
+    np.testing.assert_array_equal(psi.fit_transform([[-2.0], [3.0]]), [[-2.0, 4.0], [3.0, 9.0]])
+    assert PolynomialMap(2, offset=0.0, include_constant=False).fit([[1.0]]).n_output_features_ == 1

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from functools import reduce
 from itertools import groupby
 from numbers import Integral, Real
-from operator import mul
+from operator import add, mul
 from typing import Any, ClassVar
 
 import numpy as np
@@ -92,6 +92,9 @@ class PolynomialMap(ExplicitMap):
         Which products.
     offset : float, default=1.0
         Of ``"total"``, >= 0: the larger, the smaller the share of high degrees.
+    include_constant : bool, default=True
+        Whether the product of no inputs, a constant, is among the features; without it the kernel is less by that much.
+        ``PolynomialMap(2, "box", include_constant=False)`` of one input is ``(x, x²)``.
     memory : int, str or None, default=None
         Bytes that the features of the rows of ``fit`` may take; by default half of what is available.
     n_jobs : int or None, default=None
@@ -127,6 +130,7 @@ class PolynomialMap(ExplicitMap):
     basis: str = "total"
     offset: float = 1.0
     _: KW_ONLY
+    include_constant: bool = True
     memory: int | str | None = None
     n_jobs: int | None = None
 
@@ -135,6 +139,7 @@ class PolynomialMap(ExplicitMap):
         degree=[Interval(Integral, 1, None, closed="left")],
         basis=[StrOptions({"total", "box", "ordered"})],
         offset=[Interval(Real, 0, None, closed="left")],
+        include_constant=["boolean"],
     )
 
     def output_size(self, d: int) -> int:
@@ -156,12 +161,12 @@ class PolynomialMap(ExplicitMap):
         >>> PolynomialMap(3).output_size(100), PolynomialMap(3, "box").output_size(100) > 10**60
         (176851, True)
         """
-        k = self.degree
+        k, without = self.degree, int(not self.include_constant)
         if self.basis == "box":
-            return int((k + 1) ** d)
+            return int((k + 1) ** d) - without
         if self.basis == "ordered":
-            return int(sum(d**r for r in range(k + 1)))
-        return math.comb(d + k, k) if self.offset > 0 else math.comb(d + k - 1, k)
+            return int(sum(d**r for r in range(k + 1))) - without
+        return math.comb(d + k, k) - without if self.offset > 0 else math.comb(d + k - 1, k)
 
     def _fit(self, X: Any) -> None:
         if self.basis != "total" and self.offset != 1.0:
@@ -184,19 +189,32 @@ class PolynomialMap(ExplicitMap):
         self._weights = self._weighting(self._monomials)
 
     def _kernel(self, d: int) -> Kernel:
+        k, offset = self.degree, float(self.offset)
+        powers = polynomial(Linear(), [1.0] * (k + 1))
+        if self.include_constant or (self.basis == "total" and offset == 0):
+            if self.basis == "total":
+                return Polynomial(k, 1.0, offset)
+            return powers if self.basis == "ordered" else reduce(mul, [powers.on(i) for i in range(d)])
         if self.basis == "total":
-            return Polynomial(self.degree, 1.0, float(self.offset))
-        powers = polynomial(Linear(), [1.0] * (self.degree + 1))
-        return powers if self.basis == "ordered" else reduce(mul, [powers.on(i) for i in range(d)])
+            return polynomial(Linear(), [0.0, *(math.comb(k, r) * offset ** (k - r) for r in range(1, k + 1))])
+        without = polynomial(Linear(), [0.0] + [1.0] * k)
+        if self.basis == "ordered":
+            return without
+        # Products are told apart by the last input that is in them.
+        return reduce(add, [reduce(mul, [*(powers.on(j) for j in range(i)), without.on(i)]) for i in range(d)])
 
     def _weighting(self, monomials: Monomials) -> NDArray[np.float64]:
-        """Weight of every product; zero for those that ``offset=0`` leaves out."""
+        """Weight of every product; zero for those that are left out."""
         if self.basis != "total":
-            return np.ones(monomials.log_factorials.size)
+            weights = np.ones(monomials.log_factorials.size)
+            weights[0] = float(self.include_constant)
+            return weights
         k, r = self.degree, monomials.degrees
         squared = np.exp(gammaln(k + 1) - gammaln(k - r + 1) - monomials.log_factorials)
         # Exact integers, but for the rounding of the logarithms.
-        return np.sqrt(np.round(squared) * np.power(float(self.offset), k - r))
+        weights = np.sqrt(np.round(squared) * np.power(float(self.offset), k - r))
+        weights[0] *= float(self.include_constant)
+        return weights
 
     def _features(self, X: Any) -> Any:
         kept = np.flatnonzero(self._weights)
