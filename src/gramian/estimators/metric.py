@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -21,6 +20,7 @@ from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel, Matern
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress
+from gramian.resources import random_of
 from gramian.solvers.gp.metric import Climb, MetricEvidence, Prior, agop_round, climb, moved, root
 
 Array = NDArray[np.float64]
@@ -79,7 +79,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Threads; ``None`` for every core.
     verbose : int or bool, default=False
         Whether to show a progress bar.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Draws the rows and the restarts.
 
     Attributes
@@ -210,7 +210,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _sampled(self, X: Array, Y: Array, weights: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
         """The rows to learn from, centred and scaled; equal ones are one of their weight, so that order is nothing."""
         (kept,) = np.nonzero(weights)
-        rng = check_random_state(self.random_state)
+        rng = random_of(self.random_state)
         kept = rng.permutation(kept)[: self.n_rows] if kept.size > self.n_rows else kept
         both, first, group = np.unique(np.c_[X[kept], Y[kept]], axis=0, return_index=True, return_inverse=True)
         self.rows_, counts = kept[first], np.bincount(group.ravel(), weights[kept])
@@ -273,7 +273,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _restarted(self, evidence: MetricEvidence, start: Climb, best: Climb, clock: Clock, tick: Tick) -> Climb:
         """The best of the first run and of those from maps around its start."""
-        rng = check_random_state(self.random_state)
+        rng = random_of(self.random_state)
         first, kept, apart = best, {n: getattr(self, n) for n in ("moves_", "n_iter_") if hasattr(self, n)}, []
         for _ in range(self.n_restarts):
             L = start.prior.L

@@ -97,6 +97,11 @@ def resolve(
     raise TypeError(f"kernel must be a Kernel, a name, or a callable; got {kernel!r} of type {type(kernel).__name__}.")
 
 
+def as_kernel(kernel: Any, X: Any) -> Kernel:
+    """Return a kernel as it is, of whatever definiteness; names and functions as ``resolve`` does."""
+    return kernel if isinstance(kernel, Kernel) else resolve(kernel, X)
+
+
 def _takes_matrices(f: Any, X: Any) -> bool:
     """Tell whether a function is one of two sets of rows, as its answer for a few shows, and not of two objects."""
     try:

@@ -14,7 +14,6 @@ from scipy.special import logsumexp, xlogy
 from sklearn.base import BaseEstimator, DensityMixin, _fit_context
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils import check_random_state
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -22,6 +21,7 @@ from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import Evidence
 from gramian.progress import Clock
+from gramian.resources import random_of
 from gramian.solvers.mixture.em import EvidenceSplit
 from gramian.solvers.mixture.families import FAMILIES
 
@@ -52,7 +52,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         Most iterations of EM.
     n_init : int, default=1
         Starts, by k-means, of which the best end is kept.
-    random_state : int, RandomState or None, default=None
+    random_state : int, RandomState, Generator or None, default=None
         Seed of the starts and of ``sample``.
     max_time : float or None, default=None
         Seconds after which EM stops.
@@ -145,7 +145,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
                     f"Expected n_samples >= n_components but got n_components = {self.n_components}, n_samples = "
                     f"{len(X)}; each component needs a sample."
                 )
-            rng = check_random_state(self.random_state)
+            rng = random_of(self.random_state)
             ends = [self._em(X, w, self._start(X, w, rng), clock) for _ in range(self.n_init)]
             best = max(ends, key=lambda end: end[2][-1].log_likelihood)
             self._keep(X, w, *best, clock)
@@ -326,7 +326,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
-        rng = check_random_state(self.random_state)
+        rng = random_of(self.random_state)
         counts = rng.multinomial(n_samples, self.weights_)
         drawn = [self.family_.sample(t, int(c), rng) for t, c in zip(self.parameters_, counts, strict=True) if c]
         return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
