@@ -15,7 +15,7 @@ from gramian.gram import Gram
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import is_sparse, raw_rows
-from gramian.kernels.resolve import is_precomputed, resolve
+from gramian.kernels.resolve import as_kernel, is_precomputed
 from gramian.resources import memory_budget, spans
 from gramian.solvers.gp.evidence import signal_and_noise
 from gramian.solvers.linear.cholesky import Factor, cholesky
@@ -70,7 +70,7 @@ class Function:
 
     def __post_init__(self) -> None:
         X = raw_rows(self.X)
-        object.__setattr__(self, "kernel", resolve(self.kernel, X))
+        object.__setattr__(self, "kernel", as_kernel(self.kernel, X))
         alpha = np.asarray(self.coefficients, dtype=np.float64)
         if alpha.shape != (X.shape[0],):
             raise ValueError(f"coefficients must have shape ({X.shape[0]},), one per point; got {alpha.shape}.")

@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from gramian.gram.threads import Threads
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points, check_out, is_foreign
-from gramian.kernels.resolve import is_precomputed, resolve
+from gramian.kernels.resolve import as_kernel, is_precomputed
 from gramian.resources import memory_budget, readable, worker_count
 
 Index = ArrayLike | slice
@@ -68,7 +68,7 @@ class Gram(LinearOperator):
         memory: int | str | None = None,
         n_jobs: int | None = None,
     ) -> None:
-        kernel = resolve(kernel, X)
+        kernel = as_kernel(kernel, X)
         for Z in (X, Y):
             if is_foreign(Z):
                 raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")

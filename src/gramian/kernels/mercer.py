@@ -13,7 +13,7 @@ from gramian.kernels.base import Kernel
 from gramian.kernels.geometry import mean_weights
 from gramian.kernels.objects import Precomputed
 from gramian.kernels.points import raw_rows
-from gramian.kernels.resolve import resolve
+from gramian.kernels.resolve import as_kernel
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
     if isinstance(kernel_or_matrix, str) or callable(kernel_or_matrix):
         if X is None:
             raise ValueError("is_kernel needs X to test a kernel on; pass some objects.")
-        kernel = resolve(kernel_or_matrix, X)
+        kernel = as_kernel(kernel_or_matrix, X)
         A, B = kernel.prepare(X)
         K, rounding = np.asarray(kernel.tile(A, B)), kernel.rounding(A)
     elif X is not None:
@@ -222,7 +222,7 @@ def mercer(kernel: Any, X: Any, k: int | None = None, *, weights: Any = None) ->
     """
     X = raw_rows(X)
     X = X.astype(np.float64) if X.dtype == np.float32 else X
-    kernel = resolve(kernel, X)
+    kernel = as_kernel(kernel, X)
     K = np.asarray(kernel(X), dtype=np.float64)
     n = K.shape[0]
     shares = mean_weights(weights, n)
