@@ -146,8 +146,8 @@ def test_errors(X):
         G.vjp(np.ones((2, 2)))
     with pytest.raises(ValueError, match="V must have shape"):
         G.grad_inputs(np.ones(2))
-    with pytest.raises(TypeError, match="kernel must be a Kernel"):
-        Gram("rbf", X)
+    with pytest.raises(TypeError, match="kernel must be a Kernel, a name, or a callable"):
+        Gram(3.0, X)
     with pytest.raises(ValueError, match="n_jobs must be"):
         Gram(gk.RBF(), X, n_jobs=0)
 
