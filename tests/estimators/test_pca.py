@@ -116,8 +116,33 @@ def test_zero_eigenvalues():
 def test_what_is_no_kernel_warns():
     K = np.diag([3.0, 2.0, -1.0, -2.0])
     with pytest.warns(PositiveSpectrumWarning, match="not positive semi-definite on these rows"):
-        model = KernelPCA(kernel="precomputed", center=False).fit(K)
+        model = KernelPCA(kernel=lambda a, b: K[int(a[0]), int(b[0])], center=False).fit(np.arange(4.0)[:, None])
     np.testing.assert_allclose(model.eigenvalues_, [3.0, 2.0])
+    with pytest.warns(PositiveSpectrumWarning):
+        model = KernelPCA(2, kernel="precomputed", center=False).fit(K)
+    np.testing.assert_allclose(model.eigenvalues_, [3.0, 2.0])
+    with pytest.raises(ValueError, match=r"^There are significant negative eigenvalues"):
+        KernelPCA(3, kernel="precomputed", center=False).fit(K)
+    with pytest.raises(ValueError, match=r"^There are significant negative eigenvalues"):
+        KernelPCA(2, kernel="precomputed", center=False, eigen_solver="randomized", random_state=0).fit(K)
+
+
+@pytest.mark.parametrize("center", [True, False])
+def test_an_asymmetric_matrix_is_read_as_scikit_learn_reads_it(center):
+    rng = np.random.default_rng(0)
+    A, new = rng.standard_normal((20, 5)), rng.standard_normal((3, 20))
+    K = A @ A.T + 0.01 * rng.standard_normal((20, 20))
+    with pytest.warns(UserWarning, match="not symmetric.* its lower half is taken"):
+        ours = KernelPCA(3, kernel="precomputed", center=center).fit(K)
+    if center:
+        peer = Peer(3, kernel="precomputed").fit(K)
+        np.testing.assert_allclose(np.abs(ours.transform(new)), np.abs(peer.transform(new)), rtol=1e-9)
+        np.testing.assert_allclose(ours.eigenvalues_, peer.eigenvalues_, rtol=1e-12)
+    else:
+        lower = np.linalg.eigvalsh(K)[::-1][:3]
+        np.testing.assert_allclose(ours.eigenvalues_, lower, rtol=1e-12)
+    with pytest.raises(ValueError, match="not symmetric"):
+        KernelPCA(3, kernel=lambda a, b: float(a[0])).fit(A)
 
 
 @pytest.mark.parametrize("eigen_solver", ["dense", "lanczos", "arpack", "randomized"])

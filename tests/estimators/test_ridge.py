@@ -19,10 +19,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
-from gramian.kernels import RBF, Callable, Laplace, Matern, Polynomial, Precomputed, Spectrum
+from gramian.kernels import RBF, Callable, Chi2, Matern, Polynomial, Precomputed, Spectrum
 from reference_least_squares import leave_one_out, ridge_dual
 
 TIGHT = {"tol": 1e-10, "random_state": 0}
@@ -430,9 +431,37 @@ def test_zero_alpha_interpolates_or_says_why_not(data):
     X, Y, _, _ = data
     np.testing.assert_allclose(KernelRidge(0, kernel="laplacian").fit(X, Y).predict(X), Y, atol=1e-8)
     with pytest.raises(np.linalg.LinAlgError, match=r"rows coincide .*0 and 80"):
-        KernelRidge(0, kernel="laplacian").fit(np.vstack([X, X[:1]]), np.append(Y[:, 0], 1.0))
-    with pytest.raises(np.linalg.LinAlgError, match="of too low a rank"):
-        KernelRidge(0, kernel="linear").fit(X, Y)
+        KernelRidge(0, kernel="laplacian", solver="cholesky").fit(np.vstack([X, X[:1]]), np.append(Y[:, 0], 1.0))
+    # Without a solver asked for, least squares, as in scikit-learn.
+    weights = np.random.default_rng(0).uniform(0.5, 2.0, 80)
+    with pytest.warns(UserWarning, match=r"^Singular matrix in solving dual problem.*of too low a rank"):
+        model = KernelRidge(0, kernel="linear").fit(X, Y, weights)
+    root = np.sqrt(weights)[:, None]
+    np.testing.assert_allclose(model.predict(X), X @ np.linalg.lstsq(root * X, root * Y, rcond=None)[0], atol=1e-9)
+    assert model.certificate_.converged
+
+
+def test_the_laplacian_takes_sparse_rows(data):
+    X, Y, _, _ = data
+    dense, sparse = (KernelRidge(0.1, kernel="laplacian").fit(Z, Y) for Z in (X, sp.csr_array(X)))
+    np.testing.assert_allclose(sparse.predict(sp.csr_array(X)), dense.predict(X), rtol=1e-12)
+
+
+@pytest.mark.parametrize("gamma", ["scale", "auto"])
+def test_gamma_by_name_counts_weights_as_repetitions(data, gamma):
+    X, Y, _, _ = data
+    weights = np.arange(80) % 3
+    model = KernelRidge(0.1, kernel="rbf", gamma=gamma).fit(X, Y, weights)
+    again = KernelRidge(0.1, kernel="rbf", gamma=gamma).fit(
+        np.repeat(X, weights, axis=0), np.repeat(Y, weights, axis=0)
+    )
+    np.testing.assert_allclose(model.predict(X), again.predict(X), rtol=1e-7)
+    machine = KernelMachineRegressor("squared", kernel="rbf", gamma=gamma).fit(X, Y[:, 0], weights)
+    assert machine.kernel_ == model.kernel_
+    assert (
+        Nystroem(gamma=gamma, n_components=20).fit(X).kernel_
+        == KernelRidge(kernel="rbf", gamma=gamma).fit(X, Y).kernel_
+    )
 
 
 def test_no_kernel_is_told(data):
@@ -444,7 +473,7 @@ def test_no_kernel_is_told(data):
 def test_kernels_without_a_sparse_form_are_tagged_so():
     from sklearn.utils.estimator_checks import check_estimator_sparse_array, check_estimator_sparse_tag
 
-    for kernel in ("laplacian", Laplace(1.0)):
+    for kernel in ("chi2", Chi2(1.0)):
         model = KernelRidge(kernel=kernel)
         assert not model.__sklearn_tags__().input_tags.sparse
         check_estimator_sparse_tag("KernelRidge", model)

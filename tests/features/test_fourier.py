@@ -186,3 +186,8 @@ def test_compiled_waves_are_those_of_numpy(monkeypatch, rng):
         monkeypatch.setattr(waves, "COMPILED", 0)
         np.testing.assert_allclose(model.transform(X), plain, atol=2e-6)
         monkeypatch.undo()
+
+
+def test_gamma_as_a_number_is_kept():
+    assert RBFSampler(gamma="scale").fit([[0.0], [1.0]])._gamma == pytest.approx(4.0)
+    assert RBFSampler(gamma="auto").fit([[0.0, 1.0], [1.0, 2.0]])._gamma == 0.5

@@ -64,10 +64,16 @@ def test_kinds_of_input(rng):
     assert list(dense.get_feature_names_out()) == [f"nystroem{i}" for i in range(6)]
 
 
-def test_landmarks_that_add_nothing_are_left_out():
+def test_landmarks_that_add_nothing_have_features_of_zero():
     X = np.repeat(np.arange(4.0), 10)[:, None]
-    F = Nystroem(n_components=20, selection="uniform", random_state=0).fit_transform(X)
-    assert F.shape == (40, 4)
+    model = Nystroem(n_components=20, selection="uniform", random_state=0)
+    F = model.fit_transform(X)
+    assert F.shape == (40, 20)
+    assert not F[:, 4:].any()
+    assert np.unique(model.component_indices_).size == 20
+    np.testing.assert_allclose(model.transform(X), F, atol=1e-12)
+    # An estimator with this map has no use for them.
+    assert KernelRidge(kernel="rbf", approximation=model).fit(X, X[:, 0]).dual_coef_.shape == (4,)
     np.testing.assert_allclose(F @ F.T, np.exp(-((X - X.T) ** 2)), atol=1e-10)
 
 
@@ -75,7 +81,7 @@ def test_memory_is_kept_and_misuse_told(rng):
     X = rng.standard_normal((50, 2))
     with pytest.raises(MemoryError, match="features of 50 rows by 20 landmarks take 8 KB and memory is 5 KB"):
         Nystroem(n_components=20, memory=5000).fit(X)
-    with pytest.raises(ValueError, match="belong to a kernel given by name"):
+    with pytest.raises(ValueError, match=r"^Don't pass gamma, coef0 or degree to Nystroem"):
         Nystroem(RBF(1.0), gamma=2.0).fit(X)
     with pytest.warns(UserWarning, match="n_components = 60 is more than the 50 rows"):
         Nystroem(n_components=60).fit(X)
@@ -147,10 +153,10 @@ def test_what_objects_need():
 def test_a_kernel_that_is_zero_on_all_rows():
     X = np.zeros((6, 2))
     features = Nystroem("linear", n_components=3, random_state=0)
-    np.testing.assert_array_equal(features.fit_transform(X), np.zeros((6, 1)))
-    np.testing.assert_array_equal(features.transform(np.ones((2, 2))), np.zeros((2, 1)))
+    np.testing.assert_array_equal(features.fit_transform(X), np.zeros((6, 3)))
+    np.testing.assert_array_equal(features.transform(np.ones((2, 2))), np.zeros((2, 3)))
     assert features.trace_error_ == 0.0
-    np.testing.assert_array_equal(Nystroem(Spectrum(2), n_components=2).fit_transform(["", "a"]), np.zeros((2, 1)))
+    np.testing.assert_array_equal(Nystroem(Spectrum(2), n_components=2).fit_transform(["", "a"]), np.zeros((2, 2)))
     features = Nystroem(n_components=3, random_state=0)
     assert KernelRidge(approximation=features).fit(X, np.arange(6.0)).predict(X[:1]) == [0.0]
     mapped = KernelMachineRegressor("squared", kernel="linear", approximation=features).fit(X, np.arange(6.0))

@@ -71,8 +71,6 @@ def test_what_does_not(wrong, error, message):
 def test_polynomials_that_are_no_kernels():
     with pytest.raises(ValueError, match="coef0 must be >= 0"):
         gk.resolve("poly", X, coef0=-1.0)
-    with pytest.raises(ValueError, match="degree must be a natural number"):
-        gk.resolve("poly", X, degree=2.5)
     assert gk.resolve("poly", X, degree=0) == gk.Constant(1.0)
 
 
@@ -145,3 +143,12 @@ def test_their_subclasses_are_not_taken_for_functions():
 def test_compound_kernels_are_refused():
     with pytest.raises(ValueError, match="kernel cannot be a CompoundKernel"):
         gk.resolve(sk.CompoundKernel([sk.RBF(), sk.RBF()]), X)
+
+
+def test_a_polynomial_of_a_degree_that_is_no_whole_number():
+    rows = np.abs(X)
+    named = {"gamma": 0.3, "coef0": 0.1, "degree": 3.1}
+    expected = pairwise_kernels(rows, np.abs(Y), "poly", **named)
+    np.testing.assert_allclose(gk.resolve("poly", rows, **named)(rows, np.abs(Y)), expected, rtol=1e-12)
+    with pytest.raises(ValueError, match="NaN"):
+        gk.resolve("poly", rows, **named)(rows, -10.0 * rows)

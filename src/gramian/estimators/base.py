@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array
-from sklearn.utils._param_validation import HasMethods, Interval
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import (
     _check_sample_weight,
     _num_samples,
@@ -36,7 +36,7 @@ from gramian.gram.columns import columns_of
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import objects
-from gramian.kernels.resolve import holds_objects, is_precomputed, resolve
+from gramian.kernels.resolve import WITH_GAMMA, holds_objects, is_precomputed, resolve, resolve_gamma
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock
 from gramian.resources import memory_budget, readable
@@ -65,7 +65,7 @@ NYSTROEM = "approximation=Nystroem(n_components=1000)"
 """What to add where nothing better is known."""
 NO_TARGET = "no_validation"
 DTYPES = [np.float64, np.float32]
-DENSE_NAMES = ("laplacian", "laplace", "chi2", "additive_chi2", "sobolev")
+DENSE_NAMES = ("chi2", "additive_chi2", "sobolev")
 """Names of kernels that have no sparse form here."""
 
 
@@ -86,10 +86,13 @@ def check_named(estimator: BaseEstimator) -> None:
         )
 
 
-def resolved(estimator: Any, X: Any, *, conditional: bool = False) -> Kernel:
+def resolved(estimator: Any, X: Any, weights: Any = None, *, conditional: bool = False) -> Kernel:
     """Return the kernel that an estimator was given, by its object or by a name with parameters."""
     check_named(estimator)
-    named = {"gamma": estimator.gamma, "degree": estimator.degree, "coef0": estimator.coef0}
+    gamma, kernel = estimator.gamma, estimator.kernel
+    if isinstance(gamma, str) and weights is not None and isinstance(kernel, str) and kernel in WITH_GAMMA:
+        gamma = resolve_gamma(gamma, X, weights=weights)  # as if every row were there as often as its weight says
+    named = {"gamma": gamma, "degree": estimator.degree, "coef0": estimator.coef0}
     return resolve(estimator.kernel, X, **named, params=estimator.kernel_params, conditional=conditional)
 
 
@@ -186,7 +189,7 @@ def fitting(estimator: Any) -> Iterator[Clock]:
 
 KERNEL: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
-    "gamma": [Interval(Real, 0, None, closed="left"), None],
+    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
     "degree": [Interval(Real, 0, None, closed="left")],
     "coef0": [Interval(Real, None, None, closed="neither")],
     "kernel_params": [dict, None],
@@ -201,7 +204,7 @@ KERNEL: dict[str, list[Any]] = {
 class KernelParameters(Nested):
     """Parameters of every estimator with a kernel, which an estimator that is a dataclass inherits."""
 
-    gamma: float | None = None
+    gamma: float | str | None = None
     degree: float = 3
     coef0: float = 1
     kernel_params: dict[str, Any] | None = None
@@ -241,8 +244,8 @@ class Expansion(KernelParameters):
     def _validated_rows(self, X: Any) -> Any:
         return validated(self, X, reset=False)
 
-    def _resolved(self, X: Any) -> Kernel:
-        return resolved(self, X)
+    def _resolved(self, X: Any, weights: Any = None) -> Kernel:
+        return resolved(self, X, weights)
 
     def _gram(self, kernel: Kernel, X: Any) -> Gram:
         """K of rows with themselves, in float64 whatever X is."""
@@ -375,6 +378,7 @@ def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
         )
     theirs = owner.get_params(deep=False)
     shared = {p: theirs[p] for p in SHARED if p in theirs and p in given and given[p] is None}
+    features._keeps_size = False
     return features.set_params(kernel=kernel, **shared)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from contextlib import AbstractContextManager
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
@@ -40,9 +40,9 @@ from gramian.features.base import fit_map
 from gramian.gram import Gram
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel
-from gramian.kernels.points import dtype_of
+from gramian.kernels.points import dtype_of, is_sparse
 from gramian.kernels.pointwise import Scaled
-from gramian.kernels.resolve import holds_objects, is_precomputed
+from gramian.kernels.resolve import holds_objects, is_precomputed, resolve_gamma
 from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, random_of, spans
 from gramian.solvers.in_features.worker_map import WorkerMap
@@ -72,8 +72,8 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Components; ``None`` for all with a positive eigenvalue.
     kernel : str, Kernel or callable, default="linear"
         The kernel; ``"precomputed"`` where X is the Gram matrix.
-    gamma : float or None, default=None
-        Of a kernel given by name; ``None`` for 1 / d.
+    gamma : {"scale", "auto"}, float or None, default=None
+        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
         Of the polynomial kernel.
     coef0 : float, default=1
@@ -254,11 +254,37 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         if is_blocks(X):
             refuse(self)
         X = self._training_rows(X)
-        kernel = resolved(self, X)
-        gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
+        kernel, rows, means = resolved(self, X), wide(X), None
+        gram = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
+        try:
+            gram.check_symmetric()
+        except ValueError as error:
+            if not is_precomputed(kernel):
+                raise
+            message = f"{str(error).removesuffix('.')}. As in scikit-learn, it is centred and its lower half is taken."
+            warnings.warn(message, UserWarning, stacklevel=5)
+            rows, means = _lower_half(rows, self.center)
+            gram = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
         with progress(self.verbose, "KernelPCA") as tick:
-            spectrum = by_gram(gram, wide(X), self._request(X, X.shape[0], clock, tick))
-        self._keep(spectrum, kernel, X)
+            ask = self._request(X, X.shape[0], clock, tick)
+            if means is not None:  # centred already
+                ask = replace(ask, center=self.center and not np.any(rows.mean(axis=0)))
+            spectrum = by_gram(gram, rows, ask)
+        if is_precomputed(kernel):
+            self._refuse_negative(spectrum)
+        self._keep(spectrum if means is None else replace(spectrum, means=means), kernel, X)
+
+    def _refuse_negative(self, spectrum: Spectrum) -> None:
+        """Refuse a Gram matrix of the user's where a negative eigenvalue is among those asked for, as scikit-learn."""
+        # By subspace iteration, as there, the largest by size are asked for.
+        by_size = np.count_nonzero(np.abs(spectrum.values) > -spectrum.smallest) < spectrum.values.size
+        worst = spectrum.smallest if self.eigen_solver == "randomized" and by_size else spectrum.least
+        if worst < -NEGATIVE * max(float(spectrum.values.max(initial=0.0)), -worst):
+            raise ValueError(
+                f"There are significant negative eigenvalues ({worst:.3g} beside {spectrum.values.max():.3g}). Either "
+                "the matrix is not PSD, or there was an issue while computing the eigendecomposition of the matrix; "
+                "ask for fewer components, or check the matrix with gramian.kernels.is_kernel."
+            )
 
     def _passes(self, X: Any) -> AbstractContextManager[Passes]:
         """Passes over rows, wherever they are."""
@@ -293,6 +319,8 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         """Keep the components, with signs such that the largest entry of some rows is positive."""
         forget(self)
         self.gamma_ = 1.0 / self.n_features_in_ if self.gamma is None else self.gamma
+        if isinstance(self.gamma, str):
+            self.gamma_ = resolve_gamma(self.gamma, X)
         self.X_fit_, self.kernel_ = X, kernel
         self._warn_if_indefinite(spectrum)
         values = spectrum.values
@@ -445,3 +473,13 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
         index = NearestNeighbors(n_neighbors=min(NEIGHBOURS, rows.shape[0])).fit(wide(self.X_transformed_fit_))
         return np.asarray(rows[index.kneighbors(T, return_distance=False)].mean(axis=1))
+
+
+def _lower_half(K: Any, center: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The matrix that scikit-learn decomposes where K is not symmetric, and the means of the columns: K (n, n)."""
+    K = K.toarray() if is_sparse(K) else K
+    means, n = K.mean(axis=0) if center else np.zeros(K.shape[0]), K.shape[0]
+    A = K - means - K.mean(axis=1)[:, None] + means.mean() if center else K.copy()
+    upper = np.triu_indices(n, 1)
+    A[upper] = A.T[upper]
+    return A, means

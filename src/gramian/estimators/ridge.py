@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
@@ -61,8 +62,8 @@ class KernelRidge(KernelExpansion):
         value of ``alphas`` with the least leave-one-out error.
     kernel : str, Kernel or callable, default="linear"
         The kernel; ``"precomputed"`` where X is the Gram matrix.
-    gamma : float or None, default=None
-        Of a kernel given by name; ``None`` for 1 / d.
+    gamma : {"scale", "auto"}, float or None, default=None
+        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
         Of the polynomial kernel.
     coef0 : float, default=1
@@ -273,7 +274,8 @@ class KernelRidge(KernelExpansion):
         if is_blocks(X):
             refuse(self)
         X, y = self._validated(X, y)
-        weights, kernel, shape = row_weights(sample_weight, X), self._resolved(X), y.shape[1:]
+        weights, shape = row_weights(sample_weight, X), y.shape[1:]
+        kernel = self._resolved(X, weights)
         conditional = conditional_order(kernel)
         if conditional > 1:
             refuse_conditional(kernel)
@@ -289,6 +291,9 @@ class KernelRidge(KernelExpansion):
         trend = np.ones((rows.size, 1)) if self.fit_intercept else None
         problem = RidgeProblem(self._gram(kernel, points), Y, weights, ridge, grid, start, trend, rows, **how)
         found, choice = problem.solve(wide(points))
+        if choice.name == "least squares":
+            message = f"Singular matrix in solving dual problem. Using least-squares solution instead: {choice.reason}"
+            warnings.warn(message, UserWarning, stacklevel=5)
         self._keep(found, choice, kernel, shape)
         self._keep_left_out(found, rows, y.shape[0], shape)
         self.X_fit_, self.dual_coef_ = X, np.zeros(y.shape)
@@ -301,8 +306,8 @@ class KernelRidge(KernelExpansion):
             functions = [self._function(kernel, points, a) for a, _ in fits]
         self.function_ = as_array(functions, not shape)
 
-    def _resolved(self, X: Any) -> Kernel:
-        return resolved(self, X, conditional=self.fit_intercept and self.solver != "pcg")
+    def _resolved(self, X: Any, weights: Any = None) -> Kernel:
+        return resolved(self, X, weights, conditional=self.fit_intercept and self.solver != "pcg")
 
     def _beside(self, X: Any) -> Any:
         return getattr(self, "intercept_", 0.0)
@@ -331,7 +336,7 @@ class KernelRidge(KernelExpansion):
         return ridge, grid
 
     def _fitted_map(self, passes: Passes, sample: Part) -> Any:
-        return fit_map(adapted(self, self._resolved(wide(sample.X))), passes, sample, error=False)
+        return fit_map(adapted(self, self._resolved(wide(sample.X), sample.weight)), passes, sample, error=False)
 
     def _fit_in_features(self, passes: Passes, clock: Clock) -> None:
         held = passes.blocks if isinstance(passes.blocks, Held) else None

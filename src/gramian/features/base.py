@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
-from sklearn.utils._param_validation import Interval
+from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import as_blocks, by_blocks, is_blocks
@@ -30,7 +30,7 @@ STRIP_ROWS = 4096
 
 _CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
-    "gamma": [Interval(Real, 0, None, closed="left"), None],
+    "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
     "n_components": [Interval(Integral, 1, None, closed="left")],
     "memory": [None, str, Interval(Real, 1, None, closed="left")],
     "random_state": ["random_state", np.random.Generator],
@@ -199,8 +199,7 @@ def fit_map(features: Any, passes: Passes, sample: Part, *, error: bool = True) 
     rows, square = wide(sample.X), is_precomputed(getattr(features, "kernel", None))
     partial = sample.index.size < passes.blocks.n_rows
     fit = features.fit if error else getattr(features, "_fit_landmarks", features.fit)
-    if partial and isinstance(getattr(features, "gamma", None), str):
-        asked = features.gamma
+    if partial and isinstance(asked := getattr(features, "gamma", None), str) and asked == "scale":
         features.set_params(gamma=_scale(passes, _dense(rows))).fit(rows).set_params(gamma=asked)
     else:
         fit(rows[:, sample.index] if square else rows)

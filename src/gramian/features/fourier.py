@@ -42,8 +42,8 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         How frequencies are drawn. Orthogonal ones err less than independent ones at the same cost. ``"orthogonal"``
         and ``"sorf"`` need a rotation-invariant part in the spectral measure (lengthscales apart), which Laplace,
         PowerExponential and Periodic alone have not.
-    gamma : float or None, default=None
-        Of a kernel given by name; ``None`` for 1 / d.
+    gamma : {"scale", "auto"}, float or None, default=None
+        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     random_state : int, RandomState, Generator or None, default=None
         Draws the frequencies.
     n_jobs : int or None, default=None
@@ -79,7 +79,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     n_components: int = 100
     _: KW_ONLY
     method: str = "orthogonal"
-    gamma: float | None = None
+    gamma: float | str | None = None
     random_state: Any = None
     n_jobs: int | None = None
 
@@ -137,8 +137,8 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     Parameters
     ----------
-    gamma : "scale" or float, default=1.0
-        γ; ``"scale"`` is 1 / (d · var(X)).
+    gamma : {"scale", "auto"} or float, default=1.0
+        γ; ``"scale"`` is 1 / (d · var(X)), ``"auto"`` is 1 / d.
     n_components : int, default=100
         Features.
     random_state : int, RandomState, Generator or None, default=None
@@ -174,12 +174,12 @@ class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = constraints(
         *("n_components", "random_state", "n_jobs"),
-        gamma=[StrOptions({"scale"}), Interval(Real, 0.0, None, closed="left")],
+        gamma=[StrOptions({"scale", "auto"}), Interval(Real, 0.0, None, closed="left")],
     )
 
     def _fit(self, X: Any) -> None:
         rng = random_of(self.random_state)
-        gamma = resolve_gamma(self.gamma, X)
+        self._gamma = gamma = resolve_gamma(self.gamma, X)
         weights = math.sqrt(2.0 * gamma) * rng.normal(size=(X.shape[1], self.n_components))
         self.random_weights_ = weights.astype(X.dtype, copy=False)
         self.random_offset_ = rng.uniform(0, 2 * np.pi, size=self.n_components).astype(X.dtype, copy=False)

@@ -43,8 +43,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     ----------
     kernel : str, Kernel or callable, default="rbf"
         The kernel.
-    gamma : float or None, default=None
-        Of a kernel given by name; ``None`` for 1 / d.
+    gamma : {"scale", "auto"}, float or None, default=None
+        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     coef0 : float or None, default=None
         Of a kernel given by name; ``None`` for 1.
     degree : float or None, default=None
@@ -96,7 +96,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     kernel: Any = "rbf"
     _: KW_ONLY
-    gamma: float | None = None
+    gamma: float | str | None = None
     coef0: float | None = None
     degree: float | None = None
     kernel_params: dict[str, Any] | None = None
@@ -115,6 +115,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         selection=[StrOptions(set(RULES))],
         tol=[Interval(Real, 0, None, closed="neither"), None],
     )
+
+    _keeps_size = True
+    """Whether there are ``n_components`` features where K has a lower rank; estimators need no zeros."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -174,7 +177,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     def _resolved(self, X: Any) -> Kernel:
         named = isinstance(self.kernel, str) and self.kernel != "precomputed"
         if not named and not (self.gamma is self.coef0 is self.degree is None):
-            raise ValueError("gamma, coef0 and degree belong to a kernel given by name; set them on the kernel itself.")
+            raise ValueError(
+                "Don't pass gamma, coef0 or degree to Nystroem where its kernel is not given by name; set them on the "
+                "kernel itself."
+            )
         degree, coef0 = 3 if self.degree is None else self.degree, 1.0 if self.coef0 is None else self.coef0
         return resolve(self.kernel, X, gamma=self.gamma, degree=degree, coef0=coef0, params=self.kernel_params)
 
@@ -189,10 +195,16 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             index, lower, factor = np.zeros(1, dtype=np.intp), np.ones((1, 1)), None
         elif among is not None:
             index, factor = among[index], None
+        whitening = inverse(lower) * (not nothing)
+        if self._keeps_size and self.tol is None and (more := rank - index.size) > 0:
+            # K has a lower rank: further rows become landmarks, whose features are zero.
+            index = np.concatenate([index, np.setdiff1d(np.arange(X.shape[0]), index)[:more]])
+            whitening = np.pad(whitening, (0, more))
+            factor = None if factor is None else np.pad(factor, ((0, 0), (0, more)))
         self.kernel_ = kernel
         self.component_indices_ = index
         self.components_ = X[index]
-        self.normalization_ = inverse(lower) * (not nothing)
+        self.normalization_ = whitening
         self._n_features_out = index.size
         return factor
 

@@ -27,10 +27,16 @@ TINY = 1e-300
 """In the place of a sum that is zero, where a numerator is too."""
 
 
+def _dense(rows: Array) -> Array:
+    """Rows to take differences of, of which few are zero though the rows are sparse."""
+    return rows.toarray() if points.is_sparse(rows) else rows
+
+
 class PowerDistance(ConstantDiagonal):
     """The function exp(-S^(q/p)) of S = Σ_k |x_k - z_k|^p / ℓ_k^p; a subclass has ``lengthscale``, ``p`` and ``q``."""
 
     per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
+    sparse: ClassVar[bool] = True
     buffers: ClassVar[int] = 2
     amplitude: ClassVar[float] = 1.0
     lengthscale: Any
@@ -38,7 +44,7 @@ class PowerDistance(ConstantDiagonal):
     q: float
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        rows, columns = points.pair_of_vectors(X, Y, kernel=self.name)
+        rows, columns = map(_dense, points.pair_of_vectors(X, Y, kernel=self.name, sparse=True))
         left, right = centred(rows, columns, lengthscales(self, rows.shape[1]))
         return points.paired((Differences(left, rows.dtype),), (Differences(right, rows.dtype),), Y is None)
 

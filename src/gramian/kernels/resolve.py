@@ -18,7 +18,7 @@ from gramian.kernels.deserialize import known_kernels, nearest
 from gramian.kernels.dot import Linear, Polynomial, Sigmoid
 from gramian.kernels.histograms import AdditiveChi2, Chi2
 from gramian.kernels.objects import Callable, Precomputed
-from gramian.kernels.points import is_sparse
+from gramian.kernels.points import is_sparse, matmul
 from gramian.kernels.power_distance import Laplace
 from gramian.kernels.radial import RBF, Matern, Periodic, RationalQuadratic
 from gramian.kernels.sobolev import Sobolev
@@ -163,7 +163,14 @@ def _poly(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
     if degree == 0:
         return Constant(1.0)
     value = gamma()
+    if degree % 1:  # a kernel, and defined, only where (γ xᵀz + c) is never negative
+        return Callable(partial(_real_power, gamma=value, coef0=coef0, degree=degree), vectorized=True)
     return Polynomial(degree, value, coef0) if value > 0 else Constant(coef0**degree)  # type: ignore[arg-type]
+
+
+def _real_power(X: Any, Y: Any, gamma: float, coef0: float, degree: float) -> Any:
+    with np.errstate(invalid="ignore"):
+        return (gamma * matmul(X, Y.T) + coef0) ** degree
 
 
 def _of_gamma(make: Fn[[float], Kernel]) -> _Maker:

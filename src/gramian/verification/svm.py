@@ -112,9 +112,10 @@ def nu_classification(model: Any, data: Data) -> Certificate:
     """The same with ν for C: what the model shows is divided by ρ, which the sum of its multipliers tells."""
     shown, faults = _shown(model, data, _pairs(model))
     programs, plain = [], np.all(np.asarray(model.class_weight_) == 1.0)
-    for y, w, b, parts in _of_pairs(model, data, shown):
+    for p, (y, w, b, parts) in enumerate(_of_pairs(model, data, shown)):
         if plain:
-            nu = min(model.nu, 2.0 * min(w[y > 0].sum(), w[y < 0].sum()) / w.sum())
+            # Where nu leaves a pair no margin, any larger one that does is as good.
+            nu = min(max(model.nu, float(model.nu_[p])), 2.0 * min(w[y > 0].sum(), w[y < 0].sum()) / w.sum())
             programs.append(_scaled(y, w, 0.5 * nu * float(w.sum()), b, *parts))
         else:
             # ν has fixed C = 1/ρ without class weights; the multipliers at their bounds show it.

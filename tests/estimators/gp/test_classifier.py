@@ -139,3 +139,14 @@ def test_bad_input():
     gp = GaussianProcessClassifier().fit(X, y)
     with pytest.raises(ValueError, match="theta!=None"):
         gp.log_marginal_likelihood(eval_gradient=True)
+
+
+def test_an_exact_tie_is_the_same_class_by_every_way():
+    # K of these rows makes f(2) = f(0) + f(1), and the labels pull equally: the mode is zero.
+    K = np.array([[1.0, 0.5, 1.5], [0.5, 1.0, 1.5], [1.5, 1.5, 3.0]])
+    gp = GaussianProcessClassifier(lambda a, b: K[int(a[0]), int(b[0])]).fit([[0.0], [1.0], [2.0]], [1, 1, 0])
+    probabilities = gp.predict_proba([[0.0], [1.0], [2.0]])
+    np.testing.assert_allclose(probabilities, 0.5)
+    labels = gp.predict([[0.0], [1.0], [2.0]])
+    np.testing.assert_array_equal(labels, probabilities.argmax(axis=1))
+    np.testing.assert_array_equal(labels, probabilities[:, 1] >= 0.5)

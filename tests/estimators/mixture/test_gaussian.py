@@ -400,3 +400,20 @@ def test_too_few_rows():
 def test_numbers_whose_squares_overflow_are_refused():
     with pytest.raises(ValueError, match="scale X"):
         GaussianMixture(1).fit([[1e200], [-1e200]])
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_private_starts_are_those_of_scikit_learn(covariance_type):
+    rng = np.random.default_rng(0)
+    X, q = rng.standard_normal((40, 3)), rng.random((40, 2))
+    q /= q.sum(axis=1, keepdims=True)
+    ours = GaussianMixture(2, covariance_type=covariance_type)
+    peer = mixture.GaussianMixture(2, covariance_type=covariance_type)
+    ours._initialize(X, q)
+    peer._initialize(X, q)
+    again = GaussianMixture(2, covariance_type=covariance_type)
+    again._set_parameters((ours.weights_, ours.means_, ours.covariances_, ours.precisions_cholesky_))
+    for name in ("weights_", "means_", "covariances_", "precisions_cholesky_"):
+        np.testing.assert_allclose(getattr(ours, name), getattr(peer, name), rtol=1e-9)
+    peer._set_parameters(peer._get_parameters())
+    np.testing.assert_allclose(again.precisions_, peer.precisions_, rtol=1e-8)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 
 from gramian import SVC, SVR, NuSVC, NuSVR, Nystroem, OneClassSVM
@@ -124,3 +125,20 @@ def test_infinite_C_without_a_solution_is_refused():
         SVR(C=np.inf, kernel="linear").fit(Z, np.sin(Z[:, 0]))
     with pytest.raises(ValueError, match="C=inf has no solution"):
         SVR(C=np.inf).fit([[0.0], [0.0]], [0.0, 1.0])
+
+
+def test_private_coefficients_may_be_set():
+    machine = SVC(kernel="linear").fit(X, y)
+    np.testing.assert_array_equal(machine._dual_coef_, -machine.dual_coef_)
+    machine._dual_coef_ = np.zeros_like(machine.dual_coef_)
+    np.testing.assert_allclose(machine.decision_function(X), machine.intercept_[0])
+
+
+def test_nu_is_raised_for_pairs_that_it_leaves_no_margin():
+    Z, labels = make_classification(n_classes=4, n_informative=4, random_state=42)
+    with pytest.warns(UserWarning, match=r"nu=0.5 leaves 1 pairs of classes no margin .* raised for them \(to 0.73"):
+        machine = NuSVC(kernel="linear").fit(Z, labels)
+    assert np.count_nonzero(machine.nu_ > 0.5) == 1
+    assert verify(machine, Z, labels).converged
+    with pytest.raises(ValueError, match="no margin with this kernel"):
+        NuSVC(kernel="linear").fit(Z[np.isin(labels, (0, 2))], labels[np.isin(labels, (0, 2))])

@@ -389,7 +389,10 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Return the probabilities of both classes, averaged over the latent Gaussian: X (m, d) → (m, 2)."""
-        p = logistic_gaussian(*self.latent_mean_and_variance(X))
+        mean, variance = self.latent_mean_and_variance(X)
+        p = logistic_gaussian(mean, variance)
+        # Where it is one half to rounding, on the side of the mean, so that all ways to choose a class agree.
+        p = np.where(mean > 0, np.maximum(p, np.nextafter(0.5, 1.0)), np.minimum(p, np.nextafter(0.5, 0.0)))
         return np.column_stack([1.0 - p, p])
 
     def latent_mean_and_variance(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

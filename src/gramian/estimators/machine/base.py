@@ -183,7 +183,7 @@ class InFeatures:
     def of(cls, machine: Machine, kernel: Kernel | None, passes: Passes) -> InFeatures:
         """Fit the map."""
         sample = sampled(machine, passes)
-        kernel = machine._resolved(wide(sample.X)) if kernel is None else kernel
+        kernel = machine._resolved(wide(sample.X), sample.weight) if kernel is None else kernel
         features = fit_map(adapted(machine, kernel), passes, sample, error=False)
         lift = WorkerMap.of(features, sample.X[:1])
         return cls(features, lift, passes, sample, memory_budget(machine.memory))
@@ -399,7 +399,7 @@ class Machine(Duality, Expansion):
     def _place(self, held: Held, kernel: Kernel | None = None) -> Iterator[Exact | InFeatures]:
         """The exact space of the rows, or that of the approximation fitted to them."""
         if self.approximation is None:
-            yield Exact.of(self, kernel or self._resolved(held.all.X), held)
+            yield Exact.of(self, kernel or self._resolved(held.all.X, held.all.weight), held)
             return
         with held.passes(n_jobs=self.n_jobs, verbose=self.verbose, label=type(self).__name__) as passes:
             yield InFeatures.of(self, kernel, passes)

@@ -119,8 +119,8 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         Of ``penalty="ball"``, which has no lam.
     kernel : str, Kernel or callable, default="rbf"
         The kernel; ``"precomputed"`` where X is the Gram matrix.
-    gamma : float or None, default=None
-        Of a kernel given by name; ``None`` for 1 / d.
+    gamma : {"scale", "auto"}, float or None, default=None
+        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
         Of the polynomial kernel.
     coef0 : float, default=1

@@ -69,8 +69,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     ----------
     kernel : str, Kernel or callable, default="rbf"
         The kernel; ``"precomputed"`` where X is the Gram matrix.
-    gamma : float or None, default=None
-        Of a kernel given by name; ``None`` for 1 / d.
+    gamma : {"scale", "auto"}, float or None, default=None
+        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
         Of the polynomial kernel.
     coef0 : float, default=1
@@ -193,7 +193,8 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         X, y = validated(self, X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
-        kernel, weights = self._resolved(X), row_weights(sample_weight, X)
+        weights = row_weights(sample_weight, X)
+        kernel = self._resolved(X, weights)
         check_classes(type(self).__name__, self.classes_, codes[weights > 0])
         rows, weights = _distinct(None if is_precomputed(kernel) else X, codes, weights)
         points = rows_of(kernel, X, rows)
@@ -293,7 +294,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
             self._check_batch(y)
             weights = row_weights(sample_weight, X)
             kept = np.flatnonzero(weights)
-            self.kernel_ = self._resolved(X) if first else self.kernel_
+            self.kernel_ = self._resolved(X, weights) if first else self.kernel_
             self._step_through(X[kept], y[kept], weights[kept], [] if first else self._counts, clock)
         return self
 

@@ -26,10 +26,10 @@ from gramian.features.base import sample_seed
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, Family, Floats, family
-from gramian.solvers.mixture.e_step import Statistics, expect, expectation, frame
-from gramian.solvers.mixture.em import EMResult, em
+from gramian.solvers.mixture.e_step import Statistics, expect, expectation, frame, tally
+from gramian.solvers.mixture.em import EMResult, em, maximise
 from gramian.solvers.mixture.gaussians import Mixture
-from gramian.solvers.mixture.row_tiles import Rows, Workers
+from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
 
 # Beyond this, squares overflow.
 FARTHEST = 1e150
@@ -277,12 +277,26 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         for _ in range(self.n_init):
             yield start(rows, kind, init, given, self.reg_covar, rng, workers), -math.inf
 
+    def _set_parameters(self, params: Any) -> None:
+        """Keep weights, means, covariances and Cholesky factors of precisions; scikit-learn calls it so too."""
+        self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = params
+        self.precisions_ = family(self.covariance_type, *self.means_.shape).precisions(self.precisions_cholesky_)
+
+    def _initialize(self, X: NDArray[Any], resp: NDArray[Any]) -> None:
+        """Start at given responsibilities; scikit-learn calls it so too: X (n, d), resp (n, K)."""
+        rows, kind = Rows.of(X), family(self.covariance_type, resp.shape[1], X.shape[1])
+        given = given_parameters(kind, rows.centre, self.weights_init, self.means_init, self.precisions_init)
+
+        def assignment(block: Block) -> Floats:
+            return np.asarray(resp[block.rows].reshape(block.tiles, block.size, -1).transpose(0, 2, 1))
+
+        mixture = replace(maximise(tally(rows, kind, assignment, Workers(1)), self.reg_covar), **given)
+        self._set_parameters((mixture.weights, rows.centre + mixture.means, mixture.covariances, mixture.factors))
+
     def _store(self, solution: EMResult, rows: Rows, clock: Clock) -> None:
         """Set what is learned, and warn of what is wrong with it."""
-        mixture, kind = solution.mixture, solution.mixture.family
-        self.weights_, self.means_ = mixture.weights, rows.centre + mixture.means
-        self.covariances_, self.precisions_cholesky_ = mixture.covariances, mixture.factors
-        self.precisions_ = kind.precisions(mixture.factors)
+        mixture = solution.mixture
+        self._set_parameters((mixture.weights, rows.centre + mixture.means, mixture.covariances, mixture.factors))
         self.converged_ = solution.converged
         self.n_iter_ = len(solution.values)
         self.lower_bounds_ = list(solution.values)

@@ -42,6 +42,15 @@ def _has_probabilities(self: Any) -> bool:
 class OneVsOne(ClassifierMixin, SupportVectorMachine):
     """A fitted machine for every pair of classes: positive for the first of a pair. Not for direct use."""
 
+    @property
+    def _dual_coef_(self) -> Any:
+        """``dual_coef_`` as LIBSVM has it, for those who look into scikit-learn's: of two classes, negative."""
+        return -self.dual_coef_ if len(self.classes_) == 2 else self.dual_coef_
+
+    @_dual_coef_.setter
+    def _dual_coef_(self, value: Any) -> None:
+        self.dual_coef_ = -value if len(self.classes_) == 2 else value
+
     def _pairwise(self, X: Any) -> Vector:
         """The decision values of all pairs for validated X, (m,) for two classes; positive for the first of a pair."""
         k = len(self.classes_)

@@ -53,6 +53,7 @@ class Pair:
     task: Task  # What was solved
     solution: Solution  # How it ended
     price: float = math.nan  # The C that ν stands for
+    nu: float = math.nan  # The ν that was feasible and left a margin
 
     @property
     def coefficients(self) -> Vector:
@@ -627,6 +628,9 @@ class NuSVC(Classifier):
         Their coefficients, as scikit-learn lays them out.
     intercept_ : array of shape (k (k - 1) / 2,)
         The biases.
+    nu_ : array of shape (k (k - 1) / 2,)
+        ν of each pair: lower than ``nu`` where a class has too few rows for it, higher where it would leave no margin
+        (of more than two classes only; both with a warning).
     C_ : array of shape (k (k - 1) / 2,)
         The C that ν stands for: the coefficient of a row is at most C times its weight and that of its class.
     certificate_ : Certificate
@@ -709,7 +713,12 @@ class NuSVC(Classifier):
         **options: Any,
     ) -> Pair:
         """Find the C that ν stands for; class weights, where there are any, then multiply that C."""
+        nu = min(self.nu, self._largest_nu(pairs, pair))
         found = first or pairs.solve(pair, self._task(pairs, pair, members), members, **options)
+        several = len(self.classes_) > 2 and members is EVERYBODY
+        if several and not found.separates and (more := self._enough(pairs, pair)):
+            nu = float(more)
+            found = pairs.solve(pair, self._task(pairs, pair, nu=nu), **options)
         if not found.separates:
             return found
         price = 1.0 / found.scale
@@ -717,11 +726,19 @@ class NuSVC(Classifier):
             C = pairs.of(pair, pairs.weight)[members] * price
             task = svm_tasks.classification(pairs.signs(pair)[members], C, start)
             found = pairs.solve(pair, task, members, **options)
-        return replace(found, price=price)
+        return replace(found, price=price, nu=nu)
 
     def _keep_machines(self, X: Any, pairs: Pairs, machines: list[Pair]) -> None:
         super()._keep_machines(X, pairs, machines)
         self.C_ = np.array([machine.price for machine in machines])
+        self.nu_ = np.array([machine.nu for machine in machines])
+        if raised := [machine for machine in machines if machine.nu > self.nu]:
+            a, b = (self.classes_.tolist()[c] for c in raised[0].classes)
+            warnings.warn(
+                f"nu={self.nu:.4g} leaves {len(raised)} pairs of classes no margin with this kernel, and was raised "
+                f"for them (to {raised[0].nu:.4g} for {a!r} and {b!r}).",
+                stacklevel=5,
+            )
 
     def _price(self, pair: int) -> float:
         return float(self.C_[pair])

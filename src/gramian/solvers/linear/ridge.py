@@ -83,8 +83,14 @@ class RidgeProblem:
                 return self._as_predicted(found, points), choice
             choice = Choice("cholesky", f"pcg was at residual {done.violation:.0e} after {done.iterations} iterations")
             iterated[iterated] = False if found.residuals is None else found.residuals <= self.tol
-        with progress(self.verbose, "KernelRidge, cholesky", 1.0) as tick:
-            direct = self._part(~iterated).by_cholesky(tick)
+        try:
+            with progress(self.verbose, "KernelRidge, cholesky", 1.0) as tick:
+                direct = self._part(~iterated).by_cholesky(tick)
+        except np.linalg.LinAlgError as error:
+            room = EIGEN_MATRICES * self.gram.nbytes <= self.gram.memory
+            if np.any(self.ridge) or self.trend is not None or self.loo or self.solver != "auto" or not room:
+                raise
+            return self.least_squares(), Choice("least squares", f"alpha is 0, and {error}")
         if found is not None and iterated.any():
             direct = self._merged(direct, found, iterated)
         return self._as_predicted(direct, points), choice
@@ -186,6 +192,15 @@ class RidgeProblem:
         if ridge > 0:
             advice = f"{ridge:.1e} on the diagonal is too little, add more"
         return np.linalg.LinAlgError(f"{diagnosis(self.gram, self.names)}; {advice}.")
+
+    def least_squares(self) -> Solution:
+        """Find the shortest a for which ``S K S a`` is nearest to S y; the certificate is that of normal equations."""
+        A, B = self._matrix(), self.scale * self.Y
+        basis = Eigenbasis.of_matrix(A)
+        kept = basis.values > 10.0 * A.shape[0] * np.finfo(np.float64).eps * basis.values.max(initial=0.0)
+        a = Eigenbasis(basis.vectors[:, kept], basis.values[kept]).dual(B, 0.0)
+        certificate = residual_certificate(A @ (B - A @ a), A @ B, self.tol, self.clock, "set alpha > 0")
+        return Solution(self.scale * a, certificate, ridge=np.asarray(self.ridge))
 
     def by_eigenvectors(self) -> Solution:
         """Decompose K once, and choose for every target the ridge with the least leave-one-out error."""

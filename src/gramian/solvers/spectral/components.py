@@ -31,7 +31,6 @@ SINGLE_UNIT = 1e-8
 
 def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
     """Decompose the Gram matrix, dense or by products within its memory budget: X (n, d)."""
-    gram.check_symmetric()
     n, solver = gram.shape[0], _solver(ask, gram.shape[0])
     K = X if is_precomputed(gram.kernel) else SymmetricGram(gram, 0, np.float64)
     means = (K @ np.ones((n, 1)))[:, 0] / n if ask.center else np.zeros(n)
@@ -49,7 +48,8 @@ def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
         A = _centred(_stored(gram, K, ask, np.float64), ask)
         pairs = eigen.arpack(A, ask) if solver == "arpack" else eigen.randomized(A, ask)
     trace = float(gram.diagonal().sum(dtype=np.float64) - n * means.mean())
-    return replace(pairs, values=ask.rounding.cleaned(pairs.values, n), trace=trace, means=means)
+    least = float(pairs.values.min(initial=0.0))
+    return replace(pairs, values=ask.rounding.cleaned(pairs.values, n), least=least, trace=trace, means=means)
 
 
 def _solver(ask: Request, n: int) -> str:

@@ -73,6 +73,7 @@ class Spectrum:
     smallest: float  # The smallest value seen on the way: an upper bound on the smallest eigenvalue
     certificate: Certificate  # The worst relative residual ``‖A v - λ v‖ / λ``; over λ₁ where it is rounding
     exhausted: bool = False  # Whether iterations or time ran out
+    least: float = 0.0  # The smallest of the values before negative ones became zero
     trace: float = 0.0  # The sum of all eigenvalues
     means: Any = None  # Of the columns of K, (n,), or the features, (m,); zeros where nothing is centred
     directions: Array | None = None  # (m, r): Principal directions in the space of the features, where there is a map
