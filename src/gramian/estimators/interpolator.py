@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import LinAlgWarning
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import (
@@ -24,6 +23,7 @@ from gramian.estimators.base import (
     resolved,
 )
 from gramian.estimators.trend import TREND, fitted_trend
+from gramian.features.base import parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
 from gramian.progress import Clock, Tick, progress
@@ -125,7 +125,7 @@ class KernelInterpolator(KernelExpansion):
         "trend": TREND,
     }
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the function of least norm through the data.
 

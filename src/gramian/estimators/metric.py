@@ -9,13 +9,14 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.certificates import certify
 from gramian.estimators.base import COMMON, DTYPES, fitting, refuse_blocks, row_weights
+from gramian.features.base import parameters_checked
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel, Matern
 from gramian.kernels.tunable import Nested
@@ -167,7 +168,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _n_features_out(self) -> int:
         return int(self.L_.shape[1])
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn the map.
 

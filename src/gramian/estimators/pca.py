@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning, NotFittedError, PositiveSpectrumWarning
 from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -36,7 +36,7 @@ from gramian.estimators.base import (
     validated,
 )
 from gramian.estimators.ridge import KernelRidge
-from gramian.features.base import fit_map
+from gramian.features.base import fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel
@@ -201,7 +201,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None) -> Self:
         """Find the components.
 

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.metaestimators import available_if
 
@@ -35,7 +34,7 @@ from gramian.estimators.base import (
     rows_of,
     sampled,
 )
-from gramian.features.base import fit_map
+from gramian.features.base import fit_map, parameters_checked
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.conditional import conditional_order, refuse_conditional
@@ -183,7 +182,7 @@ class KernelRidge(KernelExpansion):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the function.
 
@@ -364,7 +363,7 @@ class KernelRidge(KernelExpansion):
         return shape
 
     @available_if(lambda self: self.approximation is not None)
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Add rows to the fit, in the space of ``approximation``, which the first rows determine.
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from numbers import Integral, Real
-from typing import Any, Self
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,15 @@ _CONSTRAINTS: dict[str, list[Any]] = {
 }
 
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def parameters_checked(fit: Method) -> Method:
+    """Make a method that fits check the estimator's parameters first, as scikit-learn's do; its type stays."""
+    checked: Method = _fit_context(prefer_skip_nested_validation=True)(fit)
+    return checked
+
+
 def constraints(*names: str, **own: list[Any]) -> dict[str, list[Any]]:
     """Return scikit-learn's constraints on parameters: those that mean the same in every map, and a map's own."""
     return {name: _CONSTRAINTS[name] for name in names} | own
@@ -58,7 +67,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None) -> Self:
         """Fit the map to some rows.
 

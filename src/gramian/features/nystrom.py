@@ -11,13 +11,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, _fit_context
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import is_blocks
-from gramian.features.base import ExplicitMap, constraints, sampled_rows
+from gramian.features.base import ExplicitMap, constraints, parameters_checked, sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
 from gramian.gram.landmarks import RULES
 from gramian.gram.operator import wide
@@ -124,7 +124,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         tags.input_tags.pairwise = is_precomputed(self.kernel)
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit_transform(self, X: Any, y: Any = None) -> Any:
         """Choose the landmarks and return the features of the same rows, which the choice computes anyway.
 
@@ -156,7 +156,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self.trace_error_ = float(missed.sum() / diagonal.sum()) if diagonal.any() else 0.0
         return F
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def _fit_landmarks(self, X: Any) -> Self:
         """Choose the landmarks among all of X and make no features; the caller sets ``trace_error_``."""
         X = self._validated(X, reset=True)

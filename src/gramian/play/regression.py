@@ -66,7 +66,7 @@ def learn(asked: Asked) -> dict[str, Any]:
     X, y, kernel = asked.points[:, :1], asked.points[:, 1], asked.kernel
     with recorded(asked.tell):
         model = GaussianProcessRegressor(kernel, noise="learn", random_state=0).fit(X, y)
-    learned = model.kernel_.left  # the right one is the noise
+    learned: Any = model.kernel_.children[0]  # the other one is the noise
     rounded = learned.with_fields({p.name: _digits(p.value) for p in learned.all_parameters() if p.free})
     return {
         "kernel": sliders(rounded),

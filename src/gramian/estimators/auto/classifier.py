@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_softmax, softmax
-from sklearn.base import ClassifierMixin, _fit_context
+from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
@@ -16,6 +16,7 @@ from gramian.data.blocks import by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.regressor import _plain
 from gramian.estimators.auto.response import Classes, fit_softmax
+from gramian.features.base import parameters_checked
 
 Array = NDArray[np.float64]
 
@@ -98,7 +99,7 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     True
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None) -> Self:
         """Search, and fit the winner to all rows.
 

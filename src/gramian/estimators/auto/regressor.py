@@ -6,13 +6,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import RegressorMixin, _fit_context
+from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_y
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.response import Numbers, conformal_reach
+from gramian.features.base import parameters_checked
 
 LARGEST = 1e150
 """The largest target, and the inverse of the least range of targets: squares of them are numbers still."""
@@ -91,7 +92,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     True
     """
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None) -> Self:
         """Search, and fit the winner to all rows.
 

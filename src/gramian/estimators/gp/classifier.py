@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.utils._param_validation import Interval, StrOptions
@@ -29,6 +29,7 @@ from gramian.estimators.base import (
     warn_unless_converged,
 )
 from gramian.estimators.gp.process import LEARNING
+from gramian.features.base import parameters_checked
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed, like_given
@@ -157,7 +158,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     def __sklearn_tags__(self) -> Any:
         return kernel_tags(super().__sklearn_tags__(), self.kernel)
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the hyperparameters and find the modes.
 
@@ -334,7 +335,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
     pi_: NDArray[np.float64]
     y_train_: NDArray[np.intp]
 
-    def fit(self, X: Any, y: NDArray[Any]) -> Self:
+    def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the hyperparameters and find the mode: X (n, d), y (n,)."""
         clock = Clock(self.max_time)
         classes, labels = np.unique(y, return_inverse=True)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin, _fit_context
+from sklearn.base import BaseEstimator, MultiOutputMixin, RegressorMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
@@ -30,6 +30,7 @@ from gramian.estimators.base import (
 from gramian.estimators.gp.process import DEFAULT, LEARNING, Noise
 from gramian.estimators.gp.sparse import SparseProcess, held_rows
 from gramian.estimators.trend import TREND, fitted_trend
+from gramian.features.base import parameters_checked
 from gramian.gram.operator import units, wide
 from gramian.kernels import Kernel, White, resolve
 from gramian.kernels.resolve import is_precomputed, like_given
@@ -219,7 +220,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the hyperparameters and condition on the data.
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context, is_classifier
+from sklearn.base import is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 
@@ -37,7 +37,7 @@ from gramian.estimators.base import (
     warn_unless_converged,
 )
 from gramian.estimators.duality import Duality, FittedTo, Program
-from gramian.features.base import fit_map
+from gramian.features.base import fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import as_predicted, wide
 from gramian.kernels import Kernel
@@ -320,7 +320,7 @@ class Machine(Duality, Expansion):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the functions.
 

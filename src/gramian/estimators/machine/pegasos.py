@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, _fit_context
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.multiclass import _check_partial_fit_first_call, check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -32,6 +32,7 @@ from gramian.estimators.base import (
 )
 from gramian.estimators.machine.base import together
 from gramian.estimators.machine.classifier import KernelMachineClassifier, check_classes, signs_of
+from gramian.features.base import parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
@@ -162,7 +163,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the functions.
 
@@ -267,7 +268,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         diagonal = np.maximum(gram.diagonal(), np.finfo(np.float64).tiny)
         return {"clock": clock, "max_support": self.max_support, "diagonal": diagonal, "block": block}
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
         """Take one step for every row of a batch, going on from the batches before.
 

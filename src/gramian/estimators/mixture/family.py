@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp, xlogy
-from sklearn.base import BaseEstimator, DensityMixin, _fit_context
+from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import Evidence
+from gramian.features.base import parameters_checked
 from gramian.progress import Clock
 from gramian.resources import random_of
 from gramian.solvers.mixture.em import EvidenceSplit
@@ -116,7 +117,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         tags.input_tags.positive_only = self.family in ("bernoulli", "poisson")
         return tags
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Estimate the parameters by EM, from ``n_init`` starts, and keep the best.
 

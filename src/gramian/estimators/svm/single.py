@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import OutlierMixin, RegressorMixin, _fit_context
+from sklearn.base import OutlierMixin, RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import _num_samples, check_is_fitted
@@ -19,6 +19,7 @@ from gramian.data.blocks import by_blocks
 from gramian.estimators.base import NYSTROEM, restored_on_failure, row_weights, validated
 from gramian.estimators.duality import Array, Below, FittedTo, HardTube, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, dense, kinds
+from gramian.features.base import parameters_checked
 from gramian.gram.operator import narrow
 from gramian.losses import EpsilonInsensitive
 from gramian.progress import Clock, progress
@@ -106,7 +107,7 @@ class _Single(SupportVectorMachine):
 class _Regressor(RegressorMixin, _Single):
     _over_blocks = f"KernelMachineRegressor('epsilon_insensitive', lam=1/(n C), {NYSTROEM})"
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
@@ -468,7 +469,7 @@ class OneClassSVM(OutlierMixin, _Single):
         "nu": [Interval(Real, 0.0, 1.0, closed="right")],
     }
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Find the region.
 

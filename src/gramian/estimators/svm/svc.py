@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import _fit_context
 from sklearn.utils import column_or_1d, compute_class_weight
 from sklearn.utils._param_validation import Hidden, Interval, StrOptions
 from sklearn.utils.multiclass import check_classification_targets
@@ -23,6 +22,7 @@ from gramian.estimators.base import COMMON, NYSTROEM, restored_on_failure, row_w
 from gramian.estimators.duality import FittedTo, HardMargin, Program
 from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Training, Vector, kinds
 from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stratified_folds
+from gramian.features.base import parameters_checked
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress, silent
 from gramian.resources import random_of, run
@@ -226,7 +226,7 @@ class Classifier(OneVsOne):
         """What to say where the answer for classes a and b has norm zero."""
         raise NotImplementedError
 
-    @_fit_context(prefer_skip_nested_validation=True)
+    @parameters_checked
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Fit the machine.
 
