@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.certificates import KKT
 from gramian.losses import offers
+from gramian.solvers.machine.penalties import is_convex, penalty_conjugate
 
 Array = NDArray[np.float64]
 BALANCE = 1e-9
@@ -36,7 +37,7 @@ class Program:
     b: Array  # (k,): Constants
     u: Array  # (m, k): Slopes
     sign: Array | float = 1.0  # From a user's multipliers to slopes
-    penalty: str = "squared"
+    penalty: Any = "squared"
     strength: float = 1.0  # The factor on ‖f‖²/2 or on ‖f‖, or the radius
     multiplier: float = 1.0  # The factor on ‖f‖²/2 with the same solution
     intercept: bool = True
@@ -57,6 +58,9 @@ class Program:
         if self.intercept and np.any(off > BALANCE * np.abs(u).sum(axis=0)):
             return -np.inf
         size, lost = self._size(u), float(self._conjugate(u).sum())
+        if not isinstance(self.penalty, str):
+            share, own = penalty_conjugate(self.penalty, float(np.sqrt(size)) / self.strength)
+            return -(lost + self.strength * own) / self.total if share >= 1.0 - BALANCE else -np.inf
         if self.penalty == "norm":
             return -lost / self.total if size <= (self.strength * (1.0 + BALANCE)) ** 2 else -np.inf
         own = self.strength * np.sqrt(size) if self.penalty == "ball" else size / (2.0 * self.strength)
@@ -66,7 +70,9 @@ class Program:
         """Its value at a function and a constant, least in the values z or the slack."""
         f = self.times(alpha)
         size = np.sqrt(max(float(np.sum(alpha * f)), 0.0))
-        own = {"squared": 0.5 * self.strength * size**2, "norm": self.strength * size}.get(self.penalty, 0.0)
+        named = {"squared": 0.5 * size**2, "norm": size, "ball": 0.0}
+        shape = named[self.penalty] if isinstance(self.penalty, str) else float(self.penalty.value(float(size)))
+        own = self.strength * shape
         if self.penalty == "ball" and size > self.strength * (1.0 + BALANCE):
             return np.inf
         inner = float(np.sum(u * (f + b))) - self.sums * float(np.sum(b))
@@ -206,10 +212,16 @@ class Duality:
             X, y, sample_weight = kept.X, kept.y, kept.sample_weight
         programs = self._programs(X, y, sample_weight)
         for program in programs:
-            convex = getattr(program.loss, "convex", True) and not getattr(program.loss, "joint", False)
+            convex = (
+                is_convex(program.penalty)
+                and getattr(program.loss, "convex", True)
+                and not getattr(program.loss, "joint", False)
+            )
             if not convex or not offers(program.loss, "conjugate"):
                 name = type(program.loss).__name__
-                raise ValueError(f"duality needs a convex loss of each row with conjugate(u, y); {name} has none.")
+                raise ValueError(
+                    f"duality needs a convex penalty and loss, by rows and with conjugate(u, y); got {name}."
+                )
         return programs, len(X) if isinstance(X, list) else int(X.shape[0])
 
     def _slopes(self, programs: list[Program], lam: Any, n: int, what: str = "lam") -> tuple[list[Array], float]:

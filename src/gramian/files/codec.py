@@ -24,6 +24,7 @@ MAX_DEPTH = 60
 _INSTEAD = {
     "kernel": "use a kernel of gramian.kernels, or fit on its Gram matrix with kernel='precomputed'",
     "loss": "use a loss of gramian.losses",
+    "penalty": "use a penalty that has a name",
     "trend": "use a name or a map of gramian",
     "optimizer": "name an optimizer, or set it to None once the kernel is learned",
 }

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from scipy.optimize import lsq_linear, minimize, minimize_scalar, nnls
+from scipy.optimize import brentq, lsq_linear, minimize, minimize_scalar, nnls
 from sklearn.utils.class_weight import compute_sample_weight
 
 from gramian.certificates import Certificate
@@ -38,6 +39,8 @@ FREE = 2000
 ENOUGH = 1e-10
 """A gap below this needs no better point."""
 TINIEST = 1e-300
+FAR, TINY = 1e8, 1e-9
+"""Norms between which the slope of a penalty is looked for."""
 CUTS = 500
 """Planes below a loss of all values."""
 
@@ -275,7 +278,12 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     if offers(g.loss, "concave_gradient"):
         return _stationary(model, g, multiplier, faults)
     total, faults, tol = float(g.w.sum()), list(faults), max(model.tol, FLOOR)
-    size = {"ball": 0.0, "norm": math.sqrt(g.norm2), "squared": 0.5 * g.norm2}[model.penalty]
+    if not isinstance(model.penalty, str) and model.certificate_.kind == "stationary" and g.norm2 > 0:
+        return _by_multiplier(model, g, faults)
+    if isinstance(model.penalty, str):
+        size = {"ball": 0.0, "norm": math.sqrt(g.norm2), "squared": 0.5 * g.norm2}[model.penalty]
+    else:
+        size = float(model.penalty.value(math.sqrt(g.norm2)))
     primal = g.value(g.at) + (model.lam_ * total * size if size else 0.0)
     scale, known = max(abs(primal), g.least_scale()), offers(g.loss, "conjugate")
     strengths = _strengths(model, g, multiplier, total)
@@ -346,6 +354,9 @@ def _joint(model: Any, g: _Function, faults: list[str]) -> Certificate:
 def _strengths(model: Any, g: _Function, multiplier: float, total: float) -> list[float]:
     """The μ of the squared penalty with the same solution, as the model says; of the others, also as f itself says."""
     strengths = [multiplier * total if math.isfinite(multiplier) else total]
+    if not isinstance(model.penalty, str) and g.norm2 > 0:
+        norm = math.sqrt(g.norm2)
+        strengths.append(max(model.lam_ * total * float(model.penalty.derivative(norm)) / norm, TINIEST))
     if model.penalty == "norm" and g.norm2 > 0:
         strengths.append(model.lam_ * total / math.sqrt(g.norm2))
     if model.penalty == "ball" and g.norm2 > 0:
@@ -360,15 +371,35 @@ def _bound(model: Any, g: _Function, u: Array, mu: float, total: float) -> float
     told = g.F is None and np.abs(u + mu * g.coefficients).max() <= 1e-12 * np.abs(u).max()
     norm = math.sqrt(max(float(np.sum(u * (-mu * g.f if told else g.K(u)))), 0.0))
     shrink = min(1.0, model.lam_ * total / norm) if model.penalty == "norm" and norm > 0 else 1.0
-    own = {
-        "norm": 0.0,
-        "ball": model.radius * norm if model.penalty == "ball" else 0.0,
-        "squared": norm**2 / (2.0 * mu),
-    }
+    if isinstance(model.penalty, str):
+        ball = model.radius * norm if model.penalty == "ball" else 0.0
+        own = {"norm": 0.0, "ball": ball, "squared": norm**2 / (2.0 * mu)}[model.penalty]
+    else:
+        strength = model.lam_ * total
+        most = strength * float(model.penalty.derivative(FAR))
+        shrink = min(1.0, most / norm) if norm > 0 else 1.0
+        own = strength * _conjugate(model.penalty, shrink * norm / strength)
     # A constant that u does not balance is taken to be no further off than values are.
     off = shrink * u.sum(axis=0) if g.intercept else np.zeros_like(g.b)
     reach = float(np.abs(g.f).max() + np.abs(g.at - g.y).max())
-    return float(-g.conjugate(shrink * u) - own[model.penalty] + off @ g.b - np.abs(off).sum() * reach)
+    return float(-g.conjugate(shrink * u) - own + off @ g.b - np.abs(off).sum() * reach)
+
+
+def _by_multiplier(model: Any, g: _Function, faults: list[str]) -> Certificate:
+    """Of a penalty that is not convex: the gap of the squared one with the same slope at f."""
+    norm, plain = math.sqrt(g.norm2), copy(model)
+    plain.penalty, plain.lam_ = "squared", model.lam_ * float(model.penalty.derivative(norm)) / norm
+    of = _judged(plain, g, plain.lam_, faults)
+    primal = g.value(g.at) / float(g.w.sum()) + model.lam_ * float(model.penalty.value(norm))
+    return replace(of, kind="stationary", primal=primal, dual=math.nan, gap=math.nan, violation=of.gap)
+
+
+def _conjugate(g: Any, t: float) -> float:
+    """``sup_r t r - g(r)`` of a convex g, at the r whose slope is t."""
+    if t <= float(g.derivative(TINY)):
+        return -float(g.value(0.0))
+    root = brentq(lambda s: float(g.derivative(math.exp(s))) - t, math.log(TINY), math.log(2.0 * FAR), xtol=1e-14)
+    return t * math.exp(root) - float(g.value(math.exp(root)))
 
 
 def _stationary(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:

@@ -53,12 +53,12 @@ from gramian.solvers.machine import bundle
 from gramian.solvers.machine.data_term import DataFit
 from gramian.solvers.machine.function_space import ExactSpace
 from gramian.solvers.machine.newton import Iterate
-from gramian.solvers.machine.penalties import NEEDS, Goal, choose, less_rounding
+from gramian.solvers.machine.penalties import NEEDS, Goal, check_penalty, choose, less_rounding
 from gramian.solvers.machine.solve import Fitted, Problem, solve
 
 MACHINE: dict[str, list[Any]] = {
     "loss": [str, HasMethods(["value", "gradient"])],
-    "penalty": [StrOptions({"squared", "norm", "ball"})],
+    "penalty": [StrOptions({"squared", "norm", "ball"}), HasMethods(["value", "derivative"])],
     "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"cv"})],
     "radius": [Interval(Real, 0, None, closed="neither")],
     **KERNEL,
@@ -282,7 +282,7 @@ class Machine(Duality, Expansion):
     _wrong: ClassVar[str]  # What another loss is of, and what to use instead
 
     loss: Any = field(default="huber", kw_only=False)
-    penalty: str = "squared"
+    penalty: Any = "squared"
     lam: Any = 1e-3
     radius: float = 1.0
     kernel: Any = "rbf"
@@ -421,6 +421,8 @@ class Machine(Duality, Expansion):
         for own, column in zip(targets.losses, columns, strict=True):
             if not getattr(own, "coupled", False) and not getattr(own, "joint", False):
                 check_gradient(own, column.ravel())
+        if not isinstance(self.penalty, str):
+            check_penalty(self.penalty)
         means: Any = {"tol": self.tol, "max_iter": self.max_iter, "clock": clock}
         goal = Goal(choice.name, self.penalty, self._strength(), bool(self.fit_intercept), **means)
         if self.lam == "cv":

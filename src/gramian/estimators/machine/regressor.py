@@ -46,9 +46,9 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         ``"squared"``, ``"absolute"``, ``"huber"``, ``"quantile"``, ``"epsilon_insensitive"``, ``"poisson"``; a loss of
         ``gramian.losses`` with its parameters; or any object with ``value(f, y)`` and ``gradient(f, y)``.
         ``Quantile([0.1, 0.9])`` predicts one column per quantile.
-    penalty : {"squared", "norm", "ball"}, default="squared"
-        ``(lam/2) ‖f‖²``; ``lam ‖f‖``, with which f can be exactly zero; or ``‖f‖ <= radius``. Several functions have
-        one each.
+    penalty : {"squared", "norm", "ball"} or object, default="squared"
+        ``(lam/2) ‖f‖²``; ``lam ‖f‖``, with which f can be exactly zero; ``‖f‖ <= radius``; or ``lam g(‖f‖)`` for an
+        object with ``value(r)`` and ``derivative(r)`` of an increasing g. Several functions have one each.
     lam : float or "cv", default=1e-3
         The strength, > 0. ``"cv"`` takes the value of ``lams`` with the least loss under cross-validation.
     radius : float, default=1.0

@@ -41,6 +41,12 @@ MARGIN = 0.9
 """A search ends at this part of the tolerance: what is predicted differs a little from what is searched with."""
 SLACK = 0.1
 """A path is solved to this part of the tolerance, so that the multiplier decides the gap."""
+GRID = np.logspace(-6.0, 6.0, 49)
+"""Norms at which a penalty of the user's own is looked at."""
+FARTHEST = 1e8
+"""A norm beyond which none is looked for."""
+BISECTIONS = 100
+"""Halvings in the search for a slope of a penalty."""
 ROUNDS = 100
 """Convex problems that stand for one that is not, at most; a handful is usual."""
 
@@ -50,7 +56,7 @@ class Goal:
     """What is minimised, by which solver, and how far."""
 
     solver: str  # A key of ``NEEDS``
-    penalty: str = "squared"
+    penalty: Any = "squared"  # A name, or a penalty of the user's own
     strength: float = 1e-3  # lam, or the radius
     intercept: bool = True  # Whether a constant is free
     tol: float = 1e-6  # Relative gap to reach
@@ -106,6 +112,11 @@ def gap_certificate(
     why = f"{why or 'stopped by rounding in float64'}; allow more time or iterations, raise tol, or regularise more."
     values: Any = {"primal": primal / total, "dual": dual / total, "violation": float(violation), "iterations": steps}
     said = certify("duality gap", gap, max(goal.tol, 1e-12), why, seconds=goal.clock.seconds, **values)
+    if not is_convex(goal.penalty):  # no bound meets it: what is known is that the multiplier is the right one
+        short = "" if violation <= max(goal.tol, 1e-12) else why
+        note = f"the penalty is not convex, so this is a stationary point and perhaps not an optimum; {short}"
+        met = not short
+        return replace(said, kind="stationary", dual=np.nan, gap=np.nan, converged=met, message=note.rstrip("; "))
     # Without a conjugate, it is only known how far the gradient is from zero.
     return said if offers(loss, "conjugate") else replace(said, kind="stationary", dual=np.nan, gap=np.nan)
 
@@ -124,6 +135,52 @@ def less_rounding(
     return said
 
 
+# ---- penalties of the user's own ------------------------------------------------------------------------------------
+
+
+def check_penalty(g: Any) -> None:
+    """Raise ``ValueError`` where a penalty g(r) is not increasing, or its derivative is not its slope."""
+    r = GRID
+    value, slope = (np.array([float(f(x)) for x in r]) for f in (g.value, g.derivative))
+    if not np.all(np.isfinite(value)) or not np.all(np.isfinite(slope)):
+        raise ValueError("penalty: value(r) and derivative(r) must be finite for every r > 0.")
+    if np.any(slope < 0) or np.any(np.diff(value) < 0):
+        raise ValueError(f"penalty must grow with r = ‖f‖, but value(r) falls near r={r[np.argmin(slope)]:.3g}.")
+    step = 1e-6 * r
+    measured = np.array(
+        [(float(g.value(x + h)) - float(g.value(x - h))) / (2.0 * h) for x, h in zip(r, step, strict=True)]
+    )
+    wrong = np.abs(measured - slope) > 1e-3 * (np.abs(slope) + np.abs(measured)) + 1e-9 * np.abs(value) / step
+    if wrong.mean() > 0.1:
+        i = int(np.flatnonzero(wrong)[0])
+        raise ValueError(
+            f"penalty: derivative(r) disagrees with value(r); at r={r[i]:.3g} it returns {slope[i]:.4g}, differences "
+            f"give {measured[i]:.4g}. Correct one of them."
+        )
+
+
+def is_convex(penalty: Any) -> bool:
+    """Tell whether a penalty is convex in ‖f‖, as all that have a name are."""
+    if isinstance(penalty, str):
+        return True
+    slopes = np.array([float(penalty.derivative(x)) for x in GRID])
+    return bool(np.all(np.diff(slopes) >= -1e-9 * np.abs(slopes).max()))
+
+
+def penalty_conjugate(g: Any, t: float) -> tuple[float, float]:
+    """Return ``sup_r t r - g(r)`` of a convex penalty at a share of t that makes it finite, the share first."""
+    share = min(1.0, float(g.derivative(FARTHEST)) / t) if t > 0 else 1.0
+    t = share * t
+    if t <= float(g.derivative(GRID[0])):
+        return share, max(t * GRID[0] - float(g.value(GRID[0])), -float(g.value(0.0)))
+    low, high = float(np.log(GRID[0])), float(np.log(FARTHEST))
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if float(g.derivative(np.exp(middle))) < t else (low, middle)
+    r = float(np.exp(0.5 * (low + high)))
+    return share, t * r - float(g.value(r))
+
+
 class Slopes(Protocol):
     """A point u of the dual."""
 
@@ -138,14 +195,17 @@ class Slopes(Protocol):
         """Return a share of this point and the rest of another, or a bound on it."""
 
 
-def bound(slopes: Slopes, penalty: str, strength: float, total: float) -> float:
+def bound(slopes: Slopes, penalty: Any, strength: float, total: float) -> float:
     """Return what a point of the dual proves; zero is a point too, and the best where nothing is lost."""
-    share, own = 1.0, 0.0
-    if penalty == "norm":
+    share, own, none = 1.0, 0.0, 0.0
+    if not isinstance(penalty, str):
+        share, own = penalty_conjugate(penalty, slopes.norm / (strength * total))
+        own, none = strength * total * own, strength * total * float(penalty.value(0.0))
+    elif penalty == "norm":
         share = min(1.0, strength * total / slopes.norm) if slopes.norm > 0 else 1.0
     else:
         own = strength * slopes.norm if penalty == "ball" else 0.5 * slopes.norm**2 / (strength * total)
-    found = np.array([-slopes.conjugate(share) - own, -slopes.conjugate(0.0)])
+    found = np.array([-slopes.conjugate(share) - own, none - slopes.conjugate(0.0)])
     return float(np.where(np.isfinite(found), found, -np.inf).max())
 
 
@@ -217,7 +277,29 @@ class Path(ABC):
                 f"penalties other than 'squared' need conjugate of a loss, which certifies the multiplier; "
                 f"{type(self.loss).__name__} lacks it. Define conjugate(u, y), or use penalty='squared'."
             )
+        if not isinstance(self.goal.penalty, str):
+            return self._by_own(start)
         return self._by_norm(start) if self.goal.penalty == "norm" else self._by_ball(start)
+
+    def _by_own(self, start: Any) -> Any:
+        """Minimise ``mean loss + lam g(‖f‖)``: the multiplier m of the solution is ``lam g'(‖f‖) / ‖f‖``."""
+        lam, g, zero = self.goal.strength, self.goal.penalty, self.zero(start)
+
+        def fitted(at: Found, by: Found, multiplier: float) -> Any:
+            wanted = lam * float(g.derivative(max(at.norm, GRID[0])))
+            here = by.slopes.norm / by.total if at is zero else multiplier * at.norm
+            off = here / max(wanted, 1e-300) - 1.0
+            primal, dual = at.value + lam * by.total * float(g.value(at.norm)), bound(by.slopes, g, lam, by.total)
+            return self.fitted(at, by, primal, dual, max(off, 0.0) if at is zero else abs(off), multiplier)
+
+        def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
+            found = self.squared(multiplier, start)
+            wanted = lam * float(g.derivative(max(found.norm, GRID[0])))
+            value = float(np.log(max(multiplier * found.norm, 1e-300) / max(wanted, 1e-300)))
+            return value, fitted(found, found, multiplier), found.start
+
+        nothing = fitted(zero, zero, np.inf)
+        return nothing if nothing.certificate.converged else self._search(trial, lam, start)
 
     def _by_norm(self, start: Any) -> Any:
         """Minimise ``mean loss + lam ‖f‖``: f is zero where lam is large enough."""
@@ -270,10 +352,10 @@ class Path(ABC):
             steps += fitted.certificate.iterations
             found.append(fitted)
             met.append((here, value))
-            if fitted.certificate.gap <= MARGIN * max(self.goal.tol, 1e-12) or clock.expired or abs(here) > FAR:
+            if fitted.certificate.figure <= MARGIN * max(self.goal.tol, 1e-12) or clock.expired or abs(here) > FAR:
                 break
             here = _next(met)
-        best = min(found, key=lambda each: each.certificate.gap)
+        best = min(found, key=lambda each: each.certificate.figure)
         return replace(best, certificate=replace(best.certificate, iterations=steps, seconds=clock.seconds))
 
     def _by_tangents(self, start: Any) -> Any:

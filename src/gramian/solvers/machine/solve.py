@@ -25,6 +25,7 @@ from gramian.solvers.machine.penalties import (
     choose,
     gap_certificate,
     less_rounding,
+    penalty_conjugate,
 )
 
 POLISH_SIZE = 1000
@@ -195,6 +196,8 @@ def objective(p: Problem, at: Iterate) -> float:
     size, strength = np.sqrt(at.norm2), p.goal.strength
     if p.goal.penalty == "ball":
         return p.fit.value(at.f) if size**2 <= ((1.0 + OUTSIDE) * strength) ** 2 + _lost(p, at) else np.inf
+    if not isinstance(p.goal.penalty, str):
+        return p.fit.value(at.f) + strength * p.total * float(p.goal.penalty.value(float(size)))
     return p.fit.value(at.f) + strength * p.total * float(size if p.goal.penalty == "norm" else 0.5 * size**2)
 
 
@@ -225,7 +228,10 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
                 seen = dual_point(p, at, u, Ku)
                 dual = bound(seen, p.goal.penalty, p.goal.strength, p.total)
                 # Of the norm, what the bound is made of lies in a ball.
-                share = min(1.0, p.goal.strength * p.total / (seen.norm or 1.0)) if p.goal.penalty == "norm" else 1.0
+                if p.goal.penalty == "norm":
+                    share = min(1.0, p.goal.strength * p.total / (seen.norm or 1.0))
+                elif not isinstance(p.goal.penalty, str):
+                    share = penalty_conjugate(p.goal.penalty, seen.norm / (p.goal.strength * p.total))[0]
             else:
                 size, violation = _rest(u, Ku, at, mu)
                 dual = primal - size / (2.0 * mu)
