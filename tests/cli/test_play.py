@@ -1,6 +1,7 @@
 """``gramian play`` as a person starts it."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -8,7 +9,8 @@ import urllib.request
 
 import pytest
 
-from gramian.cli import main
+from gramian.cli import main, play
+from gramian.play.server import PlayServer
 
 
 def test_it_serves_until_ctrl_c():
@@ -33,6 +35,25 @@ def test_it_serves_until_ctrl_c():
         process.send_signal(signal.SIGINT)
         out, error = process.communicate(timeout=30)
     assert (process.returncode, out, error) == (0, "", "")
+
+
+@pytest.mark.parametrize("closed", [False, True])
+def test_it_opens_the_browser(closed, monkeypatch, capsys):
+    """On the usual port, or on another where that is taken."""
+    opened = []
+
+    def serve(server, poll_interval):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(PlayServer, "serve_forever", serve)
+    monkeypatch.setattr("gramian.play.rooms.warm_up", lambda: None)
+    monkeypatch.setattr("webbrowser.open", opened.append)
+    with PlayServer() as busy:
+        monkeypatch.setattr(play, "PORT", busy.server_port if closed else 0)
+        assert main(["play"]) == 0
+        assert opened[0] in capsys.readouterr().out
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]{16,}/", opened[0])
+        assert opened[0] != busy.address
 
 
 @pytest.mark.parametrize(

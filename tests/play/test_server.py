@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import posixpath
+import re
 import socket
 import threading
 
@@ -53,6 +55,18 @@ def test_the_page_and_its_files(server):
         assert b"http://" not in content.replace(b"http://www.w3.org/", b"")
         assert b"https://" not in content
     assert request(server, f"/{server.token}/theory/kernels.md")[0].status == 200
+
+
+def test_all_that_the_page_asks_for_is_served(server):
+    """Modules import files that are there, from here; rooms link to theory and ask questions that exist."""
+    for name, path in server.files.items():
+        text = path.read_text() if path.suffix in (".js", ".html") else ""
+        for asked in re.findall(r'(?:from|src=|href=|import\() ?"([^"#{]+)"', text):
+            assert posixpath.normpath(posixpath.join(posixpath.dirname(name), asked)) in server.files, (name, asked)
+        for page in re.findall(r'theory: "(\w+)"', text):
+            assert f"theory/{page}.md" in server.files
+        for room in re.findall(r'askOnce\("(\w+)"|new Asker\("(\w+)"|^  id: "(\w+)"', text, re.MULTILINE):
+            assert "".join(room) in module.ROOMS, (name, room)
 
 
 @pytest.mark.parametrize("path", ["/", "/app.js", "/wrong/", "/wrong/ask/plane", "/ask/plane", "//", "/?token=x"])

@@ -53,8 +53,7 @@ def answer(asked: Asked) -> dict[str, Any]:
         field, at_points = field[:, 1], at_points[:, 1]
     certificate = model.certificate_
     found = {
-        "primal": certificate.primal,
-        "dual": certificate.dual,
+        **_objective(machine, model),
         "gap": certificate.gap,
         "errors": int(np.sum(model.predict(X) != y)),
         "values": at_points,
@@ -77,6 +76,19 @@ def answer(asked: Asked) -> dict[str, Any]:
         "text": _text(machine, model, found, kinds, len(X)),
         "python": _script(asked, estimator.__name__, options, machine, binary),
     }
+
+
+def _objective(machine: str, model: Any) -> dict[str, float]:
+    """Primal and dual value; of an SVM for several classes, sums over its pairs.
+
+    Other machines with a function for each class certify the worst of them, and which one that is may be a matter of
+    rounding: their values are not shown.
+    """
+    if machine == "svc":
+        return {name: sum(getattr(pair, name) for pair in model.certificates_) for name in ("primal", "dual")}
+    if model.classes_.size > 2 and machine != "logistic":
+        return {}
+    return {"primal": model.certificate_.primal, "dual": model.certificate_.dual}
 
 
 def _weights(machine: str, model: Any, X: Array) -> dict[str, Array]:
@@ -123,8 +135,11 @@ def _script(asked: Asked, name: str, options: dict[str, Any], machine: str, bina
         "pegasos": {"lambda": "(X[:, None] == model.X_fit_).all(axis=2) @ np.abs(model.dual_coef_)"},
         "gp": {},
     }.get(machine, {"lambda": "np.abs(model.dual_coef_)"})
+    objective = "sum(pair.{} for pair in model.certificates_)" if machine == "svc" else "model.certificate_.{}"
+    single = binary or machine in ("svc", "logistic")
     numbers = {
-        **{field: f"model.certificate_.{field}" for field in ("primal", "dual", "gap")},
+        **({name: objective.format(name) for name in ("primal", "dual")} if single else {}),
+        "gap": "model.certificate_.gap",
         "errors": "int(np.sum(model.predict(X) != y))",
         "values": f"model.{values}(X){column}",
         **weights,
