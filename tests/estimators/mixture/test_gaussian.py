@@ -417,3 +417,38 @@ def test_private_starts_are_those_of_scikit_learn(covariance_type):
         np.testing.assert_allclose(getattr(ours, name), getattr(peer, name), rtol=1e-9)
     peer._set_parameters(peer._get_parameters())
     np.testing.assert_allclose(again.precisions_, peer.precisions_, rtol=1e-8)
+
+
+def three_heaps():
+    rng = np.random.default_rng(0)
+    return np.vstack([rng.standard_normal((60, 2)) + c for c in ([0, 0], [6, 0], [0, 6])])
+
+
+@pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
+def test_the_certificate_knows_one_start_only(covariance_type):
+    """From random responsibilities components begin, and may end, nearly the same."""
+    X = three_heaps()
+    poor = GaussianMixture(3, covariance_type=covariance_type, init_params="random", random_state=1).fit(X)
+    single = GaussianMixture(1, covariance_type=covariance_type).fit(X)
+    assert poor.lower_bound_ == pytest.approx(single.lower_bound_, abs=0.02)
+    assert "stationary point of one start" in poor.certificate_.message
+    assert "components are nearly the same" in poor.certificate_.message
+    good = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(X)
+    assert "nearly the same" not in good.certificate_.message
+    assert "nearly the same" not in single.certificate_.message
+
+
+def test_random_starts_go_on_until_they_agree():
+    X = three_heaps()
+    model = GaussianMixture(3, init_params="random", n_init=60, max_iter=300, random_state=0).fit(X)
+    best = GaussianMixture(3, n_init=5, random_state=0, tol=1e-4).fit(X)
+    assert 3 < model.starts_.size < 60
+    assert model.lower_bound_ == model.starts_.max() == pytest.approx(best.lower_bound_, abs=1e-2)
+    assert model.lower_bound_ - np.sort(model.starts_)[-3] <= 1e-2
+    before = np.sort(model.starts_[:-1])
+    assert before[-1] - before[-3] > 1e-2  # they did not agree any sooner
+    low, high = model.starts_.min(), model.starts_.max()
+    assert f"the best of {model.starts_.size} starts, which ended between {low:.4g} and {high:.4g}" in str(
+        model.certificate_
+    )
+    assert best.starts_.size == 5  # others are all made

@@ -34,6 +34,14 @@ from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
 # Beyond this, squares overflow.
 FARTHEST = 1e150
 # Columns or components that a sentence names, at most.
+ALIKE = 1e-2
+"""The share of the variance that is between components, up to which they are nearly the same."""
+AGREED = 10.0
+"""Tolerances within which starts have ended at the same place."""
+AGREEING = 3
+"""Random starts that must end there; two often end at the same poor place."""
+TOLERANCE = 1e-6
+"""What rounding leaves of the likelihood per sample."""
 LISTED = 8
 
 
@@ -59,7 +67,8 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     max_iter : int, default=100
         Most iterations of EM.
     n_init : int, default=1
-        Starts, of which the best is kept.
+        Starts, of which the best is kept. With ``init_params="random"`` no more are made than it takes for three to
+        end at the same, best place.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or array-like, default="kmeans"
         How to start: from the clusters of k-means; on rows far from each other; from random responsibilities; on rows
         drawn at random. An array of at least K rows: from the clusters of k-means that starts on its first K.
@@ -107,10 +116,13 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         data.
     lower_bounds_ : list of float
         The same for each iteration.
+    starts_ : ndarray of shape (s,)
+        Where each start ended: ``lower_bound_`` is the largest.
     evidence_ : list of EvidenceSplit
         For each iteration ``log_likelihood = bound + kl`` per sample, after its M-step.
     certificate_ : Certificate
-        Of kind "evidence": log-likelihood, bound, norm of the gradient, and what was degenerate.
+        Of kind "evidence": log-likelihood, bound, norm of the gradient, the starts' spread, and what was degenerate.
+        It speaks of a stationary point: no start proves that no other ends higher.
     n_features_in_ : int
         Features seen in ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -253,9 +265,19 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             for done, (mixture, previous) in enumerate(self._starts(rows, kind, workers)):
                 tell = _every(self.verbose_interval, tick, done * self.max_iter)
                 solutions.append(em(rows, mixture, workers, previous=previous, tick=tell, **options))
-                if solutions[-1].expired:
+                if solutions[-1].expired or self._agreed(solutions):
                     break
+        self.starts_ = np.array([(solution.values or (-math.inf,))[-1] for solution in solutions])
         return max(solutions, key=lambda solution: solution.values[-1:])
+
+    def _agreed(self, solutions: list[EMResult]) -> bool:
+        """Whether random starts need no further one: the best ones end alike, and have told components apart."""
+        if not isinstance(self.init_params, str) or self.init_params != "random" or len(solutions) < AGREEING:
+            return False
+        *_, best = ranked = sorted(solutions, key=lambda solution: solution.values[-1:])[-AGREEING:]
+        if not ranked[0].values or _alike(best.mixture):
+            return False
+        return best.values[-1] - ranked[0].values[-1] <= AGREED * max(self.tol, TOLERANCE)
 
     def _starts(self, rows: Rows, kind: Family, workers: Workers) -> Iterator[tuple[Mixture, float]]:
         """Mixtures to start from, each with the objective that was reached there before."""
@@ -303,7 +325,8 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         self.lower_bound_ = self.lower_bounds_[-1] if self.lower_bounds_ else -math.inf
         self.evidence_ = list(solution.evidence)
         notes = _degeneracies(mixture, rows, self.reg_covar)
-        self.certificate_ = _certificate(solution, notes, self.assignment == "hard", clock.seconds)
+        course = [_course(solution, self.assignment == "hard"), *_of_starts(solution, self.starts_), *notes]
+        self.certificate_ = _certificate(solution, course, clock.seconds)
         for note in notes:
             warnings.warn(note, ConvergenceWarning, stacklevel=3)
         # Without iterations, the start is what was asked for.
@@ -345,7 +368,35 @@ def _degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
     return [f"{_subject(noun, which)} {state}." for noun, which, state in found if np.any(which)]
 
 
-def _certificate(solution: EMResult, notes: Iterable[str], hard: bool, seconds: float) -> Certificate:
+def _alike(mixture: Mixture) -> bool:
+    """Whether all components are nearly the same, so that the mixture is no more than one of them."""
+    weights = mixture.weights[:, None]
+    if weights.size == 1:
+        return False
+    variances = mixture.family.variances(mixture.covariances, np.ones(mixture.means.shape[1], dtype=bool))
+    within = np.sum(weights * variances, axis=0)
+    between = np.sum(weights * (mixture.means - np.sum(weights * mixture.means, axis=0)) ** 2, axis=0)
+    spread = np.abs(variances - within).max(axis=0)
+    return bool(np.all(between <= ALIKE * within) and np.all(spread <= 10 * ALIKE * within))
+
+
+def _of_starts(solution: EMResult, ends: Floats) -> list[str]:
+    """What a fit knows of other optima: it is a stationary point of its own start, and others may end higher."""
+    if not solution.values:
+        return []
+    told = "It is a stationary point of one start; others may end higher (n_init)."
+    if ends.size > 1:
+        told = (
+            f"It is a stationary point, the best of {ends.size} starts, which ended between {ends.min():.4g} and "
+            f"{ends.max():.4g} per sample."
+        )
+    if not _alike(solution.mixture):
+        return [told]
+    poor = "Its components are nearly the same, so it is hardly better than a single one: start elsewhere"
+    return [told, f"{poor} (init_params='kmeans'), or lower tol."]
+
+
+def _certificate(solution: EMResult, notes: Iterable[str], seconds: float) -> Certificate:
     """Return the certificate of a fit."""
     return Certificate(
         kind="evidence",
@@ -355,7 +406,7 @@ def _certificate(solution: EMResult, notes: Iterable[str], hard: bool, seconds: 
         converged=solution.converged,
         iterations=len(solution.values),
         seconds=seconds,
-        message=" ".join([_course(solution, hard), *notes]),
+        message=" ".join(notes),
     )
 
 
