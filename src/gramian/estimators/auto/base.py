@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import Means, candidates, checked_machines
-from gramian.estimators.auto.columns import SCALINGS, NumberColumn, columns_of, encode, fit_scaling
+from gramian.estimators.auto.columns import NumberColumn, columns_of, encode, fit_scaling, scalings_for
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.plans import Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_over_passes
@@ -124,7 +124,8 @@ class AutoKernel(Nested, BaseEstimator):
         Z = encoding.transform(table)
         del table
         means = self._means(Z, response, clock)
-        scalings = {name: fit_scaling(name, Z, encoding.places(NumberColumn)) for name in SCALINGS}
+        numbers = encoding.places(NumberColumn)
+        scalings = {name: fit_scaling(name, Z, numbers) for name in scalings_for(Z, numbers)}
         scaled = {name: scaling.transform(Z) for name, scaling in scalings.items()}
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
@@ -132,7 +133,8 @@ class AutoKernel(Nested, BaseEstimator):
         with progress(self.verbose, type(self).__name__) as tick:
             search = Search(response, scaled, machines, means, planner.reserve, partial(self._seen, tick))
             steps = rungs(response, n, self.cv, means.seed, self._sizes, self.time_limit)
-            ranked = search.run(candidates(encoding, n, machines, kernel, classes), steps)
+            count = response.targets.shape[1] if classes else 0
+            ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps)
         best = next((found for found in ranked if planner.affordable(found.candidate.machine)), ranked[0])
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
-from gramian.estimators.auto.columns import Encoding, NumberColumn, Text
+from gramian.estimators.auto.columns import SCALINGS, Encoding, NumberColumn, Text
 from gramian.estimators.auto.response import PAIRS, Classes, Response
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.ridge import KernelRidge
@@ -32,6 +32,8 @@ ARD_INPUTS = 64
 SMALL, MEDIUM = 150, 400
 """Rows below which only the first few candidates are tried: more would be told apart by chance."""
 FEW, SOME = 2, 5
+PAIRED = 30
+"""Classes up to which support vector machines, one for each pair of them, are cheap enough to come first."""
 
 # Smoothness, whether every input has its own lengthscale, scaling, whether a linear part is added.
 NUMBERS_ORDER = (
@@ -120,18 +122,29 @@ def checked_machines(machines: Any) -> tuple[str, ...]:
     return tuple(m for m in MACHINES if m in machines)
 
 
-def candidates(encoding: Encoding, n: int, machines: Sequence[str], kernel: Kernel | None, classes: bool) -> Any:
-    """Return what to try on the first rows, the most promising first."""
+def candidates(
+    encoding: Encoding,
+    n: int,
+    machines: Sequence[str],
+    kernel: Kernel | None,
+    classes: int,
+    scalings: Sequence[str] = SCALINGS[:2],
+) -> list[Candidate]:
+    """Return what to try on the first rows: a cheap machine of each kind, then the most promising; no classes are 0."""
     most = FEW if n < SMALL else SOME if n < MEDIUM else None
-    found = []
+    found: list[Candidate] = []
     if "gp" in machines:
         order = CLASSES_ORDER if classes else NUMBERS_ORDER
+        order = (("Matern-3/2", False, "common", False), *order) if "common" in scalings else order
         found += _given("gp", kernel) if kernel is not None else list(_processes(order, encoding))[:most]
+        if kernel is None and n >= SMALL:
+            cheap = [m for m in ("ridge", "svm") if m in machines and (m == "ridge" or 0 < classes <= PAIRED)]
+            found = [_cheap(m, encoding, scalings) for m in cheap] + found
     for machine in (m for m in machines if m != "gp"):
         if machine == "ridge" or "gp" not in machines:
-            plain = _given(machine, kernel) if kernel is not None else list(_plain(machine, encoding))
+            plain = _given(machine, kernel) if kernel is not None else list(_plain(machine, encoding, scalings))
             found += plain[: 1 if n < SMALL else None]
-    return found
+    return list(dict.fromkeys(found))
 
 
 def _given(machine: str, kernel: Kernel) -> list[Candidate]:
@@ -150,12 +163,19 @@ def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding)
             yield Candidate(name, "gp", scaling, (_prior(smoothness, each, linear, encoding),), each=each)
 
 
-def _plain(machine: str, encoding: Encoding) -> Iterable[Candidate]:
-    for smoothness, scaling in PLAIN_ORDER:
+def _plain(machine: str, encoding: Encoding, scalings: Sequence[str]) -> Iterable[Candidate]:
+    for smoothness, scaling in (("RBF", "common"), *PLAIN_ORDER) if "common" in scalings else PLAIN_ORDER:
         base = _prior(smoothness, False, False, encoding, scaled=False)
         factors = (1.0,) if machine == "machine" or not base.theta.size else MULTIPLES
         kernels = tuple(base.with_theta(base.theta + math.log(factor)) for factor in factors)
         yield Candidate(f"{machine}, {smoothness} shared, {scaling}", machine, scaling, kernels)
+
+
+def _cheap(machine: str, encoding: Encoding, scalings: Sequence[str]) -> Candidate:
+    """The first of the plain candidates with one lengthscale: to have something to answer with, soon."""
+    first = next(iter(_plain(machine, encoding, scalings)))
+    middle = first.kernels[len(first.kernels) // 2 :][:1]
+    return replace(first, name=first.name.replace("shared", "typical"), kernels=middle)
 
 
 def derived(machines: Sequence[str], leaders: Sequence[Candidate]) -> list[Candidate]:

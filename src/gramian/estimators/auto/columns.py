@@ -51,8 +51,10 @@ ONE_HOT = math.sqrt(0.5)
 """Two different levels are then at distance one."""
 PROBE = 2000
 """Values that are looked at to tell texts from numbers and dates written out."""
-SCALINGS = ("standard", "normal")
-"""By mean and deviation; by rank to the normal law, for heavy tails."""
+SCALINGS = ("standard", "normal", "common")
+"""By mean and deviation; by rank to the normal law, for heavy tails; by one deviation for all columns of one unit."""
+TOGETHER, APART = 8, 2.0
+"""Columns, at least, that may share a unit, as pixels do; and by how much deviations then differ for it to matter."""
 QUANTILES = 500
 """Points of the distribution that ``Normal`` keeps, at most."""
 TAIL = 1e-3
@@ -494,10 +496,21 @@ class Normal:
         return Z
 
 
+def scalings_for(Z: Array, places: list[int]) -> tuple[str, ...]:
+    """Return the scalings worth a trial: a common one where no column dominates, and some would be blown up alone."""
+    with np.errstate(over="ignore"):
+        deviation = Z[:, places].std(axis=0)
+        typical = float(np.sqrt(np.mean(deviation**2))) if deviation.size else 0.0
+    shared = deviation.size >= TOGETHER and deviation.max() <= APART * typical and deviation.min() * APART < typical
+    return SCALINGS if shared else SCALINGS[:2]
+
+
 def fit_scaling(name: str, Z: Array, places: list[int]) -> Any:
     """Learn a scaling: Z (n, d)."""
     at = np.asarray(places, dtype=np.intp)
     some = Z[:, at]
+    if name == "common":
+        return Standard(at, some.mean(axis=0), np.full(at.size, np.sqrt(np.mean(some.var(axis=0)))))
     if name == "standard":
         unit = _unit(np.abs(some).max(axis=0, initial=0.0))  # so that no square overflows or vanishes
         mean, deviation = (some * unit).mean(axis=0) / unit, (some * unit).std(axis=0) / unit
