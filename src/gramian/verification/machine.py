@@ -280,6 +280,8 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     total, faults, tol = float(g.w.sum()), list(faults), max(model.tol, FLOOR)
     if not isinstance(model.penalty, str) and model.certificate_.kind == "stationary" and g.norm2 > 0:
         return _by_multiplier(model, g, faults)
+    if model.penalty == "squared" and model.lam_ == 0:
+        return _without_penalty(model, g, multiplier, faults)
     if isinstance(model.penalty, str):
         size = {"ball": 0.0, "norm": math.sqrt(g.norm2), "squared": 0.5 * g.norm2}[model.penalty]
     else:
@@ -383,6 +385,18 @@ def _bound(model: Any, g: _Function, u: Array, mu: float, total: float) -> float
     off = shrink * u.sum(axis=0) if g.intercept else np.zeros_like(g.b)
     reach = float(np.abs(g.f).max() + np.abs(g.at - g.y).max())
     return float(-g.conjugate(shrink * u) - own + off @ g.b - np.abs(off).sum() * reach)
+
+
+def _without_penalty(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
+    """Of lam=0: the problem with the small lam at which it was found, whose penalty must not matter."""
+    plain = copy(model)
+    plain.lam_ = multiplier
+    of, total = _judged(plain, g, multiplier, faults), float(g.w.sum())
+    loss, own = g.value(g.at) / total, 0.5 * multiplier * g.norm2
+    gap = (loss - of.dual + own) / max(loss, g.least_scale() / total)
+    said = [] if gap <= 2.0 * max(model.tol, FLOOR) else [f"the loss is {gap:.1e} above what is proved to be least"]
+    message = "; ".join(filter(None, [of.message, *said]))
+    return replace(of, primal=loss, dual=of.dual - own, gap=gap, converged=not message, message=message)
 
 
 def _by_multiplier(model: Any, g: _Function, faults: list[str]) -> Certificate:

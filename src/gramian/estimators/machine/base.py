@@ -59,7 +59,7 @@ from gramian.solvers.machine.solve import Fitted, Problem, solve
 MACHINE: dict[str, list[Any]] = {
     "loss": [str, HasMethods(["value", "gradient"])],
     "penalty": [StrOptions({"squared", "norm", "ball"}), HasMethods(["value", "derivative"])],
-    "lam": [Interval(Real, 0, None, closed="neither"), StrOptions({"cv"})],
+    "lam": [Interval(Real, 0, None, closed="left"), StrOptions({"cv"})],
     "radius": [Interval(Real, 0, None, closed="neither")],
     **KERNEL,
     "fit_intercept": ["boolean"],
@@ -444,6 +444,7 @@ class Machine(Duality, Expansion):
     def _check_joint(self, weights: Array) -> None:
         """Refuse what a loss of all values cannot be combined with."""
         wrong = {
+            "lam=0": self.lam == 0,
             "approximation=": self.approximation is not None,
             f"penalty={self.penalty!r}": self.penalty != "squared",
             "lam='cv'": self.lam == "cv",
@@ -471,6 +472,11 @@ class Machine(Duality, Expansion):
         if self.lam != "cv":
             if self.lams is not None:
                 raise ValueError(f"lams is the grid of lam='cv', but lam={self.lam!r}; set one of the two.")
+            if self.lam == 0 and (self.penalty not in ("squared", "ball") or self.approximation is not None):
+                raise ValueError(
+                    "lam=0, the loss alone, is found as the limit of the squared penalty on all rows; leave penalty= "
+                    "and approximation= at the default, or use lam > 0."
+                )
             return float(self.radius if self.penalty == "ball" else self.lam)
         if self.penalty == "ball":
             raise ValueError("lam='cv' chooses lam, which penalty='ball' does not have; use 'squared' or 'norm'.")
@@ -514,6 +520,8 @@ class Machine(Duality, Expansion):
         columns, weights = targets.of(place.rows)
         total, multipliers = float(weights.sum()), np.atleast_1d(self.multiplier_)
         strength = self.radius if self.penalty == "ball" else self.lam_ * total
+        if strength == 0:
+            raise ValueError("with lam=0 the dual has no penalty; use a small lam to look at duality.")
         widths = [column.shape[1] for column in columns]
         alpha, u = (array.reshape(len(array), -1)[rows] for array in (self.dual_coef_, self.dual_point_))
         parts = zip(*(_split(array, widths) for array in (alpha, np.atleast_1d(self.intercept_), u)), strict=True)

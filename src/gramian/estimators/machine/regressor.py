@@ -50,7 +50,8 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
         ``(lam/2) ‖f‖²``; ``lam ‖f‖``, with which f can be exactly zero; ``‖f‖ <= radius``; or ``lam g(‖f‖)`` for an
         object with ``value(r)`` and ``derivative(r)`` of an increasing g. Several functions have one each.
     lam : float or "cv", default=1e-3
-        The strength, > 0. ``"cv"`` takes the value of ``lams`` with the least loss under cross-validation.
+        The strength. Zero is the limit of small ones, the least norm among the minimisers of the loss, where it has
+        a minimum. ``"cv"`` takes the value of ``lams`` with the least loss under cross-validation.
     radius : float, default=1.0
         Of ``penalty="ball"``, which has no lam.
     kernel : str, Kernel or callable, default="rbf"

@@ -34,6 +34,10 @@ CLOSE = 0.1
 """A gap this small, relative to the tolerance, is good enough where another point costs a product with a large K."""
 SMALL = 1000
 """Coefficients up to which all points are tried."""
+FALLING = np.logspace(-2.0, -14.0, 7)
+"""The lam that stand for zero one after the other, in units of the problem."""
+STEADY = 0.01
+"""A norm that changes by no more than this share, while lam falls a hundredfold, has come to its end."""
 OUTSIDE = 1e-9
 """How far beyond the ball, relative to its radius, rounding may bring a function."""
 
@@ -142,7 +146,43 @@ class ExactPath(Path):
         point: Any = by.slopes
         return Fitted(at.at.at, point.u, said, multiplier, by.at.why)
 
+    def _limit(self, start: Iterate) -> Fitted:
+        """Minimise the loss alone: the function that the squared penalty tends to as lam falls, where there is one.
+
+        Where the loss has a minimum, ‖f‖ grows to the least norm of all minimisers, and else without end.
+        """
+        p, goal = self.p, self.goal
+        worth = max(p.fit.value(np.zeros_like(p.fit.y)), p.least_scale) / self.total
+        unit = worth * (float(np.abs(p.space.gram.diagonal()).mean()) or 1.0) / p.fit.unit**2
+        norms: list[float] = []
+        for lam in unit * FALLING:
+            try:
+                of = self._minimised(lam, start, SLACK * goal.tol)
+            except ValueError:  # rounding in K is all that is left
+                break
+            start, found = of.at, self._found(of)
+            norms.append(found.norm)
+            before = norms[-2] if len(norms) > 1 else np.inf
+            # The least minimiser is as optimal as f with this lam, so their losses differ by what their norms do, and
+            # what these still lack is less than the last step: lam was a hundred times as large.
+            lost = of.gap + 0.5 * lam * self.total * abs(found.norm**2 - before**2)
+            steady = abs(found.norm - before) <= STEADY * max(found.norm, before)
+            if (steady and lost <= goal.tol * max(abs(found.value), p.least_scale)) or goal.clock.expired:
+                least, off = found.value - lost, abs(found.norm / before - 1.0)
+                if p.predict is not None:  # certified is what is predicted
+                    found = self._found(replace(of, at=replace(of.at, values=p.predict(of.at.alpha))))
+                said = self.fitted(found, found, found.value, least, off, lam)
+                note = f"lam=0 as the limit of small lam, here {lam:.1e}"
+                return replace(said, certificate=replace(said.certificate, message=said.certificate.message or note))
+        raise ValueError(
+            f"with lam=0 the loss has no minimum that float64 can reach: ‖f‖ went from {norms[0]:.3g} to "
+            f"{norms[-1]:.3g} as lam fell to {lam:.1e}. Classes that can be separated have none under the logistic "
+            "loss; use lam > 0."
+        )
+
     def _penalised(self, start: Iterate) -> Fitted:
+        if self.goal.penalty == "squared" and self.goal.strength == 0:
+            return self._limit(start)
         return certified(self.p, super()._penalised(start))
 
     def turned(self, fitted: Fitted | None) -> Turn:
