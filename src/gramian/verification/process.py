@@ -23,8 +23,8 @@ RESIDUAL = 1e-6
 """Of the equations of the posterior, relative to the targets."""
 GAP = 1e-9
 """Of the mode of the Laplace approximation."""
-FELT = 1e-6
-"""What the slope of the evidence feels of a mode found to 1e-13: the square root of it, and some."""
+FELT = 2e-5
+"""What the slope of the evidence feels of a mode found to 1e-13: some tens of the square root of it."""
 STEP = 1e-4
 """Of differences in theta, where there is no formula here."""
 

@@ -266,7 +266,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     def _gram_rows(self, X: Any, kernel: Kernel, kept: Index) -> GramRows:
         precomputed = is_precomputed(self.kernel)
-        if is_sparse(X) and isinstance(kernel, Dot | Radial) and X.shape[0] * X.shape[1] <= SMALL_CELLS:
+        if is_sparse(X) and _small(X, kernel):
             X = X.toarray()
         direct = self._is_direct(X, kernel)
         single = self._narrow(kernel, X, kept)
@@ -415,6 +415,8 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         if not coefficients.shape[0]:
             return np.zeros((_num_samples(X), *coefficients.shape[1:]))
         vectors: Any = self.support_vectors_
+        if (is_sparse(X) or is_sparse(vectors)) and all(_small(rows, self._kernel) for rows in (X, vectors)):
+            X, vectors = dense(X), dense(vectors)
         if is_sparse(X) == is_sparse(vectors) and part == slice(None):
             return columns_of(self, self._kernel, vectors).times(wide(X), coefficients)
         if is_sparse(X) != is_sparse(vectors):
@@ -489,6 +491,11 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         """Number of support vectors; for classifiers of each class."""
         check_is_fitted(self)
         return self._n_support
+
+
+def _small(X: Any, kernel: Kernel) -> bool:
+    """Whether rows, sparse or not, are so few that dense ones serve as well."""
+    return isinstance(kernel, Dot | Radial) and X.shape[0] * X.shape[1] <= SMALL_CELLS
 
 
 def kinds(beta: Vector, lower: Vector, upper: Vector) -> Index:
