@@ -179,7 +179,8 @@ class Table(Kernel):
         return points.paired(sides[0], sides[1], Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        rows, columns = self.matrix[A.parts[1]], B.parts[1]
+        first = int(B.parts[1].min())  # rows are copied only as far as they are read
+        rows, columns = self.matrix[A.parts[1], first : int(B.parts[1].max()) + 1], B.parts[1] - first
         dtype = A.parts[0].dtype if out is None else out.dtype
         if out is None or dtype != np.float64 or not out.flags.c_contiguous:
             return points.store(np.take(rows, columns, axis=1).astype(dtype, copy=False), out)

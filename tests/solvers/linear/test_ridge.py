@@ -127,3 +127,18 @@ def test_what_is_certified_is_what_is_predicted(shift):
     true = np.max(np.linalg.norm(R, axis=0) / np.linalg.norm(scale * Y, axis=0))
     assert true <= found.certificate.violation * (1 + 1e-6) + 1e-15
     assert found.certificate.violation <= 3 * true + 1e-9
+
+
+@pytest.mark.parametrize("ridges", [[1e-9, 1e-2, 1.0, 1.0], [1e-2, 1e-1, 1.0, 10.0], [1e-9, 1e-8, 1e-9, 1e-8]])
+@pytest.mark.parametrize("iterations", [0, 2, 1000])
+def test_each_target_is_solved_by_what_its_penalty_needs(ridges, iterations, monkeypatch):
+    monkeypatch.setattr("gramian.solvers.choice.DIRECT_ROWS", 10)
+    monkeypatch.setattr("gramian.solvers.linear.ridge.worthwhile_iterations", lambda n: iterations)
+    X, Y, weights = problem(80, 4)
+    found, _ = RidgeProblem(Gram(RBF(1.0), X), Y, weights, np.array(ridges), tol=1e-6, random_state=0).solve(X)
+    K = RBF(1.0)(X)
+    for j, value in enumerate(ridges):
+        left = K @ found.x[:, j] + value * found.x[:, j] / weights - Y[:, j]
+        assert np.linalg.norm(left) <= 2e-6 * np.linalg.norm(Y[:, j])
+    np.testing.assert_array_equal(found.ridge, ridges)
+    assert found.certificate.converged

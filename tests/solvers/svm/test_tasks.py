@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
+from gramian.kernels import RBF
 from gramian.solvers.svm import tasks
 from reference_svm import smo, svc_gap
 
@@ -56,3 +59,24 @@ def test_a_restricted_state_has_the_same_slopes():
     assert part.task.split == 2
     for got, want in zip(part.slopes(), state.slopes(), strict=True):
         np.testing.assert_array_equal(got, want[live])
+
+
+def test_a_start_of_grown_bounds_is_feasible_and_no_worse_than_the_last_solution():
+    rng = np.random.default_rng(0)
+    X, y = rng.standard_normal((30, 2)), rng.standard_normal(30)
+    K = RBF(1.0)(X)
+    small, large = (tasks.regression(y, np.full(30, C), 0.1) for C in (0.1, 2.0))
+    beta = np.clip(y - y.mean(), -0.1, 0.1)
+    beta -= beta.mean()
+    solution = SimpleNamespace(beta=np.clip(beta, -0.1, 0.1), values=K @ np.clip(beta, -0.1, 0.1))
+    start = tasks.start_of(small, solution, 20.0)
+    assert np.all((start >= large.lower) & (start <= large.upper))
+    objective = [0.5 * b @ K @ b - y @ b + 0.1 * np.abs(b).sum() for b in (start, solution.beta)]
+    assert objective[0] < objective[1]
+
+
+def test_what_rounding_keeps_from_a_bound_is_put_there():
+    task = tasks.regression(np.zeros(4), np.full(4, 2.0), 0.1)
+    state = tasks.State(task, np.array([1e-17, -2.0 + 1e-15, 2.0 - 1e-15, 0.5]), np.zeros(4), np.ones(4))
+    state.snap()
+    assert state.beta.tolist() == [0.0, -2.0, 2.0, 0.5]
