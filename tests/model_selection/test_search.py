@@ -296,6 +296,17 @@ def test_threads_do_not_change_the_answer():
     np.testing.assert_array_equal(one.cv_results_["mean_test_score"], two.cv_results_["mean_test_score"])
 
 
+def test_callbacks_hear_of_every_fit(capsys):
+    callback = pytest.importorskip("sklearn.callback", reason="callbacks came with scikit-learn 1.9")
+    search = KernelSearchCV(SVR(), {"C": [0.1, 1.0]}, cv=3)
+    search.set_callbacks(callback.ProgressBar())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # an experiment of scikit-learn's, which says so
+        search.fit(Xr, yr)
+    assert not search.shared_.any()
+    assert search.best_params_ == {"C": 1.0}
+
+
 def test_a_search_is_not_changed_by_its_fit():
     search = KernelSearchCV(SVC(), [{"C": [0.1, 1.0]}, {"kernel": ["linear"]}], cv=3)
     before = repr(search.get_params())

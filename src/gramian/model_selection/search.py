@@ -34,7 +34,7 @@ class KernelSearchCV(GridSearchCV):
     faster than it looks them up (support vectors of up to 64 inputs), or where a scorer may look at the rows.
 
     Any other candidate is fitted by itself, as ``GridSearchCV`` would: other estimators and pipelines, and those with
-    ``approximation``, ``kernel_params``, ``max_iter``, ``max_time`` or ``warm_start``.
+    ``approximation``, ``kernel_params``, ``max_iter``, ``max_time`` or ``warm_start``; all are where callbacks are set.
 
     Parameters
     ----------
@@ -114,6 +114,9 @@ class KernelSearchCV(GridSearchCV):
         KernelSearchCV
             The fitted search.
         """
+        if getattr(self, "_skl_callbacks", None):  # they want to hear of every fit
+            self.shared_ = np.zeros(len(ParameterGrid(self.param_grid)), dtype=bool)
+            return super().fit(X, y, **params)
         self._validate_params()
         scorers, refit_metric = self._get_scorers()
         X, y = indexable(X, y)
