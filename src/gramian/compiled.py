@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-from gramian.progress import compiling
+from gramian.progress import announce, compiling
 
 with compiling:
     from numba import njit
@@ -24,22 +24,45 @@ class _Stopwatch(event.Listener):
         compiling.__exit__()
 
 
+class _Herald(event.Listener):
+    """Says, once, that functions of this package are compiled, and counts them."""
+
+    compiled = 0
+
+    def on_start(self, event: Any) -> None:
+        if event.data["dispatcher"].py_func.__module__.startswith("gramian."):
+            self.compiled += 1
+            _announce()
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+HERALD = _Herald()
 event.register("numba:compiler_lock", _Stopwatch())  # type: ignore[no-untyped-call]
+event.register("numba:compile", HERALD)  # type: ignore[no-untyped-call]
 
 
-def compiled(**options: Any) -> Callable[[Any], Any]:
-    """``numba.njit`` with a cache on disk, or without one where neither the package nor the home can be written to."""
+def compiled(*signatures: str, **options: Any) -> Callable[[Any], Any]:
+    """``numba.njit`` with a cache on disk, or without one where neither the package nor the home can be written to.
+
+    With signatures it is compiled for these types, once and at once, whatever the types of literals in a call.
+    """
 
     def decorate(function: Any) -> Any:
         try:
             made = njit(cache=True, **options)(function)
             made._cache.save_overload = _forgiving(made._cache.save_overload)
-            return made
         except RuntimeError as error:  # numba's "cannot cache function ...: no locator available"
             if "cannot cache" not in str(error):
                 raise
             _say()
-            return njit(**options)(function)
+            made = njit(**options)(function)
+        for signature in signatures:
+            made.compile(signature)
+        if signatures:
+            made.disable_compile()
+        return made
 
     return decorate
 
@@ -54,6 +77,13 @@ def _forgiving(save: Callable[..., None]) -> Callable[..., None]:
             _say()
 
     return attempt
+
+
+@cache
+def _announce() -> None:
+    text = "compiling once for this machine, some 10 s; `gramian warmup` does it beforehand"
+    logging.getLogger("gramian").warning(text)
+    announce(text)
 
 
 @cache

@@ -43,6 +43,16 @@ class _Compiling:
 compiling = _Compiling()
 
 
+_SHOWN: list[Callable[[str], None]] = []
+"""How to write on the bars that are shown now."""
+
+
+def announce(text: str) -> None:
+    """Say on every bar that is shown what takes so long."""
+    for write in _SHOWN:
+        write(text)
+
+
 def silent(done: float, **figures: float) -> None:
     """Report to nobody."""
 
@@ -150,4 +160,11 @@ def progress(verbose: int | bool, label: str, total: float | None = None) -> Ite
             shown = "  ".join(f"{name} {value:.3g}" for name, value in figures.items())
             bar.update(task, completed=done, figures=shown)
 
-        yield _also_recorded(label, tick)
+        def write(text: str) -> None:
+            bar.update(task, figures=text)
+
+        _SHOWN.append(write)
+        try:
+            yield _also_recorded(label, tick)
+        finally:
+            _SHOWN.remove(write)

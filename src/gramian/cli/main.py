@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from gramian import __version__
-from gramian.cli import demo, explain_kernel, export, fit, inspect, play, predict, report, serve, verify
+from gramian.cli import demo, explain_kernel, export, fit, inspect, play, predict, report, serve, verify, warmup
 from gramian.cli.screen import Screen
 
-COMMANDS = (fit, predict, serve, export, verify, inspect, explain_kernel, report, demo, play)
+COMMANDS = (fit, predict, serve, export, verify, inspect, explain_kernel, report, demo, play, warmup)
 """Modules with the name of a command, its HELP, ``add``, which describes its arguments, and ``run``."""
 EPILOG = """exit codes: 0 done; 1 an error that gramian did not expect, or a certificate that verify does not confirm;
 2 a wrong call, or data or a model that cannot be used, explained in one line; 130 stopped by Ctrl-C"""

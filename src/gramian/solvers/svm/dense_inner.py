@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 from gramian.compiled import compiled
 
 Array = NDArray[Any]
+V, N, M, B = "f8[::1]", "i8[::1]", "f8[:, ::1]", "b1[::1]"
+"""The types of arrays: numbers, positions, matrices, marks."""
 EPSILON = float(np.finfo(np.float64).eps)
 ETA_FLOOR = 1e-12
 RIDGE = 1e-14
@@ -22,7 +24,7 @@ STEPS, VIOLATION, DUAL, GAP, CAREFUL_GAP, NORM2, SIZE, LENGTH, FIRST, SECOND, OF
 FIGURES = 13
 
 
-@compiled(nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "contract", "reassoc"})
+@compiled(f"f8({V}, {V}, i8)", nogil=True, error_model="numpy", fastmath={"nnan", "nsz", "contract", "reassoc"})
 def _dot(a: Array, b: Array, size: int) -> float:
     total = 0.0
     for t in range(size):
@@ -30,7 +32,7 @@ def _dot(a: Array, b: Array, size: int) -> float:
     return total
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(f"{V}({M}, {N}, i8, {M}, {B})", nogil=True, error_model="numpy")
 def _row(K: Array, ids: Array, t: int, B: Array, made: Array) -> Array:
     """K between one object of a problem and all of them, gathered when it is first asked for."""
     if not made[t]:
@@ -41,7 +43,7 @@ def _row(K: Array, ids: Array, t: int, B: Array, made: Array) -> Array:
     return B[t]
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(f"void({M}, {N}, {V}, {V}, {M}, {B}, {V})", nogil=True, error_model="numpy")
 def _gradient(K: Array, ids: Array, linear: Array, beta: Array, B: Array, made: Array, gradient: Array) -> None:
     for t in range(beta.size):
         gradient[t] = linear[t]
@@ -52,7 +54,7 @@ def _gradient(K: Array, ids: Array, linear: Array, beta: Array, B: Array, made: 
                 gradient[u] += b * row[u]
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(f"void({V}, {V}, {V}, f8, {V}, {V}, {V})", nogil=True, error_model="numpy")
 def _slopes(beta: Array, lower: Array, upper: Array, kink: float, gradient: Array, up: Array, down: Array) -> None:
     for t in range(beta.size):
         b = beta[t]
@@ -60,7 +62,7 @@ def _slopes(beta: Array, lower: Array, upper: Array, kink: float, gradient: Arra
         down[t] = gradient[t] + (kink if b > 0.0 else -kink) if b > lower[t] else -np.inf
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(f"f8({V}, {V}, i8, i8)", nogil=True, error_model="numpy")
 def _multiplier(up: Array, down: Array, start: int, stop: int) -> float:
     """The mean slope of the free variables, else the middle of what the KKT conditions allow."""
     total, count, low, high = 0.0, 0, -np.inf, np.inf
@@ -75,7 +77,9 @@ def _multiplier(up: Array, down: Array, start: int, stop: int) -> float:
     return 0.5 * (low + high)
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(
+    f"Tuple((i8, b1))({M}, {N}, {V}, {V}, f8, i8, f8, i8, f8, {V}, {V}, {M}, {B})", nogil=True, error_model="numpy"
+)
 def _pair_steps(
     K: Array, ids: Array, lower: Array, upper: Array, kink: float, split: int, tol: float, limit: int, noise: float,
     beta: Array, gradient: Array, B: Array, made: Array,
@@ -124,7 +128,7 @@ def _pair_steps(
     return limit, bent
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(f"void({M}, {V}, i8)", nogil=True, error_model="numpy")
 def _solve(H: Array, right: Array, size: int) -> None:
     """Overwrite the right-hand side with ``(H + ridge)⁻¹`` times it; H keeps its upper half, diagonal included."""
     diagonal, ridge, largest = np.empty(size), 0.0, 0.0
@@ -151,7 +155,7 @@ def _solve(H: Array, right: Array, size: int) -> None:
             right[j] -= H[i, j] * right[i]
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(f"void({M}, {N}, i8, {V}, {B}, f8, {V})", nogil=True, error_model="numpy")
 def _newton(K: Array, ids: Array, split: int, slope: Array, moving: Array, noise: float, step: Array) -> None:
     """The step of the moving variables to where their slopes are equal, group by group, or far down where they fall.
 
@@ -197,7 +201,7 @@ def _newton(K: Array, ids: Array, split: int, slope: Array, moving: Array, noise
         step[anchor[i]] -= length * found[i]
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(f"b1({M}, {N}, {V}, {V}, {V}, f8, i8, f8, {V}, {V}, {M}, {B})", nogil=True, error_model="numpy")
 def _active_set(
     K: Array, ids: Array, linear: Array, lower: Array, upper: Array, kink: float, split: int, work: float,
     beta: Array, gradient: Array, B: Array, made: Array,
@@ -285,7 +289,7 @@ def _active_set(
     return False
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(f"void({V}, {V}, {V}, f8, i8, f8, {V}, {V}, {V}, {V})", nogil=True, error_model="numpy")
 def _certify(
     linear: Array, lower: Array, upper: Array, kink: float, split: int, rounding: float, start: Array, beta: Array,
     gradient: Array, figures: Array,
@@ -327,7 +331,11 @@ def _certify(
     figures[CAREFUL_GAP] += figures[GAP]
 
 
-@compiled(nogil=True, error_model="numpy")
+@compiled(
+    f"void({M}, {N}, {N}, {N}, {V}, {V}, {V}, f8, f8, i8, i8, f8, f8, f8, b1, f8, {V}, {V}, {M})",
+    nogil=True,
+    error_model="numpy",
+)
 def solve_all(
     K: Array, edges: Array, splits: Array, ids: Array, linear: Array, lower: Array, upper: Array, kink: float,
     tol: float, limit: int, polished: int, work: float, noise: float, rounding: float, scaled: bool, unit: float,

@@ -1,0 +1,59 @@
+"""``gramian warmup``: compile beforehand what a first fit would compile."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import time
+from typing import Any
+
+from gramian.cli.screen import Screen
+
+HELP = "compile once for this machine what first fits would wait for, and say where it is kept"
+
+
+def add(parser: argparse.ArgumentParser) -> None:
+    """Describe the arguments: there are none."""
+
+
+def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
+    """Make small fits that reach every compiled function, in each precision."""
+    start = time.perf_counter()
+    logging.getLogger("gramian").setLevel(logging.ERROR)  # it is announced here
+    screen.say("Compiling once for this machine, some 30 s ...")
+    from gramian.compiled import HERALD
+    from gramian.solvers.svm import dense_inner
+
+    _fits()
+    folder = str(dense_inner.solve_all.stats.cache_path) if dense_inner.solve_all.stats.cache_path else None
+    found = {"compiled": HERALD.compiled, "seconds": time.perf_counter() - start, "cache": folder}
+    made = f"{found['compiled']} functions compiled" if found["compiled"] else "everything was compiled already"
+    screen.say(f"Done in {found['seconds']:.1f} s: {made}.")
+    kept = f"They are kept beside the modules, as in {folder}." if folder else "They cannot be kept on disk."
+    screen.say(f"{kept} NUMBA_CACHE_DIR names another folder.")
+    return found
+
+
+def _fits() -> None:
+    import numpy as np
+
+    from gramian import SVC, PegasosClassifier
+    from gramian.gram import Gram, SymmetricGram
+    from gramian.gram.inner import fill_waves
+    from gramian.kernels import RBF
+    from gramian.kernels.loops import half_power_moments, half_power_sums
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((2100, 4))
+    y = np.where(X[:, 0] * X[:, 1] > 0, 1, -1)
+    SVC().fit(X[:60], y[:60])
+    for rows in (60, 2100):  # in float64, and in float32 with a cache that has to drop columns
+        SVC(max_time=60.0, cache_size=1, tol=1e-2).fit(X[:rows], y[:rows])
+    PegasosClassifier(n_iter=100, tol=100.0, random_state=0).fit(X[:60], y[:60])
+    for dtype in (np.float32, np.float64):
+        SymmetricGram(Gram(RBF(1.0), X), memory=10**9, dtype=dtype) @ np.ones(2100)
+    # These wait for more rows than are worth making here.
+    narrow, square = np.zeros((2, 4), np.float32), np.zeros((2, 2))
+    fill_waves(narrow[:, :2].copy(), np.float32(1.0), narrow)
+    half_power_sums(square, square, 1, square.copy())
+    half_power_moments(square, square, 1, False, square, square.copy())
