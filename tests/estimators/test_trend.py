@@ -122,7 +122,7 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("kernel", "trend", "kind"), CASES, ids=lambda v: repr(v)[:30])
+@pytest.mark.parametrize(("kernel", "trend", "kind"), CASES, ids=lambda v: getattr(v, "__name__", repr(v))[:30])
 def test_universal_kriging_by_dense_algebra(kernel, trend, kind):
     model = GaussianProcessRegressor(kernel, trend=trend, alpha=0.01, optimizer=None).fit(X, Y)
     white = 0.02 if isinstance(getattr(kernel, "right", None), White) else 0.0
