@@ -15,21 +15,23 @@ EXTRAS_demo := [data,report]
 EXTRAS_test := [test]
 EXTRAS_lint := [dev,test]
 EXTRAS_docs := [docs]
+EXTRAS_gpu  := [test,gpu]
+PINNED_gpu  := torch==2.13.0 triton
 
 # Two test workers, each with a single-threaded BLAS: two pools spinning on the same cores are slower than
 # one. Tests of peak memory measure a process of their own, so the workers do not disturb them.
 ONE_BLAS_THREAD := OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test fuzz lint bench docs hooks clean
+.PHONY: help demo test test-gpu fuzz lint bench docs hooks clean
 .NOTPARALLEL:
 
 help:  ## say what there is to run
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 8
 
 .venv/.stamp-%: pyproject.toml
 	test -x $(BIN)/pip || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".$(EXTRAS_$*)"
+	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".$(EXTRAS_$*)" $(PINNED_$*)
 	@touch $@
 
 demo: .venv/.stamp-demo  ## from a table to a model, predictions and a report, in three minutes
@@ -41,6 +43,9 @@ ifeq ($(strip $(ARGS)),)
 else
 	$(BIN)/pytest $(ARGS)
 endif
+
+test-gpu: .venv/.stamp-gpu  ## generated kernels and the engine on a GPU, or in Triton's interpreter and on torch's CPU
+	$(ONE_BLAS_THREAD) $(BIN)/pytest -n 2 -q tests/gram/test_card.py tests/estimators/test_device.py
 
 fuzz: .venv/.stamp-test  ## thousands of hard fits, their certificates computed again; SEED=7 COUNT=2000 ROWS=600
 	FUZZ_SEED=$(SEED) FUZZ_COUNT=$(COUNT) FUZZ_ROWS=$(ROWS) $(ONE_BLAS_THREAD) $(BIN)/pytest -n 2 -q tests/test_fuzz_certificates.py

@@ -33,6 +33,7 @@ from gramian.data.passes import Held, Passes
 from gramian.features.base import draw
 from gramian.gram import Gram
 from gramian.gram.columns import columns_of
+from gramian.gram.engine import checked_device
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import objects
@@ -46,6 +47,7 @@ COMMON: dict[str, list[Any]] = {
     "memory": [None, str, Interval(Real, 1, None, closed="left")],
     "max_time": [None, Interval(Real, 0, None, closed="neither")],
     "n_jobs": [None, Integral],
+    "device": [None, str],
     "verbose": ["verbose"],
     "random_state": ["random_state", np.random.Generator],
     "warm_start": ["boolean"],
@@ -187,6 +189,14 @@ def fitting(estimator: Any) -> Iterator[Clock]:
         warnings.warn(message, ConvergenceWarning, stacklevel=5)
 
 
+def refuse_device(estimator: Any) -> None:
+    """Refuse a GPU together with a map."""
+    if checked_device(estimator.device) not in (None, "auto") and estimator.approximation is not None:
+        raise ValueError(
+            f"device={estimator.device!r} is for exact fits; with approximation= leave device=None, or set 'auto'."
+        )
+
+
 KERNEL: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
     "gamma": [Interval(Real, 0, None, closed="left"), StrOptions({"scale", "auto"}), None],
@@ -223,6 +233,7 @@ class Expansion(KernelParameters):
     # Parameters of the estimator itself, and what a fit leaves behind.
     kernel: Any
     approximation: Any
+    device: str | None = None  # of those estimators that have the parameter
     n_features_in_: int
     kernel_: Kernel
     X_fit_: Any
@@ -249,7 +260,7 @@ class Expansion(KernelParameters):
 
     def _gram(self, kernel: Kernel, X: Any) -> Gram:
         """K of rows with themselves, in float64 whatever X is."""
-        gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs)
+        gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs, device=self.device)
         gram.check_symmetric()
         return gram
 
@@ -299,6 +310,9 @@ class Expansion(KernelParameters):
             return np.asarray(self.approximation_.evaluate(X, self.coef_, self.memory), dtype=np.float64)
         if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
             X = X[:, self._landmarks]
+        if self.device is not None:
+            K = Gram(self.kernel_, wide(X), wide(self.X_fit_), self.memory, self.n_jobs, self.device)
+            return np.asarray(K @ self.dual_coef_)
         return columns_of(self, self.kernel_, self.X_fit_).times(wide(X), self.dual_coef_)
 
 

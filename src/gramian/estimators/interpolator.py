@@ -14,6 +14,7 @@ from scipy.linalg import LinAlgWarning
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.estimators.base import (
+    COMMON,
     KERNEL,
     NYSTROEM,
     KernelExpansion,
@@ -73,6 +74,10 @@ class KernelInterpolator(KernelExpansion):
         Seconds after which the factorisation gives up with ``TimeoutError``.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        Where K is made and multiplied: on this machine's cores; on a GPU, through torch
+        (``pip install 'gramian[gpu]'``); or, with ``"auto"``, on a GPU where there is one and the kernel can run there.
+        Files of the model do not keep it.
     verbose : int or bool, default=False
         Whether to show a progress bar.
 
@@ -118,11 +123,13 @@ class KernelInterpolator(KernelExpansion):
     nugget: float | str = "auto"
     trend: Any = None
     tol: float = 1e-6
+    device: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **{name: rule for name, rule in KERNEL.items() if name != "max_iter"},
         "nugget": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
         "trend": TREND,
+        "device": COMMON["device"],
     }
 
     @parameters_checked

@@ -29,6 +29,7 @@ from gramian.estimators.base import (
     is_blocks,
     opened,
     refuse,
+    refuse_device,
     resolved,
     row_weights,
     rows_of,
@@ -92,6 +93,10 @@ class KernelRidge(KernelExpansion):
         Seconds; ``"pcg"`` then returns the best so far with a warning, ``"cholesky"`` raises ``TimeoutError``.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        Where K is made and multiplied: on this machine's cores; on a GPU, through torch
+        (``pip install 'gramian[gpu]'``); or, with ``"auto"``, on a GPU where there is one and the kernel can run there.
+        Files of the model do not keep it.
     verbose : int or bool, default=False
         Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
@@ -160,6 +165,7 @@ class KernelRidge(KernelExpansion):
     approximation: Any = None
     tol: float = 1e-6
     max_iter: int = 1000
+    device: str | None = None
     random_state: Any = None
     warm_start: bool = False
 
@@ -176,6 +182,7 @@ class KernelRidge(KernelExpansion):
         "store_loo": ["boolean"],
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
         "approximation": APPROXIMATION,
+        "device": COMMON["device"],
         "random_state": COMMON["random_state"],
         "warm_start": COMMON["warm_start"],
     }
@@ -201,6 +208,7 @@ class KernelRidge(KernelExpansion):
             The fitted estimator.
         """
         with fitting(self) as clock:
+            refuse_device(self)
             if self.approximation is None:
                 self._fit_exactly(X, y, sample_weight, clock)
             else:

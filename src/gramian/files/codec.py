@@ -111,6 +111,7 @@ class Encoder:
         return {"random": type(value).__name__, "state": self.encode(state, path, depth)}
 
     def _object(self, value: Any, path: str, depth: int) -> Any:
+        value = value.here() if hasattr(value, "here") else value  # from a GPU
         name = name_of(type(value))
         if name is None:
             raise TypeError(_refusal(value, path))
@@ -121,6 +122,7 @@ class Encoder:
         if hasattr(value, "get_params"):
             given = value.get_params(deep=False)
             learned = {key: v for key, v in vars(value).items() if key not in given and key not in FORGOTTEN}
+            given.pop("device", None)  # what was fitted on a GPU predicts anywhere
             return {"object": name, "parameters": named(given), "fitted": named(learned)}
         # Of a dataclass, only the fields: what it has computed besides, it can compute again.
         kept = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else vars(value)

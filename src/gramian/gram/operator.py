@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from gramian.gram.engine import engine_for
 from gramian.gram.threads import Threads
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points, check_out, is_foreign
 from gramian.kernels.resolve import as_kernel, is_precomputed
-from gramian.resources import memory_budget, readable, worker_count
+from gramian.resources import readable, worker_count
+
+if TYPE_CHECKING:
+    from gramian.gram.card import Card
 
 Index = ArrayLike | slice
 PROBE, ASYMMETRY = 256, 1e-5
@@ -39,6 +43,10 @@ class Gram(LinearOperator):
         Bytes of K to hold at most, as a number or ``"500MB"``; by default half of what is available.
     n_jobs : int or None, default=None
         Threads; by default every core this process may use. The result depends on it only by rounding.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        Where the tiles are made: on this machine's threads; on a GPU, through torch (``pip install 'gramian[gpu]'``),
+        with products fused from the kernel's expression; or, with ``"auto"``, on a GPU where there is one and the
+        kernel can run there.
 
     Attributes
     ----------
@@ -67,15 +75,15 @@ class Gram(LinearOperator):
         Y: Any = None,
         memory: int | str | None = None,
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
         kernel = as_kernel(kernel, X)
         for Z in (X, Y):
             if is_foreign(Z):
                 raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")
         self.kernel = kernel
-        self.engine = Threads(kernel, memory_budget(memory), worker_count(n_jobs))
-        self._A, self._B = self.engine.prepare(X, Y)
-        dtype = self.engine.dtype(self._A, self._B)
+        self.engine = engine_for(device, kernel, memory, worker_count(n_jobs), X)
+        self._A, self._B, dtype = self.engine.prepare(X, Y)
         super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
 
     @property
@@ -87,6 +95,11 @@ class Gram(LinearOperator):
     def workers(self) -> int:
         """Threads."""
         return self.engine.workers
+
+    @property
+    def card(self) -> Card | None:
+        """The engine on a GPU, where the tiles are made on one."""
+        return None if isinstance(self.engine, Threads) else self.engine
 
     @property
     def nbytes(self) -> int:
@@ -101,7 +114,7 @@ class Gram(LinearOperator):
     @property
     def rounding(self) -> float:
         """What rounding may do to an entry, relative to the largest k(x, x)."""
-        return self.kernel.rounding(self._A)
+        return self.engine.rounding(self._A, self.dtype)
 
     def on(self, workers: int) -> Self:
         """Return the same matrix, made by another number of threads.
@@ -119,6 +132,21 @@ class Gram(LinearOperator):
         other = copy(self)
         other.engine = replace(self.engine, workers=workers)
         return other
+
+    def like(self, X: Any, Y: Any = None) -> Gram:
+        """Return the matrix of the same kernel and other rows, on the same engine.
+
+        Parameters
+        ----------
+        X, Y : array-like
+            Rows and columns.
+
+        Returns
+        -------
+        Gram
+            K(X, Y).
+        """
+        return Gram(self.kernel, X, Y, self.memory, self.workers, self.engine.name)
 
     # ---- parts of the matrix ------------------------------------------------------------------------------------
 
@@ -175,7 +203,7 @@ class Gram(LinearOperator):
         """
         if self._A.ids != self._B.ids:
             raise ValueError("only the Gram matrix of X with itself has a diagonal; this one is of X and another Y.")
-        return self.engine.diagonal(self._A)
+        return self.engine.diagonal(self._A, self.dtype)
 
     def check_symmetric(self) -> None:
         """Raise where K is visibly not symmetric, on some of its rows."""
@@ -308,10 +336,10 @@ def as_predicted(gram: Gram, rows: Any, V: NDArray[np.float64]) -> NDArray[np.fl
     """Return ``K @ V`` as it is predicted: with rows on one side that are not known to be those on the other."""
     if is_precomputed(gram.kernel):
         return np.asarray(gram @ V)
-    own, apart = float(gram.diagonal()[0]), float(Gram(gram.kernel, rows[:1], rows[:1]).dense()[0, 0])
+    own, apart = float(gram.diagonal()[0]), float(gram.like(rows[:1], rows[:1]).dense()[0, 0])
     if abs(own - apart) > 1e-6 * abs(own):  # White noise is not predicted
         return np.asarray(gram @ V)
     support = np.flatnonzero(V.any(axis=1))
     if not support.size:
         return np.zeros(V.shape)
-    return np.asarray(Gram(gram.kernel, rows, rows[support], gram.memory, gram.workers) @ V[support])
+    return np.asarray(gram.like(rows, rows[support]) @ V[support])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,16 +46,18 @@ class Threads:
     kernel: Kernel
     memory: int  # Bytes of K to hold at most
     workers: int
+    name: ClassVar[str | None] = None  # What ``device=`` calls it
 
-    def prepare(self, X: Any, Y: Any) -> tuple[Points, Points]:
-        """Return both sides of the matrix, where the engine works on them."""
-        return self.kernel.prepare(X, Y)
+    def prepare(self, X: Any, Y: Any) -> tuple[Points, Points, np.dtype[Any]]:
+        """Return both sides of the matrix, where the engine works on them, and the dtype of its entries."""
+        A, B = self.kernel.prepare(X, Y)
+        return A, B, np.dtype(self.kernel.tile(A[:1], B[:1]).dtype)
 
-    def dtype(self, A: Points, B: Points) -> np.dtype[Any]:
-        """Return the dtype of the tiles."""
-        return np.dtype(self.kernel.tile(A[:1], B[:1]).dtype)
+    def rounding(self, A: Points, dtype: np.dtype[Any]) -> float:
+        """Return what rounding may do to an entry, relative to the largest k(x, x)."""
+        return self.kernel.rounding(A)
 
-    def diagonal(self, A: Points) -> NDArray[Any]:
+    def diagonal(self, A: Points, dtype: np.dtype[Any]) -> NDArray[Any]:
         """Return k(x, x): → (n,)."""
         return np.asarray(self.kernel.diagonal(A))
 

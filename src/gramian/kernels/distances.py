@@ -247,4 +247,4 @@ def cast(t: Array, dtype: Any, out: Array | None) -> Array:
 def _column_sums(w: Any, x: Any, y: Any) -> np.ndarray[Any, Any]:
     if points.is_sparse(x):
         return np.asarray(x.multiply(y).multiply(w).sum(axis=0), dtype=np.float64).ravel()
-    return np.asarray(points.namespace(x).sum(w * x * y, axis=0), dtype=np.float64)
+    return points.to_numpy(points.namespace(x).sum(w * x * y, axis=0)).astype(np.float64, copy=False)

@@ -249,7 +249,7 @@ class Columns:
         if points.is_sparse(X) or isinstance(X, np.ndarray):
             return X[:, list(self.columns)]
         xp = points.namespace(X)
-        return xp.take(X, xp.asarray(self.columns), axis=1)
+        return xp.take(X, points.asarray(self.columns, X, xp.int64), axis=1)
 
     def pullback(self, X: Any, G: Array) -> Array:
         """Carry gradients back to all columns.

@@ -94,7 +94,7 @@ class Metric(Compound):
         else:
             (b,) = B.children
             by = _back(A, self.kernel.tile_gradient(a, b, W)) + _back(B, self.kernel.tile_gradient(b, a, W.T))
-        return np.concatenate([np.asarray(by, dtype=np.float64).reshape(-1), inside])
+        return np.concatenate([points.to_numpy(by).astype(np.float64, copy=False).reshape(-1), inside])
 
     def tile_gradient(self, A: Points, B: Points | None, W: Array) -> Array:
         G = super().tile_gradient(A, B, W)

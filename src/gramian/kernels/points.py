@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from array_api_compat import array_namespace, is_numpy_array
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 from numpy.typing import NDArray
 from sklearn.utils import check_array
 
@@ -132,7 +132,12 @@ def through_numpy(f: Callable[[Any], Any], a: Array) -> Array:
     """Return ``f(a)`` for a function that only NumPy arrays know."""
     if isinstance(a, np.ndarray):
         return f(a)
-    return asarray(f(np.asarray(a)), a)
+    return asarray(f(to_numpy(a)), a)
+
+
+def to_numpy(a: Array) -> NDArray[Any]:
+    """Return any array as a NumPy array, from wherever it is."""
+    return a.cpu().numpy() if is_torch_array(a) else np.asarray(a)
 
 
 Ids = range | NDArray[np.intp]
@@ -204,10 +209,18 @@ def _matches(a: NDArray[np.intp], b: NDArray[np.intp]) -> tuple[NDArray[np.intp]
 
 
 def put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
-    """Write values, one per row of a tile, at some of its entries; in place on a NumPy array."""
+    """Write values, one per row of a tile, at some of its entries; in place where the array allows."""
+    if is_torch_array(K):
+        K[rows, columns] = values[rows]
+        return K
     tile = K if isinstance(K, np.ndarray) else np.array(np.asarray(K))
     tile[rows, columns] = np.asarray(values)[rows]
     return asarray(tile, K)
+
+
+def pick(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Array:
+    """Return some entries of a tile."""
+    return K[rows, columns] if is_torch_array(K) else np.asarray(K)[rows, columns]
 
 
 def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Array:
@@ -340,8 +353,10 @@ def is_table(X: Any) -> bool:
 def full(A: Points, value: float, *shape: int) -> Array:
     """Fill an array with a value: one row per row of A, in their namespace and dtype."""
     rows = A.parts[0]
-    dtype = np.float64 if rows.dtype == object else rows.dtype
-    return asarray(np.full((len(A), *shape), value), getattr(rows, "coordinates", rows), dtype)
+    like = getattr(rows, "coordinates", rows)
+    if is_torch_array(like):
+        return namespace(like).full((len(A), *shape), value, dtype=rows.dtype, device=like.device)
+    return asarray(np.full((len(A), *shape), value), like, np.float64 if rows.dtype == object else rows.dtype)
 
 
 def raw_rows(X: Any) -> Any:

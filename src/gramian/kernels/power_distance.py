@@ -37,7 +37,7 @@ class PowerDistance(ConstantDiagonal):
 
     per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
     sparse: ClassVar[bool] = True
-    buffers: ClassVar[int] = 2
+    buffers: ClassVar[int] = 3
     amplitude: ClassVar[float] = 1.0
     lengthscale: Any
     p: float
@@ -79,7 +79,7 @@ class PowerDistance(ConstantDiagonal):
             S, T, K = self._parts(pair, rows)
             xp, KW = points.namespace(K), K * W[rows, ...]
             if each:
-                by_length += np.asarray(xp.sum(pair.moments(rows, self.p, KW * self._rate(S, T)), axis=0))
+                by_length += points.to_numpy(xp.sum(pair.moments(rows, self.p, KW * self._rate(S, T)), axis=0))
             else:
                 by_length += self.q * float(xp.sum(KW * T))
             if "q" in self._own_free:

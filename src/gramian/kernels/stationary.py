@@ -71,7 +71,7 @@ class White(Anywhere):
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
         pairs = points.same_pairs(A, B)
-        return {"noise": 0.0 if pairs is None else self.noise * float(np.asarray(W)[pairs].sum())}
+        return {"noise": 0.0 if pairs is None else self.noise * float(points.pick(W, *pairs).sum())}
 
 
 @kernel

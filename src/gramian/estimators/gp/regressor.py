@@ -22,6 +22,7 @@ from gramian.estimators.base import (
     as_array,
     is_blocks,
     kernel_tags,
+    refuse_device,
     restored_on_failure,
     rows_of,
     validated,
@@ -40,7 +41,13 @@ from gramian.rkhs import Function
 from gramian.solvers.choice import choose_posterior
 from gramian.solvers.gp.evidence import Evidence, LogEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, noise_of_repeats, widened
-from gramian.solvers.gp.posterior import ExactPosterior, TrendPosterior, exact_posterior, projected_posterior
+from gramian.solvers.gp.posterior import (
+    CardPosterior,
+    ExactPosterior,
+    TrendPosterior,
+    exact_posterior,
+    projected_posterior,
+)
 from gramian.solvers.in_features.sparse_gp import CollapsedBound, FeaturePosterior, LandmarkPosterior
 from gramian.solvers.linear.trend import TrendBasis, columns
 
@@ -123,6 +130,10 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         half of what is available.
     n_jobs : int or None, default=None
         Threads; by default all.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        Where the evidence, the factor and predictions are computed: on this machine's cores; on a GPU, through torch
+        (``pip install 'gramian[gpu]'``), where the factor then stays; or, with ``"auto"``, on a GPU where there is one
+        and the kernel can run there. Files of the model do not keep it.
     verbose : int, default=0
         Whether to show progress.
     random_state : int, RandomState, Generator or None, default=None
@@ -197,6 +208,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     max_time: float | None = None
     memory: int | str | None = None
     n_jobs: int | None = None
+    device: str | None = None
     verbose: int = 0
     random_state: Any = None
 
@@ -210,7 +222,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         "solver": [StrOptions({"auto", "cholesky", "pcg"})],
         "approximation": APPROXIMATION,
         **LEARNING,
-        **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "verbose", "random_state")},
+        **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "device", "verbose", "random_state")},
     }
 
     def __sklearn_tags__(self) -> Any:
@@ -239,6 +251,9 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         clock = Clock(self.max_time)
         if self.trend is not None and (self.approximation is not None or is_blocks(X)):
             raise ValueError("trend= needs all rows in memory and no approximation; leave trend=None.")
+        refuse_device(self)
+        if self.trend is not None and self.device not in (None, "auto"):
+            raise ValueError(f"device={self.device!r} has no trend= yet; leave one of the two at None.")
         with restored_on_failure(self), blas_threads(self.n_jobs):
             self.trend_ = None
             for name in ("approximation_", "_over_blocks", "L_", "trend_coef_"):
@@ -273,6 +288,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             )
         with progress(self.verbose, "posterior", total=1.0) as tick:
             options: Any = {"memory": memory, "workers": worker_count(self.n_jobs), "clock": clock, "tick": tick}
+            options["device"] = self.device
             if self.solver_.name == "cholesky":
                 try:
                     self.posterior_ = exact_posterior(kernel, rows, Y, noise, trend=self.trend_, **options)
@@ -354,7 +370,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         def evidence_of(index: NDArray[np.intp]) -> LogEvidence:
             own = noise if isinstance(noise, float) else noise[index]
             rows = rows_of(kernel, X, index)
-            return LogEvidence(rows, Y[index], own, self.memory, self.n_jobs, self._basis(rows))
+            return LogEvidence(rows, Y[index], own, self.memory, self.n_jobs, self._basis(rows), self.device)
 
         size = float(np.mean(Y**2))
         with self._search(clock) as options:
@@ -407,6 +423,8 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     def __getattr__(self, name: str) -> Any:
         """Make ``function_`` when it is asked for: less the constant of ``normalize_y``, one for each target."""
         posterior = vars(self).get("posterior_")
+        if name == "L_" and isinstance(posterior, CardPosterior):
+            return posterior.here().L
         if name != "function_" or posterior is None or isinstance(posterior, FeaturePosterior):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
         dual, sparse = np.atleast_1d(self._y_train_std) * posterior.alpha, hasattr(self, "approximation_")
@@ -458,7 +476,8 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         X, Y = wide(self.X_train_), self.y_train_.reshape(self.y_train_.shape[0], -1)
         noise = self._noise(Y.shape[0])
         if not isinstance(self.posterior_, LandmarkPosterior):
-            return LogEvidence(X, Y, noise, self.memory, self.n_jobs, self._basis(X))(kernel, gradient=gradient)
+            evidence = LogEvidence(X, Y, noise, self.memory, self.n_jobs, self._basis(X), self.device)
+            return evidence(kernel, gradient=gradient)
         held, observations = held_rows(X, Y, noise, self.memory)
         with held.passes(n_jobs=self.n_jobs) as passes:
             return CollapsedBound(passes, observations, self.posterior_.X)(kernel, gradient=gradient)

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from gramian.gram import Gram
 from gramian.gram.threads import PANEL
 from gramian.kernels import Kernel, Sum, White
 from gramian.kernels.points import Points
@@ -58,12 +59,20 @@ class LogEvidence:
         memory: int | str | None = None,
         n_jobs: int | None = None,
         trend: TrendBasis | None = None,
+        device: str | None = None,
     ) -> None:
         # Beside a trend the evidence is that of the contrasts, combinations of the targets that it leaves alone.
         self.X, self.noise, self.trend = X, noise, trend
         self.Y = Y if trend is None else trend.residual(Y)
+        self.device = device if trend is None else None
         self.memory, self.workers = memory_budget(memory), worker_count(n_jobs)
-        self._buffer = square_arrays(Y.shape[0], 1, self.memory, "learn from fewer rows (evidence=)")[0]
+        if self.device is None:
+            self._reserve()
+
+    def _reserve(self) -> None:
+        """Take the n x n array, once."""
+        if not hasattr(self, "_buffer"):
+            self._buffer = square_arrays(self.Y.shape[0], 1, self.memory, "learn from fewer rows (evidence=)")[0]
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
         """Evaluate the log evidence."""
@@ -71,6 +80,11 @@ class LogEvidence:
             return self._evaluate(kernel, gradient)
 
     def _evaluate(self, kernel: Kernel, gradient: bool) -> Evidence:
+        if self.device is not None:
+            gram = Gram(kernel, self.X, n_jobs=self.workers, device=self.device)
+            if gram.card is not None:
+                return self._on_card(gram, gradient)
+            self._reserve()
         points = kernel.prepare(self.X)
         try:
             factor, tau = self._factor(kernel, points)
@@ -85,6 +99,16 @@ class LogEvidence:
         if self.trend is not None:  # the inverse on the complement of the trend
             left, right = np.hstack([left, self.trend.Q / (tau + factor.jitter)]), np.hstack([right, self.trend.Q])
         slope = t * lower_vjp(kernel, points, inverse_below(factor), left, right, self.workers)
+        return Evidence(value, slope, factor.jitter)
+
+    def _on_card(self, gram: Gram, gradient: bool) -> Evidence:
+        try:
+            factor = card_factor(gram, self.noise)
+        except NotPositiveDefiniteError as error:
+            return Evidence(-math.inf, np.zeros(gram.kernel.theta.size) if gradient else None, error.jitter)
+        alpha = factor.solve(self.Y)
+        value, t = evidence_value(factor, self.Y, alpha), alpha.shape[1]
+        slope = t * factor.evidence_vjp(alpha / t, alpha) if gradient else None
         return Evidence(value, slope, factor.jitter)
 
     def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> tuple[Factor, float]:
@@ -112,6 +136,20 @@ def contrasts(trend: TrendBasis | None, tau: float, targets: int) -> float:
     """Return what the evidence of contrasts has over that of a projected matrix, whose trend has variance τ."""
     q = 0 if trend is None else trend.Q.shape[1]
     return 0.5 * targets * q * math.log(2.0 * math.pi * tau) if q else 0.0
+
+
+def card_factor(gram: Gram, noise: float | NDArray[np.float64]) -> Any:
+    """Return the factor of K + D on a GPU, with as little jitter as it takes: noise (n,)."""
+    n = gram.shape[0]
+    assert gram.card is not None
+    factor = gram.card.factor(gram._A, gram._B, np.ones((n, 1)), noise)
+    attempt, scale = n * float(np.finfo(np.float64).eps), float(np.abs(factor.diagonal).mean())
+    while factor.failed:
+        if attempt > JITTER_LIMIT:
+            raise NotPositiveDefiniteError(factor.failed - 1, factor.jitter)
+        factor = factor.jittered(attempt * scale)
+        attempt *= 10.0
+    return factor
 
 
 def square_arrays(n: int, count: int, memory: int, instead: str) -> NDArray[np.float64]:
@@ -169,7 +207,7 @@ def lower_vjp(
     return np.asarray(np.sum(run(panel, spans(len(A), PANEL)[::-1], workers), axis=0))
 
 
-def evidence_value(factor: Factor, Y: NDArray[np.float64], alpha: NDArray[np.float64]) -> float:
+def evidence_value(factor: Any, Y: NDArray[np.float64], alpha: NDArray[np.float64]) -> float:
     """Return the log evidence from a factor of K + D and the solution of ``(K + D) α = Y``: Y (n, t), alpha (n, t)."""
     n, t = Y.shape
     return float(-0.5 * np.vdot(Y, alpha) - 0.5 * t * (factor.logdet() + n * math.log(2.0 * math.pi)))

@@ -19,11 +19,12 @@ from scipy.linalg import qr, solve_triangular
 from gramian.certificates import Certificate
 from gramian.gram import Gram, rpcholesky
 from gramian.kernels import Kernel
+from gramian.kernels.points import to_numpy
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import spans
-from gramian.solvers.gp.evidence import JITTER_LIMIT, contrasts, evidence_value, signal_and_noise
+from gramian.solvers.gp.evidence import JITTER_LIMIT, card_factor, contrasts, evidence_value, signal_and_noise
 from gramian.solvers.linear import pcg
-from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve
+from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve, solve_with
 from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.trend import TrendBasis, columns
 
@@ -46,6 +47,8 @@ class Posterior:
     """Why K + D is singular to rounding, where it is: rows that coincide, and no noise."""
     evidence: float | None = None
     """log p(y | X), where it is known."""
+    device: str | None = None
+    """Where k(Z, X) is made."""
 
     def __init__(
         self, kernel: Kernel, X: Any, alpha: NDArray[np.float64], memory: int, workers: int, certificate: Certificate
@@ -60,9 +63,15 @@ class Posterior:
         other.memory, other.workers = memory, workers
         return other
 
+    def here(self) -> Posterior:
+        """Return the same posterior without a device."""
+        other = copy.copy(self)
+        vars(other).pop("device", None)
+        return other
+
     def gram(self, Z: Any) -> Gram:
         """Return k(Z, X) as an operator: Z (m, d)."""
-        return Gram(self.signal, Z, self.X, memory=self.memory // 2, n_jobs=self.workers)
+        return Gram(self.signal, Z, self.X, memory=self.memory // 2, n_jobs=self.workers, device=self.device)
 
     def mean(self, Z: Any) -> NDArray[np.float64]:
         """Return k(Z, X) α, by tiles: Z (m, d) → (m, t)."""
@@ -146,6 +155,41 @@ class TrendPosterior(ExactPosterior):
         return covariance
 
 
+class CardPosterior(Posterior):
+    """The posterior by the Cholesky factor of K + D on a GPU; copies, pickles and files take it back to this side."""
+
+    def __init__(
+        self, factor: Any, device: str | None, evidence: float, jitter: float, singular: str, *given: Any
+    ) -> None:
+        super().__init__(*given)
+        self.factor, self.device = factor, device
+        self.evidence, self.jitter, self.singular = evidence, jitter, singular
+
+    def under(self, memory: int, workers: int) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), memory=memory, workers=workers)
+        return other
+
+    def here(self) -> ExactPosterior:
+        given = (self.kernel, self.X, self.alpha, self.memory, self.workers, self.certificate)
+        L = to_numpy(self.factor.lower)
+        return ExactPosterior(L, float(self.evidence or 0.0), self.jitter, self.singular, *given)
+
+    def __reduce__(self) -> Any:
+        return _itself, (self.here(),)
+
+    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.factor.whiten(K))
+
+    def variance(self, Z: Any) -> NDArray[np.float64]:
+        explained = self.factor.explained(self.gram(Z))
+        return np.maximum(np.asarray(self.kernel.diag(Z), dtype=np.float64) - explained, 0.0)
+
+
+def _itself(value: Any) -> Any:
+    return value
+
+
 def exact_posterior(
     kernel: Kernel,
     X: Any,
@@ -154,14 +198,17 @@ def exact_posterior(
     *,
     memory: int,
     workers: int,
+    device: str | None = None,
     clock: Clock | None = None,
     tick: Tick = silent,
     trend: Any = None,
-) -> ExactPosterior:
+) -> ExactPosterior | CardPosterior:
     """Condition on all rows, in one n x n array: X (n, d), Y (n, t), noise (n,); beside a trend, if any."""
     signal, white = signal_and_noise(kernel)
-    gram = Gram(signal, X, memory=memory, n_jobs=workers)
+    gram = Gram(signal, X, memory=memory, n_jobs=workers, device=device if trend is None else None)
     gram.check_symmetric()
+    if gram.card is not None:
+        return _on_card(kernel, gram, X, Y, white + noise, clock)
     A = gram.dense(out=np.empty(gram.shape))
     A[np.diag_indices_from(A)] += white + noise
     targets, basis, tau, U = Y, None, 0.0, None
@@ -176,8 +223,7 @@ def exact_posterior(
         del A
         raise _not_definite(gram) from error
     evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, tau + factor.jitter, Y.shape[1])
-    rounding = 10.0 * A.shape[0] * np.finfo(np.float64).eps * float(factor.diagonal.mean())
-    singular = diagnosis(gram) if factor.jitter > 0 or factor.smallest_pivot() <= rounding else ""
+    singular = _singular(gram, factor)
     if singular and not np.any(white + noise > 0):
         del A
         raise _not_definite(gram)
@@ -200,6 +246,25 @@ def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
     )
 
 
+def _on_card(kernel: Kernel, gram: Gram, X: Any, Y: NDArray[np.float64], D: Any, clock: Clock | None) -> CardPosterior:
+    try:
+        factor = card_factor(gram, D)
+    except NotPositiveDefiniteError as error:
+        raise _not_definite(gram) from error
+    solution = solve_with(factor, Y, RESIDUAL, Clock() if clock is None else Clock(start=clock.start))
+    given = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
+    evidence, singular = evidence_value(factor, Y, solution.x), _singular(gram, factor)
+    if singular and not np.any(D > 0):
+        raise _not_definite(gram)
+    return CardPosterior(factor, str(gram.engine.name), evidence, factor.jitter, singular, *given)
+
+
+def _singular(gram: Gram, factor: Any) -> str:
+    """Why a factor is one of a matrix that is singular to rounding, where it is."""
+    rounding = 10.0 * factor.n * np.finfo(np.float64).eps * float(factor.diagonal.mean())
+    return diagnosis(gram) if factor.jitter > 0 or factor.smallest_pivot() <= rounding else ""
+
+
 class ProjectedPosterior(Posterior):
     """The mean on all rows; the variance given m combinations of the data."""
 
@@ -219,6 +284,7 @@ def projected_posterior(
     *,
     memory: int,
     workers: int,
+    device: str | None = None,
     rank: int = RANK,
     tol: float = RESIDUAL,
     max_iter: int = 1000,
@@ -231,7 +297,7 @@ def projected_posterior(
     D = np.broadcast_to(np.asarray(white + noise, dtype=np.float64), Y.shape[:1])
     if not np.all(D > 0):
         raise ValueError("solver='pcg' needs noise on every row: alpha > 0, a White kernel, or noise='learn'.")
-    gram = Gram(signal, X, memory=memory, n_jobs=workers)
+    gram = Gram(signal, X, memory=memory, n_jobs=workers, device=device)
     gram.check_symmetric()
     ridge = float(D.mean())
     options: Any = {"tol": tol, "max_iter": max_iter, "random_state": random_state, "clock": clock, "tick": tick}
@@ -242,4 +308,6 @@ def projected_posterior(
     basis = np.asarray(qr(spanning, mode="economic", overwrite_a=True, check_finite=False)[0], dtype=np.float64)
     H = basis.T @ (gram @ basis) + basis.T @ (D[:, None] * basis)
     core = cholesky(np.ascontiguousarray(0.5 * (H + H.T))).lower()
-    return ProjectedPosterior(basis, core, kernel, X, solution.x, memory, workers, solution.certificate)
+    found = ProjectedPosterior(basis, core, kernel, X, solution.x, memory, workers, solution.certificate)
+    found.device = gram.engine.name
+    return found

@@ -196,6 +196,11 @@ def solve(
     """Solve ``A Z = B`` for a positive definite A, with one step of iterative refinement where it helps."""
     clock = clock or Clock()
     factor = cholesky(A, jitter_limit=jitter_limit, clock=clock, tick=tick)
+    return solve_with(factor, B, tol, clock), factor
+
+
+def solve_with(factor: Any, B: NDArray[Any], tol: float, clock: Clock) -> Solution:
+    """Solve with a factor, and once more for the residual where that helps; ``factor @ Z`` is the matrix itself."""
     Z = factor.solve(B)
     R = B - factor @ Z
     residuals = relative_residuals(R, B)
@@ -206,4 +211,4 @@ def solve(
         residuals = np.minimum(refined, residuals)
     why = "the matrix is too ill-conditioned for float64; regularise more."
     certificate = certify("residual", residuals.max(initial=0.0), tol, why, seconds=clock.seconds)
-    return Solution(Z, certificate), factor
+    return Solution(Z, certificate)

@@ -20,7 +20,7 @@ from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import readable
 from gramian.solvers.choice import Choice, choose, worthwhile_iterations
 from gramian.solvers.linear import pcg
-from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, solve
+from gramian.solvers.linear.cholesky import NotPositiveDefiniteError, cholesky, solve, solve_with
 from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.leave_one_out import Eigenbasis, default_grid
 from gramian.solvers.linear.trend import TrendBasis
@@ -152,22 +152,29 @@ class RidgeProblem:
 
     def by_cholesky(self, tick: Tick = silent) -> Solution:
         """Factorise K once for every distinct ridge."""
-        A, ridge, scale = self._matrix(), np.asarray(self.ridge), self.scale
-        B, tau = scale * self.Y, 0.0
-        if self.basis is not None:
-            tau = self.basis.put_into(A)
-            B = self.basis.residual(B)
-        diagonal, factor = np.diagonal(A).copy(), None
+        ridge, scale, factor = np.asarray(self.ridge), self.scale, None
+        on_card = self.gram.card is not None and self.basis is None  # a trend is put into a matrix on this side
+        B, tau, A, diagonal = scale * self.Y, 0.0, np.empty((0, 0)), np.empty(0)
+        if not on_card:
+            A = self._matrix()
+            if self.basis is not None:
+                tau = self.basis.put_into(A)
+                B = self.basis.residual(B)
+            diagonal = np.diagonal(A).copy()
         x, errors = np.empty(self.Y.shape), np.empty(self.Y.shape) if self.loo else None
         certificates = []
         for value in np.unique(ridge):
             columns = ridge == value
-            A = A if factor is None else factor.give_back()
-            np.fill_diagonal(A, diagonal + value)
             try:
-                solution, factor = solve(A, B[:, columns], tol=self.tol, clock=self.clock, tick=tick)
+                if on_card:
+                    factor = self._on_card(factor, float(value))
+                else:
+                    A = A if factor is None else factor.give_back()
+                    np.fill_diagonal(A, diagonal + value)
+                    factor = cholesky(A, jitter_limit=0.0, clock=self.clock, tick=tick)
             except NotPositiveDefiniteError as error:
                 raise self._singular(value) from error
+            solution = solve_with(factor, B[:, columns], self.tol, self.clock)
             if value == 0 and not (solution.certificate.converged and _invertible(factor)):
                 raise self._singular(0.0)
             x[:, columns] = scale * solution.x
@@ -178,6 +185,16 @@ class RidgeProblem:
             certificates.append(solution.certificate)
         worst = max(certificates, key=lambda each: each.violation)
         return Solution(x, worst, ridge=ridge, loo=errors)
+
+    def _on_card(self, last: Any, ridge: float) -> Any:
+        """The factor of S K S + ridge · I on a GPU, in the memory of the last."""
+        assert self.gram.card is not None
+        if last is not None:
+            last.release()
+        factor = self.gram.card.factor(self.gram._A, self.gram._B, self.scale, ridge)
+        if factor.failed:
+            raise NotPositiveDefiniteError(factor.failed - 1, 0.0)
+        return factor
 
     def _matrix(self) -> Array:
         """S K S."""
@@ -231,7 +248,7 @@ class RidgeProblem:
         )
 
 
-def _invertible(factor: Factor) -> bool:
+def _invertible(factor: Any) -> bool:
     """Whether the smallest pivot is more than rounding."""
     return bool(factor.smallest_pivot() > factor.n * np.finfo(np.float64).eps * factor.diagonal.max())
 

@@ -1,0 +1,213 @@
+"""The engine on a GPU: rows stay on the card, products are fused by Triton, tiles are torch's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gramian.gram.threads import DERIVATIVE_TILES, SPARE_TILES
+from gramian.gram.triton_source import generated, ungenerated
+from gramian.kernels import Kernel
+from gramian.kernels.distances import EPS
+from gramian.kernels.points import Points, is_sparse, to_numpy
+from gramian.resources import SHARE, available_memory, memory_budget, readable, spans
+
+SCRATCH = 4 * 10**9
+"""Bytes of tiles that are used and thrown away, at most; and a quarter of what is free."""
+DEEPEST = 24
+"""Inputs up to which double precision is fused; above, products of matrices are faster."""
+
+
+def available() -> bool:
+    """Whether there is a card that torch can use."""
+    return torch.cuda.is_available()
+
+
+def budget(memory: int | str | None, device: torch.device) -> int:
+    """Return a memory budget in bytes; by default half of what is free on the card."""
+    return int(SHARE * free_memory(device)) if memory is None else memory_budget(memory)
+
+
+def found(device: str) -> torch.device:
+    """Return the card of that name, or raise with what is there."""
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"device={device!r} needs a GPU that torch can use, and it finds none; use device=None.")
+    card = torch.device(device)
+    count = torch.cuda.device_count()
+    if (card.index or 0) >= count:
+        raise RuntimeError(f"device={device!r}: there are {count} cards, cuda:0 to cuda:{count - 1}.")
+    return torch.device("cuda", torch.cuda.current_device() if card.index is None else card.index)
+
+
+def free_memory(device: torch.device) -> int:
+    """Return the bytes that a device has left, those that torch holds for itself included."""
+    if device.type != "cuda":
+        return available_memory()
+    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int(torch.cuda.mem_get_info(device)[0] + held)
+
+
+@contextmanager
+def room(device: torch.device, what: str) -> Iterator[None]:
+    """Turn a card that is full into a clear error, with nothing left behind."""
+    try:
+        yield
+    except torch.cuda.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        free, total = torch.cuda.mem_get_info(device)
+        raise MemoryError(
+            f"{what} does not fit the card: {readable(free)} of {readable(total)} are free; use fewer rows, "
+            "an approximation, or device=None."
+        ) from error
+
+
+@dataclass(frozen=True, eq=False)
+class Card:
+    """What makes and multiplies the tiles of a ``Gram`` on a GPU; float64 rows, whatever comes in."""
+
+    kernel: Kernel
+    memory: int  # Bytes of K to hold at most
+    workers: int
+    name: str  # What ``device=`` calls it
+    device: torch.device
+    _fused: dict[Any, Any] = field(default_factory=dict)  # Rows laid out for products
+
+    def __post_init__(self) -> None:
+        if not generated(self.kernel):
+            raise TypeError(ungenerated(self.kernel))
+
+    @property
+    def free(self) -> int:
+        """Bytes that the card has left."""
+        return free_memory(self.device)
+
+    def prepare(self, X: Any, Y: Any) -> tuple[Points, Points, np.dtype[Any]]:
+        """Return both sides of the matrix on the card, and the dtype of its entries."""
+        if is_sparse(X) or is_sparse(Y):
+            raise TypeError("a GPU takes dense rows, got a sparse matrix; pass X.toarray(), or device=None.")
+        sides = [np.asarray(Z) for Z in (X, Y) if Z is not None]
+        single = all(side.dtype == np.float32 for side in sides)
+        with room(self.device, f"X of {sides[0].shape[0]:,} rows"):
+            tensors = [self._on_card(side) for side in sides]
+            A, B = self.kernel.prepare(tensors[0], None if Y is None else tensors[1])
+        return A, B, np.dtype(np.float32 if single else np.float64)
+
+    def _on_card(self, values: NDArray[Any]) -> torch.Tensor:
+        if values.dtype.kind not in "fiub":
+            raise TypeError(f"a GPU takes rows of numbers, got dtype {values.dtype}; encode them, or use device=None.")
+        # Moved as they are and widened there: half of the bytes where they are float32.
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).to(torch.float64)
+
+    def rounding(self, A: Points, dtype: np.dtype[Any]) -> float:
+        """Return what rounding may do to an entry, relative to the largest k(x, x)."""
+        double = self.kernel.rounding(A)
+        return double if dtype == np.float64 else min(double * EPS["float32"] / EPS["float64"], 1.0)
+
+    def diagonal(self, A: Points, dtype: np.dtype[Any]) -> NDArray[Any]:
+        """Return k(x, x): → (n,)."""
+        return to_numpy(self.kernel.diagonal(A)).astype(dtype, copy=False)
+
+    def tiles(self, A: Points, B: Points, tiles: int = 1) -> list[slice]:
+        """Panels of rows whose tiles fit what is free on the card."""
+        cell = 8 * (self.kernel.tile_buffers + SPARE_TILES) * tiles
+        return spans(len(A), max(min(SCRATCH, self.free // 4) // (cell * max(len(B), 1)), 1))
+
+    def fill(self, A: Points, B: Points, out: NDArray[Any]) -> NDArray[Any]:
+        """Write K(A, B) by panels: out (n, m) → (n, m)."""
+        with self._room(A, B):
+            for rows in self.tiles(A, B):
+                if len(B):
+                    out[rows] = to_numpy(self.kernel.tile(A[rows], B))
+        return out
+
+    def product(self, A: Points, B: Points, V: NDArray[Any], flipped: bool) -> NDArray[np.float64]:
+        """Return ``K(A, B) @ V``, or ``K(A, B).T @ V`` where flipped; in the precision of V."""
+        with self._room(A, B):
+            total = self.multiply(A, B, self._on_card(V), V.dtype == np.float64, flipped)
+            return np.array(to_numpy(total))
+
+    def multiply(self, A: Points, B: Points, V: torch.Tensor, double: bool, flipped: bool = False) -> torch.Tensor:
+        """Return ``K(A, B) @ V`` or its like with Kᵀ on the card, by a generated kernel where there can be one."""
+        if (double and self._inputs(A) > DEEPEST) or not self._runs_triton():
+            return self._by_tiles(A, B, V, flipped)
+        from gramian.gram.fused import Fused
+
+        sides = (B, A) if flipped else (A, B)
+        key = (*map(id, sides), double)
+        if key not in self._fused:
+            self._fused[key] = Fused(self.kernel, *sides, double, self.device)
+        return self._fused[key] @ V
+
+    def _by_tiles(self, A: Points, B: Points, V: torch.Tensor, flipped: bool) -> torch.Tensor:
+        V = V.to(torch.float64)
+        if flipped:
+            total = torch.zeros((len(B), V.shape[1]), dtype=V.dtype, device=V.device)
+            for rows in self.tiles(A, B):
+                total += self.kernel.tile(A[rows], B).T @ V[rows]
+            return total
+        return torch.cat([self.kernel.tile(A[rows], B) @ V for rows in self.tiles(A, B)])
+
+    def _inputs(self, A: Points) -> int:
+        own = [part.shape[1] for part in A.parts[:1] if len(part.shape) == 2]
+        return max([*own, *map(self._inputs, A.children)], default=0)
+
+    def _runs_triton(self) -> bool:
+        if self.device.type == "cuda":
+            return True
+        return os.environ.get("TRITON_INTERPRET") == "1"
+
+    def vjp(self, A: Points, B: Points, W: NDArray[Any]) -> NDArray[np.float64]:
+        """Return Σ_ij W_ij ∂K_ij/∂theta, by panels: W (n, m) → (p,)."""
+        with self._room(A, B):
+            panels = self.tiles(A, B, DERIVATIVE_TILES)
+            return np.sum([self.kernel.tile_vjp(A[rows], B, self._on_card(W[rows])) for rows in panels], axis=0)
+
+    def grad_inputs(self, A: Points, B: Points, V: NDArray[Any]) -> NDArray[Any]:
+        """Return Σ_j V_j ∂k(x_i, y_j)/∂x_i, by panels: V (m,) → (n, d)."""
+        with self._room(A, B):
+            v = self._on_card(V)
+            panels = self.tiles(A, B, DERIVATIVE_TILES)
+            found = [self.kernel.tile_gradient(A[r], B, v.expand(r.stop - r.start, -1)) for r in panels]
+            return to_numpy(torch.cat(found))
+
+    def symmetric(self, A: Points, B: Points, memory: int, dtype: np.dtype[Any]) -> Symmetric:
+        """Return what multiplies by K of rows with themselves, in a precision; nothing is stored."""
+        return Symmetric(self, A, B)
+
+    def preconditioner(self, A: Points, B: Points, ridges: Any, scale: Any, narrow: bool, random_state: Any) -> Any:
+        """Return what solves with landmarks on the card, for conjugate gradients."""
+        from gramian.gram.card_landmarks import CardPreconditioner
+
+        return CardPreconditioner(self, A, B, ridges, scale, narrow, random_state)
+
+    def factor(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any) -> Any:
+        """Return the Cholesky factor of ``S K S + D``, on the card: scale (n, 1), ridge (n,) or a number."""
+        from gramian.gram.card_factor import CardFactor
+
+        return CardFactor(self, A, B, scale, ridge)
+
+    def _room(self, A: Points, B: Points) -> Any:
+        return room(self.device, f"what a {len(A):,} x {len(B):,} Gram matrix needs")
+
+
+@dataclass(frozen=True, eq=False)
+class Symmetric:
+    """Products with K of rows with themselves: on a card, making an entry again costs less than reading it."""
+
+    engine: Card
+    A: Points
+    B: Points
+    stored = 0.0
+    nbytes = 0
+    described = "products fused on a GPU"
+
+    def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
+        """``K @ V`` in the precision of V (n, k)."""
+        return self.engine.product(self.A, self.B, V, False)

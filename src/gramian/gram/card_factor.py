@@ -1,0 +1,115 @@
+"""The Cholesky factor of S K S + D on a GPU, in one n x n array; residuals come from products that are made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gramian.gram.card import Card, room
+from gramian.gram.threads import DERIVATIVE_TILES
+from gramian.kernels.points import Points, to_numpy
+from gramian.resources import readable, spans
+
+STRIP = 2048
+"""Columns of L⁻¹ that are made at a time."""
+
+
+class CardFactor:
+    """L with ``L Lᵀ = S K S + D``, on the card: scale (n, 1), ridge (n,) or a number."""
+
+    jitter = 0.0
+
+    def __init__(self, engine: Card, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any) -> None:
+        self.engine, self.A, self.B, self.n = engine, A, B, len(A)
+        self.ridge = torch.as_tensor(np.full(self.n, ridge, dtype=np.float64), device=engine.device)
+        self.scale = torch.as_tensor(scale, device=engine.device)  # (n, 1)
+        needed, free = 8 * self.n**2, engine.free
+        if needed > free:
+            raise MemoryError(
+                f"the factor of {self.n:,} rows takes {readable(needed)} and {readable(free)} are free on the card, "
+                f"room for {int((free / 8) ** 0.5):,} rows; use solver='pcg', an approximation, or device=None."
+            )
+        with room(engine.device, f"the factor of {self.n:,} rows"):
+            self.lower, self.failed = self._factorise()
+        self.diagonal = to_numpy(engine.kernel.diagonal(A)) * np.square(np.ravel(scale)) + ridge
+
+    def jittered(self, jitter: float) -> CardFactor:
+        """The same with more on the diagonal, in the same memory."""
+        self.ridge += jitter - self.jitter
+        self.jitter = jitter
+        self.release()
+        self.lower, self.failed = self._factorise()
+        return self
+
+    def _factorise(self) -> tuple[torch.Tensor, int]:
+        """L in the place of the matrix, and the order of the minor that is not positive definite, or zero."""
+        # In the order of Fortran, as cuSOLVER writes: with any other, a second matrix would be made.
+        L = torch.empty((self.n, self.n), dtype=torch.float64, device=self.engine.device).T
+        for rows in self.engine.tiles(self.A, self.B):
+            L[rows] = self.engine.kernel.tile(self.A[rows], self.B)
+            L[rows] *= self.scale[rows] * self.scale.T
+        L.diagonal().add_(self.ridge)
+        info = torch.zeros((), dtype=torch.int32, device=L.device)
+        torch.linalg.cholesky_ex(L, out=(L, info))
+        return L, int(info)
+
+    def release(self) -> None:
+        """Give the card's memory back; the factor is void from then on."""
+        del self.lower
+
+    def smallest_pivot(self) -> float:
+        """Return the smallest square on the diagonal of L."""
+        return float(self.lower.diagonal().min() ** 2)
+
+    def logdet(self) -> float:
+        """Return log det(S K S + D)."""
+        return 2.0 * float(self.lower.diagonal().log().sum())
+
+    def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the solution Z of ``(S K S + D) Z = B``: B (n, k)."""
+        half = torch.linalg.solve_triangular(self.lower, torch.as_tensor(B, device=self.lower.device), upper=False)
+        return to_numpy(torch.linalg.solve_triangular(self.lower.T, half, upper=True))
+
+    def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
+        """``(S K S + D) @ V`` from the kernel itself: V (n, k)."""
+        moved = torch.as_tensor(V, device=self.lower.device)
+        product = self.engine.multiply(self.A, self.B, self.scale * moved, double=True)
+        return to_numpy(self.scale * product + self.ridge[:, None] * moved)
+
+    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``L⁻¹ Kᵀ``: K (m, n) → (n, m)."""
+        right = torch.as_tensor(K, device=self.lower.device).T
+        return to_numpy(torch.linalg.solve_triangular(self.lower, right, upper=False))
+
+    def explained(self, cross: Any) -> NDArray[np.float64]:
+        """Return the diagonal of ``K A⁻¹ Kᵀ`` for the ``Gram`` K of new rows with these: → (m,)."""
+        new, engine = cross._A, cross.engine
+        out = torch.empty(len(new), dtype=torch.float64, device=self.lower.device)
+        with room(engine.device, f"the variance of {len(new):,} rows"):
+            for rows in engine.tiles(new, cross._B, 2):
+                K = engine.kernel.tile(new[rows], cross._B)
+                out[rows] = (torch.linalg.solve_triangular(self.lower, K.T, upper=False) ** 2).sum(dim=0)
+        return to_numpy(out)
+
+    def evidence_vjp(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``½ Σ W ∘ ∂K/∂theta`` with ``W = left rightᵀ - A⁻¹``, by panels: left, right (n, t) → (p,)."""
+        with room(self.engine.device, f"the gradient of the evidence of {self.n:,} rows"):
+            inverse = torch.cholesky_inverse(self.lower)
+            a, b = (torch.as_tensor(side, device=inverse.device) for side in (left, right))
+            total = np.zeros(self.engine.kernel.theta.size)
+            for rows in self.engine.tiles(self.A, self.B, DERIVATIVE_TILES):
+                total += self.engine.kernel.tile_vjp(self.A[rows], self.B, a[rows] @ b.T - inverse[rows])
+        return 0.5 * total
+
+    def inverse_diagonal(self) -> NDArray[np.float64]:
+        """Return the diagonal of the inverse, by strips of L⁻¹: → (n,)."""
+        out = torch.empty(self.n, dtype=torch.float64, device=self.lower.device)
+        for columns in spans(self.n, STRIP):
+            below = self.lower[columns.start :, columns.start :]
+            unit = torch.eye(below.shape[0], columns.stop - columns.start, dtype=torch.float64, device=below.device)
+            strip = torch.linalg.solve_triangular(below, unit, upper=False)
+            out[columns] = (strip**2).sum(dim=0)
+        return to_numpy(out)

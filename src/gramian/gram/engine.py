@@ -1,0 +1,48 @@
+"""Which engine runs the tiles of a ``Gram``: threads, or a GPU. Torch is imported only for the latter."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gramian.gram.threads import Threads
+from gramian.gram.triton_source import generated
+from gramian.kernels import Kernel
+from gramian.kernels.points import is_sparse
+from gramian.resources import memory_budget
+
+if TYPE_CHECKING:
+    from gramian.gram.card import Card
+
+
+def engine_for(asked: str | None, kernel: Kernel, memory: int | str | None, workers: int, X: Any) -> Threads | Card:
+    """Return the engine for a kernel and rows on the device that the user names."""
+    name = checked_device(asked)
+    if name is None or (name == "auto" and (is_sparse(X) or not generated(kernel) or not has_card())):
+        return Threads(kernel, memory_budget(memory), workers)
+    try:
+        from gramian.gram import card
+    except ImportError as error:
+        raise ImportError(
+            f"device={asked!r} needs torch, which is not installed: pip install 'gramian[gpu]'."
+        ) from error
+    name = "cuda" if name == "auto" else name
+    device = card.found(name)
+    return card.Card(kernel, card.budget(memory, device), workers, name, device)
+
+
+def checked_device(device: str | None) -> str | None:
+    """Return a device, or raise with what it may be."""
+    if device is None or device in ("auto", "cuda"):
+        return device
+    if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdigit():
+        return device
+    raise ValueError(f"device must be None, 'cuda', 'cuda:0' (and so on) or 'auto', got {device!r}.")
+
+
+def has_card() -> bool:
+    """Whether torch is installed and finds a GPU."""
+    try:
+        from gramian.gram import card
+    except ImportError:
+        return False
+    return card.available()

@@ -1,0 +1,204 @@
+"""The engine on a GPU beside the NumPy engine: on a card where there is one, else on torch's CPU and in Triton's
+interpreter, which runs every generated kernel statement by statement."""
+
+import os
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+pytest.importorskip("triton")
+
+from gramian.gram import Gram, SymmetricGram, card  # noqa: E402
+from gramian.gram.triton_source import generated  # noqa: E402
+from gramian.kernels import (  # noqa: E402
+    RBF,
+    Constant,
+    Laplace,
+    Linear,
+    Matern,
+    Periodic,
+    Polynomial,
+    PowerExponential,
+    RationalQuadratic,
+    Sigmoid,
+    Spectrum,
+    White,
+    exp,
+    polynomial,
+)
+
+# The interpreter is NumPy, which says that log 0 = -∞; the exponential of that is what is meant.
+pytestmark = pytest.mark.filterwarnings("ignore:divide by zero encountered in log")
+DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
+N, M, D = 140, 70, 3
+KERNELS = [
+    RBF(1.5),
+    RBF([1.0, 2.0, 0.5]),
+    Matern(1.0, nu=0.5),
+    Matern(1.2, nu=1.5),
+    Matern(1.2, nu=2.5),
+    Matern(1.0, nu=np.inf),
+    RationalQuadratic(1.0, alpha=0.7),
+    RationalQuadratic([1.0, 2.0, 3.0], alpha=90.0),
+    Periodic(1.0, period=2.0),
+    Linear(),
+    Polynomial(5, scale=0.2),
+    Laplace(1.5),
+    Laplace([1.0, 2.0, 3.0]),
+    PowerExponential(2.0),
+    PowerExponential([1.0, 2.0, 3.0], p=1.3, q=0.9),
+    PowerExponential(2.0, p=1.0, q=0.5) + PowerExponential(1.0, p=2.0, q=1.2),
+    RBF(1.0).metric([[1.0, 0.5], [0.0, 2.0], [0.3, 0.3]]) + RBF(1.0),
+    RBF(1.0) + Linear() * Periodic(1.0, period=3.0),
+    2.0 * RBF(1.0) + White(0.3),
+    RBF(1.0) + 3.0 * Matern(2.0, nu=1.5) + Constant(0.4),
+    RBF(2.0) ** 3,
+    exp(Linear()).normalized(),
+    exp(RBF(1.0)),
+    Polynomial(2).normalized(),
+    polynomial(RBF(1.0), [1.0, 2.0, 0.5]),
+    RBF(1.0).on(0, 2) * Linear().on(1) + RBF(1.0).on(1),
+    Constant(2.0) + White(0.1),
+]
+
+
+@pytest.fixture(autouse=True)
+def on_torch(monkeypatch):
+    """``device="cuda"`` where there is no card: the same engine on torch's CPU."""
+    monkeypatch.setattr(card, "found", lambda device: torch.device(DEVICE))
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((N, D)), rng.standard_normal((M, D))
+
+
+def close(got, want, tol):
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(got, want, atol=tol * np.abs(want).max(), rtol=0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float32, 5e-6), (np.float64, 1e-13)])
+@pytest.mark.parametrize("columns", [1, 3])
+def test_products(kernel, dtype, tol, columns, rows):
+    rng = np.random.default_rng(columns)
+    X, Y = (side.astype(dtype) for side in rows)
+    ours, theirs = Gram(kernel, X, Y, device="cuda"), Gram(kernel, X, Y)
+    V, W = rng.standard_normal((M, columns)).astype(dtype), rng.standard_normal((N, columns)).astype(dtype)
+    exact = Gram(kernel, X.astype(float), Y.astype(float))
+    close(ours @ V, (exact @ V).astype(dtype), tol)
+    close(ours.T @ W, (exact.T @ W).astype(dtype), tol)
+    assert ours.dtype == theirs.dtype
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+@pytest.mark.parametrize(("dtype", "tol"), [(np.float32, 5e-6), (np.float64, 1e-13)])
+def test_symmetric_products_have_the_exact_diagonal(kernel, dtype, tol, rows):
+    X, V = rows[0], np.random.default_rng(1).standard_normal(N)
+    ours = SymmetricGram(Gram(kernel, X, device="cuda"), dtype=dtype)
+    close(ours @ V, SymmetricGram(Gram(kernel, X), dtype=np.float64) @ V, tol)
+    assert ours.nbytes == 0
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=repr)
+def test_parts_and_derivatives(kernel, rows):
+    (X, Y), rng = rows, np.random.default_rng(2)
+    ours, theirs = Gram(kernel, X, device="cuda"), Gram(kernel, X)
+    close(ours.dense(), theirs.dense(), 1e-12)
+    close(ours.diagonal(), theirs.diagonal(), 1e-13)
+    index = np.array([3, 1, 77])
+    close(ours.rows(index, [1, 2, 3, 77]), theirs.rows(index, [1, 2, 3, 77]), 1e-12)
+    W = rng.standard_normal((N, N))
+    np.testing.assert_allclose(ours.vjp(W), theirs.vjp(W), rtol=1e-9, atol=1e-9 * N)
+    v = rng.standard_normal(M)
+    close(Gram(kernel, X, Y, device="cuda").grad_inputs(v), Gram(kernel, X, Y).grad_inputs(v), 1e-10)
+
+
+@pytest.mark.parametrize("d", [1, 20, 45, 70])
+@pytest.mark.parametrize("kernel", [RBF(3.0), Matern(3.0, nu=0.5), Laplace(20.0), Polynomial(2, scale=0.1)], ids=repr)
+def test_more_inputs_than_a_tile_is_deep(kernel, d):
+    rng = np.random.default_rng(d)
+    X, v = rng.standard_normal((100, d)), rng.standard_normal(100)
+    want = Gram(kernel, X) @ v
+    K = Gram(kernel, X, device="cuda")
+    close(SymmetricGram(K, dtype=np.float32) @ v, want, 2e-6)
+    close(K @ v, want, 1e-13)
+    close(Gram(kernel, X[:60], X[60:], device="cuda").T @ v[:60], Gram(kernel, X[:60], X[60:]).T @ v[:60], 1e-13)
+
+
+def test_far_from_the_origin_and_far_apart():
+    """Where a product of matrices would lose the digits, differences are taken."""
+    rng = np.random.default_rng(0)
+    X, v = 1e4 + np.cumsum(rng.standard_normal((90, 2)), axis=0), rng.standard_normal(90)
+    for kernel in (RBF(0.05), Matern(0.05, nu=2.5), RBF(50.0)):
+        want = Gram(kernel, X) @ v
+        close(SymmetricGram(Gram(kernel, X, device="cuda"), dtype=np.float32) @ v, want, 1e-5)
+        close(Gram(kernel, X, device="cuda") @ v, want, 1e-12)
+
+
+def test_many_columns_and_several_spans_and_launches(monkeypatch):
+    from gramian.gram import fused
+
+    monkeypatch.setattr(fused, "SPAN", 64)
+    monkeypatch.setattr(fused, "LEAST_SPAN", 64)
+    monkeypatch.setattr(fused, "CELLS", 128 * 256)
+    rng = np.random.default_rng(0)
+    X, V = rng.standard_normal((200, 2)), rng.standard_normal((200, 33)) * 10.0 ** rng.integers(-30, 30, 33)
+    K = Gram(RBF(1.0) + White(0.5), X, device="cuda")
+    want = Gram(RBF(1.0) + White(0.5), X) @ V
+    scale = np.abs(want).max(axis=0)
+    np.testing.assert_allclose((SymmetricGram(K, dtype=np.float32) @ V) / scale, want / scale, atol=2e-6)
+    np.testing.assert_allclose((K @ V) / scale, want / scale, atol=1e-13)
+
+
+def test_another_lengthscale_needs_no_other_source(rows):
+    from gramian.gram import fused
+
+    X, v = rows[0], np.ones(N)
+    _ = SymmetricGram(Gram(2.0 * RBF(1.0) + Matern(1.0, nu=1.5), X, device="cuda")) @ v
+    before = fused.compiled.cache_info().misses
+    _ = SymmetricGram(Gram(3.0 * RBF(0.7) + Matern(0.7, nu=1.5), X, device="cuda")) @ v
+    assert fused.compiled.cache_info().misses == before
+
+
+def test_kernels_with_one_metric_share_a_product(rows):
+    from gramian.gram.triton_source import expression
+
+    kernel = RBF(1.0) + Matern(2.0, nu=2.5) * RationalQuadratic(0.5) + RBF([1.0, 2.0, 3.0])
+    A, B = kernel.prepare(*map(torch.as_tensor, rows))
+    assert len(expression(kernel, A, B, False, lambda pair: True).pairs) == 2
+
+
+@pytest.mark.parametrize("kernel", [Sigmoid(), Spectrum(2), RBF(1.0) + Matern(1.0, nu=0.7)], ids=repr)
+def test_what_cannot_be_generated_says_so_or_runs_here(kernel, rows, monkeypatch):
+    X = ["abc", "abd"] if isinstance(kernel, Spectrum) else rows[0]
+    assert not generated(kernel)
+    with pytest.raises(TypeError, match=r"no GPU code for .*device='auto'"):
+        Gram(kernel, X, device="cuda")
+    monkeypatch.setattr(card, "available", lambda: True)
+    assert Gram(kernel, X, device="auto").engine.name is None
+    assert Gram(RBF(1.0), rows[0], device="auto").engine.name == "cuda"
+    monkeypatch.setattr(card, "available", lambda: False)
+    assert Gram(RBF(1.0), rows[0], device="auto").engine.name is None
+
+
+def test_sparse_rows_are_refused(rows):
+    import scipy.sparse as sp
+
+    with pytest.raises(TypeError, match="dense rows"):
+        Gram(RBF(1.0), sp.csr_array(rows[0]), device="cuda")
+
+
+def test_a_full_card_is_a_clear_error(rows, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (10**9, 10**11))
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    with (
+        pytest.raises(MemoryError, match=r"a 140 x 140 Gram matrix needs .*1 GB of 100 GB are free"),
+        card.room(torch.device(DEVICE), "what a 140 x 140 Gram matrix needs"),
+    ):
+        raise torch.cuda.OutOfMemoryError("out of memory")
