@@ -24,6 +24,7 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.features.fourier import FourierFeatures
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import RBF, Callable, Chi2, Matern, Polynomial, Precomputed, Spectrum
+from gramian.verification import verify
 from reference_least_squares import leave_one_out, ridge_dual
 
 TIGHT = {"tol": 1e-10, "random_state": 0}
@@ -439,6 +440,9 @@ def test_zero_alpha_interpolates_or_says_why_not(data):
     root = np.sqrt(weights)[:, None]
     np.testing.assert_allclose(model.predict(X), X @ np.linalg.lstsq(root * X, root * Y, rcond=None)[0], atol=1e-9)
     assert model.certificate_.converged
+    assert verify(model, X, Y, weights).converged
+    model.dual_coef_[0] += 1.0
+    assert not verify(model, X, Y, weights).converged
 
 
 def test_the_laplacian_takes_sparse_rows(data):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from gramian.certificates import Certificate
+from gramian.kernels.resolve import is_precomputed
 from gramian.verification.rows import Array, Data, Shown, check_same, dense, feature_weights, found, relative
 
 BALANCED = 1e-8
@@ -27,6 +28,10 @@ def ridge(model: Any, data: Data) -> Certificate:
         root = np.sqrt(data.weights[kept])[:, None]
         B = root * Y[kept]
         R, lost = B - root * shown.f[kept] - alpha * shown.coefficients[kept] / root, root * shown.lost
+        if model.solver_.name == "least squares":  # normal equations: K is singular, and alpha zero
+            K = model.kernel_(data.X[np.ix_(kept, kept)] if is_precomputed(model.kernel_) else data.X[kept])
+            K = root * np.asarray(K, dtype=np.float64) * root.T
+            R, B, lost = K @ R, K @ B, np.abs(K).sum(axis=1, keepdims=True) * np.max(lost)
     faults, b = [], np.zeros(1)
     if getattr(model, "fit_intercept", False):
         b = np.atleast_1d(model.intercept_)
