@@ -15,6 +15,7 @@ from gramian import (
     SVR,
     AutoKernelClassifier,
     AutoKernelRegressor,
+    FamilyMixture,
     FourierFeatures,
     GaussianMixture,
     GaussianProcessClassifier,
@@ -32,7 +33,7 @@ from gramian import (
     PegasosClassifier,
     verify,
 )
-from gramian.kernels import RBF, Kernel, Spectrum, White
+from gramian.kernels import RBF, Kernel, Spectrum, ThinPlate, White
 from gramian.verification import AUTOMATIC, CHECKS, agree
 from gramian.verification.rows import Verified
 
@@ -85,6 +86,12 @@ FITS = [
     (KernelPCA(3, kernel="rbf", center=False, approximation=MAP), None),
     *[(GaussianMixture(2, covariance_type=c, random_state=0), None) for c in ("full", "tied", "diag", "spherical")],
     (GaussianMixture(2, assignment="hard", random_state=0, tol=1e-6), None),
+    (FamilyMixture(2, random_state=0), None),
+    (SVC(fit_intercept=False), THREE),
+    (SVC(C=np.inf, kernel=RBF(0.2), fit_intercept=False), TWO),
+    (KernelRidge(0.1, kernel=RBF(1.0), fit_intercept=True), NUMBERS),
+    (KernelInterpolator(ThinPlate()), NUMBERS),
+    (GaussianProcessRegressor(PROCESS, trend="linear"), NUMBERS),
     (MetricMap(), NUMBERS),
     (MetricMap("agop"), THREE),
 ]
