@@ -38,6 +38,7 @@ from gramian.estimators.base import (
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.base import fit_map, parameters_checked
 from gramian.gram import Gram
+from gramian.gram.columns import columns_of
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel
 from gramian.kernels.points import dtype_of, is_sparse
@@ -398,10 +399,10 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         check_is_fitted(self)
         X = validated(self, X, reset=False)
         if hasattr(self, "approximation_"):
-            K = self.approximation_.transform(X)
+            projections = self.approximation_.transform(X) @ self._projector
         else:
-            K = Gram(self.kernel_, wide(X), wide(self.X_fit_), memory=self.memory, n_jobs=self.n_jobs)
-        return narrow(np.asarray(K @ self._projector - self._shift), X)
+            projections = columns_of(self, self.kernel_, self.X_fit_).times(wide(X), self._projector)
+        return narrow(np.asarray(projections - self._shift), X)
 
     # ---- the way back -------------------------------------------------------------------------------------------
 
