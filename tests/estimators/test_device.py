@@ -70,7 +70,7 @@ def test_a_singular_matrix_is_told_with_its_rows(data):
     X, y, _ = data
     X = np.concatenate([X, X[3:4]])
     with pytest.raises(np.linalg.LinAlgError, match=r"rows coincide \(3 and 120\)"):
-        KernelRidge(0.0, kernel=RBF(1.0), device="cuda").fit(X, np.r_[y[:, 0], 5.0])
+        KernelInterpolator(RBF(1.0), nugget=0.0, device="cuda").fit(X, np.r_[y[:, 0], 5.0])
 
 
 def test_float32_rows_give_float32_predictions(data):
