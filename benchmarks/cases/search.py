@@ -16,8 +16,8 @@ from gramian import SVC, KernelRidge
 from gramian.model_selection import KernelSearchCV
 
 ROWS = int(os.environ.get("SEARCH_ROWS", "5000"))
-STEPS = int(os.environ.get("SEARCH_STEPS", "10"))
-"""Values of each of the two parameters; ``SEARCH_STEPS=4`` for a form that takes minutes, not half an hour."""
+PENALTIES, WIDTHS = 10, int(os.environ.get("SEARCH_WIDTHS", "10"))
+"""Values of the two parameters; ``SEARCH_WIDTHS=2`` for a form that takes minutes, not half an hour."""
 JOBS = 2
 
 
@@ -27,9 +27,9 @@ def search() -> Iterator[Comparison]:
     split = load("kin40k")
     X, y = split.X_train[:ROWS], split.y_train[:ROWS]
     labels = (y > np.median(y)).astype(int)
-    margins = {"C": np.logspace(-1, 3, STEPS), "gamma": np.logspace(-2, 0, STEPS)}
-    ridges = {"alpha": np.logspace(-3, 2, STEPS), "gamma": np.logspace(-2, 0, STEPS)}
-    what, name = f"{STEPS} x {STEPS} x 5 fits, n={ROWS} d=8", "GridSearchCV"
+    margins = {"C": np.logspace(-1, 3, PENALTIES), "gamma": np.logspace(-2, 0, WIDTHS)}
+    ridges = {"alpha": np.logspace(-3, 2, PENALTIES), "gamma": np.logspace(-2, 0, WIDTHS)}
+    what, name = f"{PENALTIES} x {WIDTHS} x 5 fits, n={ROWS} d=8", "GridSearchCV"
     ridge = kernel_ridge.KernelRidge(kernel="rbf")
     yield compared(f"SVC, {what}", SVC(), svm.SVC(), margins, X, labels, f"{name}(SVC), n_jobs={JOBS}", split.source)
     yield compared(f"SVC, {what}", SVC(), SVC(), margins, X, labels, f"{name}(our SVC), n_jobs={JOBS}", split.source)
@@ -48,13 +48,13 @@ def search() -> Iterator[Comparison]:
 def compared(name: str, ours: Any, theirs: Any, grid: Any, X: Any, y: Any, against: str, source: str) -> Comparison:
     """One search beside another over the same grid, without the last fit."""
     return Comparison(
-        name=f"search {name}",
+        name=name,
         ours=lambda: KernelSearchCV(ours, grid, refit=False).fit(X, y),
         peer=lambda: GridSearchCV(theirs, grid, refit=False, n_jobs=JOBS).fit(X, y),
         against=against,
         quality=agreement,
         data=source,
-        once=True,
+        repeats=1,
     )
 
 
