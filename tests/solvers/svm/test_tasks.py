@@ -80,3 +80,10 @@ def test_what_rounding_keeps_from_a_bound_is_put_there():
     state = tasks.State(task, np.array([1e-17, -2.0 + 1e-15, 2.0 - 1e-15, 0.5]), np.zeros(4), np.ones(4))
     state.snap()
     assert state.beta.tolist() == [0.0, -2.0, 2.0, 0.5]
+
+
+def test_small_variables_far_from_wide_bounds_stay():
+    task = tasks.regression(np.zeros(3), np.full(3, 1e6), 0.0)
+    state = tasks.State(task, np.array([1e-9, -2e-9, 1e-9]), np.zeros(3), np.ones(3))
+    state.snap()
+    assert state.beta.tolist() == [1e-9, -2e-9, 1e-9]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.compiled import compiled
+from gramian.solvers.svm.tasks import SNAP
 
 Array = NDArray[Any]
 V, N, M, B = "f8[::1]", "i8[::1]", "f8[:, ::1]", "b1[::1]"
@@ -407,6 +408,13 @@ def solve_all(
             settled = _active_set(K, own, pull, low, high, kink, split, work, b, gradient, B, made)
             for t in range(0 if settled else m):
                 b[t] = before[t]
+        largest = 0.0
+        for t in range(m):
+            largest = max(largest, abs(b[t]))
+        for t in range(m):  # as State.snap: what rounding keeps from a bound or the kink would count as free
+            for place in (0.0, low[t], high[t]):
+                if abs(b[t] - place) <= SNAP * min(high[t] - low[t], largest):
+                    b[t] = place
         _gradient(K, own, pull, b, B, made, gradient)
         _certify(pull, low, high, kink, split, rounding, start, b, gradient, line)
         line[FAILED] = 1.0 if bent or not settled else 0.0

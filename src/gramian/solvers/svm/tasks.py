@@ -14,7 +14,7 @@ from gramian.solvers.svm.row_cache import Index
 
 Vector = NDArray[np.float64]
 SNAP = 1e-14
-"""What rounding leaves between a variable and its bound, relative to the room that it has."""
+"""What rounding leaves between a variable and its bound, relative to its room and to the largest variable."""
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class State:
 
     def snap(self) -> None:
         """Put variables that only rounding keeps from a bound or the kink there: they would count as free."""
-        near = SNAP * (self.task.upper - self.task.lower)
+        near = SNAP * np.minimum(self.task.upper - self.task.lower, np.abs(self.beta).max(initial=0.0))
         for place in (0.0, self.task.lower, self.task.upper):
             self.beta = np.where(np.abs(self.beta - place) <= near, place, self.beta)
 
