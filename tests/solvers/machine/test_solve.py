@@ -135,7 +135,7 @@ def test_dispatch_is_by_what_a_loss_offers():
         type(loss).__name__: "newton" for loss in CONVEX if hasattr(loss, "curvature")
     }
     assert choose(Ramp()).name == "ccp"
-    assert set(NEEDS) == {"newton", "proximal", "ccp"}
+    assert set(NEEDS) == {"newton", "proximal", "ccp", "bundle"}
     with pytest.raises(ValueError, match="lacks what makes it convex"):
         choose(Multinomial(), "proximal")
 

@@ -501,8 +501,9 @@ def scalings_for(Z: Array, places: list[int]) -> tuple[str, ...]:
     with np.errstate(over="ignore"):
         deviation = Z[:, places].std(axis=0)
         typical = float(np.sqrt(np.mean(deviation**2))) if deviation.size else 0.0
-    shared = deviation.size >= TOGETHER and deviation.max() <= APART * typical and deviation.min() * APART < typical
-    return SCALINGS if shared else SCALINGS[:2]
+    if deviation.size < TOGETHER or not np.isfinite(typical):
+        return SCALINGS[:2]
+    return SCALINGS if deviation.max() <= APART * typical and deviation.min() * APART < typical else SCALINGS[:2]
 
 
 def fit_scaling(name: str, Z: Array, places: list[int]) -> Any:

@@ -147,7 +147,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     >>> mixture.predict([[0, 0], [12, 3]]) == mixture.predict([[1, 1], [10, 1]])
     array([ True,  True])
     >>> print(mixture.certificate_)
-    converged: evidence ... The likelihood never fell; the last iteration added ... per sample.
+    converged: evidence ... The likelihood never fell; the last iteration added ... per sample. It is a stationary ...
     """
 
     n_components: int = 1
