@@ -86,6 +86,8 @@ def test_a_cluster_of_other_processes_changes_nothing(folder: Path, model: Path,
 def test_a_cluster_that_is_not_there_is_told_in_one_line(folder: Path, tmp_path: Path, capsys: Any) -> None:
     import dask
 
+    pytest.importorskip("distributed")  # its settings must be there before one of them is changed for a while
+
     arguments = ["fit", str(folder), "--target", "y", *QUICK, "--cluster", "tcp://127.0.0.1:9", "--out"]
     with dask.config.set({"distributed.comm.timeouts.connect": "1s"}):
         code = main([*arguments, str(tmp_path / "m")])

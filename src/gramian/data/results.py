@@ -7,6 +7,7 @@ import functools
 import itertools
 import os
 import shutil
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ from gramian.data.blocks import Blocks, as_blocks
 from gramian.data.output import unfinished, writing
 from gramian.data.parts import Need, Part
 
+TRIES = 50
+"""To remove a folder, a tenth of a second apart."""
 FILE = "part-{:05d}.parquet"
 
 
@@ -108,8 +111,17 @@ class Results:
                 (draft / name).rename(draft / FILE.format(number))
             draft.rename(final)
         finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            _remove(draft)
         return final
+
+
+def _remove(draft: Path) -> None:
+    """Remove a folder in which workers that were stopped may still be writing."""
+    for _ in range(TRIES):
+        shutil.rmtree(draft, ignore_errors=True)
+        if not draft.exists():
+            break
+        time.sleep(0.1)
 
 
 def _computed(call: Callable[[NDArray[Any]], Any], parts: Iterator[Part]) -> Any:
