@@ -29,7 +29,19 @@ from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
 from gramian.solvers.svm.dense import solve_dense
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
-from gramian.solvers.svm.tasks import Solution, State, Task, Vector
+from gramian.solvers.svm.tasks import (
+    EPSILON,
+    FEASIBLE,
+    NOISE,
+    NOTHING,
+    PAIR,
+    TINIEST,
+    VANISHED,
+    Solution,
+    State,
+    Task,
+    Vector,
+)
 
 Rows = KernelRows | FeatureRows | AnchoredRows
 WORKING_SET = 1024
@@ -47,22 +59,10 @@ POLISHED = 512
 """Problems of at most this many variables are solved to machine precision."""
 DENSE = 2048
 """Up to this many, the same is done where pair steps take too long."""
-NOISE = {"float32": 1e-5, "float64": 1e-9}
-"""Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
-VANISHED = 1e-9
-"""Two hulls meet where their squared distance, relative to the largest among objects, is below this."""
-EPSILON = float(np.finfo(np.float64).eps)
-TINIEST = float(np.finfo(np.float64).tiny)
-FEASIBLE = 1e-12
-"""What a sum of variables may be off, relative to the sum of their sizes."""
 WORTHWHILE = 0.01
 """Share of the gap by which the active-set method has to come nearer, or it is at its end."""
-NOTHING = 1e-10
-"""An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
 ENDLESS = "pair steps do not converge: the kernel is not positive semi-definite; use another kernel"
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
-PAIR = 4.0
-"""A violation is a difference of two values, each of them with the rounding of its sum and of its kernel values."""
 LOOSE = 1000.0
 """Bounds on β, times kernel values, that are so many times the targets are not expected to bind."""
 ROUNDING = 0.25

@@ -15,6 +15,18 @@ from gramian.solvers.svm.row_cache import Index
 Vector = NDArray[np.float64]
 SNAP = 1e-14
 """What rounding leaves between a variable and its bound, relative to its room and to the largest variable."""
+NOISE = {"float32": 1e-5, "float64": 1e-9}
+"""Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
+VANISHED = 1e-9
+"""Two hulls meet where their squared distance, relative to the largest among objects, is below this."""
+FEASIBLE = 1e-12
+"""What a sum of variables may be off, relative to the sum of their sizes."""
+NOTHING = 1e-10
+"""An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
+PAIR = 4.0
+"""A violation is a difference of two values, each of them with the rounding of its sum and of its kernel values."""
+EPSILON = float(np.finfo(np.float64).eps)
+TINIEST = float(np.finfo(np.float64).tiny)
 
 
 @dataclass(frozen=True)
