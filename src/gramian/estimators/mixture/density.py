@@ -47,11 +47,15 @@ def split(log_joint: Floats, q: Any, sample_weight: ArrayLike | None) -> Evidenc
 
 
 class Evidence:
-    """The split of the evidence at any q; a subclass gives ``_log_joint(X)``. Not for direct use."""
+    """The evidence of samples, its split at any q, and draws; a subclass knows its densities. Not for direct use."""
 
     if TYPE_CHECKING:
+        weights_: NDArray[Any]
+        random_state: Any
 
         def _log_joint(self, X: Any) -> Floats: ...
+        def _log_densities(self, X: Any) -> Floats: ...
+        def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Floats]: ...
 
     def lower_bound(self, X: Any, q: ArrayLike, sample_weight: ArrayLike | None = None) -> EvidenceSplit:
         """Return L(q, Θ) and KL(q ‖ posterior) at a distribution of the hidden labels of your own.
@@ -74,6 +78,54 @@ class Evidence:
             ``bound``, ``kl`` and their sum ``log_likelihood``, per sample.
         """
         return split(self._log_joint(X), q, sample_weight)
+
+    def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
+        """Return the log-likelihood per sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+        y : Ignored
+            For scikit-learn's sake.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            The mean of ``score_samples``.
+        """
+        return self._log_likelihood(X, sample_weight)[0]
+
+    def sample(self, n_samples: int = 1) -> tuple[Floats, NDArray[np.int64]]:
+        """Draw samples from the mixture.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            How many.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features)
+            Samples, ordered by component.
+        y : ndarray of shape (n_samples,)
+            Their components.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
+        rng = random_of(self.random_state)
+        weights = np.asarray(self.weights_, dtype=np.float64)
+        counts = rng.multinomial(n_samples, weights / weights.sum())
+        return np.vstack(self._draws(counts, rng)), np.repeat(np.arange(len(counts)), counts)
+
+    def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
+        """Log-likelihood per sample, and the number of samples."""
+        densities = self._log_densities(X)
+        weights = row_weights(sample_weight, densities)
+        return float(np.average(densities, weights=weights)), float(weights.sum())
 
 
 class MixtureDensity(Evidence):
@@ -131,25 +183,6 @@ class MixtureDensity(Evidence):
         """
         return self._figure("log_density", X)
 
-    def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the log-likelihood per sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : Ignored
-            For scikit-learn's sake.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            The mean of ``score_samples``.
-        """
-        return self._log_likelihood(X, sample_weight)[0]
-
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
         """Return the Bayesian information criterion, which is the lower the better.
 
@@ -186,31 +219,6 @@ class MixtureDensity(Evidence):
         mean, n = self._log_likelihood(X, sample_weight)
         return -2 * mean * n + 2 * self._n_parameters()
 
-    def sample(self, n_samples: int = 1) -> tuple[Floats, NDArray[np.int64]]:
-        """Draw samples from the mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            How many.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features)
-            Samples, ordered by component.
-        y : ndarray of shape (n_samples,)
-            Their components.
-        """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"Invalid value for 'n_samples': {n_samples} . The sampling requires at least one sample.")
-        rng = random_of(self.random_state)
-        mixture = self._mixture(centre=np.zeros(self.means_.shape[1]))
-        counts = rng.multinomial(n_samples, mixture.weights / mixture.weights.sum())
-        spreads = mixture.family.stack(mixture.covariances)
-        drawn = [_normal(rng, *component) for component in zip(mixture.means, spreads, counts, strict=True)]
-        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
-
     def _figure(self, figure: str, X: Any, dtype: Any = None) -> NDArray[Any]:
         """A figure of every row; by default in the dtype of X."""
         check_is_fitted(self)
@@ -222,6 +230,14 @@ class MixtureDensity(Evidence):
     def _log_joint(self, X: Any) -> Floats:
         return self._figure("log_joint", X, np.float64)
 
+    def _log_densities(self, X: Any) -> Floats:
+        return self._figure("log_density", X, np.float64)
+
+    def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Floats]:
+        mixture = self._mixture(centre=np.zeros(self.means_.shape[1]))
+        spreads = mixture.family.stack(mixture.covariances)
+        return [_normal(rng, *component) for component in zip(mixture.means, spreads, counts, strict=True)]
+
     def _mixture(self, centre: Floats) -> Mixture:
         """The fitted mixture in float64, seen from a centre."""
         learned = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
@@ -231,12 +247,6 @@ class MixtureDensity(Evidence):
     def _n_parameters(self) -> int:
         K, d = self.means_.shape
         return family(self.covariance_type, K, d).n_parameters + K * d + K - 1
-
-    def _log_likelihood(self, X: Any, sample_weight: ArrayLike | None) -> tuple[float, float]:
-        """Log-likelihood per sample, and the number of samples."""
-        densities = self._figure("log_density", X, np.float64)
-        weights = row_weights(sample_weight, densities)
-        return float(np.average(densities, weights=weights)), float(weights.sum())
 
 
 def _normal(rng: np.random.RandomState, mean: Floats, spread: Floats, count: int) -> Floats:

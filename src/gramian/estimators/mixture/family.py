@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp, xlogy
+from scipy.special import logsumexp
 from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
@@ -20,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.certificates import Certificate
 from gramian.estimators.base import COMMON, refuse_blocks, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import Evidence
+from gramian.estimators.mixture.density import split as evidence_split
 from gramian.features.base import parameters_checked
 from gramian.progress import Clock
 from gramian.resources import random_of
@@ -182,18 +183,16 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
             # A component that has died keeps its parameters.
             theta = [self.family_.fit(X, m) if m.any() else old for m, old in zip(mass.T, theta, strict=True)]
             joint = self._joint(X, weights / weights.sum(), theta)
-            density = logsumexp(joint, axis=1)
-            with np.errstate(invalid="ignore"):
-                bound = float(w @ (np.where(q > 0, q * joint, 0.0) - xlogy(q, q)).sum(axis=1))
-            last, value = value, float(w @ density)
+            split = evidence_split(joint, q, w)
+            last, value = value, split.log_likelihood
             gain = value - last
             if not gain >= -FALL * (1.0 + abs(value)):
                 raise ValueError(
                     f"the log-likelihood fell from {last:.6g} to {value:.6g} per sample, so fit(X, weights) of "
                     f"{type(self.family_).__name__} does not maximise Σ weights_i log_density(x_i); correct one."
                 )
-            evidence.append(EvidenceSplit(value, min(bound, value), max(value - bound, 0.0)))
-            q = np.exp(joint - density[:, None])
+            evidence.append(split)
+            q = np.exp(joint - logsumexp(joint, axis=1, keepdims=True))
         return weights / weights.sum(), theta, evidence, bool(gain < self.tol)
 
     def _joint(self, X: Array, weights: Array, theta: Any) -> Array:
@@ -287,47 +286,10 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         array of shape (n_samples,)
             ``log p(x)``.
         """
+        return self._log_densities(X)
+
+    def _log_densities(self, X: Any) -> Array:
         return np.asarray(logsumexp(self._log_joint(X), axis=1))
 
-    def score(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> float:
-        """Return the log-likelihood per sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-        y : Ignored
-            For scikit-learn's sake.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights.
-
-        Returns
-        -------
-        float
-            The mean of ``score_samples``.
-        """
-        found = self.score_samples(X)
-        return float(np.average(found, weights=row_weights(sample_weight, found)))
-
-    def sample(self, n_samples: int = 1) -> tuple[Array, NDArray[np.int64]]:
-        """Draw samples from the mixture.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            How many.
-
-        Returns
-        -------
-        X : array of shape (n_samples, n_features)
-            Samples, ordered by component.
-        y : array of shape (n_samples,)
-            Their components.
-        """
-        check_is_fitted(self)
-        if n_samples < 1:
-            raise ValueError(f"n_samples must be at least 1, got {n_samples}.")
-        rng = random_of(self.random_state)
-        counts = rng.multinomial(n_samples, self.weights_)
-        drawn = [self.family_.sample(t, int(c), rng) for t, c in zip(self.parameters_, counts, strict=True) if c]
-        return np.vstack(drawn), np.repeat(np.arange(len(counts)), counts)
+    def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Array]:
+        return [self.family_.sample(t, int(c), rng) for t, c in zip(self.parameters_, counts, strict=True) if c]
