@@ -1,6 +1,5 @@
 """A Dask cluster of real processes: the same bits as threads, whoever dies."""
 
-import _thread
 import os
 import signal
 import threading
@@ -13,7 +12,7 @@ import pytest
 from dask_processes import scheduler_and_workers
 from gramian import GaussianMixture, KernelMachineClassifier, KernelRidge, Nystroem
 from gramian.data import Blocks, connect
-from gramian.data.passes import active_client
+from gramian.data.passes import Checkpoint, active_client
 
 pytest.importorskip("distributed")
 pa = pytest.importorskip("pyarrow")
@@ -62,6 +61,22 @@ def blocks(folder, client, target="y", **options):
 def alone(folder):
     """The fit by threads, which nothing disturbs."""
     return ridge().fit(blocks(folder, False)).dual_coef_
+
+
+@pytest.fixture
+def held(monkeypatch):
+    """Two events: a checkpoint has been written, and it was disturbed, for which the second write waits."""
+    written, acted = threading.Event(), threading.Event()
+    write = Checkpoint.write
+
+    def writing(self, *args):
+        if written.is_set():
+            acted.wait(60.0)
+        write(self, *args)
+        written.set()
+
+    monkeypatch.setattr(Checkpoint, "write", writing)
+    return written, acted
 
 
 @contextmanager
@@ -208,10 +223,15 @@ def test_a_killed_worker_changes_nothing(folder, client, alone):
     np.testing.assert_array_equal(found, alone)
 
 
-def test_interrupted_by_a_key_and_resumed(folder, client, alone, tmp_path):
-    kept = tmp_path / "kept"
+def test_interrupted_by_a_key_and_resumed(folder, client, alone, tmp_path, held):
+    kept, (written, acted) = tmp_path / "kept", held
     model = ridge()
-    with pytest.raises(KeyboardInterrupt), disturbed(lambda: any(kept.glob("pass-*.npz")), _thread.interrupt_main):
+
+    def press():
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+        acted.set()
+
+    with pytest.raises(KeyboardInterrupt), disturbed(written.is_set, press):
         model.fit(blocks(folder, client, checkpoint=kept))
     assert not hasattr(model, "dual_coef_")
     with pytest.raises(ValueError, match="another problem"):
@@ -221,10 +241,10 @@ def test_interrupted_by_a_key_and_resumed(folder, client, alone, tmp_path):
     assert not kept.exists()
 
 
-def test_a_scheduler_that_is_gone_leaves_a_checkpoint(folder, alone, tmp_path):
+def test_a_scheduler_that_is_gone_leaves_a_checkpoint(folder, alone, tmp_path, held):
     import dask
 
-    kept = tmp_path / "kept"
+    kept, (written, acted) = tmp_path / "kept", held
     with (
         scheduler_and_workers(tmp_path, 1) as (address, scheduler),
         dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
@@ -233,7 +253,7 @@ def test_a_scheduler_that_is_gone_leaves_a_checkpoint(folder, alone, tmp_path):
         client.wait_for_workers(1)
         with (
             pytest.raises(ConnectionError, match=r"scheduler at .* checkpoint=path"),
-            disturbed(lambda: any(kept.glob("pass-*.npz")), scheduler.kill),
+            disturbed(written.is_set, lambda: (scheduler.kill(), scheduler.wait(), acted.set())),
         ):
             ridge().fit(blocks(folder, client, checkpoint=kept))
     assert any(kept.glob("pass-*.npz"))

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 from gramian.data.parts import Need, Sums, tree_total
 from gramian.data.passes import Done, Executor, Item, Task, work
@@ -29,8 +30,7 @@ class Cluster(Executor):
 
     def __init__(self, client: Any) -> None:
         self.client = client
-        self._pending: list[Any] = []
-        self._shared: list[Any] = []
+        self._futures: WeakSet[Any] = WeakSet()
 
     @property
     def workers(self) -> int:
@@ -43,8 +43,7 @@ class Cluster(Executor):
         with self._talking(), warnings.catch_warnings():
             # Values of some megabytes are what we mean to send.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
-            self._shared = [self.client.submit(_same, value, key=_key("shared"), priority=FIRST)]
-            return self._shared[0]
+            return self._kept(self.client.submit(_same, value, key=_key("shared"), priority=FIRST))
 
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
         """Yield what a task returns for each block, in order."""
@@ -65,13 +64,11 @@ class Cluster(Executor):
             leaves = self._leaves(task, shared, items, need)
             sizes = {leaf.key: item for leaf, item in zip(leaves, items, strict=True)}
             root = self._tree(leaves)
-            self._pending = [root]
             waiting = as_completed(leaves, loop=self.client.loop)
             # From here on a block's result lives only until it has been added to its neighbour's.
             del leaves
             for leaf in waiting:
                 if leaf.status != "finished":
-                    self._pending.append(leaf)
                     leaf.result()
                 done(sizes[leaf.key])
             value: Sums | None = root.result()
@@ -82,21 +79,24 @@ class Cluster(Executor):
         # Rows that the cluster holds already, a task gets as such and not from their source.
         loaders: list[Any] = [item.loader if getattr(item.loader, "persisted", False) else None for item in items]
         held = [None if loader is None else self.client.compute(list(loader.pieces)) for loader in loaders]
-        self._pending = self.client.map(_leaf, items, held, key=keys, task=task, shared=shared, need=need)
-        return self._pending
+        leaves = self.client.map(_leaf, items, held, key=keys, task=task, shared=shared, need=need)
+        return [self._kept(leaf) for leaf in leaves]
 
     def _tree(self, nodes: list[Any]) -> Any:
         """The tree of ``sums.Tree``, so many neighbours to a task."""
         while len(nodes) > 1:
             parts = [nodes[rows] for rows in spans(len(nodes), FAN)]
-            nodes = [self.client.submit(_added, *part, key=_key("sum"), priority=FIRST) for part in parts]
+            nodes = [self._kept(self.client.submit(_added, *part, key=_key("sum"), priority=FIRST)) for part in parts]
         return nodes[0]
 
+    def _kept(self, future: Any) -> Any:
+        self._futures.add(future)
+        return future
+
     def cancel(self) -> None:
-        """Have the scheduler drop what is left."""
-        pending, self._pending, self._shared = [*self._pending, *self._shared], [], []
-        if pending and self.client.status == "running":
-            self.client.cancel(pending, force=True)
+        """Have the scheduler drop what is left, by letting go of it: ``Client.cancel`` trips over sums nobody holds."""
+        for future in list(self._futures):
+            future.release()
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
