@@ -51,8 +51,8 @@ class Cluster(Executor):
             futures = self._leaves(task, shared, items, need)
             for item in items:
                 value = futures[0].result()
-                # Only now, so that one that failed is dropped with the others.
-                del futures[0]
+                # Only now, so that one that failed is dropped with the others; and said, for Ctrl-C is lost in __del__.
+                futures.pop(0).release()
                 done(item)
                 yield value
 
@@ -70,6 +70,7 @@ class Cluster(Executor):
             for leaf in waiting:
                 if leaf.status != "finished":
                     leaf.result()
+                leaf.release()
                 done(sizes[leaf.key])
             value: Sums | None = root.result()
             return value
@@ -84,9 +85,13 @@ class Cluster(Executor):
 
     def _tree(self, nodes: list[Any]) -> Any:
         """The tree of ``sums.Tree``, so many neighbours to a task."""
+        within: list[Any] = []
         while len(nodes) > 1:
             parts = [nodes[rows] for rows in spans(len(nodes), FAN)]
             nodes = [self._kept(self.client.submit(_added, *part, key=_key("sum"), priority=FIRST)) for part in parts]
+            within += nodes
+        for node in within[:-1]:
+            node.release()
         return nodes[0]
 
     def _kept(self, future: Any) -> Any:
