@@ -7,13 +7,16 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, overload
 
 from numpy.typing import NDArray
 
 from gramian.data.parts import Need, Part
 from gramian.data.passes import Checkpoint, Item, Passes, executor_for
 from gramian.data.sources import Mapped, Opened, is_dask, opened
+
+if TYPE_CHECKING:
+    from gramian.data.results import Results
 
 ROWS = 131_072
 """Rows of a block: enough for seconds of work with a thousand features, so that a task's own cost does not count."""
@@ -231,7 +234,28 @@ def as_blocks(X: Any, y: Any = None, weight: Any = None) -> Blocks:
     return X
 
 
-def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
+Stream = Blocks | str | os.PathLike[str]
+"""Rows by blocks, as type checkers know them; Dask collections are ``Any`` to them."""
+Array = TypeVar("Array", covariant=True)
+
+
+class _OfRows(Protocol[Array]):
+    """A bound method: of rows it returns arrays, of blocks ``Results``."""
+
+    @overload
+    def __call__(self, X: Stream) -> Results: ...
+    @overload
+    def __call__(self, X: Any) -> Array: ...
+
+
+class MethodOfRows(Protocol[Array]):
+    """The same in the class."""
+
+    def __get__(self, instance: Any, owner: Any = None) -> _OfRows[Array]: ...
+    def __call__(self, *args: Any, **options: Any) -> Any: ...
+
+
+def by_blocks(method: Callable[[Any, Any], Array]) -> MethodOfRows[Array]:
     """Let a method of an estimator take blocks: it then returns ``Results``."""
 
     @functools.wraps(method)
@@ -244,4 +268,4 @@ def by_blocks(method: Callable[..., Any]) -> Callable[..., Any]:
 
         return results_of(self, method.__name__, X, options)
 
-    return streamed
+    return cast(MethodOfRows[Array], streamed)

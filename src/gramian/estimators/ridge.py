@@ -12,7 +12,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.metaestimators import available_if
 
 from gramian.data.parts import Part
 from gramian.data.passes import Held, Passes
@@ -35,7 +34,7 @@ from gramian.estimators.base import (
     rows_of,
     sampled,
 )
-from gramian.features.base import fit_map, parameters_checked
+from gramian.features.base import available_if, fit_map, parameters_checked
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.conditional import conditional_order, refuse_conditional

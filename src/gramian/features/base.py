@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin, _fit_context
+from sklearn.utils import metaestimators
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -39,12 +40,19 @@ _CONSTRAINTS: dict[str, list[Any]] = {
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+Same = TypeVar("Same")
 
 
 def parameters_checked(fit: Method) -> Method:
     """Make a method that fits check the estimator's parameters first, as scikit-learn's do; its type stays."""
     checked: Method = _fit_context(prefer_skip_nested_validation=True)(fit)
     return checked
+
+
+def available_if(check: Callable[[Any], Any]) -> Callable[[Same], Same]:
+    """scikit-learn's decorator for methods that only some settings have; their type stays."""
+    decorator: Callable[[Same], Same] = metaestimators.available_if(check)
+    return decorator
 
 
 def constraints(*names: str, **own: list[Any]) -> dict[str, list[Any]]:
@@ -89,7 +97,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         return self
 
     @by_blocks
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> NDArray[Any]:
         """Return the features of some rows.
 
         Parameters

@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import is_blocks
 from gramian.features.base import ExplicitMap, constraints, parameters_checked, sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
+from gramian.gram.columns import columns_of
 from gramian.gram.landmarks import RULES
 from gramian.gram.operator import wide
 from gramian.gram.pivots import inverse
@@ -125,7 +126,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return tags
 
     @parameters_checked
-    def fit_transform(self, X: Any, y: Any = None) -> Any:
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """Choose the landmarks and return the features of the same rows, which the choice computes anyway.
 
         Parameters
@@ -258,6 +259,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return rank
 
     def _features(self, X: Any) -> NDArray[Any]:
+        few = None if is_precomputed(self.kernel_) else columns_of(self, self.kernel_, self.components_).tile(X)
+        if few is not None:
+            return np.asarray(few @ self.normalization_.T)
         K = self._gram(X)
         out = np.empty(K.shape, dtype_of(X))
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)

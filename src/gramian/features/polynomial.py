@@ -8,7 +8,7 @@ from functools import reduce
 from itertools import groupby
 from numbers import Integral, Real
 from operator import add, mul
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +17,7 @@ from scipy.special import gammaln
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import _check_feature_names_in, check_is_fitted
 
+from gramian.data.blocks import MethodOfRows
 from gramian.features.base import ExplicitMap, constraints
 from gramian.kernels import Kernel, Linear, Polynomial, polynomial
 from gramian.resources import memory_budget, readable, run, spans, worker_count
@@ -141,6 +142,9 @@ class PolynomialMap(ExplicitMap):
         offset=[Interval(Real, 0, None, closed="left")],
         include_constant=["boolean"],
     )
+
+    if TYPE_CHECKING:
+        transform: ClassVar[MethodOfRows[Any]]  # of CSR rows, CSR
 
     def output_size(self, d: int) -> int:
         """Return the number of features of d inputs, without computing any.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -13,6 +14,7 @@ from gramian.gram.operator import Gram
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points
 
+Made = TypeVar("Made")
 WHOLE = 20_000
 """Cells that are made in one piece, without threads or tiles: their scratch is below a megabyte."""
 KEPT = 10**6
@@ -52,12 +54,21 @@ class Columns:
         return Gram(kernel, X, Y, memory=memory, n_jobs=n_jobs)
 
 
-_KEPT: WeakKeyDictionary[Any, Columns] = WeakKeyDictionary()
+_KEPT: WeakKeyDictionary[Any, tuple[tuple[Any, ...], Any]] = WeakKeyDictionary()
+
+
+def kept(owner: Any, make: Callable[..., Made], *given: Any) -> Made:
+    """Return what was made for an owner, made again where something that it is made from is another object.
+
+    It lies beside the owner and not in it, so that no file or copy has to hold it.
+    """
+    before = _KEPT.get(owner)
+    if before is None or any(a is not b for a, b in zip((make, *given), before[0], strict=True)):
+        before = _KEPT[owner] = (make, *given), make(*given)
+    made: Made = before[1]
+    return made
 
 
 def columns_of(owner: Any, kernel: Kernel, Y: Any) -> Columns:
-    """Return the columns of a fitted estimator; beside it and not in it, so that no file or copy has to hold them."""
-    kept, given = _KEPT.get(owner), (kernel, Y, owner.memory, owner.n_jobs)
-    if kept is None or any(a is not b for a, b in zip(given, kept.given, strict=True)):
-        kept = _KEPT[owner] = Columns(*given)
-    return kept
+    """Return the columns of a fitted estimator."""
+    return kept(owner, Columns, kernel, Y, owner.memory, owner.n_jobs)

@@ -87,6 +87,11 @@ def test_several_classes(multi_class):
     else:
         np.testing.assert_allclose(a.predict_proba(Z).sum(axis=1), 1.0)
         np.testing.assert_allclose(a.predict_proba(Z), b.predict_proba(Z), atol=1e-3)
+        # What scikit-learn's own classifier of several makes of the same machines.
+        np.testing.assert_allclose(a.predict_proba(Z), a.base_estimator_.predict_proba(Z), rtol=1e-12)
+        np.testing.assert_array_equal(a.predict(Z), a.base_estimator_.predict(Z))
+        many = np.tile(Z, (20, 1))  # by tiles
+        np.testing.assert_allclose(a.predict_proba(many)[-23:], a.predict_proba(Z), rtol=1e-10)
 
 
 def test_learning_reaches_the_peers_optimum():

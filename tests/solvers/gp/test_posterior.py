@@ -33,6 +33,11 @@ def test_exact_is_the_textbook(noise, monkeypatch):
     np.testing.assert_allclose(at.mean(Z), mean, atol=1e-10)
     np.testing.assert_allclose(at.covariance(Z), covariance, atol=1e-10)
     np.testing.assert_allclose(at.variance(Z), np.diag(covariance), atol=1e-10)
+    few = at.under(None, None)  # in one piece, with columns that are kept
+    assert at.few(Z) is None
+    assert few.few(Z) is not None
+    np.testing.assert_allclose(few.mean(Z), mean, atol=1e-10)
+    np.testing.assert_allclose(few.variance(Z), np.diag(covariance), atol=1e-10)
     assert at.evidence == pytest.approx(reference.log_evidence(kernel, X, Y, noise))
     assert at.certificate.converged
     assert np.all(np.triu(at.L, 1) == 0.0)

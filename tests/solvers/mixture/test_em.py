@@ -13,7 +13,7 @@ from gramian.progress import Clock
 from gramian.solvers.mixture import e_step as expectation
 from gramian.solvers.mixture import em as em_module
 from gramian.solvers.mixture.covariances import family, quadratics
-from gramian.solvers.mixture.e_step import evaluate, expect, tally
+from gramian.solvers.mixture.e_step import FEW, evaluate, evaluate_few, expect, tally
 from gramian.solvers.mixture.em import em, gradient_norm, maximise
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
@@ -70,6 +70,9 @@ def test_densities_posteriors_and_labels_equal_the_reference(covariance_type, fo
     assert_allclose(densities, reference.log_densities(X, *parameters), rtol=1e-10)
     assert_allclose(q, reference.posterior(X, *parameters), atol=1e-10)
     assert_array_equal(best, reference.posterior(X, *parameters).argmax(axis=1))
+    for figure, expected in {"log_density": densities, "posterior": q, "labels": best}.items():
+        assert_allclose(evaluate_few(X - rows.centre, mixture, figure), expected, rtol=1e-9, atol=1e-12)
+    assert evaluate_few(np.zeros((FEW // 9 + 1, 3)), mixture, "labels") is None
 
 
 @pytest.mark.parametrize("hard", [False, True])
@@ -204,6 +207,7 @@ def test_rows_at_infinity_have_no_nan(workers):
     evaluate(away, mixture, workers, "posterior", q)
     assert np.isfinite(densities).all()
     assert_allclose(q.sum(axis=1), 1)
+    assert_array_equal(evaluate_few(away.X - rows.centre, mixture, "log_density"), densities)
 
 
 # -- the course of EM -------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,10 +10,13 @@ from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.validation import _check_y
 
-from gramian.data.blocks import by_blocks
+from gramian.data.blocks import Stream, by_blocks
 from gramian.estimators.auto.base import AutoKernel
 from gramian.estimators.auto.response import Numbers, conformal_reach
 from gramian.features.base import parameters_checked
+
+if TYPE_CHECKING:
+    from gramian.data.results import Results
 
 LARGEST = 1e150
 """The largest target, and the inverse of the least range of targets: squares of them are numbers still."""
@@ -124,6 +127,16 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     def _calibrate(self, response: Numbers, held: Array, rows: NDArray[np.intp]) -> None:
         self.residuals_ = response.scale * (response.targets[rows, 0] - held[:, 0])
 
+    @overload
+    def predict(self, X: Stream, *, return_std: bool = ..., return_interval: float | None = ...) -> Results: ...
+    @overload
+    def predict(self, X: Any) -> Array: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    @overload
+    def predict(self, X: Any, *, return_interval: float) -> tuple[Array, Array, Array]: ...
+    @overload
+    def predict(self, X: Any, return_std: bool = ..., return_interval: float | None = ...) -> Any: ...
     @by_blocks
     def predict(self, X: Any, return_std: bool = False, return_interval: float | None = None) -> Any:
         """Predict, and say how sure the prediction is.

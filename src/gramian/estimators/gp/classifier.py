@@ -30,12 +30,13 @@ from gramian.estimators.base import (
 )
 from gramian.estimators.gp.process import LEARNING
 from gramian.features.base import parameters_checked
+from gramian.gram.columns import kept
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed, like_given
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, progress
-from gramian.resources import blas_threads, memory_budget, random_of, worker_count
+from gramian.resources import blas_threads, random_of
 from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
 from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
 
@@ -229,7 +230,18 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
             Labels.
         """
         check_is_fitted(self)
-        return np.asarray(self.base_estimator_.predict(validated(self, X, reset=False)))
+        X = validated(self, X, reset=False)
+        if self.n_classes_ == 2 or self.multi_class == "one_vs_one":
+            return np.asarray(self.base_estimator_.predict(X))
+        p = self._against_the_rest(X)
+        # Of equals the last one, as scikit-learn's OneVsRestClassifier has it.
+        return np.asarray(self.classes_[p.shape[1] - 1 - np.argmax(p[:, ::-1], axis=1)])
+
+    def _against_the_rest(self, X: Any) -> NDArray[np.float64]:
+        """The probability of each class in its own binary problem: X (m, d) → (m, c)."""
+        moments = [np.stack(b.latent_mean_and_variance(X), axis=1) for b in self._parts]
+        mean, variance = np.stack(moments, axis=1).T
+        return _probability(mean.ravel(), variance.ravel()).reshape(mean.shape).T
 
     @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
@@ -253,7 +265,11 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
             )
         X = validated(self, X, reset=False)
         with blas_threads(self.n_jobs):
-            return narrow(self.base_estimator_.predict_proba(X), X)
+            if self.n_classes_ == 2:
+                return narrow(self.base_estimator_.predict_proba(X), X)
+            p = self._against_the_rest(X)
+            total = p.sum(axis=1, keepdims=True)
+            return narrow(p / np.where(total > 0, total, 1.0), X)
 
     def latent_mean_and_variance(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return mean and variance of the latent function of two classes.
@@ -321,6 +337,20 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         return np.mean([value for value, _ in found]), gradient
 
 
+def _posterior(
+    root: Any, L: Any, kernel: Kernel, X: Any, y: Any, pi: Any, memory: Any, n_jobs: Any, certificate: Certificate
+) -> LaplacePosterior:
+    """The Gaussian around the mode, from what a fit leaves behind."""
+    return LaplacePosterior(root, L, kernel, wide(X), y - pi, memory, n_jobs, certificate)
+
+
+def _probability(mean: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The probability of the class 1, averaged over the latent Gaussian: (m,) → (m,)."""
+    p = logistic_gaussian(mean, variance)
+    # Where it is one half to rounding, on the side of the mean, so that all ways to choose a class agree.
+    return np.where(mean > 0, np.maximum(p, np.nextafter(0.5, 1.0)), np.minimum(p, np.nextafter(0.5, 0.0)))
+
+
 def _worst(certificates: list[Certificate]) -> Certificate:
     """The certificate that proves least, with the steps and the time of all."""
     worst = min(certificates, key=lambda c: (c.converged, -c.violation))
@@ -380,20 +410,16 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
             return learn_from_rows(kernel, evidence_of, index, evidence.X, LATENT, rng, tick=tick, **options)
 
     def _posterior(self) -> LaplacePosterior:
-        memory, dual = memory_budget(self.memory), self.y_train_ - self.pi_
-        given = (self.kernel_, wide(self.X_train_), dual, memory, worker_count(self.n_jobs), self.certificate_)
-        return LaplacePosterior(self.W_sr_, self.L_, *given)
+        given = (self.kernel_, self.X_train_, self.y_train_, self.pi_, self.memory, self.n_jobs, self.certificate_)
+        return kept(self, _posterior, self.W_sr_, self.L_, *given)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: Any) -> NDArray[Any]:  # type: ignore[override]  # never of blocks
         """Return the likelier class: X (m, d) → (m,)."""
         return np.asarray(self.classes_[(self._posterior().mean(wide(X)) > 0).astype(np.intp)])
 
-    def predict_proba(self, X: Any) -> NDArray[np.float64]:
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:  # type: ignore[override]
         """Return the probabilities of both classes, averaged over the latent Gaussian: X (m, d) → (m, 2)."""
-        mean, variance = self.latent_mean_and_variance(X)
-        p = logistic_gaussian(mean, variance)
-        # Where it is one half to rounding, on the side of the mean, so that all ways to choose a class agree.
-        p = np.where(mean > 0, np.maximum(p, np.nextafter(0.5, 1.0)), np.minimum(p, np.nextafter(0.5, 0.0)))
+        p = _probability(*self.latent_mean_and_variance(X))
         return np.column_stack([1.0 - p, p])
 
     def latent_mean_and_variance(self, X: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -403,8 +429,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
                 "a precomputed k(new, train) does not hold k(new, new), which is needed for probabilities, and for the "
                 "labels of more than two classes (one_vs_rest); pass the rows and their kernel instead."
             )
-        posterior = self._posterior()
-        return posterior.mean(wide(X)), posterior.variance(wide(X))
+        return self._posterior().moments(wide(X))
 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True

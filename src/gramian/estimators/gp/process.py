@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.utils._param_validation import Interval, StrOptions
 
-from gramian.data.blocks import by_blocks
+from gramian.data.blocks import Stream, by_blocks
 from gramian.estimators.base import validated
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import RBF, Kernel, Scaled, resolve
 from gramian.kernels.resolve import is_precomputed
 from gramian.kernels.tunable import Nested
-from gramian.resources import blas_threads, memory_budget, random_of, worker_count
+from gramian.resources import blas_threads, random_of
+
+if TYPE_CHECKING:
+    from gramian.data.results import Results
 
 Noise = float | NDArray[np.float64]
 """The variance of every row, or one for each."""
@@ -60,6 +63,22 @@ class Process(Nested):
 
         def __getattr__(self, name: str) -> Any: ...
 
+    @overload
+    def predict(
+        self, X: Stream, *, return_std: bool = ..., return_cov: bool = ..., return_interval: float | None = ...
+    ) -> Results: ...
+    @overload
+    def predict(self, X: Any) -> NDArray[Any]: ...
+    @overload
+    def predict(self, X: Any, return_std: Literal[True]) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(self, X: Any, *, return_cov: Literal[True]) -> tuple[NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(self, X: Any, *, return_interval: float) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]: ...
+    @overload
+    def predict(
+        self, X: Any, return_std: bool = ..., return_cov: bool = ..., return_interval: float | None = ...
+    ) -> Any: ...
     @by_blocks
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, return_interval: float | None = None
@@ -113,7 +132,7 @@ class Process(Nested):
     ) -> tuple[NDArray[np.float64], ...]:
         if hasattr(self, "posterior_"):
             centre, scale = np.atleast_1d(self._y_train_mean), np.atleast_1d(self._y_train_std)
-            process = self.posterior_.under(memory_budget(self.memory), worker_count(self.n_jobs))
+            process = self.posterior_.under(self.memory, self.n_jobs)
         else:
             t = self.n_targets or 1
             centre, scale = np.zeros(t), np.ones(t)

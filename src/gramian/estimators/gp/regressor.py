@@ -259,6 +259,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             for name in ("approximation_", "_over_blocks", "L_", "trend_coef_"):
                 self.__dict__.pop(name, None)
             learned = self._fit_blocks(X, y, clock) if is_blocks(X) else self._fit_rows(X, y, clock)
+            self.posterior_ = self.posterior_.under(self.memory, self.n_jobs)
             self._publish(learned)
         return self
 

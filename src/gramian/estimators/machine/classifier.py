@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,6 +19,7 @@ from gramian.data.blocks import by_blocks
 from gramian.data.parts import Need, Part
 from gramian.estimators.base import validated
 from gramian.estimators.machine.base import MACHINE, Exact, InFeatures, Machine
+from gramian.features.base import available_if
 from gramian.gram.operator import narrow
 from gramian.losses import offers, resolve
 

@@ -14,7 +14,7 @@ from gramian.data.blocks import by_blocks
 from gramian.estimators.base import row_weights
 from gramian.resources import random_of
 from gramian.solvers.mixture.covariances import Floats, family
-from gramian.solvers.mixture.e_step import evaluate
+from gramian.solvers.mixture.e_step import evaluate, evaluate_few
 from gramian.solvers.mixture.em import EvidenceSplit
 from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Rows, Workers
@@ -223,6 +223,9 @@ class MixtureDensity(Evidence):
         """A figure of every row; by default in the dtype of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        few = evaluate_few(X, self._mixture(np.zeros(X.shape[1])), figure)
+        if few is not None:
+            return few.astype(dtype or X.dtype, copy=False)
         centre = self.weights_.astype(np.float64) @ self.means_.astype(np.float64)
         out = np.empty((len(X), len(self.weights_)) if figure in BY_COMPONENT else len(X), dtype or X.dtype)
         return evaluate(Rows.of(X, centre=centre), self._mixture(centre), Workers(self.n_jobs), figure, out)

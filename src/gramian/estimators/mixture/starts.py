@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from gramian.data.passes import sample_rows
 from gramian.features.base import sample_seed
+from gramian.resources import worker_count
 from gramian.solvers.mixture.covariances import Family, Floats
 from gramian.solvers.mixture.e_step import tally
 from gramian.solvers.mixture.em import maximise, refine
@@ -100,7 +102,9 @@ def _by_k_means(
     from sklearn.cluster import KMeans  # slow to import, and not needed by every fit
 
     k_means = KMeans(family.n_components, init=init, n_init=1, random_state=rng)
-    with threadpool_limits(workers.n_jobs, user_api="openmp"):
+    # To set a limit takes as long as k-means of a few rows: only where fewer cores are asked for than there are.
+    limited = workers.n_jobs < worker_count(-1)
+    with threadpool_limits(workers.n_jobs, user_api="openmp") if limited else nullcontext():
         labels: NDArray[np.int32] = k_means.fit(rows.X, sample_weight=rows.weights).labels_
     components = np.arange(family.n_components)[:, None]
 

@@ -20,12 +20,12 @@ from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import NotFittedError
-from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import _ovr_decision_function
 from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.svm.base import SupportVectorMachine, Vector, dense
+from gramian.features.base import available_if
 from gramian.gram.operator import narrow
 
 FOLDS = 5

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -31,7 +31,7 @@ JITTER_LIMIT = 1e-6
 """The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
 
 FEW = 512
-"""Rows up to which several BLAS threads lose more than they gain: after each small product their pool spins."""
+"""Rows up to which several threads lose more than they gain: after each small product a pool of BLAS spins."""
 LAPACK_ROWS = 4000
 """Rows up to which LAPACK inverts in a fraction of a second; above, by blocks between which Ctrl-C is answered."""
 
@@ -65,7 +65,7 @@ class LogEvidence:
         self.X, self.noise, self.trend = X, noise, trend
         self.Y = Y if trend is None else trend.residual(Y)
         self.device = device if trend is None else None
-        self.memory, self.workers = memory_budget(memory), worker_count(n_jobs)
+        self.memory, self.workers = memory_budget(memory), workers_for(Y.shape[0], n_jobs)
         if self.device is None:
             self._reserve()
 
@@ -76,7 +76,7 @@ class LogEvidence:
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
         """Evaluate the log evidence."""
-        with one_blas_thread() if self.Y.shape[0] <= FEW else nullcontext():
+        with blas_for(self.Y.shape[0]):
             return self._evaluate(kernel, gradient)
 
     def _evaluate(self, kernel: Kernel, gradient: bool) -> Evidence:
@@ -130,6 +130,16 @@ class LogEvidence:
         K[np.diag_indices_from(K)] += white + self.noise
         tau = 0.0 if self.trend is None else self.trend.put_into(K)
         return cholesky(K, jitter_limit=JITTER_LIMIT), tau
+
+
+def workers_for(n: int, n_jobs: int | None) -> int:
+    """Return how many threads make the matrix of n rows."""
+    return 1 if n <= FEW else worker_count(n_jobs)
+
+
+def blas_for(n: int) -> AbstractContextManager[Any]:
+    """Hold BLAS to one thread where n rows are few."""
+    return one_blas_thread() if n <= FEW else nullcontext()
 
 
 def contrasts(trend: TrendBasis | None, tau: float, targets: int) -> float:

@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import blas
 from scipy.special import expit, ndtr, xlogy
 
 from gramian.certificates import Certificate, certify
 from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.progress import Clock
-from gramian.resources import memory_budget, spans, worker_count
-from gramian.solvers.gp.evidence import Evidence, inverse_below, lower_vjp, square_arrays
+from gramian.resources import memory_budget, spans
+from gramian.solvers.gp.evidence import Evidence, blas_for, inverse_below, lower_vjp, square_arrays, workers_for
 from gramian.solvers.gp.posterior import Posterior
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, cholesky
 from gramian.solvers.linear.diagnose import diagnosis
@@ -34,6 +34,16 @@ STRIP = 256
 """Columns of a strip in the diagonal of the posterior covariance."""
 
 Array = NDArray[np.float64]
+
+
+def _weights(density: Array) -> Array:
+    return density / density.sum()
+
+
+NORMAL, LOGISTIC = np.arange(-9.0, 9.25, 0.5), np.arange(-36.0, 36.25, 0.5)
+"""Nodes of the trapezoidal rule for the normal and for the logistic density."""
+NORMAL_WEIGHTS = _weights(np.exp(-0.5 * NORMAL**2))
+LOGISTIC_WEIGHTS = _weights(expit(LOGISTIC) * expit(-LOGISTIC))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +142,17 @@ class LaplacePosterior(Posterior):
         self.root, self.L = root, L
 
     def whiten(self, K: Array) -> Array:
-        return np.asarray(solve_triangular(self.L, (K * self.root).T, lower=True, check_finite=False))
+        return np.asarray(blas.dtrsm(1.0, self.L.T, (K * self.root).T, lower=0, trans_a=1))
+
+    def moments(self, Z: Any) -> tuple[Array, Array]:
+        """Return mean and variance of the latent function: Z (m, d) → (m,)."""
+        variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
+        mean = np.empty_like(variance)
+        for rows, K in self.strips(Z):
+            mean[rows] = K @ self.alpha
+            V = self.whiten(K)
+            variance[rows] -= np.einsum("ij,ij->j", V, V)
+        return mean, np.maximum(variance, 0.0, out=variance)
 
 
 class LaplaceEvidence:
@@ -151,7 +171,7 @@ class LaplaceEvidence:
         max_iter: int = 100,
     ) -> None:
         self.X, self.y = X, np.asarray(y, dtype=np.float64)
-        self.memory, self.workers = memory_budget(memory), worker_count(n_jobs)
+        self.memory, self.workers = memory_budget(memory), workers_for(self.y.size, n_jobs)
         self.max_iter = max_iter
         self.last: Array | None = None
         self._K, self._B = square_arrays(self.y.size, 2, self.memory, "fit fewer rows")
@@ -169,8 +189,9 @@ class LaplaceEvidence:
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
         """Evaluate the approximate log evidence."""
-        found = self.mode(kernel)
-        return Evidence(found.evidence, self._gradient(kernel, found) if gradient else None, 0.0)
+        with blas_for(self.y.size):
+            found = self.mode(kernel)
+            return Evidence(found.evidence, self._gradient(kernel, found) if gradient else None, 0.0)
 
     def _gradient(self, kernel: Kernel, at: Mode) -> Array:
         K, root, factor = self._K, at.root, at.factor
@@ -199,10 +220,8 @@ def logistic_gaussian(mean: Array, variance: Array) -> Array:
     s = np.sqrt(variance)
     narrow = s < 1.0
     out = np.empty_like(mean)
-    t = np.arange(-9.0, 9.25, 0.5)
-    w = np.exp(-0.5 * t**2)
-    out[narrow] = expit(mean[narrow, None] + s[narrow, None] * t) @ (w / w.sum())
-    u = np.arange(-36.0, 36.25, 0.5)
-    v = expit(u) * expit(-u)
-    out[~narrow] = ndtr((mean[~narrow, None] - u) / s[~narrow, None]) @ (v / v.sum())
+    if narrow.any():
+        out[narrow] = expit(mean[narrow, None] + s[narrow, None] * NORMAL) @ NORMAL_WEIGHTS
+    if not narrow.all():
+        out[~narrow] = ndtr((mean[~narrow, None] - LOGISTIC) / s[~narrow, None]) @ LOGISTIC_WEIGHTS
     return out

@@ -10,18 +10,20 @@ no such order: it takes what F misses for noise that the other rows do not share
 from __future__ import annotations
 
 import copy
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import qr, solve_triangular
+from scipy.linalg import blas, qr, solve_triangular
 
 from gramian.certificates import Certificate
 from gramian.gram import Gram, rpcholesky
+from gramian.gram.columns import Columns, kept
 from gramian.kernels import Kernel
 from gramian.kernels.points import to_numpy
 from gramian.progress import Clock, Tick, silent
-from gramian.resources import spans
+from gramian.resources import memory_budget, spans
 from gramian.solvers.gp.evidence import JITTER_LIMIT, card_factor, contrasts, evidence_value, signal_and_noise
 from gramian.solvers.linear import pcg
 from gramian.solvers.linear.cholesky import BLOCK, NotPositiveDefiniteError, cholesky, solve, solve_with
@@ -51,14 +53,22 @@ class Posterior:
     """Where k(Z, X) is made."""
 
     def __init__(
-        self, kernel: Kernel, X: Any, alpha: NDArray[np.float64], memory: int, workers: int, certificate: Certificate
+        self,
+        kernel: Kernel,
+        X: Any,
+        alpha: NDArray[np.float64],
+        memory: int | str | None,
+        workers: int | None,
+        certificate: Certificate,
     ) -> None:
         self.kernel, self.X, self.alpha = kernel, X, alpha
         self.memory, self.workers, self.certificate = memory, workers, certificate
         self.signal, _ = signal_and_noise(kernel)
 
-    def under(self, memory: int, workers: int) -> Self:
+    def under(self, memory: int | str | None, workers: int | None) -> Self:
         """Return the same posterior with another budget."""
+        if (self.memory, self.workers) == (memory, workers):
+            return self
         other = copy.copy(self)
         other.memory, other.workers = memory, workers
         return other
@@ -71,19 +81,34 @@ class Posterior:
 
     def gram(self, Z: Any) -> Gram:
         """Return k(Z, X) as an operator: Z (m, d)."""
-        return Gram(self.signal, Z, self.X, memory=self.memory // 2, n_jobs=self.workers, device=self.device)
+        budget = memory_budget(self.memory)
+        return Gram(self.signal, Z, self.X, memory=budget // 2, n_jobs=self.workers, device=self.device)
+
+    def few(self, Z: Any) -> NDArray[np.float64] | None:
+        """Return k(Z, X) at once for a few rows of numbers: Z (m, d) → (m, n)."""
+        return None if self.device else kept(self, Columns, self.signal, self.X, self.memory, self.workers).tile(Z)
+
+    def strips(self, Z: Any, copies: int = 4) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield k(Z, X) for some rows after the others, of which ``copies`` fit the budget: (c, n) each."""
+        K = self.few(Z)
+        if K is not None:
+            yield slice(0, K.shape[0]), K
+            return
+        gram = self.gram(Z)
+        height = max(min(CHUNK, memory_budget(self.memory) // (copies * 8 * gram.shape[1])), 1)
+        for rows in spans(gram.shape[0], height):
+            yield rows, gram.rows(rows)
 
     def mean(self, Z: Any) -> NDArray[np.float64]:
         """Return k(Z, X) α, by tiles: Z (m, d) → (m, t)."""
-        return np.asarray(self.gram(Z) @ self.alpha)
+        K: Any = self.few(Z)
+        return np.asarray((self.gram(Z) if K is None else K) @ self.alpha)
 
     def variance(self, Z: Any) -> NDArray[np.float64]:
         """Return the posterior variance, by chunks; never negative: Z (m, d) → (m,)."""
         variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
-        gram = self.gram(Z)
-        height = max(min(CHUNK, self.memory // (4 * 8 * gram.shape[1])), 1)
-        for rows in spans(gram.shape[0], height):
-            V = self.whiten(gram.rows(rows))
+        for rows, K in self.strips(Z):
+            V = self.whiten(K)
             variance[rows] -= np.einsum("ij,ij->j", V, V)
         return np.maximum(variance, 0.0, out=variance)
 
@@ -109,8 +134,8 @@ class ExactPosterior(Posterior):
     def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
         V = K.T
         for rows in spans(self.L.shape[0], ROWS):
-            block = V[rows] - self.L[rows, : rows.start] @ V[: rows.start]
-            V[rows] = solve_triangular(self.L[rows, rows], block, lower=True, overwrite_b=True, check_finite=False)
+            block = V[rows] - self.L[rows, : rows.start] @ V[: rows.start] if rows.start else V[rows]
+            V[rows] = blas.dtrsm(1.0, self.L[rows, rows].T, block, lower=0, trans_a=1)
         return V
 
 
@@ -137,9 +162,8 @@ class TrendPosterior(ExactPosterior):
 
     def variance(self, Z: Any) -> NDArray[np.float64]:
         variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
-        gram, core = self.gram(Z), self.Q.T @ self.U
-        for rows in spans(gram.shape[0], max(min(CHUNK, self.memory // (6 * 8 * gram.shape[1])), 1)):
-            K = gram.rows(rows)
+        core = self.Q.T @ self.U
+        for rows, K in self.strips(Z, copies=6):
             c, V = self._differences(Z[rows], K)
             between = np.einsum("ij,ij->j", c, core @ c) - 2.0 * np.einsum("ij,ij->j", c, (K @ self.Q).T)
             variance[rows] += between - np.einsum("ij,ij->j", V, V)
@@ -165,7 +189,7 @@ class CardPosterior(Posterior):
         self.factor, self.device = factor, device
         self.evidence, self.jitter, self.singular = evidence, jitter, singular
 
-    def under(self, memory: int, workers: int) -> Self:
+    def under(self, memory: int | str | None, workers: int | None) -> Self:
         other = object.__new__(type(self))
         vars(other).update(vars(self), memory=memory, workers=workers)
         return other

@@ -25,7 +25,7 @@ from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.progress import Clock
-from gramian.resources import spans
+from gramian.resources import memory_budget, spans
 from gramian.solvers.gp.evidence import Evidence, signal_and_noise
 from gramian.solvers.gp.posterior import CHUNK, Posterior
 from gramian.solvers.in_features.least_squares import targets_of
@@ -319,7 +319,7 @@ class FeaturePosterior(Posterior):
 
     @property
     def _height(self) -> int:
-        return max(min(CHUNK, self.memory // (4 * 8 * self.core.shape[0])), 1)
+        return max(min(CHUNK, memory_budget(self.memory) // (4 * 8 * self.core.shape[0])), 1)
 
     def variance(self, Z: Any) -> Array:
         parts = [np.sum(self._spread(Z[rows]) ** 2, axis=0) for rows in spans(Z.shape[0], self._height)]

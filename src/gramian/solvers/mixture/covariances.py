@@ -18,7 +18,7 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack
 
 Floats = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
@@ -102,8 +102,12 @@ class _Full:
         return np.asarray(np.log(np.diagonal(stacked, axis1=1, axis2=2)).sum(axis=1))
 
     def whiten(self, factor: Floats, x: Floats) -> Floats:
-        """Return ``Pᵀ x`` for one component: factor (d, d) or (d,), x (..., d, b)."""
-        return factor.T @ x
+        """Return ``Pᵀ x`` for one component, or for each: factor (..., d, d) or (..., d), x (..., d, b)."""
+        return factor.swapaxes(-1, -2) @ x
+
+    def unwhiten(self, factor: Floats, y: Floats) -> Floats:
+        """Return ``P y``: factor (..., d, d) or (..., d), y (..., d)."""
+        return np.asarray((factor @ y[..., None])[..., 0])
 
     def departure(self, stacked: Floats, covariances: Floats) -> Floats:
         """Return ``‖Pᵀ Σ P - I‖``, which is zero where ``Σ⁻¹ = P Pᵀ``: → (K,)."""
@@ -191,7 +195,10 @@ class _Diagonal:
         return np.asarray(np.log(stacked).sum(axis=1))
 
     def whiten(self, factor: Floats, x: Floats) -> Floats:
-        return factor[:, None] * x
+        return factor[..., None] * x
+
+    def unwhiten(self, factor: Floats, y: Floats) -> Floats:
+        return factor * y
 
     def departure(self, stacked: Floats, covariances: Floats) -> Floats:
         residual = stacked**2 * self.stack(covariances) - 1.0
@@ -240,7 +247,7 @@ def _inverse_root(covariance: Floats, who: str) -> Floats:
         root = np.full_like(covariance, np.nan)
     if not np.all(np.diagonal(root) ** 2 > EPS * np.diagonal(covariance)):
         raise ValueError(_ill_defined(who, np.diagonal(covariance)))
-    return np.asarray(solve_triangular(root, np.eye(len(root)), lower=True, check_finite=False).T)
+    return np.asarray(lapack.dtrtri(root, lower=1)[0].T)
 
 
 def _ill_defined(who: str, variances: Floats) -> str:

@@ -25,6 +25,8 @@ from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
 # Absolute error of a row's log-density that the expanded form may cause.
 ROUNDING = 1e-8
 
+FEW = 20_000
+"""Residuals of all components that are taken in one piece, where rows are few."""
 SUMS = ("moments", "log_likelihood", "entropy", "divergence")
 
 Assignment = Callable[[Block], Floats]
@@ -114,20 +116,28 @@ def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: N
 
     def job(block: Block, scratch: Scratch) -> None:
         joint = view.joint(mixture, view.load(block, scratch), scratch)
-        if figure == "labels":
-            out[block.rows] = joint.argmax(axis=1).ravel()
-            return
-        if figure == "log_joint":
-            out[block.rows] = joint.transpose(0, 2, 1).reshape(-1, joint.shape[1])
-            return
-        q, log_density, *_ = _soften(joint, scratch)
-        out[block.rows] = (
-            log_density.ravel() if figure == "log_density" else q.transpose(0, 2, 1).reshape(-1, len(q[0]))
-        )
+        out[block.rows] = _figure_of(figure, joint, scratch)
 
     for _ in workers.map(job, rows.blocks(view.width)):
         pass
     return out
+
+
+def evaluate_few(X: NDArray[Any], mixture: Mixture, figure: str) -> NDArray[Any] | None:
+    """Return the same of a few rows in one piece, without tiles and threads, or None where they are many: X (n, d)."""
+    if X.size * len(mixture.means) > FEW:
+        return None
+    return _figure_of(figure, mixture.log_joint(X.T.astype(np.float64, copy=False))[None], Scratch())
+
+
+def _figure_of(figure: str, joint: Floats, scratch: Scratch) -> NDArray[Any]:
+    """A figure of rows from ``log π_k N(x | μ_k, Σ_k)``, which it may overwrite: joint (t, K, b)."""
+    if figure == "labels":
+        return joint.argmax(axis=1).ravel()
+    if figure == "log_joint":
+        return joint.transpose(0, 2, 1).reshape(-1, joint.shape[1])
+    q, log_density, *_ = _soften(joint, scratch)
+    return log_density.ravel() if figure == "log_density" else q.transpose(0, 2, 1).reshape(-1, q.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

@@ -59,8 +59,7 @@ class Mixture:
         """The θ of ``log π_k N(x | μ_k, Σ_k) = θ_kᵀ φ(x)``, ``(K, 1 + d + Q)``."""
         whitened = self.whiten(self.means)
         constant = self.constants - 0.5 * np.sum(whitened**2, axis=1)
-        pairs = zip(self.stacked, whitened, strict=True)
-        linear = np.stack([self.family.whiten(P.T, y[:, None])[:, 0] for P, y in pairs])
+        linear = self.family.unwhiten(self.stacked, whitened)
         return np.concatenate([constant[:, None], linear, -0.5 * self.coefficients], axis=1)
 
     @property
@@ -75,8 +74,14 @@ class Mixture:
 
     def whiten(self, vectors: Floats) -> Floats:
         """Return ``P_kᵀ v_k`` for one vector of each component: vectors (K, d) → (K, d)."""
-        pairs = zip(self.stacked, vectors, strict=True)
-        return np.stack([self.family.whiten(P, v[:, None])[:, 0] for P, v in pairs])
+        return self.family.whiten(self.stacked, vectors[:, :, None])[:, :, 0]
+
+    def log_joint(self, x: Floats) -> Floats:
+        """Return ``log π_k N(x | μ_k, Σ_k)`` of a few rows, from all their residuals at once: x (d, m) → (K, m)."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            whitened = self.family.whiten(self.stacked, x - self.means[:, :, None])
+            joint = self.constants[:, None] - 0.5 * np.einsum("kdm,kdm->km", whitened, whitened)
+        return np.fmax(joint, LOG_ZERO)
 
     def magnitude(self, reach: Floats) -> float:
         """Return the largest sum of absolute terms in ``xᵀ Λ_k x`` where ``|x| ≤ reach``: reach (K, d) or (d,).
