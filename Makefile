@@ -34,7 +34,7 @@ help:  ## say what there is to run
 	$(BIN)/python -m pip install -q --disable-pip-version-check -e ".$(EXTRAS_$*)" $(PINNED_$*)
 	@touch $@
 
-demo: .venv/.stamp-demo  ## from a table to a model, predictions and a report, in three minutes
+demo: .venv/.stamp-demo  ## from two tables to models, predictions and reports, in a minute
 	$(BIN)/gramian demo $(ARGS)
 
 test: .venv/.stamp-test  ## all tests and doctests with coverage; ARGS="tests/gram -k dense" for some

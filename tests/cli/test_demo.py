@@ -17,15 +17,34 @@ def test_the_demo_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
 
     def fewer(folder: Path) -> tuple[Path, Path]:
         """Only zeros and ones, so that the test takes a second."""
-        for table in tables(folder):
+        tables = digits(folder)
+        for table in tables:
             rows = pd.read_csv(table)
             rows[rows["digit"] < 2].to_csv(table, index=False)
-        return folder / "digits.csv", folder / "new.csv"
+        return tables
 
-    tables = demo._tables
-    monkeypatch.setattr(demo, "_tables", fewer)
-    assert main(["demo", "--out", str(tmp_path / "out"), "--time-limit", "60"]) == 0
+    digits = demo._digits
+    monkeypatch.setattr(demo, "_digits", fewer)
+    monkeypatch.setattr(demo, "FLATS", 120)
+    monkeypatch.setattr(demo, "NEW_FLATS", 40)
+    assert main(["demo", "--out", str(tmp_path / "out"), "--time-limit", "5"]) == 0
     out = capsys.readouterr().out
     assert "the model misreads 0" in out
-    assert "$ gramian fit" in out
-    assert {"model", "new.csv", "digits.csv", "predictions.csv"} <= set(os.listdir(tmp_path / "out"))
+    assert "Prices of new flats are off by" in out
+    assert out.count("$ gramian fit") == 2
+    files = {"flats", "flats.csv", "new_flats.csv", "flats_predictions.csv", "flats.html"}
+    assert files | {name.replace("flats", "digits") for name in files} <= set(os.listdir(tmp_path / "out"))
+    page = (tmp_path / "out" / "flats.html").read_text(encoding="utf-8")
+    assert "Which inputs matter" in page
+    assert "district" in page
+
+
+def test_the_flats_have_categories_and_gaps(tmp_path: Path) -> None:
+    from gramian.cli import demo
+
+    old, new = (pd.read_csv(path) for path in demo._flats(tmp_path))
+    assert (len(old), len(new)) == (demo.FLATS, demo.NEW_FLATS)
+    assert old["district"].nunique() == 8
+    assert old["heating"].isna().any()
+    assert old["area"].isna().any()
+    assert not old["price"].isna().any()

@@ -7,7 +7,6 @@ import contextlib
 import io
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,30 +16,12 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
+import chromium
+
 pytest.importorskip("selenium", reason="selenium is not installed: pip install gramian[test]")
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="no chromium with its driver; on Debian: apt-get install chromium chromium-driver",
-)
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
 
 
 @pytest.fixture(scope="module")
@@ -53,18 +34,6 @@ def address():
         assert process.wait(timeout=30) == 0
 
 
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
-
-
 class Page:
     """The page as a person uses it."""
 
@@ -72,10 +41,7 @@ class Page:
         self.browser, self.address = browser, address
 
     def open(self, fragment="", width=1200, theme="light"):
-        features = [{"name": "prefers-color-scheme", "value": theme}]
-        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        chromium.seen_on(self.browser, width, theme)
         self.browser.get("about:blank")
         self.browser.get(f"{self.address}{fragment}")
         return self.answered()

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 from gramian import SVC, GaussianProcessClassifier, GaussianProcessRegressor, plots
+from gramian.inspection.fitted import input_names, kernel_of, sampled, training_rows
 from gramian.kernels import RBF
 from gramian.plots import style
-from gramian.plots.fitted import input_names, kernel_of, sampled, training_rows
 
 
 def grey(colour):

@@ -1,10 +1,15 @@
 """Reports of automatic estimators: tables with text and gaps, leaderboards."""
 
+import html
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 import gramian
+from gramian.reports.facts import settings_of
+from gramian.reports.subject import subject_of
 
 
 @pytest.fixture(scope="module")
@@ -31,6 +36,9 @@ def test_a_regressor(table, tmp_path):
     assert "size &lt;m&gt;" in new
     assert "<i>c</i>" not in new
     assert "Left out" not in new
+    assert "The rows that are predicted worst" in new
+    assert "How much worse 40 rows are predicted when a column is shuffled" in new
+    assert "Baseline: linear" in new
     seen = told(model, X[:80], y[:80], tmp_path=tmp_path)
     assert "inside the search" in seen  # the honest score, and not that of rows it learned from
     assert "RMSE" in seen
@@ -46,6 +54,9 @@ def test_a_classifier(table, tmp_path):
     assert "Which classes are confused" in page
     assert "Error rate; less is better" in page
     assert "Left out" not in page
+    for title in ("ROC curve", "Precision and recall", "Are probabilities right?", "Gain"):
+        assert f"<h3>{title}</h3>" in page
+    assert "threshold 0.5" in page
 
 
 def test_new_rows_that_are_worse_than_promised(table, tmp_path):
@@ -54,3 +65,13 @@ def test_new_rows_that_are_worse_than_promised(table, tmp_path):
     promise = "New rows are predicted worse than the search promised: RMSE"
     assert promise in told(model, X[80:], y[80:] + 5.0, tmp_path=tmp_path)
     assert promise not in told(model, X[80:], y[80:], tmp_path=tmp_path)
+
+
+def test_one_set_of_numbers(table, tmp_path):
+    X, y = table
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["gp"], cv=2, random_state=0).fit(X[:80], y[:80])
+    page = told(model, X[80:], y[80:], tmp_path=tmp_path)
+    kernel = dict(settings_of(subject_of(model)))["kernel"]
+    assert page.count(f"<code>{html.escape(kernel)}</code>") == 2  # of the winner, and of the settings
+    assert page.count("NOT converged") == 2 * (not model.certificate_.converged)  # the certificate, and a warning
+    assert re.search(r"of (\d+) rows \(\d+%\) are far", page) is None or "of 40 rows" in page

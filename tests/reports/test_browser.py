@@ -4,34 +4,15 @@ It needs Debian's packages chromium and chromium-driver, and is skipped, saying 
 """
 
 import json
-import shutil
 from itertools import pairwise
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import chromium
 import gramian
 from gramian.kernels import RBF
-
-selenium = pytest.importorskip("selenium", reason="selenium is not installed: pip install gramian[test]")
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-DRIVER = shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None or DRIVER is None,
-    reason="no chromium with its driver; on Debian: apt-get install chromium chromium-driver",
-)
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-)
 
 
 @pytest.fixture(scope="module")
@@ -51,27 +32,19 @@ def page(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    from selenium import webdriver
-    from selenium.webdriver.chrome.service import Service
-
-    options = webdriver.ChromeOptions()
-    options.binary_location = CHROMIUM
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
+def searched(tmp_path_factory):
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.standard_normal((160, 6)), columns=[f"measurement {j}" for j in range(6)])
+    y = 1e5 * (3 + np.sin(X.iloc[:, 0]) + 0.1 * rng.standard_normal(160))
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["ridge"], cv=2, random_state=0)
+    path = tmp_path_factory.mktemp("page") / "searched.html"
+    return gramian.report(model.fit(X[:100], y[:100]), X[100:], y[100:], path)
 
 
 @pytest.fixture
 def open_page(browser, page):
     def opened(width=1200, theme="light", media=""):
-        features = [{"name": "prefers-color-scheme", "value": theme}]
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": features})
-        size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        chromium.seen_on(browser, width, theme, media)
         browser.get(page.as_uri())
         return browser
 
@@ -158,3 +131,31 @@ def test_a_screen_reader_finds_its_way(open_page):
     assert len(images) == len(browser.find_elements("css selector", "svg"))
     assert all(len(name) > 20 for name in images)
     assert browser.execute_script("return document.documentElement.lang") == "en"
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_pictures_can_be_read_on_a_phone(open_page, theme):
+    browser = open_page(390, theme)
+    sizes = browser.execute_script(
+        "return [...document.querySelectorAll('.picture svg')].flatMap(svg => {"
+        "  const scale = svg.getBoundingClientRect().width / svg.viewBox.baseVal.width;"
+        "  return [...svg.querySelectorAll('text')].map(t => scale * parseFloat(getComputedStyle(t).fontSize));})"
+    )
+    assert len(sizes) > 20
+    assert min(sizes) >= 10.5
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_cards_are_of_equal_height_and_no_table_is_cut_off(browser, searched, width):
+    chromium.seen_on(browser, width)
+    browser.get(searched.as_uri())
+    heights = browser.execute_script("return [...document.querySelectorAll('.cards .card')].map(c => c.offsetHeight)")
+    assert len(heights) >= 5
+    assert max(heights) - min(heights) <= 1
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    board, card = browser.execute_script(
+        "const t = document.querySelector('.board'); return [t.scrollWidth, t.parentElement.clientWidth]"
+    )
+    assert board <= card
+    names = browser.execute_script("return [...document.querySelectorAll('.board .name code')].map(c => c.textContent)")
+    assert any("RBF" in name for name in names)

@@ -8,10 +8,11 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from gramian import SVC, GaussianProcessRegressor, KernelRidge
+from gramian import SVC, GaussianProcessClassifier, GaussianProcessRegressor, KernelRidge
 from gramian.kernels import RBF
 from gramian.reports.cautions import cautions
-from gramian.reports.facts import Score, bytes_held, evaluate, score_of, seconds_of, settings_of
+from gramian.reports.evaluation import evaluate, importance
+from gramian.reports.facts import Score, bytes_held, expression, score_of, seconds_of, settings_of
 from gramian.reports.subject import subject_of
 
 
@@ -27,7 +28,8 @@ def X(rng):
 
 
 def test_a_good_fit_has_nothing_to_be_said(X):
-    assert told(KernelRidge(0.1, kernel=RBF(2.0)).fit(X, X[:, 0]), X, X[:, 0]) == ""
+    y = np.sin(2.0 * X[:, 0])
+    assert told(KernelRidge(0.1, kernel=RBF(2.0)).fit(X, y), X, y) == ""
 
 
 def test_ill_conditioned(X):
@@ -143,3 +145,38 @@ def test_settings_are_what_was_changed(X):
     assert found["alpha"] == "0.25"
     assert "n_jobs" not in found
     assert seconds_of(subject_of(model)) == model.certificate_.seconds
+
+
+def test_advice_names_only_parameters_that_exist(X):
+    y = np.where(np.arange(60) < 4, "few", "many")
+    assert "class_weight='balanced'" in told(SVC().fit(X, y), X, y)
+    gp = GaussianProcessClassifier(RBF(1.0), optimizer=None).fit(X, y)
+    assert "Classes are unbalanced" in told(gp, X, y)
+    assert "class_weight" not in told(gp, X, y)
+
+
+def test_errors_that_grow_with_the_prediction(rng):
+    X = rng.uniform(0, 3, (200, 1))
+    y = np.exp(X[:, 0]) * (1 + 0.3 * rng.standard_normal(200))
+    model = KernelRidge(1.0, kernel=RBF(1.0)).fit(X, y)
+    assert "Errors depend on the prediction" in told(model, X, y)
+    even = np.exp(X[:, 0]) + rng.standard_normal(200)
+    assert "Errors depend" not in told(KernelRidge(1.0, kernel=RBF(1.0)).fit(X, even), X, even)
+
+
+def test_a_linear_model_stands_beside_in_the_same_folds(X):
+    y = X[:, 0] + 0.1 * np.sin(7 * np.arange(60))
+    subject = subject_of(KernelRidge(0.1, kernel=RBF(1.0)).fit(X, y), X, y)
+    found = evaluate(subject)
+    score = score_of(subject, found)
+    assert score.baseline_name == "a linear model"
+    assert score.baseline > 0.95
+    inputs = importance(subject, found)
+    assert inputs.n_rows == 60
+    assert inputs.importance[0] > 10 * abs(inputs.importance[1])
+
+
+def test_a_kernel_is_written_whole():
+    many = repr(2.123456789 * RBF(np.linspace(1.0, 2.0, 30)))
+    assert expression(many) == "2.12 * RBF([30 numbers])"
+    assert expression(repr(RBF([1.0, 2.5]))) == repr(RBF([1.0, 2.5]))

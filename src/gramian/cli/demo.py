@@ -1,4 +1,4 @@
-"""``gramian demo``: fit, predict and report on handwritten digits."""
+"""``gramian demo``: fit, predict and report on the prices of flats and on handwritten digits."""
 
 from __future__ import annotations
 
@@ -9,55 +9,56 @@ from typing import Any
 
 from gramian.cli.screen import Screen
 
-HELP = "from a table to a model, predictions and a report, on handwritten digits"
+HELP = "from tables to models, predictions and reports: prices of flats, handwritten digits"
+FLATS, NEW_FLATS, NEW_DIGITS = 900, 300, 450
+"""Rows to learn from, and rows to predict."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("--out", metavar="FOLDER", help="where to leave the files (default: a new temporary folder)")
-    parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="for the fit (default: 60)")
+    parser.add_argument(
+        "--time-limit", type=float, default=12.0, metavar="SECONDS", help="for each of the two fits (default: 12)"
+    )
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Write two tables, fit on one, predict the other, and compare."""
+    """Write tables, fit on some, predict the others, and compare."""
     import gramian.data.formats  # noqa: F401  which says what to install
 
     folder = Path(options.out or tempfile.mkdtemp(prefix="gramian-demo-"))
     folder.mkdir(exist_ok=True)
-    old, new = _tables(folder)
-    model, out, page = folder / "model", folder / "predictions.csv", folder / "report.html"
-    screen.say("Handwritten digits, 8 x 8 pixels each: 1,347 to learn from, 450 new ones to read.\n")
     limit = f"{options.time_limit:g}"
-    fitted = _step(screen, "fit", old, "--target", "digit", "--time-limit", limit, "--out", model)
-    _step(screen, "predict", model, new, "--proba", "-o", out)
-    judged = _judged(old, new, out)
     screen.say(
-        f"\nOf {judged['rows']} new digits the model misreads {judged['wrong']}; a linear model misreads "
-        f"{judged['linear']}.",
-        "bold",
+        f"Prices of flats, with districts, dates and gaps: {FLATS:,} to learn from, {NEW_FLATS:,} new ones. The table "
+        "is made up.\n"
     )
+    flats = _judged(screen, folder, "flats", _flats(folder), "price", limit, "--interval", "0.9")
+    off, linear = (f"{flats[who]:,.0f}" for who in ("model", "linear"))
+    screen.say(f"Prices of new flats are off by {off} on average; a linear model's by {linear}.\n", "bold")
+    screen.say("Handwritten digits, 8 x 8 pixels each: 1,347 to learn from, 450 new ones to read.\n")
+    digits = _judged(screen, folder, "digits", _digits(folder), "digit", limit, "--proba")
+    wrong, linear = (f"{digits[who]:.0f}" for who in ("model", "linear"))
+    screen.say(
+        f"Of {digits['rows']} new digits the model misreads {wrong}; a linear model misreads {linear}.\n", "bold"
+    )
+    screen.say(f"Everything is in {folder}: tables, models, predictions, reports.")
+    return {"folder": str(folder), "flats": flats, "digits": digits}
+
+
+def _judged(
+    screen: Screen, folder: Path, name: str, tables: tuple[Path, Path], target: str, limit: str, *how: str
+) -> dict[str, Any]:
+    """Fit to one table, predict the other, report on that; how wrong the model and a linear one are."""
+    (old, new), model, out = tables, folder / name, folder / f"{name}_predictions.csv"
+    fitted = _step(screen, "fit", old, "--target", target, "--time-limit", limit, "--out", model)
+    _step(screen, "predict", model, new, *how, "-o", out)
     try:
-        report = _step(screen, "report", model, new, "-o", page)["report"]
+        page = _step(screen, "report", model, new, "-o", folder / f"{name}.html")["report"]
     except ImportError as error:
         screen.say(f"no report: {error}")
-        report = None
-    screen.say(f"\nEverything is in {folder}: tables, model, predictions{', report' if report else ''}.")
-    return {"folder": str(folder), **judged, "report": report, "fit": fitted}
-
-
-def _tables(folder: Path) -> tuple[Path, Path]:
-    import pyarrow
-    import pyarrow.csv
-    from sklearn.datasets import load_digits
-    from sklearn.model_selection import train_test_split
-
-    X, y = load_digits(return_X_y=True)
-    names = [f"p{row}{column}" for row in range(8) for column in range(8)]
-    old, new = folder / "digits.csv", folder / "new.csv"
-    for path, part in zip((old, new), train_test_split(range(len(y)), test_size=450, random_state=0), strict=True):
-        columns = {n: X[part, j].astype(int) for j, n in enumerate(names)}
-        pyarrow.csv.write_csv(pyarrow.table({**columns, "digit": y[part]}), path)
-    return old, new
+        page = None
+    return {**_errors(old, new, out, target), "report": page, "fit": fitted}
 
 
 def _step(screen: Screen, *words: str | Path) -> Any:
@@ -72,15 +73,82 @@ def _step(screen: Screen, *words: str | Path) -> Any:
     return found
 
 
-def _judged(old: Path, new: Path, predicted: Path) -> dict[str, int]:
-    """How many of the new digits are misread: by the model, and by the best of linear machines."""
+# ---- the tables ---------------------------------------------------------------------------------------------------
+
+
+def _digits(folder: Path) -> tuple[Path, Path]:
+    from sklearn.datasets import load_digits
+
+    X, y = load_digits(return_X_y=True)
+    names = [f"p{row}{column}" for row in range(8) for column in range(8)]
+    columns = {n: X[:, j].astype(int) for j, n in enumerate(names)}
+    return _split(folder, "digits", {**columns, "digit": y}, NEW_DIGITS)
+
+
+def _flats(folder: Path) -> tuple[Path, Path]:
+    """Flats as a table has them: districts, heating, dates, a balcony or not, and gaps."""
     import numpy as np
-    from sklearn.linear_model import RidgeClassifierCV
+
+    n, rng = FLATS + NEW_FLATS, np.random.default_rng(0)
+    district = rng.choice(["Centre", "Docks", "Hill", "Meadows", "North", "Old Town", "Station", "West"], n)
+    dear = dict(zip(sorted(set(district)), (1.5, 1.1, 1.4, 0.9, 0.7, 1.3, 0.8, 1.0), strict=True))
+    area = np.round(np.exp(rng.normal(4.2, 0.4, n)), 1)
+    built = rng.integers(1900, 2024, n)
+    floor, balcony = rng.integers(0, 9, n), rng.random(n) < 0.6
+    heating = rng.choice(["gas", "oil", "heat pump", "district"], n, p=[0.5, 0.2, 0.1, 0.2])
+    days = rng.integers(0, 2500, n)
+    value = 4200.0 * np.array([dear[d] for d in district]) * area**0.95
+    value *= 1.0 + 0.25 * np.cos((built - 1900) / 40.0) + 0.00008 * days + 0.05 * balcony
+    value *= np.where(heating == "oil", 0.93, 1.0) * np.where((floor > 4) & (built < 1950), 0.85, 1.0)
+    price = np.round(value * np.exp(0.06 * rng.standard_normal(n)), -2).astype(int)
+    sold = (np.datetime64("2018-01-01") + days).astype(str).astype(object)
+    columns: dict[str, Any] = {"district": district.astype(object), "area": area.astype(object)}
+    columns |= {"built": built.astype(object), "floor": floor, "heating": heating.astype(object)}
+    for name, share in (("area", 0.03), ("built", 0.1), ("heating", 0.08)):
+        columns[name][rng.random(n) < share] = None
+    return _split(folder, "flats", {**columns, "balcony": balcony, "sold": sold, "price": price}, NEW_FLATS)
+
+
+def _split(folder: Path, name: str, columns: dict[str, Any], count: int) -> tuple[Path, Path]:
+    """Write some rows to one file, and so many to another."""
+    import pyarrow
+    import pyarrow.csv
+    from sklearn.model_selection import train_test_split
+
+    table = pyarrow.table({key: pyarrow.array(values) for key, values in columns.items()})
+    old, new = folder / f"{name}.csv", folder / f"new_{name}.csv"
+    parts = train_test_split(range(table.num_rows), test_size=count, random_state=0)
+    for path, part in zip((old, new), parts, strict=True):
+        pyarrow.csv.write_csv(table.take(part), path)
+    return old, new
+
+
+# ---- beside a linear model ----------------------------------------------------------------------------------------
+
+
+def _errors(old: Path, new: Path, predicted: Path, target: str) -> dict[str, Any]:
+    """Of new rows the mean error, or how many are misread: by the model, and by the best of linear machines."""
+    import numpy as np
+    from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 
     from gramian.data.tables import read_table, split_target
 
-    (X, y), (Z, truth) = (split_target(read_table(path), "digit") for path in (old, new))
-    rows = [np.column_stack([c.to_numpy() for c in table.itercolumns()]).astype(float) for table in (X, Z)]
-    linear = RidgeClassifierCV(np.logspace(-3, 3, 13)).fit(rows[0], y).predict(rows[1])
+    (X, y), (Z, truth) = (split_target(read_table(path), target) for path in (old, new))
+    rows = [np.column_stack([_numbers(X[name], table[name]) for name in X.column_names]) for table in (X, Z)]
+    few = np.unique(y).size <= 10
+    linear = (RidgeClassifierCV if few else RidgeCV)(np.logspace(-3, 3, 13)).fit(rows[0], y).predict(rows[1])
     ours = read_table(predicted)["prediction"].to_numpy()
-    return {"rows": len(truth), "wrong": int(np.sum(ours != truth)), "linear": int(np.sum(linear != truth))}
+    wrong = [float(np.sum(p != truth) if few else np.mean(np.abs(p - truth))) for p in (ours, linear)]
+    return {"rows": len(truth), "model": wrong[0], "linear": wrong[1]}
+
+
+def _numbers(known: Any, column: Any) -> Any:
+    """A column as numbers: a gap is the median, a level of a category has a column. → (n, width)."""
+    import numpy as np
+
+    if str(column.type) == "string":
+        levels = sorted(set(known.to_pylist()) - {None})
+        return np.array([[v == level for level in levels] for v in column.to_pylist()], dtype=np.float64)
+    kind = "int32" if "date" in str(column.type) else "float64"
+    values, ours = (np.asarray(c.cast(kind).to_numpy(), dtype=np.float64) for c in (known, column))
+    return np.where(np.isnan(ours), np.nanmedian(values), ours)[:, None]

@@ -156,7 +156,7 @@ def _estimator(task: str, settings: dict[str, Any]) -> Any:
 
 
 def _fit(model: Any, X: Any, y: Any, screen: Screen) -> None:
-    with screen.leaderboard() as watch:
+    with screen.search() as watch:
         if watch is not None:
             model._observer = watch
         try:

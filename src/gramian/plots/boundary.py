@@ -11,9 +11,18 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from gramian.estimators.pca import KernelPCA
+from gramian.inspection.fitted import (
+    Array,
+    decision_values,
+    input_names,
+    kernel_of,
+    rows_of,
+    sampled,
+    two_inputs,
+    unnamed,
+)
 from gramian.kernels import RBF
 from gramian.kernels.points import is_sparse
-from gramian.plots.fitted import Array, decision_values, input_names, kernel_of, rows_of, sampled, two_inputs, unnamed
 from gramian.plots.style import COLOURS, HATCHES, MUTED, Display, ink, look, paper, plain
 
 DRAWN = 1000

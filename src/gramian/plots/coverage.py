@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from gramian.plots.fitted import Array
+from gramian.inspection.fitted import Array
 from gramian.plots.style import MUTED, Display, ink
 
 LEVELS = np.linspace(0.05, 0.95, 19)

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.plots.fitted import Array, input_names, line_through, rows_of
+from gramian.inspection.fitted import Array, input_names, line_through, rows_of
 from gramian.plots.style import COLOURS, Display, ink
 
 

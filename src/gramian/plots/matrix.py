@@ -11,8 +11,8 @@ import scipy.cluster.hierarchy as hierarchy
 from numpy.typing import NDArray
 from scipy.spatial.distance import squareform
 
+from gramian.inspection.fitted import Array, kernel_of, sampled_gram, some_rows
 from gramian.kernels import Kernel
-from gramian.plots.fitted import Array, kernel_of, sampled_gram, some_rows
 from gramian.plots.style import Display, plain
 
 ROWS = 500

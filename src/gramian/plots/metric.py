@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.plots.fitted import Array, input_names
+from gramian.inspection.fitted import Array, input_names
 from gramian.plots.style import COLOURS, HATCHES, Display, plain
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtri
 from sklearn.utils.validation import check_is_fitted
 
-from gramian.plots.fitted import Array, input_names, line_through, rows_of, sampled, unnamed
+from gramian.inspection.fitted import Array, input_names, line_through, rows_of, sampled, unnamed
 from gramian.plots.style import COLOURS, LINES, Display, ink
 
 DRAWN = 2000

@@ -1,4 +1,4 @@
-"""Sensitivity of predictions to each input: mean absolute slopes."""
+"""Sensitivity of a model to each input, as bars."""
 
 from __future__ import annotations
 
@@ -7,35 +7,37 @@ from typing import Any, Self
 
 import numpy as np
 
-from gramian.plots.fitted import Array, decision_values, input_names, rows_of, sampled
-from gramian.plots.style import COLOURS, Display, ink, plain
+from gramian.inspection.fitted import Array
+from gramian.inspection.sensitivity import Sensitivity, sensitivity
+from gramian.plots.style import COLOURS, HATCHES, Display, ink, plain
 
-ROWS = 500
-"""Rows at which slopes are taken, at most."""
 BARS = 20
 """Inputs that are shown."""
-STEP = 1e-4
-"""Step of a difference quotient, relative to the deviation of the input."""
 
 
 @dataclass(eq=False, repr=False)
 class SensitivityDisplay(Display):
-    """The mean absolute slope of the fitted function in each input, over the rows.
+    """How much a fitted model depends on each input.
 
-    Slopes are times the deviation of the input, so that inputs in other units compare: how far the prediction moves
-    when an input moves by one deviation, if it went on as it begins. The marks are the quarter of rows with the least
-    and with the largest slope. It says what the model uses, not what causes what.
+    By default the mean absolute slope of the fitted function, times the deviation of the input, so that inputs in
+    other units compare: how far the prediction moves when an input moves by one deviation, if it went on as it begins.
+    The marks are the quarter of rows with the least and with the largest slope. With targets, how much worse
+    predictions get when a column is shuffled. Neither says what causes what.
 
     Parameters
     ----------
     importance : array of shape (d,)
-        Mean absolute slopes.
+        How much each input matters.
     low, high : array of shape (d,)
-        Their quartiles over the rows.
+        Where the marks are.
     names : list of str
         Names of the inputs.
     scaled : bool, default=True
         Whether slopes are per deviation, or per unit.
+    unit : str or None, default=None
+        What ``importance`` is, in words; ``None`` for slopes.
+    method : {"gradient", "leave_out", "permutation"}, default="gradient"
+        How it was measured.
 
     Attributes
     ----------
@@ -43,6 +45,10 @@ class SensitivityDisplay(Display):
         Where it was drawn.
     bars_ : bar container
         The largest 20, the largest on top.
+
+    See Also
+    --------
+    gramian.inspection.sensitivity : The numbers, and what they mean.
 
     Examples
     --------
@@ -61,6 +67,8 @@ class SensitivityDisplay(Display):
     high: Array
     names: list[str]
     scaled: bool = True
+    unit: str | None = None
+    method: str = "gradient"
 
     @property
     def size(self) -> tuple[float, float]:  # type: ignore[override]
@@ -69,23 +77,35 @@ class SensitivityDisplay(Display):
 
     @classmethod
     def from_estimator(
-        cls, estimator: Any, X: Any = None, *, scaled: bool = True, random_state: int = 0, ax: Any = None
+        cls,
+        estimator: Any,
+        X: Any = None,
+        y: Any = None,
+        *,
+        method: str | None = None,
+        scoring: Any = None,
+        scaled: bool = True,
+        random_state: int = 0,
+        ax: Any = None,
     ) -> Self:
-        """Take the slopes of a fitted function.
-
-        Exact where the model is a kernel expansion (``function_``), by differences of its decision values elsewhere.
-        Of several functions, as of a machine for several classes, the mean.
+        """Measure a fitted model.
 
         Parameters
         ----------
         estimator : estimator
-            Fitted.
-        X : array-like of shape (n, d) or None, default=None
+            Fitted; automatic ones, pipelines and searches included.
+        X : table or array-like of shape (n, d), or None, default=None
             Rows; ``None`` for those that the fit keeps.
+        y : array-like of shape (n,) or None, default=None
+            Targets, to see how much worse predictions get when a column is shuffled.
+        method : {"gradient", "leave_out", "permutation"} or None, default=None
+            What to measure; ``None`` for ``"permutation"`` where there is a y, and ``"gradient"`` elsewhere.
+        scoring : str, callable or None, default=None
+            What shuffled columns are judged by: a scorer of scikit-learn.
         scaled : bool, default=True
             Whether slopes are per deviation of the input, or per unit.
         random_state : int, default=0
-            Draws at most 500 of the rows.
+            Draws at most 500 of the rows, and the shuffles.
         ax : matplotlib axes, None or False, default=None
             Where to draw; ``None`` for a figure of its own, ``False`` not yet.
 
@@ -94,39 +114,43 @@ class SensitivityDisplay(Display):
         SensitivityDisplay
             Drawn, unless ``ax`` is ``False``.
         """
-        rows = rows_of(estimator, X, what="a sensitivity")
-        deviation = rows.std(axis=0)
-        rows = rows[sampled(len(rows), ROWS, random_state)]
-        slopes = _slopes(estimator, rows, deviation)
-        slopes = slopes * deviation if scaled else slopes
-        low, high = np.quantile(slopes, [0.25, 0.75], axis=0)
-        return cls(slopes.mean(axis=0), low, high, input_names(estimator, X, rows.shape[1]), scaled)._drawn(ax)
+        options: Any = {"method": method, "scoring": scoring, "scaled": scaled, "random_state": random_state}
+        display = cls.from_sensitivity(sensitivity(estimator, X, y, **options), ax=False)
+        display.scaled = scaled
+        return display._drawn(ax)
+
+    @classmethod
+    def from_sensitivity(cls, found: Sensitivity, *, ax: Any = None) -> Self:
+        """Draw what was measured before.
+
+        Parameters
+        ----------
+        found : Sensitivity
+            From ``gramian.inspection.sensitivity``.
+        ax : matplotlib axes, None or False, default=None
+            Where to draw; ``None`` for a figure of its own, ``False`` not yet.
+
+        Returns
+        -------
+        SensitivityDisplay
+            Drawn, unless ``ax`` is ``False``.
+        """
+        values = (found.importance, found.low, found.high, found.names)
+        return cls(*values, unit=found.unit, method=found.method)._drawn(ax)
 
     def _draw(self) -> None:
-        order = np.argsort(-self.importance, kind="stable")[:BARS]
+        known = np.flatnonzero(~np.isnan(self.importance))  # what is not a number has no slope
+        order = known[np.argsort(-self.importance[known], kind="stable")][:BARS]
         places = np.arange(len(order))[::-1]
-        self.bars_ = self.ax_.barh(places, self.importance[order], 0.66, color=COLOURS[0], alpha=0.75)
+        kind = int(self.method != "gradient")
+        look: dict[str, Any] = {"color": COLOURS[kind * 2], "hatch": HATCHES[kind], "alpha": 0.75}
+        self.bars_ = self.ax_.barh(places, self.importance[order], 0.66, **look)
         self.ax_.hlines(places, self.low[order], self.high[order], color=ink(), lw=1.4)
         self.ax_.plot(self.low[order], places, "|", self.high[order], places, "|", color=ink(), ms=7)
         self.ax_.set_yticks(places, [plain(_short(self.names[j])) for j in order])
         self.ax_.tick_params(axis="y", length=0)
-        self.ax_.set_xlim(left=0.0)
-        self.ax_.set_xlabel(f"mean |slope| per {'deviation' if self.scaled else 'unit'}")
-
-
-def _slopes(estimator: Any, rows: Array, deviation: Array) -> Array:
-    """|∂f/∂x_j| at every row, the mean over functions."""
-    functions = getattr(estimator, "function_", None)
-    if functions is not None:
-        found = [np.abs(f.gradient(rows)) for f in np.atleast_1d(np.asarray(functions, dtype=object))]
-        return np.asarray(np.mean(found, axis=0))
-    out = np.empty(rows.shape)
-    for j in range(rows.shape[1]):
-        step = np.zeros(rows.shape[1])
-        step[j] = STEP * (deviation[j] or 1.0)
-        rise = decision_values(estimator, rows + step)[0] - decision_values(estimator, rows - step)[0]
-        out[:, j] = np.abs(rise).reshape(len(rows), -1).mean(axis=1) / (2.0 * step[j])
-    return out
+        self.ax_.set_xlim(left=min(0.0, float(self.low[order].min(initial=0.0))))
+        self.ax_.set_xlabel(self.unit or f"mean |slope| per {'deviation' if self.scaled else 'unit'}")
 
 
 def _short(name: str, most: int = 28) -> str:

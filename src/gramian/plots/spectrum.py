@@ -10,8 +10,8 @@ from scipy.linalg import eigvalsh
 from sklearn.base import is_regressor
 
 from gramian.gram import Gram, rpcholesky
+from gramian.inspection.fitted import Array, kernel_of, sampled_gram, some_rows
 from gramian.kernels import Kernel
-from gramian.plots.fitted import Array, kernel_of, sampled_gram, some_rows
 from gramian.plots.style import Display, ink, log_axis
 from gramian.solvers.gp.evidence import signal_and_noise
 

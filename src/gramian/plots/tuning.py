@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from gramian.plots.fitted import Array
+from gramian.inspection.fitted import Array
 from gramian.plots.style import COLOURS, Display, log_axis, paper, plain
 
 WRITTEN = 60

@@ -7,17 +7,27 @@ from typing import Any
 
 import numpy as np
 from scipy.linalg import eigvalsh
+from scipy.stats import spearmanr
 
 from gramian.gram import Gram
+from gramian.inspection.fitted import sampled, training_rows
 from gramian.kernels.resolve import is_precomputed
-from gramian.plots.fitted import sampled, training_rows
-from gramian.reports.facts import METRICS, Evaluation, Score
+from gramian.numerals import written
+from gramian.reports.evaluation import Evaluation
+from gramian.reports.facts import MEASURES, Score, by_parts, measured
 from gramian.reports.subject import Subject
+from gramian.resources import spans
 
 ROWS = 400
 """Rows that conditions and similarities are measured on at most."""
 ILL = 1e12
 """Condition number from which a solution loses digits that matter."""
+NEW_ROWS = 2000
+"""New rows that are compared with those of the fit, at most."""
+RELATED, SURE = 0.3, 1e-4
+"""Rank correlation of the size of errors with predictions, and its p-value, from which it is told."""
+TELLING = 40
+"""Rows that it takes to tell."""
 UNBALANCED = 10
 """Times that the largest class is larger than the smallest, from which on accuracy says little."""
 EDGE = 0.01
@@ -31,7 +41,8 @@ FAR = 0.1
 def cautions(subject: Subject, found: Evaluation | None, score: Score | None) -> list[str]:
     """Return what should be known before the model is used."""
     own = (_edges, _condition, _balance, _far)
-    checks = (_certificate(subject), _score(found, score), _search(subject, found), *(check(subject) for check in own))
+    judged = (_score(found, score), _search(subject, found), _residuals(found))
+    checks = (_certificate(subject), *judged, *(check(subject) for check in own))
     return list(dict.fromkeys(text for check in checks for text in check))
 
 
@@ -45,7 +56,7 @@ def _certificate(subject: Subject) -> Iterator[str]:
 
 def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
     if score is not None and not score.beats_baseline:
-        beside = f"{score.value:.3g} against {score.baseline:.3g} of “{score.baseline_name}”"
+        beside = f"{written(score.value)} against {written(score.baseline)} of “{score.baseline_name}”"
         yield f"The model does not clearly beat the baseline: {score.name} {beside}."
     if found is not None and not found.honest and score is not None and score.how == found.how:
         yield "The score is of rows that the model may have learned from, so it flatters the model."
@@ -56,24 +67,42 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     if not subject.automatic:
         return
     board, best = subject.model.leaderboard_, subject.model.best_trial_
-    base = board.baseline
-    now, chance = (None, 0.0) if found is None or not found.honest else _error(found, board.metric)
-    if now is not None and now > best.score + BROKEN * np.hypot(best.spread, chance):
-        worse = f"{METRICS[board.metric]} {now:.3g} against {best.score:.3g} ± {best.spread:.2g}"
-        yield f"New rows are predicted worse than the search promised: {worse}. They may differ from those of the fit."
+    base, metric = board.baseline, board.metric
+    if found is not None and found.honest and metric in MEASURES and np.isfinite(now := measured(found, metric)):
+        worse = now - best.score if MEASURES[metric].less else best.score - now
+        if worse > BROKEN * np.hypot(best.spread, _chance(found, metric, now)):
+            beside = f"{MEASURES[metric].name} {written(now)} against {written(best.score, best.spread)}"
+            told = f"New rows are predicted worse than the search promised: {beside}."
+            yield f"{told} They may differ from those of the fit."
     if base is not None and base.score <= best.score:
-        beside = f"{base.score:.4g} ± {base.spread:.2g} against {best.score:.4g} ± {best.spread:.2g}"
+        beside = f"{written(base.score, base.spread)} against {written(best.score, best.spread)}"
         yield f"In the search the baseline “{base.name}” did as well: {beside}."
 
 
-def _error(found: Evaluation, metric: str) -> tuple[float | None, float]:
-    """The error on new rows, and what chance does to an error rate, or to a root mean square, on so many."""
+def _chance(found: Evaluation, metric: str, now: float) -> float:
+    """What chance does to a score on so many rows."""
     n = len(found.truth)
     if metric == "error":
-        rate = 1.0 - float(np.mean(found.truth == found.predicted))
-        return rate, np.sqrt(rate * (1.0 - rate) / n)
-    now = None if metric == "log_loss" else found.figures(False)[METRICS[metric]]
-    return now, 0.0 if now is None else now / np.sqrt(2.0 * n)
+        return float(np.sqrt(now * (1.0 - now) / n))
+    if metric in ("rmse", "mae"):
+        return now / float(np.sqrt(2.0 * n))
+    return float(np.nanstd(by_parts(found, metric)) / np.sqrt(len(found.parts)))
+
+
+def _residuals(found: Evaluation | None) -> Iterator[str]:
+    """Whether errors grow or shrink along the predictions, so that one interval cannot fit all."""
+    if found is None or found.classes.size or found.truth.ndim > 1 or len(found.truth) < TELLING:
+        return
+    error = np.abs(found.truth - found.predicted)
+    if np.ptp(found.predicted) == 0.0 or np.ptp(error) == 0.0:
+        return
+    rank = spearmanr(found.predicted, error)
+    if abs(rank.statistic) > RELATED and rank.pvalue < SURE:
+        small, *_, large = (error[part].mean() for part in np.array_split(np.argsort(found.predicted), 3))
+        yield (
+            f"Errors depend on the prediction: {written(small)} on average in the lowest third of the predictions and "
+            f"{written(large)} in the highest. One interval does not fit all; the target may want another scale."
+        )
 
 
 def _edges(subject: Subject) -> Iterator[str]:
@@ -81,15 +110,12 @@ def _edges(subject: Subject) -> Iterator[str]:
     machine = subject.machine
     for name in ("alpha", "lam"):
         tried = getattr(machine, f"{name}s_", ())
-        if len(tried) > 1 and np.any(np.isin(getattr(machine, f"{name}_"), [min(tried), max(tried)])):
+        ends = len(tried) > 1 and np.any(np.isin(getattr(machine, f"{name}_"), [min(tried), max(tried)]))
+        if ends and not subject.automatic:  # a search sets the range itself
             yield f"{name} is at the edge of the {len(tried)} values tried; widen {name}s."
     yield from _kernel_edges(machine)
     if hasattr(subject.model, "cv_results_"):
         yield from _search_edges(subject.model.cv_results_["params"], subject.model.best_params_)
-    if subject.automatic:
-        best = subject.model.best_trial_
-        tried = [trial.settings for trial in subject.model.leaderboard_ if trial.machine == best.machine]
-        yield from _search_edges(tried, best.settings)
 
 
 def _kernel_edges(machine: Any) -> Iterator[str]:
@@ -148,9 +174,10 @@ def _balance(subject: Subject) -> Iterator[str]:
     names, counts = np.unique(np.asarray(subject.y), return_counts=True)
     if counts.max() >= UNBALANCED * counts.min():
         small, large = names[counts.argmin()], names[counts.argmax()]
+        advice = ", and try class_weight='balanced'" if "class_weight" in subject.model.get_params(deep=False) else ""
         yield (
             f"Classes are unbalanced: “{large}” has {counts.max():,} rows and “{small}” {counts.min():,}. Accuracy "
-            "says little about the small one; look at the confusion matrix, and try class_weight='balanced'."
+            f"says little about the small one; look at the confusion matrix{advice}."
         )
 
 
@@ -160,17 +187,21 @@ def _far(subject: Subject) -> Iterator[str]:
     if kept is None or subject.X is None or subject.numbers is None or subject.seen or hasattr(kept[1], "tocsr"):
         return
     kernel, rows = kept
-    new = subject.numbers[sampled(len(subject.numbers), ROWS)]
+    new, every = subject.numbers[sampled(len(subject.numbers), NEW_ROWS)], np.asarray(training_rows(subject.machine))
     own = _similarity(kernel, rows, rows)
     np.fill_diagonal(own, -np.inf)
-    alone = _similarity(kernel, new, rows).max(axis=1) < FAR * np.median(own.max(axis=1))
-    low, high = rows.min(axis=0), rows.max(axis=0)
+    least = FAR * np.median(own.max(axis=1))
+    alone = np.ones(len(new), dtype=bool)
+    for some in spans(len(every), ROWS):
+        alone &= _similarity(kernel, new, every[some]).max(axis=1) < least
+    low, high = every.min(axis=0), every.max(axis=0)
     varies = high > low
     beyond = np.any(((new < 2 * low - high) | (new > 2 * high - low)) & varies, axis=1)
     far = int(np.count_nonzero(alone | beyond))
     if far:
+        drawn = "" if len(new) == len(subject.numbers) else f" drawn from {len(subject.numbers):,}"
         yield (
-            f"{far:,} of {len(new):,} rows ({far / len(new):.0%}) are far from the training data: no training row is "
+            f"{far:,} of {len(new):,} rows{drawn} ({far / len(new):.0%}) are far from the training data: none of it is "
             "similar to them, or an input is beyond its range by more than its width. Predictions there are guesses."
         )
 

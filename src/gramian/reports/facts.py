@@ -1,28 +1,30 @@
-"""Facts at the top of a report: the question, the score beside the baseline, the cost, the certificate."""
+"""Facts at the top of a report: the question, the score beside the baseline, the cost."""
 
 from __future__ import annotations
 
 import math
 import re
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.dummy import DummyClassifier, DummyRegressor
-from sklearn.metrics import accuracy_score, mean_absolute_error, r2_score, root_mean_squared_error
-from sklearn.model_selection import KFold, StratifiedKFold
-from sklearn.utils import get_tags
+from sklearn.metrics import (
+    accuracy_score,
+    average_precision_score,
+    balanced_accuracy_score,
+    f1_score,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 from sklearn.utils._pprint import _changed_params
-from sklearn.utils.metaestimators import _safe_split
-from sklearn.utils.validation import _num_samples
 
-from gramian.estimators.auto import leaderboard
 from gramian.estimators.mixture.gaussian import GaussianMixture
-from gramian.plots.fitted import sampled, unnamed
+from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 from gramian.resources import readable
 
@@ -36,125 +38,67 @@ VERBS = {
 }
 ELSEWHERE = ("kernel", "memory", "n_jobs", "verbose")
 """Parameters that are shown by themselves, or change nothing that is learned."""
-METRICS = {**leaderboard.METRICS, "error": "error rate"}
-SHOWN = 40
-"""Lines of the table."""
-KERNEL = 70
-"""Characters of a kernel's expression, which can hold a number for every column."""
-DRAWN = 15
-"""Trials in the picture."""
-ROWS = 1000
-"""Rows that are used at most where the model has to be fitted again."""
-FOLDS = 5
+RARE = 1e-15
+"""The least probability in a log-loss."""
+LONG = 40
+"""Characters of a list of numbers from which on only their count is shown."""
 
 
-# ---- evaluation on rows that the model has not seen, as far as possible -------------------------------------------
+# ---- measures -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Predictions beside the truth."""
+class Measure(NamedTuple):
+    """A score: what it is called, whether less is better, what it is of, and its formula."""
 
-    truth: NDArray[Any]  # (m,): Targets and predictions
-    predicted: NDArray[Any]  # (m,): Targets and predictions
-    deviation: NDArray[np.float64] | None  # (m,): Predicted deviations, of a Gaussian process
-    folds: NDArray[np.intp]  # (m,): Which part each row belongs to; scores are taken part by part
-    honest: bool  # Whether the model that predicted a row had not seen it
-    how: str  # In words, where the predictions come from
-
-    def scores(self, classes: bool) -> NDArray[np.float64]:
-        """Return the score of each part."""
-        score = accuracy_score if classes else r2_score
-        parts = [self.folds == fold for fold in np.unique(self.folds)]
-        return np.array([score(self.truth[part], self.predicted[part]) for part in parts])
-
-    def figures(self, classes: bool) -> dict[str, float]:
-        """Return further measures of all predictions together."""
-        measures = {} if classes else {"RMSE": root_mean_squared_error, "MAE": mean_absolute_error}
-        return {name: float(measure(self.truth, self.predicted)) for name, measure in measures.items()}
+    name: str
+    less: bool
+    of: str  # "labels", "ranking" of the second class, "probabilities" or "numbers"
+    formula: Callable[[Any, Any], Any]  # truth (of a ranking or of probabilities, codes) and predictions → a number
 
 
-def evaluate(subject: Subject) -> Evaluation | None:
-    """Predict every row given by a model that has not seen it, as far as possible.
-
-    Rows that are new to the model are predicted by it. Where it learned from them, or that cannot be known, clones with
-    its settings are fitted to four fifths of at most 1,000 rows and predict the last fifth.
-    """
-    if subject.y is None or subject.task not in ("classification", "regression") or _num_samples(subject.y) < 2:
-        return None
-    truth = np.asarray(subject.y)
-    parts = _parts(truth, subject.task == "classification")
-    # To fit an automatic estimator again would be to search again.
-    if subject.seen is False or parts.max() == 0 or subject.automatic:
-        return _as_it_is(subject, truth, parts)
-    try:
-        return _by_folds(subject, truth)
-    except (TypeError, ValueError, MemoryError, TimeoutError) as error:
-        found = _as_it_is(subject, truth, parts)
-        return replace(found, how=f"{found.how}; it could not be fitted again ({error})")
+def _log_loss(codes: Any, P: Any) -> float:
+    P = np.column_stack([1.0 - P, P]) if P.ndim == 1 else P
+    return -float(np.mean(np.log(np.maximum(P[np.arange(len(codes)), codes], RARE))))
 
 
-def _parts(truth: NDArray[Any], classes: bool) -> NDArray[np.intp]:
-    """A part for each row; one for all where there are too few rows to part."""
-    labels = classes and truth.ndim == 1
-    fewest = np.unique(truth, return_counts=True)[1].min() if labels else len(truth)
-    count = min(FOLDS, int(fewest), len(truth) // 2)
-    folds = np.zeros(len(truth), dtype=np.intp)
-    if count > 1:
-        splitter = (StratifiedKFold if labels else KFold)(count, shuffle=True, random_state=0)
-        for fold, (_, test) in enumerate(splitter.split(np.zeros(len(truth)), truth)):
-            folds[test] = fold
-    return folds
+MEASURES = {
+    "accuracy": Measure("accuracy", False, "labels", accuracy_score),
+    "error": Measure("error rate", True, "labels", lambda truth, said: 1.0 - accuracy_score(truth, said)),
+    "balanced_accuracy": Measure("balanced accuracy", False, "labels", balanced_accuracy_score),
+    "f1": Measure("F1", False, "labels", lambda truth, said: f1_score(truth, said, average="macro")),
+    "roc_auc": Measure("area under the ROC curve", False, "ranking", roc_auc_score),
+    "average_precision": Measure("average precision", False, "ranking", average_precision_score),
+    "log_loss": Measure("log-loss", True, "probabilities", _log_loss),
+    "rmse": Measure("RMSE", True, "numbers", root_mean_squared_error),
+    "mae": Measure("MAE", True, "numbers", mean_absolute_error),
+    "r2": Measure("R²", False, "numbers", r2_score),
+}
+"""Scores by the names that ``scoring=`` has for them."""
+SHOWN = {"classification": ("accuracy", "roc_auc", "log_loss"), "regression": ("r2", "rmse", "mae")}
+"""Those of a report; the first is the one to show where nothing was chosen."""
 
 
-def _as_it_is(subject: Subject, truth: NDArray[Any], parts: NDArray[np.intp]) -> Evaluation:
-    predicted, deviation = _predictions(subject.model, subject.X, truth)
-    honest = subject.seen is False
-    how = f"on {len(truth):,} rows {'new to the model' if honest else 'that the model may have learned from'}"
-    return Evaluation(truth, predicted, deviation, parts, honest, how)
+def name_of(metric: str) -> tuple[str, bool]:
+    """Return what a metric is called, and whether less is better."""
+    return (MEASURES[metric].name, MEASURES[metric].less) if metric in MEASURES else (metric, True)
 
 
-def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
-    X, truth = _safe_split(subject.model, subject.X, truth, sampled(len(truth), ROWS))
-    folds = _parts(truth, subject.task == "classification")
-    if folds.max() == 0:
-        raise ValueError("too few rows of some class")
-    model = _with_settings_as_learned(subject.model)
-    predicted = np.empty(truth.shape, dtype=truth.dtype if subject.task == "classification" else np.float64)
-    deviation = np.full(truth.shape, np.nan)
-    with warnings.catch_warnings(action="ignore", category=UserWarning):
-        for fold in np.unique(folds):
-            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
-            fitted = clone(model).fit(*_safe_split(model, X, truth, train))
-            predicted[test], spread = _predictions(fitted, *_safe_split(model, X, truth, test, train))
-            deviation[test] = np.nan if spread is None else spread
-    how = f"{folds.max() + 1}-fold cross-validation on {len(truth):,} rows"
-    if len(truth) < _num_samples(subject.y):
-        how += f" drawn from {_num_samples(subject.y):,}"
-    if model is not subject.model:
-        how += ", settings as they were learned"
-    return Evaluation(truth, predicted, deviation if np.isfinite(deviation).all() else None, folds, True, how)
+def measured(found: Evaluation, key: str, rows: Any = slice(None)) -> float:
+    """Return a score of predictions, of some of the rows; nan where it is not defined for them."""
+    measure, truth = MEASURES[key], found.truth[rows]
+    if measure.of in ("labels", "numbers"):
+        return float(measure.formula(truth, found.predicted[rows]))
+    if found.sureness is None or (measure.of == "probabilities" and not found.probability):
+        return math.nan
+    codes = np.searchsorted(found.classes, truth)
+    if measure.of == "ranking" and (found.sureness.ndim > 1 or len(np.unique(codes)) < 2):
+        return math.nan
+    return float(measure.formula(codes, found.sureness[rows]))
 
 
-def _predictions(model: Any, X: Any, truth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
-    with unnamed():
-        if hasattr(model, "sample_y") and truth.ndim == 1 and not get_tags(model).input_tags.pairwise:
-            mean, deviation = model.predict(X, return_std=True)
-            # The noise that was given as alpha is not in the model's own deviation, but it is in an observation.
-            noise = model.alpha if isinstance(model.alpha, int | float) else 0.0
-            return mean, np.hypot(deviation, np.sqrt(noise) * float(np.mean(model._y_train_std)))
-        return np.asarray(model.predict(X)), None
-
-
-def _with_settings_as_learned(model: Any) -> Any:
-    """A search need not be repeated in every fold, and a Gaussian process need not learn its kernel again."""
-    model = getattr(model, "best_estimator_", model)
-    given, kernel = model.get_params(deep=False), getattr(model, "kernel_", None)
-    if "optimizer" not in given or kernel is None:
-        return model
-    kernel = kernel[0] if isinstance(kernel, tuple | list) else kernel
-    learned = {"kernel": kernel, "optimizer": None, "noise": None}  # the noise is part of kernel_
-    return clone(model).set_params(**{name: value for name, value in learned.items() if name in given})
+def by_parts(found: Evaluation, key: str) -> NDArray[np.float64]:
+    """Return a score of each part of the rows."""
+    return np.array([measured(found, key, part) for part in found.parts])
 
 
 # ---- scores -------------------------------------------------------------------------------------------------------
@@ -196,23 +140,48 @@ def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
 
 
 def _of_leaderboard(model: Any) -> Score:
-    best, base, metric = model.best_trial_, model.leaderboard_.baseline, model.leaderboard_.metric
-    figures = {METRICS.get(name, name): value for name, value in best.figures.items()}
+    best, metric = model.best_trial_, model.leaderboard_.metric
+    figures = {
+        MEASURES[name].name: value for name, value in best.figures.items() if name in MEASURES and name != metric
+    }
     how = f"cross-validation on {best.rows:,} rows inside the search"
-    baseline, name = (math.nan, "") if base is None else (base.score, base.name)
-    return Score(METRICS[metric], best.score, best.spread, how, baseline, name, True, figures)
+    name, less = name_of(metric)
+    return Score(name, best.score, best.spread, how, *_linear_trial(model), less_is_better=less, figures=figures)
+
+
+def _linear_trial(model: Any) -> tuple[float, str]:
+    """The score of the best baseline of a search, and its name."""
+    base = model.leaderboard_.baseline
+    return (math.nan, "") if base is None else (base.score, f"{base.name}, in the search")
 
 
 def _of_predictions(subject: Subject, found: Evaluation) -> Score:
-    classes, truth = subject.task == "classification", found.truth
+    """Of an automatic model by what it was chosen by, beside what its search says of a linear one."""
+    key = subject.model.leaderboard_.metric if subject.automatic else ""
+    if key not in MEASURES or math.isnan(measured(found, key)):
+        key = SHOWN[subject.task][0]
+    values = by_parts(found, key)
+    values = values[np.isfinite(values)]
+    spread = float(values.std()) if values.size > 1 else math.nan
+    searched = subject.automatic and key == subject.model.leaderboard_.metric
+    baseline = _linear_trial(subject.model) if searched else _beside(found, key)
+    figures = {MEASURES[k].name: measured(found, k) for k in SHOWN[subject.task] if k != key}
+    figures = {name: value for name, value in figures.items() if math.isfinite(value)}
+    less, name = MEASURES[key].less, MEASURES[key].name
+    value = float(values.mean()) if values.size else measured(found, key)
+    return Score(name, value, spread, found.how, *baseline, less_is_better=less, figures=figures)
+
+
+def _beside(found: Evaluation, key: str) -> tuple[float, str]:
+    """The same score of a linear model, or else of a rule that learns nothing from the inputs."""
+    if found.linear is not None:
+        values = by_parts(replace(found, predicted=found.linear), key)
+        return float(values.mean()), "a linear model"
+    classes, truth = MEASURES[key].of == "labels", found.truth
     dummy = DummyClassifier(strategy="most_frequent") if classes else DummyRegressor()
-    base = np.asarray(dummy.fit(np.zeros((len(truth), 1)), truth).predict(np.zeros((len(truth), 1))))
-    scores = found.scores(classes)
-    beside = replace(found, predicted=base, folds=np.zeros_like(found.folds)).scores(classes)
-    name, rule = ("accuracy", "always the largest class") if classes else ("R²", "always the mean")
-    spread = float(scores.std()) if scores.size > 1 else math.nan
-    value, figures = float(scores.mean()), found.figures(classes)
-    return Score(name, value, spread, found.how, float(beside.mean()), rule, figures=figures)
+    said = np.asarray(dummy.fit(np.zeros((len(truth), 1)), truth).predict(np.zeros((len(truth), 1))))
+    rule = "always the largest class" if classes else "always the mean"
+    return measured(replace(found, predicted=said), key), rule
 
 
 def _of_density(subject: Subject) -> Score | None:
@@ -302,10 +271,12 @@ def brief(value: Any, most: int = 200) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def expression(kernel: Any, most: int = 200) -> str:
-    """Return a kernel as text, without the bounds that its parameters were learned in."""
+def expression(kernel: Any) -> str:
+    """Return a kernel as text: without the bounds that its parameters were learned in, of many numbers their count."""
     text = str(kernel) if isinstance(kernel, str) else repr(kernel)
-    return brief(re.sub(r", \w+_bounds=(\[\[.*?\]\]|\[[^\]]*\]|'fixed')", "", text), most)
+    text = re.sub(r", \w+_bounds=(\[\[.*?\]\]|\[[^\]]*\]|'fixed')", "", text)
+    text = re.sub(rf"\[[^\[\]]{{{LONG},}}\]", lambda many: f"[{many[0].count(',') + 1} numbers]", text)
+    return brief(re.sub(r"\d+\.\d{4,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.3g}", text), 400)
 
 
 def seconds_of(subject: Subject) -> float | None:
@@ -334,51 +305,3 @@ def _bytes(value: Any, seen: set[int]) -> int:
     named = value if isinstance(value, dict) else getattr(value, "__dict__", {})
     inside = value.flat if isinstance(value, np.ndarray) else named.values()
     return sum(_bytes(part, seen) for part in (value if isinstance(value, list | tuple | set) else inside))
-
-
-# ---- the leaderboard of a search ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Board:
-    """What a search tried."""
-
-    metric: str  # What the scores are
-    less_is_better: bool  # Or more
-    columns: tuple[str, ...]  # Heads of the table
-    lines: list[tuple[str, ...]]  # Its cells, the best trial first
-    drawn: list[tuple[str, float, float]]  # Name, score and spread of the trials in the picture
-    chosen: str  # The name of the trial that was taken
-    more: int  # Trials that are not in the table
-    baseline: float | None = None  # The score to beat
-
-
-def board_of(model: Any) -> Board | None:
-    """Return the leaderboard of an automatic estimator, or of a search of scikit-learn."""
-    if hasattr(model, "leaderboard_"):
-        return _of_trials(model.leaderboard_, model.best_trial_)
-    return _of_search(model) if hasattr(model, "cv_results_") else None
-
-
-def _of_trials(board: Any, best: Any) -> Board:
-    metric, columns = METRICS[board.metric], (*(name.capitalize() for name in leaderboard.COLUMNS), "Kernel")
-    lines = [(*board.cells(place), expression(trial.kernel, KERNEL)) for place, trial in enumerate(board[:SHOWN])]
-    ranked = [(t.name, t.score, t.spread) for t in board if t.ok and t.rows == best.rows and not t.baseline]
-    drawn = sorted(ranked, key=lambda trial: trial[1])[:DRAWN]
-    baseline = None if board.baseline is None else board.baseline.score
-    metric = metric[0].upper() + metric[1:]
-    return Board(metric, True, columns, lines, drawn, best.name, len(board) - len(lines), baseline)
-
-
-def _of_search(search: Any) -> Board:
-    results, columns = search.cv_results_, ("", "Settings", "Score", "Fit", "Predict")
-    means, spreads = (np.asarray(results[f"{what}_test_score"], dtype=np.float64) for what in ("mean", "std"))
-    fit, predict = results["mean_fit_time"], results["mean_score_time"]
-    order = np.argsort(-np.nan_to_num(means, nan=-np.inf), kind="stable")
-    names = [", ".join(f"{k}={brief(v)}" for k, v in settings.items()) for settings in results["params"]]
-    lines: list[tuple[str, ...]] = [
-        (str(p + 1), names[i], f"{means[i]:.4g} ± {spreads[i]:.2g}", f"{fit[i]:.2g} s", f"{predict[i]:.2g} s")
-        for p, i in enumerate(order[:SHOWN])
-    ]
-    drawn = [(names[i], means[i], spreads[i]) for i in order if np.isfinite(means[i])][:DRAWN]
-    return Board("Score", False, columns, lines, drawn, names[search.best_index_], len(order) - len(lines))

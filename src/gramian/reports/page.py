@@ -17,14 +17,26 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from gramian import __version__
-from gramian.plots.fitted import sampled, unnamed
+from gramian.inspection.fitted import sampled, unnamed
+from gramian.numerals import written
 from gramian.plots.style import pyplot
+from gramian.reports.board import board_of
 from gramian.reports.cautions import cautions
-from gramian.reports.facts import Score, board_of, bytes_held, evaluate, question, score_of, seconds_of, settings_of
-from gramian.reports.pictures import pictures
+from gramian.reports.evaluation import evaluate, importance
+from gramian.reports.facts import Score, bytes_held, name_of, question, score_of, seconds_of, settings_of
+from gramian.reports.pictures import INPUTS, KERNEL, QUALITY, SEARCH, pictures
 from gramian.reports.subject import Subject, subject_of
+from gramian.reports.worst import worst_rows
 from gramian.resources import readable
 from gramian.verification import agree
+
+SECTIONS = {
+    QUALITY: "How good it is",
+    INPUTS: "Which inputs matter",
+    SEARCH: "The search",
+    KERNEL: "The kernel",
+}
+"""Sections of pictures and their headings, in the order of the page."""
 
 
 def report(
@@ -80,16 +92,17 @@ def report(
         from jinja2 import Environment
     except ImportError as error:
         raise ImportError('a report needs jinja2 and matplotlib: pip install "gramian[report]"') from error
-    written = Path(path)
-    if not written.parent.is_dir():
-        raise FileNotFoundError(f"{path}: there is no folder {written.parent}; create it first.")
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"{path}: there is no folder {file.parent}; create it first.")
     subject = subject_of(model, X, y)
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["written"] = lambda value, spread=math.nan: written(value, spread).replace("-", "−")
     content = {"source": source, "folder": str(folder), "css": _part("page.css"), "js": _part("page.js")}
     with pyplot().ioff():
         page = environment.from_string(_part("page.html")).render(**content, **_content(subject, title))
-    written.write_text(page, encoding="utf-8")
-    return written
+    file.write_text(page, encoding="utf-8")
+    return file
 
 
 def _part(name: str) -> str:
@@ -101,7 +114,8 @@ def _content(subject: Subject, title: str | None) -> dict[str, Any]:
     found = evaluate(subject)
     score = score_of(subject, found)
     board = board_of(subject.model)
-    shown = pictures(subject, found, board)
+    inputs = importance(subject, found)
+    shown = pictures(subject, found, board, inputs)
     certificate, verified = subject.certificate, subject.verified
     return {
         "title": title or type(subject.model if board is not None else subject.machine).__name__,
@@ -115,9 +129,10 @@ def _content(subject: Subject, title: str | None) -> dict[str, Any]:
         "verified": None if verified is None else str(verified),
         "confirmed": verified is None or agree(certificate, verified, getattr(subject.machine, "tol", None)),
         "cautions": cautions(subject, found, score),
-        "pictures": [p for p in shown if p.svg],
+        "sections": [(head, [p for p in shown if p.svg and p.section == s]) for s, head in SECTIONS.items()],
         "left_out": [p for p in shown if not p.svg],
         "board": board,
+        "worst": worst_rows(subject, found, inputs),
         "data": _data(subject),
         "method": "transform" if subject.task in ("projection", "map") else "predict",
         "version": __version__,
@@ -129,8 +144,10 @@ def _content(subject: Subject, title: str | None) -> dict[str, Any]:
 def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
     """Name, number and explanation of each fact of the first screen, the score apart."""
     cards = []
-    if score is not None and not math.isnan(score.baseline):
-        cards.append(("Baseline", f"{score.baseline:.3g}", score.baseline_name))
+    if subject.automatic:
+        cards += _promised(subject.model, score)
+    elif score is not None and not math.isnan(score.baseline):
+        cards.append(("Baseline", written(score.baseline), score.baseline_name))
     if (seconds := seconds_of(subject)) is not None:
         name, note = ("Search", "all trials together") if subject.automatic else ("Fit", "to solve")
         cards.append((name, _time(seconds), note))
@@ -141,6 +158,17 @@ def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
     if budget is not None:
         note = f"a fit may take {budget if isinstance(budget, str) else readable(budget)}"
     return [*cards, ("Memory", bytes_held(subject.model), note)]
+
+
+def _promised(model: Any, score: Score | None) -> list[tuple[str, str, str]]:
+    """What the search promised, where the score is another, and what it says of the best baseline."""
+    best, base, (name, _) = model.best_trial_, model.leaderboard_.baseline, name_of(model.leaderboard_.metric)
+    cards = []
+    if score is None or score.value != best.score:
+        cards.append(("In the search", written(best.score, best.spread), f"{name}, on {best.rows:,} rows"))
+    if base is not None:
+        cards.append((f"Baseline: {base.name}", written(base.score, base.spread), f"{name}, in the search"))
+    return cards
 
 
 def _pace(subject: Subject) -> float | None:
@@ -158,7 +186,7 @@ def _pace(subject: Subject) -> float | None:
 
 def _time(seconds: float) -> str:
     unit, size = next(((u, s) for u, s in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)) if seconds >= s), ("ns", 1e-9))
-    return f"{seconds / size:.3g} {unit}"
+    return f"{written(seconds / size)} {unit}"
 
 
 def _data(subject: Subject) -> list[tuple[str, str]]:
@@ -169,7 +197,7 @@ def _data(subject: Subject) -> list[tuple[str, str]]:
     if table is None or subject.X is None:
         return []
     ends = zip(subject.names[:60], table.min(axis=0), table.max(axis=0), strict=False)
-    return [(name, f"{low:.4g} … {high:.4g}") for name, low, high in ends]
+    return [(name, f"{written(low, digits=4)} … {written(high, digits=4)}") for name, low, high in ends]
 
 
 def _today() -> str:

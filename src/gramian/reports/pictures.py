@@ -5,39 +5,38 @@ from __future__ import annotations
 import io
 import re
 import xml.etree.ElementTree as ET
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import is_classifier
-from sklearn.metrics import confusion_matrix
 from sklearn.utils.validation import _num_samples
 
 import gramian.plots as plots
-from gramian.plots.fitted import sampled, unnamed
-from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, plain, pyplot
-from gramian.reports.facts import Board, Evaluation
+from gramian.inspection import Sensitivity, sensitivity
+from gramian.inspection.fitted import unnamed
+from gramian.plots.style import COLOURS, axes, pyplot
+from gramian.reports import drawings
+from gramian.reports.board import Board
+from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 
-SENSITIVITY = (
-    "How far the prediction moves with one deviation of the input, on average over rows; the line spans the middle "
-    "half of the rows. It says what the model uses, not what causes what."
-)
-Plan = tuple[str, str, Callable[[], Any]]
-"""Title, caption, and what draws it."""
-DRAWN = 1000
-CLASSES = 12
-"""Classes up to which a confusion matrix has its numbers written in."""
+QUALITY, INPUTS, SEARCH, KERNEL = "quality", "inputs", "search", "kernel"
+"""Sections of the page, in this order."""
+USES = "It says what the model uses, not what causes what; inputs that tell the same share what they matter."
+SLOPED = ("classification", "regression", "novelty")
+"""Tasks whose models are functions that can be differentiated."""
+WIDTH, ZOOM = 3.9, 1.45
+"""Of a picture: inches, so that its text can be read on a telephone; and how much larger it gets on a desk."""
 INK, PAPER = "#1a1b1c", "#fefdfc"
 """Stand for the page's own colours of text and background."""
 SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gramian",
     "font.family": "sans-serif",
-    "font.size": 10.5,
+    "font.size": 11,
     **dict.fromkeys(("text.color", "axes.labelcolor", "axes.edgecolor", "axes.titlecolor"), INK),
     **dict.fromkeys(("xtick.color", "ytick.color", "hatch.color"), INK),
     **dict.fromkeys(("axes.facecolor", "legend.facecolor"), PAPER),
@@ -51,6 +50,15 @@ VARIABLES = {INK: "var(--ink)", PAPER: "var(--card)"} | {
 }
 
 
+class Plan(NamedTuple):
+    """A picture to be drawn."""
+
+    section: str
+    title: str
+    caption: str
+    draw: Callable[[], Any]
+
+
 @dataclass(frozen=True)
 class Picture:
     """One picture of the page."""
@@ -58,45 +66,72 @@ class Picture:
     title: str  # Above and below it
     caption: str  # Above and below it
     svg: str  # The picture; empty where it could not be drawn, and then the caption says why
+    section: str  # Where it stands
 
 
-def pictures(subject: Subject, found: Evaluation | None, board: Board | None) -> list[Picture]:
+def pictures(
+    subject: Subject, found: Evaluation | None, board: Board | None, inputs: Sensitivity | None = None
+) -> list[Picture]:
     """Draw what there is to see."""
     made = []
     with pyplot().rc_context(SETTINGS):
-        for number, (title, caption, draw) in enumerate(_plans(subject, found, board)):
+        for number, (section, title, caption, draw) in enumerate(_plans(subject, found, board, inputs)):
             before = set(pyplot().get_fignums())
             try:
                 drawn = draw()
                 svg = inline(getattr(drawn, "figure_", drawn), f"p{number}-", f"{title}. {caption}")
-                made.append(Picture(title, caption, svg))
+                made.append(Picture(title, caption, svg, section))
             except (TypeError, ValueError, MemoryError) as refusal:
-                made.append(Picture(title, f"Left out: {refusal}", ""))
+                made.append(Picture(title, f"Left out: {refusal}", "", section))
             finally:
                 for opened in set(pyplot().get_fignums()) - before:
                     pyplot().close(opened)
     return made
 
 
-def _plans(subject: Subject, found: Evaluation | None, board: Board | None) -> Iterator[Plan]:
+def _plans(
+    subject: Subject, found: Evaluation | None, board: Board | None, inputs: Sensitivity | None
+) -> Iterator[Plan]:
+    yield from OF_TASK.get(subject.task, lambda *_: ())(subject, found)
+    yield from _inputs(subject, found, inputs)
     if board is not None and board.drawn:
         better = "less" if board.less_is_better else "more"
         caption = f"{board.metric}; {better} is better. Lines are spreads over folds."
-        yield "The search", caption, lambda: bars(board)
-    yield from OF_TASK.get(subject.task, lambda *_: ())(subject, found)
+        yield Plan(SEARCH, "What was tried", caption, lambda: drawings.bars(board))
     paths = ("cv_results_", "loo_path_", "cv_path_")
     if tuned := [each for each in (subject.model, subject.machine) if any(hasattr(each, path) for path in paths)]:
         caption = "How the score depends on what was tried, and what was chosen."
-        yield "How settings were chosen", caption, lambda: plots.TuningDisplay.from_estimator(tuned[0])
+        draw = partial(plots.TuningDisplay.from_estimator, tuned[0])
+        yield Plan(SEARCH, "How settings were chosen", caption, draw)
     yield from _of_kernel(subject)
 
 
 def _of_classifier(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
-    yield from _boundary(subject)
+    if found is not None and found.binary:
+        yield from _of_two_classes(found)
     if found is not None:
         caption, classes = f"Rows are the true class; {found.how}.", list(subject.model.classes_)
-        yield "Which classes are confused", caption, lambda: confusion(found.truth, found.predicted, classes)
-    yield from _sensitivity(subject)
+        draw = partial(drawings.confusion, found.truth, found.predicted, classes)
+        yield Plan(QUALITY, "Which classes are confused", caption, draw)
+    yield from _boundary(subject)
+
+
+def _of_two_classes(found: Evaluation) -> Iterator[Plan]:
+    """What is found of the second class, and at what price; the diamond is the threshold of the predictions."""
+    wanted = f"“{found.classes[1]}”"
+    caption = (
+        f"How much of {wanted} is found, and how much of the rest is taken for it, at every threshold; {found.how}."
+    )
+    yield Plan(QUALITY, "ROC curve", caption, partial(drawings.roc, found))
+    caption = f"Of what is taken for {wanted}, how much is; against how much of {wanted} is found; {found.how}."
+    yield Plan(QUALITY, "Precision and recall", caption, partial(drawings.precision_recall, found))
+    if found.probability:
+        caption = f"How often {wanted} came true against its probability; below the diagonal the model is too sure."
+        yield Plan(QUALITY, "Are probabilities right?", caption, partial(drawings.calibration, found))
+    caption = (
+        f"The share of {wanted} among the rows that the model ranks first: whom to call, if not all can be called."
+    )
+    yield Plan(QUALITY, "Gain", caption, partial(drawings.gain, found))
 
 
 def _boundary(subject: Subject) -> Iterator[Plan]:
@@ -117,7 +152,8 @@ def _boundary(subject: Subject) -> Iterator[Plan]:
         y = None if novelty else subject.y
         return plots.DecisionBoundaryDisplay.from_estimator(subject.machine, subject.named, y)
 
-    yield "Decision boundary", lines + kinds + where, draw
+    section = KERNEL if where else QUALITY
+    yield Plan(section, "Decision boundary", lines + kinds + where, draw)
 
 
 def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
@@ -125,15 +161,19 @@ def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     # Inside an automatic regressor, the machine has units of its own.
     if table is not None and not subject.automatic:
         yield from _function(subject, table)
-    if found is not None:
-        truth, predicted, deviation = found.truth, found.predicted, found.deviation
-        caption = f"On the diagonal, the prediction is right; {found.how}."
-        yield "Predicted against true", caption, lambda: against_truth(truth, predicted, deviation)
-        if deviation is not None:
-            coverage = partial(plots.CoverageDisplay.from_predictions, truth, predicted, deviation)
-            caption = f"Below the diagonal the model is too sure; {found.how}."
-            yield "Do the intervals hold?", caption, coverage
-    yield from _sensitivity(subject)
+    if found is None:
+        return
+    truth, predicted, deviation = found.truth, found.predicted, found.deviation
+    caption = f"On the diagonal, the prediction is right; {found.how}."
+    draw = partial(drawings.against_truth, truth, predicted, deviation)
+    yield Plan(QUALITY, "Predicted against true", caption, draw)
+    if truth.ndim == 1:
+        caption = "Around zero everywhere, and as wide everywhere, nothing is left to learn and one interval fits all."
+        yield Plan(QUALITY, "Errors against predictions", caption, partial(drawings.residuals, truth, predicted))
+    if deviation is not None:
+        coverage = partial(plots.CoverageDisplay.from_predictions, truth, predicted, deviation)
+        caption = f"Below the diagonal the model is too sure; {found.how}."
+        yield Plan(QUALITY, "Do the intervals hold?", caption, coverage)
 
 
 def _function(subject: Subject, table: Any) -> Iterator[Plan]:
@@ -141,23 +181,38 @@ def _function(subject: Subject, table: Any) -> Iterator[Plan]:
     machine, one = subject.machine, table.shape[1] == 1
 
     def draw() -> Any:
-        matters = 0 if one else int(np.argmax(plots.SensitivityDisplay.from_estimator(machine, ax=False).importance))
+        matters = 0 if one else int(np.argmax(sensitivity(machine, method="gradient").importance))
         data = (subject.named, subject.y) if subject.X is not None else ()
         _, ax = axes(size=(5.0, 3.6))
         return plots.GaussianProcessDisplay.from_estimator(machine, *data, feature=matters, ax=ax)
 
     if hasattr(machine, "posterior_") and machine.y_train_.ndim == 1:
         along = "" if one else " Along the input that matters most; the others are held at their medians."
-        yield "The process", "Mean, bands that hold 50% and 90%, and functions drawn from it." + along, draw
+        caption = "Mean, bands that hold 50% and 90%, and functions drawn from it." + along
+        yield Plan(QUALITY, "The process", caption, draw)
     elif one:
         caption, name = "What is predicted along the only input.", subject.names[0]
-        yield "The fitted function", caption, lambda: curve(machine, table, subject.y, name)
+        yield Plan(QUALITY, "The fitted function", caption, lambda: drawings.curve(machine, table, subject.y, name))
 
 
-def _sensitivity(subject: Subject) -> Iterator[Plan]:
-    if subject.numbers is not None and subject.numbers.shape[1] > 1:
-        machine, rows = subject.machine, subject.named
-        yield "Which inputs matter", SENSITIVITY, lambda: plots.SensitivityDisplay.from_estimator(machine, rows)
+def _inputs(subject: Subject, found: Evaluation | None, inputs: Sensitivity | None) -> Iterator[Plan]:
+    """What predictions owe to each column, and beside it the slopes of the fitted function."""
+    if inputs is not None and found is not None:
+        seen = "" if found.honest else " The model may have learned from them."
+        caption = f"How much worse {inputs.n_rows:,} rows are predicted when a column is shuffled.{seen} {USES}"
+        yield Plan(INPUTS, "Which inputs matter", caption, lambda: plots.SensitivityDisplay.from_sensitivity(inputs))
+    if subject.automatic and len(getattr(subject.X, "shape", ())) == 2:
+        model, rows, some = subject.model, subject.X, " Of columns that hold numbers."
+    elif subject.numbers is not None and subject.numbers.shape[1] > 1 and subject.task in SLOPED:
+        model, rows, some = subject.machine, subject.named, ""
+    else:
+        return
+    caption = (
+        "How far the prediction moves with one deviation of the input, if it went on as it begins; the line spans the "
+        f"middle half of the rows.{some}"
+    )
+    draw = partial(plots.SensitivityDisplay.from_estimator, model, rows, method="gradient")
+    yield Plan(INPUTS, "Slopes of the fitted function", caption, draw)
 
 
 def _of_novelty(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
@@ -166,18 +221,19 @@ def _of_novelty(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
         values = np.asarray(subject.model.decision_function(subject.X), dtype=np.float64)
         caption = f"Decision values of {values.size:,} rows; those below zero are outside."
         sides = ("outside", "inside")
-        yield "Inside and outside", caption, lambda: histogram(values, 0.0, "decision value", sides)
-    yield from _sensitivity(subject)
+        draw = partial(drawings.histogram, values, 0.0, "decision value", sides)
+        yield Plan(QUALITY, "Inside and outside", caption, draw)
 
 
 def _of_density(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     rows = subject.named if subject.X is not None and subject.numbers is not None else None
     display = plots.MixtureDisplay.from_estimator(subject.machine, rows, ax=False)
     caption = "Shares of the components; the ellipses hold 50% and 90% of each."
-    yield "Components", "The mixture and its parts." if display.means.shape[1] == 1 else caption, display.plot
+    caption = "The mixture and its parts." if display.means.shape[1] == 1 else caption
+    yield Plan(QUALITY, "Components", caption, display.plot)
     if len(display.evidence) > 2:
         caption = "Log-likelihood per row and its bound, by iteration of EM; neither ever falls."
-        yield "Evidence", caption, lambda: display.plot(kind="evidence")
+        yield Plan(QUALITY, "Evidence", caption, partial(display.plot, kind="evidence"))
 
 
 def _of_projection(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
@@ -186,7 +242,7 @@ def _of_projection(subject: Subject, found: Evaluation | None) -> Iterator[Plan]
             points = np.asarray(subject.machine.transform(subject.rows), dtype=np.float64)[:, :2]
         first, second = np.asarray(subject.machine.explained_variance_ratio_)[:2]
         caption = f"The first two explain {first:.1%} and {second:.1%} of the variance in feature space."
-        yield "Rows on the main components", caption, lambda: plane(points, subject.y)
+        yield Plan(QUALITY, "Rows on the main components", caption, partial(drawings.plane, points, subject.y))
 
 
 def _of_kernel(subject: Subject) -> Iterator[Plan]:
@@ -196,12 +252,13 @@ def _of_kernel(subject: Subject) -> Iterator[Plan]:
     if subject.pairwise and rows.shape[0] != rows.shape[1]:
         return  # k(new, train) says nothing of new rows among themselves
     caption = "Eigenvalues of K/n: how many directions of feature space the data use."
-    yield "Spectrum of the kernel", caption, lambda: plots.SpectrumDisplay.from_estimator(machine, rows)
+    draw = partial(plots.SpectrumDisplay.from_estimator, machine, rows)
+    yield Plan(KERNEL, "Spectrum of the kernel", caption, draw)
     y = subject.y if subject.task in ("classification", "projection", "map") else None
     y = None if y is None or len(np.unique(np.asarray(y))) > 30 else y
     by = "cluster" if y is None else "class"
     caption = f"Similarities between rows, ordered by {by}; bright blocks are what the kernel holds to be alike."
-    yield "Gram matrix", caption, lambda: plots.GramMatrixDisplay.from_estimator(machine, rows, y)
+    yield Plan(KERNEL, "Gram matrix", caption, partial(plots.GramMatrixDisplay.from_estimator, machine, rows, y))
 
 
 OF_TASK: dict[str, Callable[[Subject, Evaluation | None], Iterator[Plan]]] = {
@@ -214,128 +271,13 @@ OF_TASK: dict[str, Callable[[Subject, Evaluation | None], Iterator[Plan]]] = {
 """What there is to see of a kind of model, beside its search, its settings and its kernel."""
 
 
-# ---- drawings that have no display of their own -------------------------------------------------------------------
-
-
-def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[Any]) -> Any:
-    """Draw how often each class was taken for each other: truth, predicted (n,)."""
-    counts = confusion_matrix(truth, predicted, labels=classes)
-    share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    size = 2.4 + 0.3 * min(len(classes), 12)
-    figure, ax = axes(size=(size + 0.8, size))
-    image = ax.imshow(share, cmap="cividis", vmin=0.0, vmax=1.0)
-    if len(classes) <= CLASSES:
-        for (i, j), count in np.ndenumerate(counts):
-            colour = "white" if share[i, j] < 0.55 else "black"
-            ax.text(j, i, f"{count}", ha="center", va="center", fontsize="small", color=colour)
-    names = [plain(_short(c)) for c in classes]
-    every = max(len(names) // 20, 1)
-    ticks = np.arange(len(names))[::every]
-    long = max(map(len, names)) > 4
-    ax.set_xticks(ticks, names[::every], rotation=45 if long else 0, ha="right" if long else "center")
-    ax.set_yticks(ticks, names[::every])
-    ax.tick_params(length=0)
-    ax.spines[:].set_visible(False)
-    ax.set(xlabel="predicted", ylabel="true")
-    figure.colorbar(image, ax=ax, label="share of the true class").outline.set_visible(False)
-    return figure
-
-
-def against_truth(truth: NDArray[Any], predicted: NDArray[Any], deviation: NDArray[np.float64] | None = None) -> Any:
-    """Draw predictions against the truth: truth, predicted (n,) or (n, t), deviation (n,)."""
-    keep = sampled(len(truth), DRAWN if deviation is None else 300)
-    truth, predicted = truth[keep].reshape(len(keep), -1), predicted[keep].reshape(len(keep), -1)
-    figure, ax = axes(size=(4.6, 4.2))
-    for t in range(truth.shape[1]):
-        look: dict[str, Any] = {"color": COLOURS[t % len(COLOURS)], "marker": MARKERS[t % len(MARKERS)]}
-        if deviation is not None:
-            reach = 1.645 * deviation[keep]
-            ax.errorbar(truth[:, t], predicted[:, t], yerr=reach, fmt="none", ecolor=COLOURS[4], elinewidth=0.6)
-        ax.scatter(truth[:, t], predicted[:, t], s=13, alpha=0.6, linewidths=0, zorder=3, **look)
-    ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
-    ax.plot(ends, ends, color=ink(), lw=1.0, ls="--", zorder=4)
-    ax.set(xlabel="true", ylabel="predicted" if deviation is None else "predicted, with 90% intervals")
-    return figure
-
-
-def curve(model: Any, x: NDArray[np.float64], y: NDArray[Any] | None, name: str) -> Any:
-    """Draw what a model predicts along its only input: x (n, 1), y (n,)."""
-    figure, ax = axes(size=(5.0, 3.6))
-    keep = sampled(len(x), DRAWN)
-    if y is not None:
-        ax.plot(x[keep, 0], np.asarray(y)[keep], "o", ms=3, mew=0, color=ink(), alpha=0.6, label="data")
-    reach = 0.05 * (np.ptp(x) or 1.0)
-    grid = np.linspace(x.min() - reach, x.max() + reach, 300)
-    with unnamed():
-        values = model.predict(grid[:, None])
-    ax.plot(grid, values, color=COLOURS[0], lw=1.8, label="prediction")
-    ax.set(xlabel=plain(name), ylabel="target")
-    ax.legend(fontsize="small")
-    return figure
-
-
-def histogram(values: NDArray[np.float64], edge: float, label: str, sides: tuple[str, str]) -> Any:
-    """Draw how values are spread on both sides of an edge: values (n,)."""
-    figure, ax = axes(size=(4.8, 3.6))
-    bins = np.linspace(min(values.min(), edge), max(values.max(), edge), 41)
-    parts = (values[values < edge], values[values >= edge])
-    for i, (part, side) in enumerate(zip(parts, sides, strict=True)):
-        look: dict[str, Any] = {"color": COLOURS[1 - i], "hatch": HATCHES[1 - i], "alpha": 0.7}
-        ax.hist(part, bins=bins, label=f"{side}: {len(part):,}", **look)
-    ax.axvline(edge, color=ink(), lw=1.2)
-    ax.set(xlabel=label, ylabel="rows")
-    ax.legend(fontsize="small")
-    return figure
-
-
-def plane(points: NDArray[np.float64], y: Any) -> Any:
-    """Draw rows in a plane, by class where there are few classes: points (n, 2), y (n,)."""
-    figure, ax = axes(size=(4.8, 4.2))
-    keep = sampled(len(points), DRAWN)
-    points, y = points[keep], np.zeros((len(keep), 0)) if y is None else np.asarray(y)[keep]
-    classes: Any = np.unique(y) if y.ndim == 1 else ()
-    if len(classes) > len(COLOURS) and y.dtype.kind in "fiu":
-        shades = ax.scatter(*points.T, c=y, s=14, cmap="cividis", linewidths=0)
-        figure.colorbar(shades, ax=ax, label="target").outline.set_visible(False)
-    elif 0 < len(classes) <= len(COLOURS):
-        for i, name in enumerate(classes):
-            look: dict[str, Any] = {"c": COLOURS[i], "marker": MARKERS[i], "label": plain(_short(name))}
-            ax.scatter(*points[y == name].T, s=15, alpha=0.7, **look)
-        ax.legend(fontsize="small")
-    else:
-        ax.scatter(*points.T, c=COLOURS[0], s=14, alpha=0.6, linewidths=0)
-    ax.set(xlabel="component 1", ylabel="component 2")
-    return figure
-
-
-def bars(board: Board) -> Any:
-    """Draw the scores of the best trials of a leaderboard, with the name of the metric."""
-    names, scores, spreads = (np.asarray(each) for each in zip(*board.drawn, strict=True))
-    figure, ax = axes(size=(5.0, 1.0 + 0.27 * len(names)))
-    places, chosen = np.arange(len(names))[::-1], names == board.chosen
-    ax.hlines(places, scores - spreads, scores + spreads, color=MUTED, lw=2.0)
-    ax.plot(scores[~chosen], places[~chosen], "o", color=COLOURS[0], ms=6)
-    ax.plot(scores[chosen], places[chosen], "D", color=COLOURS[1], ms=8, mec=ink(), label="chosen")
-    if board.baseline is not None:
-        ax.axvline(board.baseline, color=ink(), ls="--", lw=1.0, label="baseline")
-    ax.set_xlabel(board.metric)
-    ax.set_yticks(places, [plain(_short(name, 34)) for name in names])
-    ax.tick_params(axis="y", length=0)
-    # Above the axes: among the dots, the legend's own would read as one more trial.
-    ax.legend(fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
-    return figure
-
-
-def _short(name: Any, most: int = 16) -> str:
-    text = str(name)
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
 # ---- figures as inline SVG: text stays text, colours follow the page, and nothing points outside ----------------
 
 
 def inline(figure: Any, prefix: str, alt: str) -> str:
     """Return a figure as an SVG element."""
+    width, height = figure.get_size_inches()
+    figure.set_size_inches(WIDTH, height * max(WIDTH / width, 0.85))
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     # What matplotlib has just written, and nobody else.
@@ -347,7 +289,7 @@ def inline(figure: Any, prefix: str, alt: str) -> str:
         element.tag = element.tag.rpartition("}")[2]
         element.attrib = {name.rpartition("}")[2]: _own(name, text, prefix) for name, text in element.attrib.items()}
     box = source.attrib["viewBox"]
-    width = round(1.34 * float(box.split()[2]))  # points as pixels, a third larger than on paper
+    width = round(ZOOM * float(box.split()[2]))  # points as pixels
     source.attrib = {"aria-label": alt, "role": "img", "viewBox": box, "style": f"max-width:{width}px"}
     return ET.tostring(source, encoding="unicode", short_empty_elements=False)
 

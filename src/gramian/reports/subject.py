@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from gramian.inspection.fitted import input_names, kernel_of, training_rows
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import is_precomputed
-from gramian.plots.fitted import input_names, kernel_of, training_rows
 from gramian.verification import verify
 
 COINCIDENCE = 0.2

@@ -137,7 +137,7 @@ def test_many_rows_climb_the_ladder():
     assert model.best_trial_.rows == 400
     assert rows["dropped"] == 400
     assert len(seen) > len(model.leaderboard_)
-    assert seen[-1].best.status == "winner"
+    assert seen[-1].doing == "the winner on all rows"
     assert model.predict(X).std() > 0.5
 
 
@@ -254,7 +254,7 @@ def test_interrupted_it_is_as_before(waves, monkeypatch):
     X, y, Z, _ = waves
     model = AutoKernelRegressor(None, machines=["ridge"], cv=2, random_state=0, n_jobs=1)
 
-    def interrupt(board):
+    def interrupt(step):
         raise KeyboardInterrupt
 
     model._observer = interrupt

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -23,17 +24,17 @@ from gramian.estimators.auto.plans import Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.search import Search, rungs
+from gramian.estimators.auto.steps import Observer, Step
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.base import sample_seed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
-from gramian.progress import Clock, Tick, progress
+from gramian.progress import Clock, Tick, progress, silent
 from gramian.resources import memory_budget, random_of
 from gramian.solvers.gp.hyperparameters import noise_of_repeats
 
 Array = NDArray[np.float64]
-Observer = Callable[[Leaderboard], None]
-"""Called with the leaderboard after every trial."""
+LOG = logging.getLogger("gramian")
 COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
@@ -63,7 +64,7 @@ class AutoKernel(Nested, BaseEstimator):
     }
 
     _observer: Observer | None = field(default=None, init=False)
-    """For a live view: set on the instance, called with the leaderboard after every trial."""
+    """For a live view: set on the instance, called before and after every trial."""
     _sizes = Sizes()
 
     def __sklearn_tags__(self) -> Any:
@@ -81,7 +82,9 @@ class AutoKernel(Nested, BaseEstimator):
         """Search, on a sample where rows come by blocks, and fit the winner to all rows."""
         with restored_on_failure(self):
             X, y, blocks = self._sampled(as_blocks(X, y)) if is_blocks(X) else (X, y, None)
-            search, winner = self._searched(X, y, clock or Clock(self.time_limit))
+            clock = clock or Clock(self.time_limit)
+            search, winner = self._searched(X, y, clock)
+            self._seen(silent, clock, search.leaderboard, "the winner on all rows")
             if blocks is None:
                 last = refit(winner, way)
             else:
@@ -131,7 +134,7 @@ class AutoKernel(Nested, BaseEstimator):
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
         planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes)
         with progress(self.verbose, type(self).__name__) as tick:
-            search = Search(response, scaled, machines, means, planner.reserve, partial(self._seen, tick))
+            search = Search(response, scaled, machines, means, planner.reserve, partial(self._seen, tick, clock))
             steps = rungs(response, n, self.cv, means.seed, self._sizes, self.time_limit)
             count = response.targets.shape[1] if classes else 0
             ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps)
@@ -150,17 +153,20 @@ class AutoKernel(Nested, BaseEstimator):
         some = slice(max(memory // (COPIES * 8 * Z.shape[1]), 1))
         return Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock)
 
-    def _seen(self, tick: Tick, board: Leaderboard) -> None:
-        """Show the leaderboard on the progress bar and to the observer."""
+    def _seen(self, tick: Tick, clock: Clock, board: Leaderboard, doing: str) -> None:
+        """Show a step on the progress bar, in the log and to the observer."""
         best = board.best
         tick(len(board), **({} if best is None else {board.metric: best.score}))
+        step = Step(board, doing, clock.seconds, math.inf if clock.max_time is None else clock.max_time)
+        if doing:
+            LOG.info("%s", step)
         if self._observer is not None:
-            self._observer(board)
+            self._observer(step)
 
     def _keep(self, search: Search, winner: Winner, last: Refit) -> None:
         best, response = winner.found, winner.response
         search.mark(best, WINNER)
-        self.leaderboard_ = search.leaderboard
+        self.leaderboard_ = _as_saved(search.leaderboard, last.model)
         self.best_trial_ = self.leaderboard_[0]
         baseline = self.leaderboard_.baseline
         self.baseline_ = math.nan if baseline is None else baseline.score
@@ -169,8 +175,6 @@ class AutoKernel(Nested, BaseEstimator):
         self.certificate_, self._centre, self._scale = last.model.certificate_, response.centre, response.scale
         held, rows = (best.held, best.rung.held_out) if last.held is None else (last.held, last.rows)
         self._calibrate(response, np.asarray(held), np.asarray(rows))
-        if self._observer is not None:
-            self._observer(self.leaderboard_)
 
     def _response(self, y: Any) -> Response:
         raise NotImplementedError(f"{type(self).__name__} must define _response(y).")
@@ -190,3 +194,10 @@ class AutoKernel(Nested, BaseEstimator):
         check_is_fitted(self)
         table = columns_of(self, X, reset=False)
         return np.asarray(self.scaling_.transform(self.columns_.transform(table)))
+
+
+def _as_saved(board: Leaderboard, model: Any) -> Leaderboard:
+    """The leaderboard with the kernel and the certificate of the model that was made of the winner."""
+    kernel = getattr(model, "kernel_", getattr(model, "_kernel", None))
+    saved = {"certificate": model.certificate_, **({} if kernel is None else {"kernel": repr(kernel)})}
+    return Leaderboard([replace(t, **saved) if t.status == WINNER else t for t in board], board.metric)

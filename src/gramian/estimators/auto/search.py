@@ -145,7 +145,9 @@ class Search:
     machines: Sequence[str]
     means: Means  # Whose clock ends early enough for the last fit
     reserve: Callable[[str], float]  # Seconds that the last fit of a machine takes
-    observer: Callable[[Leaderboard], None]  # Sees the leaderboard after every trial
+    observer: Callable[
+        [Leaderboard, str], None
+    ]  # Sees the leaderboard, and what is tried, before and after every trial
     found: dict[str, Found] = field(default_factory=dict)
     unfinished: str = ""
 
@@ -245,6 +247,7 @@ class Search:
         self.found[candidate.name] = Found(candidate, made, step, **learned)
 
     def _try(self, candidate: Candidate, step: Rung) -> None:
+        self.observer(self.leaderboard, f"{candidate.name} on {step.rows:,} rows")
         try:
             self._judge(candidate, step)
         except (ValueError, ArithmeticError, MemoryError, np.linalg.LinAlgError, TimeoutError) as error:
@@ -252,7 +255,7 @@ class Search:
             if before is None or not before.trial.ok:
                 failed = {"score": math.nan, "spread": math.nan, "status": f"failed: {error}"}
                 self._keep(candidate, step, failed)
-        self.observer(self.leaderboard)
+        self.observer(self.leaderboard, "")
 
     def _judge(self, candidate: Candidate, step: Rung) -> None:
         Z = self.scaled[candidate.scaling]
@@ -297,4 +300,4 @@ class Search:
             judged = self.response.judge(held, step.held_out, step.parts)
             trial = {"fit_seconds": time.perf_counter() - begun, "baseline": True, **vars(judged)}
             self._keep(Candidate(name, "baseline", ""), step, trial)
-        self.observer(self.leaderboard)
+        self.observer(self.leaderboard, "")

@@ -1,4 +1,4 @@
-"""Access to a fitted estimator for pictures: its kernel, its rows, their names, its values."""
+"""Access to a fitted estimator: its kernel, its rows, their names, its values."""
 
 from __future__ import annotations
 

@@ -1,0 +1,5 @@
+"""What a fitted model depends on."""
+
+from gramian.inspection.sensitivity import Sensitivity, sensitivity
+
+__all__ = ["Sensitivity", "sensitivity"]

@@ -1,0 +1,75 @@
+"""The leaderboard of a search, as a report shows it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from gramian.numerals import written
+from gramian.reports.facts import brief, expression, name_of
+
+SHOWN = 40
+"""Lines of the table."""
+DRAWN = 12
+"""Trials in the picture."""
+
+
+class Bar(NamedTuple):
+    """One trial in the picture."""
+
+    name: str
+    score: float
+    spread: float
+    baseline: bool = False
+
+
+@dataclass(frozen=True)
+class Board:
+    """What a search tried."""
+
+    metric: str  # What the scores are
+    less_is_better: bool  # Or more
+    columns: tuple[str, ...]  # Heads of the table, the name of the trial apart
+    lines: list[tuple[str, str, tuple[str, ...]]]  # Name, kernel and the other cells, the best trial first
+    drawn: list[Bar]  # The trials in the picture, a linear model among them
+    chosen: str  # The name of the trial that was taken
+    more: int  # Trials that are not in the table
+
+
+def board_of(model: Any) -> Board | None:
+    """Return the leaderboard of an automatic estimator, or of a search of scikit-learn."""
+    if hasattr(model, "leaderboard_"):
+        return _of_trials(model.leaderboard_, model.best_trial_)
+    return _of_search(model) if hasattr(model, "cv_results_") else None
+
+
+def _of_trials(board: Any, best: Any) -> Board:
+    name, less = name_of(board.metric)
+    columns = ("Score", "Rows", "Fit", "Predict", "Status")
+    lines = [(t.name, expression(t.kernel) if t.kernel else "", _cells(t)) for t in board[:SHOWN]]
+    ranked = [t for t in board if t.ok and t.rows == best.rows and not t.baseline]
+    ranked = sorted(ranked, key=lambda t: t.score if less else -t.score)[:DRAWN]
+    beside = [] if board.baseline is None else [board.baseline]
+    drawn = [Bar(t.name, t.score, t.spread, t.baseline) for t in [*ranked, *beside]]
+    return Board(name[0].upper() + name[1:], less, columns, lines, drawn, best.name, len(board) - len(lines))
+
+
+def _cells(trial: Any) -> tuple[str, ...]:
+    status = "baseline" if trial.baseline and trial.ok else trial.status
+    seconds = (f"{trial.fit_seconds:.2g} s", f"{trial.predict_seconds:.2g} s")
+    return (written(trial.score, trial.spread), f"{trial.rows:,}", *seconds, status)
+
+
+def _of_search(search: Any) -> Board:
+    results, columns = search.cv_results_, ("Score", "Fit", "Predict")
+    means, spreads = (np.asarray(results[f"{what}_test_score"], dtype=np.float64) for what in ("mean", "std"))
+    fit, predict = results["mean_fit_time"], results["mean_score_time"]
+    order = np.argsort(-np.nan_to_num(means, nan=-np.inf), kind="stable")
+    names = [", ".join(f"{k}={brief(v)}" for k, v in settings.items()) for settings in results["params"]]
+    lines: list[tuple[str, str, tuple[str, ...]]] = [
+        (names[i], "", (written(means[i], spreads[i]), f"{fit[i]:.2g} s", f"{predict[i]:.2g} s")) for i in order[:SHOWN]
+    ]
+    drawn = [Bar(names[i], means[i], spreads[i]) for i in order if np.isfinite(means[i])][:DRAWN]
+    return Board("Score", False, columns, lines, drawn, names[search.best_index_], len(order) - len(lines))

@@ -1,0 +1,222 @@
+"""Predictions beside the truth, of rows that the model had not seen where possible, and what they owe to inputs."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import _safe_split
+from sklearn.utils.validation import _num_samples
+
+from gramian.inspection import Sensitivity, sensitivity
+from gramian.inspection.fitted import sampled, unnamed
+from gramian.reports.subject import Subject
+
+ROWS = 1000
+"""Rows that are used at most where the model has to be fitted again."""
+FOLDS = 5
+SHUFFLED = 500
+"""Rows that columns are shuffled on, at most."""
+SHUFFLES = 150
+"""Shuffles of all columns together, about: of few columns each is shuffled five times, of many once."""
+MOST_INPUTS = 500
+"""Inputs up to which each is shuffled."""
+Held = tuple[Any, Any, Any]
+"""A fitted model, rows that it has not seen, and their targets."""
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Predictions beside the truth."""
+
+    truth: NDArray[Any]  # (m,): Targets and predictions
+    predicted: NDArray[Any]  # (m,): Targets and predictions
+    deviation: NDArray[np.float64] | None  # (m,): Predicted deviations, of a Gaussian process
+    folds: NDArray[np.intp]  # (m,): Which part each row belongs to; scores are taken part by part
+    honest: bool  # Whether the model that predicted a row had not seen it
+    how: str  # In words, where the predictions come from
+    rows: NDArray[np.intp]  # (m,): Which of the rows given
+    held: Sequence[Held] = ()  # Who predicted what
+    sureness: NDArray[np.float64] | None = None  # (m,) of two classes: that of the second; or (m, c): probabilities
+    probability: bool = False  # Whether sureness is a probability
+    threshold: float = 0.5  # Sureness from which the second of two classes is predicted
+    linear: NDArray[Any] | None = None  # (m,): What a linear model says that learned from the same rows
+    classes: NDArray[Any] = field(default_factory=lambda: np.zeros(0))  # Labels, in the order of the model
+
+    @property
+    def binary(self) -> bool:
+        """Whether there are two classes, both among the rows, and something to rank rows by."""
+        return self.sureness is not None and self.sureness.ndim == 1 and len(np.unique(self.truth)) == 2
+
+    @property
+    def positive(self) -> NDArray[np.bool_]:
+        """Which rows have the second of two classes: → (m,)."""
+        return np.asarray(self.truth == self.classes[1])
+
+    @property
+    def parts(self) -> list[NDArray[np.intp]]:
+        """Rows of each part."""
+        return [np.flatnonzero(self.folds == fold) for fold in np.unique(self.folds)]
+
+
+def evaluate(subject: Subject) -> Evaluation | None:
+    """Predict every row given by a model that has not seen it, as far as possible.
+
+    Rows that are new to the model are predicted by it. Where it learned from them, or that cannot be known, clones with
+    its settings are fitted to four fifths of at most 1,000 rows and predict the last fifth.
+    """
+    if subject.y is None or subject.task not in ("classification", "regression") or _num_samples(subject.y) < 2:
+        return None
+    truth = np.asarray(subject.y)
+    parts = _parts(truth, subject.task == "classification")
+    # To fit an automatic estimator again would be to search again.
+    if subject.seen is False or parts.max() == 0 or subject.automatic:
+        return _as_it_is(subject, truth, parts)
+    try:
+        return _by_folds(subject, truth)
+    except (TypeError, ValueError, MemoryError, TimeoutError) as error:
+        found = _as_it_is(subject, truth, parts)
+        return replace(found, how=f"{found.how}; it could not be fitted again ({error})")
+
+
+def _parts(truth: NDArray[Any], classes: bool) -> NDArray[np.intp]:
+    """A part for each row; one for all where there are too few rows to part."""
+    labels = classes and truth.ndim == 1
+    fewest = np.unique(truth, return_counts=True)[1].min() if labels else len(truth)
+    count = min(FOLDS, int(fewest), len(truth) // 2)
+    folds = np.zeros(len(truth), dtype=np.intp)
+    if count > 1:
+        splitter = (StratifiedKFold if labels else KFold)(count, shuffle=True, random_state=0)
+        for fold, (_, test) in enumerate(splitter.split(np.zeros(len(truth)), truth)):
+            folds[test] = fold
+    return folds
+
+
+def _as_it_is(subject: Subject, truth: NDArray[Any], parts: NDArray[np.intp]) -> Evaluation:
+    predicted, deviation = _predictions(subject.model, subject.X, truth)
+    honest = subject.seen is False
+    how = f"on {len(truth):,} rows {'new to the model' if honest else 'that the model may have learned from'}"
+    found = Evaluation(truth, predicted, deviation, parts, honest, how, np.arange(len(truth)))
+    return _ranked(replace(found, held=[(subject.model, subject.X, truth)]), subject)
+
+
+def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
+    rows = sampled(len(truth), ROWS)
+    X, truth = _safe_split(subject.model, subject.X, truth, rows)
+    folds = _parts(truth, subject.task == "classification")
+    if folds.max() == 0:
+        raise ValueError("too few rows of some class")
+    model = _with_settings_as_learned(subject.model)
+    predicted = np.empty(truth.shape, dtype=truth.dtype if subject.task == "classification" else np.float64)
+    deviation = np.full(truth.shape, np.nan)
+    held: list[Held] = []
+    with warnings.catch_warnings(action="ignore", category=UserWarning):
+        for fold in np.unique(folds):
+            train, test = np.flatnonzero(folds != fold), np.flatnonzero(folds == fold)
+            fitted = clone(model).fit(*_safe_split(model, X, truth, train))
+            held.append((fitted, *_safe_split(model, X, truth, test, train)))
+            predicted[test], spread = _predictions(*held[-1])
+            deviation[test] = np.nan if spread is None else spread
+    how = f"{folds.max() + 1}-fold cross-validation on {len(truth):,} rows"
+    if len(truth) < _num_samples(subject.y):
+        how += f" drawn from {_num_samples(subject.y):,}"
+    if model is not subject.model:
+        how += ", settings as they were learned"
+    deviations = deviation if np.isfinite(deviation).all() else None
+    found = Evaluation(truth, predicted, deviations, folds, True, how, rows, held)
+    return _ranked(replace(found, linear=_linear(subject, found)), subject)
+
+
+def _linear(subject: Subject, found: Evaluation) -> NDArray[Any] | None:
+    """Predictions of a linear model in the same folds; None where the rows are no numbers."""
+    classes = subject.task == "classification"
+    if subject.numbers is None or (classes and found.truth.ndim > 1):
+        return None
+    Z, out = subject.numbers[found.rows], np.empty_like(found.predicted)
+    with warnings.catch_warnings(action="ignore"):
+        for test in found.parts:
+            train = np.setdiff1d(np.arange(len(Z)), test)
+            last = LogisticRegression(max_iter=200) if classes else RidgeCV(np.logspace(-3, 4, 15))
+            out[test] = make_pipeline(StandardScaler(), last).fit(Z[train], found.truth[train]).predict(Z[test])
+    return out
+
+
+def _ranked(found: Evaluation, subject: Subject) -> Evaluation:
+    """The same, with how sure the models were of the classes."""
+    if subject.task != "classification" or found.truth.ndim > 1:
+        return found
+    classes, model = np.asarray(subject.model.classes_), found.held[0][0]
+    found = replace(found, classes=classes)
+    method = next((name for name in ("predict_proba", "decision_function") if hasattr(model, name)), None)
+    if method is None or (method != "predict_proba" and classes.size > 2):
+        return found
+    out = np.zeros((len(found.truth), classes.size))
+    parts = found.parts if len(found.held) > 1 else [np.arange(len(found.truth))]
+    with unnamed():
+        for (fitted, X, _), part in zip(found.held, parts, strict=True):
+            values = np.asarray(getattr(fitted, method)(X), dtype=np.float64)
+            if values.ndim == 1:
+                out[part, 1] = values
+            else:
+                out[np.ix_(part, np.searchsorted(classes, fitted.classes_))] = values
+    sureness = out[:, 1] if classes.size == 2 else out
+    probability = method == "predict_proba"
+    threshold = float(getattr(model, "threshold_", 0.5)) if probability else 0.0
+    return replace(found, sureness=sureness, probability=probability, threshold=threshold)
+
+
+def _predictions(model: Any, X: Any, truth: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.float64] | None]:
+    with unnamed():
+        if hasattr(model, "sample_y") and truth.ndim == 1 and not get_tags(model).input_tags.pairwise:
+            mean, deviation = model.predict(X, return_std=True)
+            # The noise that was given as alpha is not in the model's own deviation, but it is in an observation.
+            noise = model.alpha if isinstance(model.alpha, int | float) else 0.0
+            return mean, np.hypot(deviation, np.sqrt(noise) * float(np.mean(model._y_train_std)))
+        return np.asarray(model.predict(X)), None
+
+
+def _with_settings_as_learned(model: Any) -> Any:
+    """A search need not be repeated in every fold, and a Gaussian process need not learn its kernel again."""
+    model = getattr(model, "best_estimator_", model)
+    given, kernel = model.get_params(deep=False), getattr(model, "kernel_", None)
+    if "optimizer" not in given or kernel is None:
+        return model
+    kernel = kernel[0] if isinstance(kernel, tuple | list) else kernel
+    learned = {"kernel": kernel, "optimizer": None, "noise": None}  # the noise is part of kernel_
+    return clone(model).set_params(**{name: value for name, value in learned.items() if name in given})
+
+
+# ---- which inputs matter ------------------------------------------------------------------------------------------
+
+
+def importance(subject: Subject, found: Evaluation | None) -> Sensitivity | None:
+    """Return how much worse held-out rows are predicted when a column is shuffled; None where that has no meaning."""
+    if found is None or subject.pairwise or found.truth.ndim > 1:
+        return None
+    try:
+        d = subject.X.shape[1]
+    except (AttributeError, IndexError):  # a list of texts, or of rows
+        return None
+    if not 1 < d <= MOST_INPUTS:
+        return None
+    repeats = int(np.clip(SHUFFLES // d, 1, 5))
+    each = [
+        sensitivity(model, X, y, method="permutation", n_repeats=repeats, max_rows=max(SHUFFLED // len(found.held), 2))
+        for model, X, y in found.held
+    ]
+    if len(each) == 1:
+        return each[0]
+    values = np.array([one.importance for one in each])
+    mean, deviation = values.mean(axis=0), values.std(axis=0) / np.sqrt(len(each))
+    count = sum(one.n_rows for one in each)
+    return replace(each[0], importance=mean, low=mean - deviation, high=mean + deviation, n_rows=count)
