@@ -343,6 +343,24 @@ def test_exports(page):
     assert size[1:] == [1320, 1320, 0, False]
 
 
+def test_buttons_copy_and_save(page, tmp_path):
+    page.open("#plane")
+    page.browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
+    allowed = ["clipboardReadWrite", "clipboardSanitizedWrite"]
+    page.browser.execute_cdp_cmd("Browser.grantPermissions", {"permissions": allowed})
+    python = page.one("#python").get_attribute("textContent")
+    for what, text in (("Python", python), ("link", page.browser.current_url.partition("#")[2])):
+        page.press(f"Copy {what}")
+        page.wait(lambda what=what: f"{what} copied" in page.one(".found [role=status]").text)
+        assert text in page.browser.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
+    for what in ("script", "SVG", "PNG"):
+        page.press(f"Save {what}")
+    page.wait(lambda: sorted(path.suffix for path in tmp_path.iterdir()) == [".png", ".py", ".svg"])
+    assert (tmp_path / "gramian-plane.py").read_text() == python
+    assert (tmp_path / "gramian-plane.svg").read_text().startswith("<svg")
+    assert (tmp_path / "gramian-plane.png").read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_slow_solve_is_shown_and_cancelled(page):
     rng = np.random.default_rng(0)
     X = rng.uniform(-2.9, 2.9, (1200, 2)).round(2)
@@ -350,6 +368,7 @@ def test_a_slow_solve_is_shown_and_cancelled(page):
     page.open(link("plane", points=points[:20]))
     page.browser.get(f"{page.address}{link('plane', points=points, machine='ramp', kernel='RBF(0.2)')}")
     page.wait(lambda: "Cancel" in page.one("#busy").text)
+    page.wait(lambda: "still being solved" in page.all("figcaption")[1].text)
     page.press("Cancel")
     page.wait(lambda: page.one("#busy").text == "")
     page.set("#machine", "svc")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from gramian.kernels import Kernel
 from gramian.kernels.parse import parse
-from gramian.progress import Listener
+from gramian.progress import Listener, Trace
 
 Array = NDArray[np.float64]
 MOST_POINTS = 2000
@@ -118,6 +118,11 @@ def sliders(kernel: Kernel) -> dict[str, Any]:
     """What the page needs to show a kernel: its text, and a slider for each number that is learned."""
     values = zip(kernel.theta_names, np.exp(kernel.theta).tolist(), strict=True)
     return {"text": repr(kernel), "sliders": [{"name": n, "value": v} for n, v in values if "[" not in n]}
+
+
+def falling(traces: list[Trace]) -> list[tuple[float, float]]:
+    """The gap after so many steps, as solvers reported it."""
+    return [(done, told["gap"]) for trace in traces for _, done, told in trace.ticks if told.get("gap", 0.0) > 0.0]
 
 
 def _number(name: str, value: Any, low: float, high: float) -> float:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gramian import SVC, GaussianProcessClassifier, KernelMachineClassifier, PegasosClassifier
-from gramian.play.asked import Array, Asked, sliders
+from gramian.play.asked import Array, Asked, falling, sliders
 from gramian.play.script import script
-from gramian.progress import Trace, recorded
+from gramian.progress import recorded
 
 GRID = 48
 """Places along each side at which a machine is drawn."""
@@ -100,11 +100,6 @@ def _weights(machine: str, model: Any, X: Array) -> dict[str, Array]:
     if machine == "pegasos":  # which keeps the rows of its support alone
         return {"lambda": (X[:, None] == model.X_fit_).all(axis=2) @ np.abs(model.dual_coef_)}
     return {"lambda": np.abs(model.dual_coef_)}
-
-
-def falling(traces: list[Trace]) -> list[tuple[float, float]]:
-    """The gap after so many steps, as solvers reported it."""
-    return [(done, told["gap"]) for trace in traces for _, done, told in trace.ticks if told.get("gap", 0.0) > 0.0]
 
 
 def _text(machine: str, model: Any, found: dict[str, Any], kinds: list[str] | None, n: int) -> str:

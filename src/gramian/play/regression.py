@@ -9,8 +9,7 @@ import numpy as np
 from gramian import GaussianProcessRegressor, KernelInterpolator, KernelMachineRegressor, KernelRidge
 from gramian.kernels import White
 from gramian.losses import Absolute, EpsilonInsensitive, Huber, Quantile
-from gramian.play.asked import Asked, sliders
-from gramian.play.plane import falling
+from gramian.play.asked import Asked, falling, sliders
 from gramian.play.script import script
 from gramian.progress import recorded
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian.play.asked import Asked
+from gramian.play.asked import Asked, falling
 from gramian.play.rooms import ROOMS
 from gramian.progress import Trace
 
@@ -149,7 +149,8 @@ class Handler(BaseHTTPRequestHandler):
             if now - begun > PATIENCE and now - told > PACE:
                 told = now
                 _, done, figures = trace.ticks[-1]
-                self._line({"progress": {"label": trace.label, "done": done, "seconds": now - begun, **figures}})
+                more = {"seconds": now - begun, "steps": falling([trace])}
+                self._line({"progress": {"label": trace.label, "done": done, **figures, **more}})
 
         try:
             with self.server.places:

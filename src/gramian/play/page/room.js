@@ -49,8 +49,7 @@ export class Room {
     const first = () => this.pictures.querySelector("svg");
     const note = el("span", { class: "small", role: "status" });
     const copy = async (text, what) => {
-      await navigator.clipboard.writeText(text);
-      note.textContent = `${what} copied`;
+      note.textContent = await navigator.clipboard.writeText(text).then(() => `${what} copied`, () => "the browser does not let pages copy; select the text instead");
     };
     return el(
       "div",
@@ -126,6 +125,7 @@ export class Room {
     const text = [told.label, told.done !== undefined && `${shown(told.done)} steps`, ...figures].filter(Boolean).join(", ");
     this.doing.textContent = `${text} …`;
     this.busy.hidden = false;
+    if (told.steps?.length) this.parts.solving?.(told.steps);
   }
 
   // The expression box with a slider for each number of the expression.

@@ -27,7 +27,7 @@ export function drawMachine(picture, answer) {
 }
 
 // The gap against steps, on a logarithmic scale.
-export function drawGap(picture, steps) {
+export function drawGap(picture, steps, when = "") {
   picture.clear();
   if (!steps?.length) return picture.says("This machine was solved without steps to show.");
   const logs = steps.map(([, gap]) => Math.log10(gap));
@@ -36,7 +36,8 @@ export function drawGap(picture, steps) {
   picture.line(steps.map(([done]) => done), logs, "accent");
   steps.forEach(([done], i) => picture.dot(done, logs[i], "k0", 3));
   const [first, end] = [steps[0][1], steps.at(-1)[1]];
-  picture.says(`The relative duality gap went from ${first.toExponential(1)} to ${end.toExponential(1)} in ${shown(last)} steps; the certificate below is the proof.`);
+  const went = `The relative duality gap went from ${first.toExponential(1)} to ${end.toExponential(1)} in ${shown(last)} steps`;
+  picture.says(when ? `${went} ${when}; it is still being solved.` : `${went}; the certificate below is the proof.`);
 }
 
 export const pointLine = (row, i, answer) => {
@@ -133,6 +134,7 @@ export const plane = {
         drawGap(gap, answer.picture.steps);
         if (state.machine === "pegasos") gap.says(`${gap.caption.textContent} Pegasos goes on as long as you let it.`);
       },
+      solving: (steps) => drawGap(gap, steps, "so far"),
       failed: () => {
         answered = null;
         main.clear();
