@@ -31,18 +31,18 @@ def targets(loss, rng, n):
     return rng.poisson(2.0, (n, 1)).astype(float) if getattr(loss, "positive", False) else rng.normal(size=(n, 1))
 
 
-def problem(loss, rng, n=60, penalty="squared", strength=1e-2, polish=False, **options):
+def problem(loss, rng, n=60, penalty="squared", strength=1e-2, **options):
     X = rng.standard_normal((n, 2))
     fit = DataFit(loss, targets(loss, rng, n), rng.uniform(0.5, 2.0, n))
     goal = Goal(choose(loss).name, penalty, strength, **options)
-    return Problem(ExactSpace(Gram(RBF(1.0), X)), fit, goal, polish=polish)
+    return Problem(ExactSpace(Gram(RBF(1.0), X)), fit, goal)
 
 
 @pytest.mark.parametrize("loss", CONVEX, ids=repr)
 @pytest.mark.parametrize("intercept", [False, True])
 def test_nothing_near_the_solution_is_better(loss, intercept, rng):
     lam = 1e-2
-    p = problem(loss, rng, intercept=intercept, strength=lam, polish=True)
+    p = problem(loss, rng, intercept=intercept, strength=lam, tol=1e-10)
     fitted = solve(p)
     K = p.space.block(np.arange(60))
 
@@ -159,9 +159,10 @@ def test_pair_steps_and_proximal_points_agree(loss, intercept, rng, monkeypatch)
     if not boxed.suits(p.fit, intercept):
         assert loss.tube() > 0
         return
-    monkeypatch.setattr(boxed, "STEPS_PER_ROW", 10_000)
+    monkeypatch.setattr(boxed, "ROUNDS", 10_000)
     options = {"intercept": intercept, "goal": 1e-9, "clock": Clock()}
-    found = boxed.minimise(p.space, p.fit, 1.0, **options)
+    start = rng.standard_normal((80, 1))  # any start will do
+    found = boxed.minimise(p.space, p.fit, 1.0, start, max_iter=10_000, **options)
     slow = proximal.minimise(p.space, p.fit, 1.0, newton.origin(p.fit, intercept), **options)
     primal = [p.fit.value(each.at.f) + 0.5 * each.at.norm2 for each in (found, slow)]
     assert primal[0] == pytest.approx(primal[1], rel=1e-8)
@@ -169,7 +170,7 @@ def test_pair_steps_and_proximal_points_agree(loss, intercept, rng, monkeypatch)
     # A conjugate that is infinite would show here: the dual point is feasible.
     assert np.isfinite(p.fit.conjugate(found.u))
     # Without the steps, the proximal point method has to go on from where they stopped.
-    monkeypatch.setattr(boxed, "STEPS_PER_ROW", 0)
+    monkeypatch.setattr(boxed, "ROUNDS", 0)
     assert solve(
         replace(p, goal=replace(p.goal, strength=1.0 / p.total))
     ).certificate.primal * p.total == pytest.approx(primal[1], rel=1e-7)

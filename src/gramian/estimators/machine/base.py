@@ -111,13 +111,13 @@ class Exact:
         return cls(kernel, ExactSpace(machine._gram(kernel, points), machine.random_state), rows, held.total, points)
 
     def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[Fitted]:
-        """Fit functions; where it is final, to rounding where that is cheap, with the certificate of predictions."""
+        """Fit functions; where it is final, with the certificate of predictions."""
         columns, weights = targets.of(self.rows)
         if goal.solver == "bundle":
             return [bundle.solve(self.space, loss, y, goal) for loss, y in zip(targets.losses, columns, strict=True)]
         predict = partial(as_predicted, self.space.gram, wide(self.points)) if final else None
         fits = [DataFit(loss, y, weights) for loss, y in zip(targets.losses, columns, strict=True)]
-        problems = [Problem(self.space, fit, goal, polish=final, predict=predict) for fit in fits]
+        problems = [Problem(self.space, fit, goal, predict=predict) for fit in fits]
         fitted = [solve(problem, start) for problem, start in zip(problems, starts, strict=True)]
         if final and self._indefinite():
             why = "K is not positive semi-definite on these rows, so the dual value is not a bound; see is_kernel."

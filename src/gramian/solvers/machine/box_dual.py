@@ -25,8 +25,8 @@ from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import smo
 from gramian.solvers.svm.tasks import Task
 
-STEPS_PER_ROW = 20
-"""Pair steps, for each row, within which the quick cases are done."""
+ROUNDS = 20
+"""Rounds of as many pair steps as there are rows, within which the quick cases are done; a round counts as a step."""
 
 Array = NDArray[np.float64]
 
@@ -39,14 +39,23 @@ def suits(fit: Any, intercept: bool) -> bool:
 
 
 def minimise(
-    space: Any, fit: DataFit, mu: float, *, intercept: bool, goal: float, clock: Clock, tick: Tick = silent
+    space: Any,
+    fit: DataFit,
+    mu: float,
+    start: Array,
+    *,
+    intercept: bool,
+    goal: float,
+    max_iter: int,
+    clock: Clock,
+    tick: Tick = silent,
 ) -> NewtonResult:
-    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` as far as a budget of pair steps goes."""
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` as far as a budget of pair steps goes: start (n, 1), coefficients."""
     n = fit.y.shape[0]
     low, high = (fit.w * end for end in fit.loss.domain(fit.y))
     rows = space.rows() if intercept else AnchoredRows(space.rows())
-    task = _task(fit, -high[:, 0] / mu, -low[:, 0] / mu, anchored=not intercept)
-    budget = STEPS_PER_ROW * n
+    task = _task(fit, start[:, 0], -high[:, 0] / mu, -low[:, 0] / mu, anchored=not intercept)
+    budget = min(ROUNDS, max_iter) * n
     found = smo.solve(task, rows, tol=max(goal, 1e-12), max_iter=budget, clock=clock, tick=tick)
     alpha, values = found.beta[:n, None], found.values[:n, None]
     b = best_constant(fit, values, np.array([found.bias]), middle=True) if intercept else np.zeros(1)
@@ -54,14 +63,15 @@ def minimise(
     u = np.clip(-mu * alpha, low, high)
     dual = -fit.conjugate(u) - 0.5 * mu * at.norm2
     gap = fit.value(at.f) + 0.5 * mu * at.norm2 - dual
-    return NewtonResult(at, u, -mu * values, max(gap, 0.0), found.certificate.iterations)
+    return NewtonResult(at, u, -mu * values, max(gap, 0.0), -(-found.certificate.iterations // n))
 
 
-def _task(fit: DataFit, lower: Array, upper: Array, *, anchored: bool) -> Task:
-    linear, kink = -fit.y[:, 0], float(fit.loss.tube())
-    if anchored:
-        # Room for all that the others can sum to.
-        room = float(np.sum(upper - lower))
-        linear, lower, upper = np.append(linear, 0.0), np.append(lower, -room), np.append(upper, room)
-    m = linear.size
-    return Task(linear, lower, upper, np.zeros(m), np.arange(m), m, kink=kink)
+def _task(fit: DataFit, start: Array, lower: Array, upper: Array, *, anchored: bool) -> Task:
+    linear, kink, m = -fit.y[:, 0], float(fit.loss.tube()), start.size
+    start = np.clip(start, lower, upper)
+    if not anchored:  # zero is within the bounds, so there is room for a sum of zero
+        off = float(start.sum())
+        room = start - lower if off > 0 else upper - start
+        start = np.clip(start - off * room / (float(room.sum()) or 1.0), lower, upper)
+    task = Task(linear, lower, upper, start, np.arange(m), m, kink=kink)
+    return task.anchored(m) if anchored else task

@@ -175,18 +175,27 @@ def _root(slope: Any, start: float, unit: float) -> float:
 
 def _best_constants(fit: Any, values: Array, b: Array) -> Array:
     """Newton's method in as many dimensions as there are columns."""
-    objective = fit.value(values + b)
+
+    def slope(b: Array) -> Array:
+        return np.asarray(fit.gradient(values + b).sum(axis=0))
+
+    objective, g = fit.value(values + b), slope(b)
     for _ in range(50):
-        g = fit.gradient(values + b).sum(axis=0)
         S = fit.half_curvature(values + b)
         step = -np.linalg.pinv(np.einsum("icd,ied->ce", S, S), hermitian=True) @ g
-        length = 1.0
-        while length > 1e-6 and fit.value(values + b + length * step) > objective + 1e-4 * length * float(g @ step):
+        fall = -float(g @ step)
+        last, length = fall <= 1e-15 * abs(objective), 1.0
+        # Where rounding hides what a step gains, the slope still shows it.
+        while not last and length > 1e-6 and fit.value(values + b + length * step) > objective - 1e-4 * length * fall:
+            if np.abs(slope(b + length * step)).max() <= 0.5 * np.abs(g).max():
+                break
             length *= 0.5
-        trial = fit.value(values + b + length * step)
-        if trial > objective or np.abs(step).max() <= 1e-15 * (1.0 + np.abs(b).max()):
+        if length <= 1e-6:
             break
-        b, objective = b + length * step, trial
+        b = b + length * step
+        if last:
+            break
+        objective, g = fit.value(values + b), slope(b)
     # The loss sees differences only, so the curvature along (1, ..., 1) is rounding and the steps drift that way.
     return np.asarray(b - b.mean())
 

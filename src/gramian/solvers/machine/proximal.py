@@ -48,17 +48,18 @@ def minimise(
     intercept: bool,
     goal: float,
     max_iter: int = 1000,
+    done: int = 0,
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> NewtonResult:
-    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth."""
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth, some steps being done."""
     clock = clock or Clock()
     u = np.clip(-mu * start.alpha, *fit.box())
     gamma = first = _first_gamma(fit, start)
-    at, best, steps, why, failures = start, None, 0, "", 0
+    at, best, steps, why, failures = start, None, done, "", 0
     while not why:
         floor = INNER * best.gap if best else 0.0
-        options: Any = {"intercept": intercept, "max_iter": max_iter - steps, "clock": clock}
+        options: Any = {"intercept": intercept, "max_iter": max(max_iter - steps, 0), "clock": clock}
         envelope = Envelope(fit, gamma, u)
         found = newton.minimise(space, envelope, mu, at, goal=0.0 if best else FIRST, floor=floor, **options)
         steps, u, at = steps + found.steps, found.u, found.at

@@ -28,8 +28,6 @@ from gramian.solvers.machine.penalties import (
     penalty_conjugate,
 )
 
-POLISH_SIZE = 1000
-"""Unknowns up to which a fit goes on to rounding: steps then cost next to nothing."""
 CLOSE = 0.1
 """A gap this small, relative to the tolerance, is good enough where another point costs a product with a large K."""
 SMALL = 1000
@@ -51,7 +49,6 @@ class Problem:
     space: Any  # Where f lives
     fit: DataFit  # The data term
     goal: Goal
-    polish: bool = False  # Whether small problems are solved to rounding
     # From coefficients to values as the estimator predicts them: what a certificate is made of
     predict: Callable[[Array], Array] | None = None
 
@@ -97,8 +94,7 @@ class ExactPath(Path):
 
     def plain(self, start: Iterate) -> Fitted:
         lam, mu = self.goal.strength, self.goal.strength * self.total
-        tol = 0.0 if self.p.polish and start.alpha.size <= POLISH_SIZE else self.goal.tol
-        of = self._minimised(lam, start, tol)
+        of = self._minimised(lam, start, self.goal.tol)
         r, Kr = of.u + mu * of.at.alpha, of.Ku + mu * of.at.values
         found, primal = self._found(of), objective(self.p, of.at)
         violation = float(np.sqrt(max(float(np.sum(r * Kr)), 0.0))) / (found.slopes.norm or 1.0)
@@ -109,12 +105,13 @@ class ExactPath(Path):
         p, goal, mu = self.p, self.goal, lam * self.total
         options: Any = {"intercept": goal.intercept, "goal": tol, "clock": goal.clock, "tick": goal.tick}
         if goal.solver == "proximal":
-            if tol > 0 and box_dual.suits(p.fit, goal.intercept):
-                found = box_dual.minimise(p.space, p.fit, mu, **options)
-                start = found.at
+            done = 0
+            if box_dual.suits(p.fit, goal.intercept):
+                found = box_dual.minimise(p.space, p.fit, mu, start.alpha, max_iter=goal.max_iter, **options)
+                start, done = found.at, found.steps
                 if found.gap <= tol * abs(p.fit.value(start.f) + 0.5 * mu * start.norm2):
                     return found
-            return proximal.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, **options)
+            return proximal.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, done=done, **options)
         found = newton.minimise(p.space, p.fit, mu, start, max_iter=goal.max_iter, **options)
         stuck = found.gap > goal.tol * abs(p.fit.value(found.at.f) + 0.5 * mu * found.at.norm2)
         if stuck and not p.fit.smooth and getattr(self.loss, "convex", True) and not goal.clock.expired:
