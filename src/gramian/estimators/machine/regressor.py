@@ -81,10 +81,10 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     memory : int, str or None, default=None
         Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
     tol : float, default=1e-6
-        Relative duality gap to reach and to certify. With a map
-        the last digits cost little, and f is within 1e-8 of the optimum, relative to its norm.
+        Relative duality gap to reach and to certify. With a map the last digits cost little, and f is within
+        1e-8 of the optimum, relative to its norm.
     max_iter : int, default=1000
-        Newton steps at most.
+        Newton steps at most; so many pair steps as there are rows count as one.
     max_time : float or None, default=None
         Seconds, after which the best so far is returned with a warning.
     n_jobs : int or None, default=None
