@@ -67,6 +67,12 @@ def compiled(*signatures: str, **options: Any) -> Callable[[Any], Any]:
     return decorate
 
 
+def part(**options: Any) -> Callable[[Any], Any]:
+    """``numba.njit`` for what only compiled functions call: it is kept with them, and Python needs no way in."""
+    without: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # missing in numba's own types
+    return njit(nogil=True, error_model="numpy", **without, **options)
+
+
 def _forgiving(save: Callable[..., None]) -> Callable[..., None]:
     """``save``, but for a disk that is full, say, the compiled function stays in memory."""
 

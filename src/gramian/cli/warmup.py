@@ -22,10 +22,10 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     logging.getLogger("gramian").setLevel(logging.ERROR)  # it is announced here
     screen.say("Compiling once for this machine, some 30 s ...")
     from gramian.compiled import HERALD
-    from gramian.solvers.svm import dense_inner
+    from gramian.solvers.svm.inner import solve_all
 
     _fits()
-    folder = str(dense_inner.solve_all.stats.cache_path) if dense_inner.solve_all.stats.cache_path else None
+    folder = str(solve_all.stats.cache_path) if solve_all.stats.cache_path else None
     found = {"compiled": HERALD.compiled, "seconds": time.perf_counter() - start, "cache": folder}
     made = f"{found['compiled']} functions compiled" if found["compiled"] else "everything was compiled already"
     screen.say(f"Done in {found['seconds']:.1f} s: {made}.")

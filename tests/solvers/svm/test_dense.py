@@ -1,12 +1,14 @@
 """Small problems in one compiled call: the same optimum and the same certificate as the general solver's."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from gramian.gram import Gram
 from gramian.kernels import RBF, Linear
 from gramian.solvers.svm import tasks
-from gramian.solvers.svm.dense import solve_dense
+from gramian.solvers.svm.dense import Batch, solve_dense
 from gramian.solvers.svm.row_cache import KernelRows, RowCache
 from gramian.solvers.svm.smo import POLISHED, solve
 from gramian.solvers.svm.tasks import State
@@ -37,7 +39,7 @@ def rows_of(kernel, rows):
 
 def quick(kernel, rows, task, tol=1e-3, polished=POLISHED, **options):
     K = Gram(kernel, rows).dense()
-    return solve_dense(K, [(task, np.arange(len(rows)))], tol, 2e-16, polished, **options)[0], K
+    return solve_dense(K, Batch.of([task]), tol, 2e-16, polished, **options).solution(0), K
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
@@ -89,8 +91,7 @@ def test_without_the_active_set_method_the_gap_is_met():
 
 def test_what_cannot_be_certified_is_left_to_the_general_solver():
     K = Gram(RBF(1.0), X).dense() - 0.5 * np.eye(60)
-    everybody = np.arange(60)
-    assert solve_dense(K, [(TASKS["large C"], everybody)], 1e-3, 2e-16, POLISHED) == [None]
+    assert solve_dense(K, Batch.of([TASKS["large C"]]), 1e-3, 2e-16, POLISHED).solution(0) is None
     assert quick(RBF(1.0), X, TASKS["C"], max_iter=2)[0] is None
 
 
@@ -100,9 +101,9 @@ def test_many_problems_at_once_are_each_of_them_alone():
     for size in (10, 25, 60, 2):
         ids = np.sort(RNG.permutation(60)[:size])
         signs = np.where(np.arange(size) < size // 2, 1.0, -1.0)
-        problems.append((tasks.classification(signs, weight[ids]), ids))
-    together = solve_dense(K, problems, 1e-3, 2e-16, POLISHED)
-    for problem, found in zip(problems, together, strict=True):
-        (alone,) = solve_dense(K, [problem], 1e-3, 2e-16, POLISHED)
+        problems.append(replace(tasks.classification(signs, weight[ids]), objects=ids))
+    together = solve_dense(K, Batch.of(problems), 1e-3, 2e-16, POLISHED)
+    for p, problem in enumerate(problems):
+        alone, found = solve_dense(K, Batch.of([problem]), 1e-3, 2e-16, POLISHED).solution(0), together.solution(p)
         np.testing.assert_array_equal(found.beta, alone.beta)
         assert found.certificate.violation == alone.certificate.violation

@@ -45,7 +45,7 @@ from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.kernels.tunable import Nested
 from gramian.resources import run, spans, worker_count
 from gramian.rkhs import Function
-from gramian.solvers.svm.dense import DENSE
+from gramian.solvers.svm.dense import SMALL
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows, RowCache, Wide
 from gramian.solvers.svm.smo import POLISHED
 from gramian.solvers.svm.tasks import Solution
@@ -132,7 +132,7 @@ class GramRows:
         """The matrix itself, where it is small, cheap, and of a kernel that is one; made once."""
         n, kernel = self.gram.shape[0], self.gram.kernel
         cheap = self.direct or n <= POLISHED or isinstance(kernel, Dot | Radial | Precomputed)
-        if n > DENSE or not cheap or self.gram.dtype != np.float64 or not self.gram.fits or not self.definite:
+        if n > SMALL or not cheap or self.gram.dtype != np.float64 or not self.gram.fits or not self.definite:
             return None
         if not self.made:
             self.made.append(self._filled())

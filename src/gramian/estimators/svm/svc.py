@@ -28,7 +28,7 @@ from gramian.progress import Clock, progress, silent
 from gramian.resources import random_of, run
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm import tasks as svm_tasks
-from gramian.solvers.svm.dense import solve_dense
+from gramian.solvers.svm.dense import Batch, solve_dense
 from gramian.solvers.svm.row_cache import Index
 from gramian.solvers.svm.smo import POLISHED, solve
 from gramian.solvers.svm.tasks import Solution, Task, start_of
@@ -143,9 +143,9 @@ class Pairs:
         if K is None:
             return {}
         spans, ids, _, _ = self.flat
-        problems = [(task, ids[span]) for task, span in zip(tasks, spans, strict=True)]
-        found = solve_dense(K, problems, tol, rows.rounding, POLISHED, max_iter, rows.workers)
-        solved = zip(self.classes, tasks, found, strict=True)
+        batch = Batch.of([replace(task, objects=ids[span]) for task, span in zip(tasks, spans, strict=True)])
+        found = solve_dense(K, batch, tol, rows.rounding, POLISHED, max_iter, rows.workers)
+        solved = zip(self.classes, tasks, map(found.solution, range(len(tasks))), strict=True)
         return {pair: _machine(pair, task, solution) for pair, task, solution in solved if solution is not None}
 
     def map(self, work: Callable[[Classes, Clock], Any], clock: Clock) -> list[Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -20,14 +20,27 @@ from gramian.certificates import Certificate
 from gramian.progress import Clock
 from gramian.resources import run, spans
 from gramian.solvers.svm.row_cache import Index
-from gramian.solvers.svm.tasks import EPSILON, FEASIBLE, NOTHING, PAIR, TINIEST, VANISHED, Solution, Task
-from gramian.solvers.svm.tasks import NOISE as NOISES
+from gramian.solvers.svm.tasks import (
+    EPSILON,
+    FEASIBLE,
+    NOISE,
+    NOTHING,
+    PAIR,
+    TINIEST,
+    VANISHED,
+    Solution,
+    Task,
+    gap_doubt,
+    gap_terms,
+    multipliers,
+    slopes,
+    violations,
+)
 
 Array = NDArray[np.float64]
-BOUNDS = ("linear", "lower", "upper")
-NOISE = NOISES["float64"]
+FLAT = ("linear", "lower", "upper", "start", "objects")
 
-DENSE = 2048
+SMALL = 2048
 """Rows up to which the whole matrix is made."""
 STEPS = 20
 """Pair steps for each variable, at most: then the problem is not an easy one."""
@@ -40,131 +53,179 @@ FINER = 3
 
 
 @dataclass(frozen=True, eq=False)
-class _Problems:
-    """Problems of one kind on the rows of one matrix, one behind the other in flat arrays."""
+class Batch:
+    """Tasks of one kind, one behind the other in the arrays of a single one."""
 
-    K: Array
-    edges: Index  # Where each begins, and the last ends
-    splits: Index  # Of each, where its second group begins
-    ids: Index  # The row of K behind each variable
-    linear: Array
-    lower: Array
-    upper: Array
-    kink: float
-    scaled: bool
-    rounding: float  # Of a kernel value, relative to the largest k(x, x)
-    scale: float  # The largest k(x, x)
-    unit: float  # What violations are divided by, unless the answer is scaled
-    worth: Array  # The scale of each objective
+    task: Task  # ``objects`` are rows of the matrix; ``split`` has no meaning
+    edges: Index  # (p + 1,): Where each begins, and the last ends
+    splits: Index  # (p,): Of each, where its second group begins
 
     @classmethod
-    def of(cls, K: Array, problems: Sequence[tuple[Task, Index]], rounding: float) -> _Problems:
+    def of(cls, tasks: Sequence[Task]) -> Batch:
         """Put tasks one behind the other."""
-        kind = problems[0][0]
-        edges = np.cumsum([0, *(ids.size for _, ids in problems)])
-        linear, lower, upper = (np.concatenate([getattr(task, name) for task, _ in problems]) for name in BOUNDS)
-        start = np.concatenate([task.start for task, _ in problems])
-        scale = float(np.abs(K.diagonal()).max(initial=0.0)) or 1.0
-        most, pulled = np.maximum(np.abs(lower), np.abs(upper)), bool(linear.any())
-        worth = np.add.reduceat(most * (np.abs(linear) + kind.kink) if pulled else most, edges[:-1])
-        worth = worth if pulled else scale * worth * np.add.reduceat(np.abs(start), edges[:-1])
-        unit = 1.0 if pulled or kind.scaled else scale * float(upper.max())
-        splits, ids = np.array([task.split for task, _ in problems]), np.concatenate([ids for _, ids in problems])
-        numbers = (float(kind.kink), kind.scaled, max(EPSILON, rounding), scale, unit, worth)
-        return cls(K, edges, splits, ids, linear, lower, upper, *numbers)
+        flat: Any = {name: np.concatenate([getattr(task, name) for task in tasks]) for name in FLAT}
+        sizes, splits = [task.start.size for task in tasks], [task.split for task in tasks]
+        return cls(replace(tasks[0], **flat), np.cumsum([0, *sizes]), np.array(splits))
 
-    def solve(self, beta: Array, values: Array, tol: float, limit: int, polished: int, workers: int) -> Array:
-        """Go on from β, which is overwritten, as are the values Kβ; return the figures of each: → (p, figures)."""
-        figures = np.zeros((self.splits.size, inner().FIGURES))
-        options = self.kink, tol, limit, polished, WORK, NOISE, self.rounding * self.scale, self.scaled, self.unit
+    def __len__(self) -> int:
+        return self.splits.size
 
-        def share(part: slice) -> None:
-            bounds = self.edges[part.start : part.stop + 1]
-            given = (a[bounds[0] : bounds[-1]] for a in (self.ids, self.linear, self.lower, self.upper))
-            answers = (a[bounds[0] : bounds[-1]] for a in (beta, values))
-            inner().solve_all(self.K, bounds - bounds[0], self.splits[part], *given, *options, *answers, figures[part])
+    def sums(self, values: Array) -> Array:
+        """Return the sum over each problem: values (m,) → (p,)."""
+        return np.add.reduceat(values, self.edges[:-1])
 
-        workers = workers if self.ids.size > THREADED else 1
-        run(share, spans(self.splits.size, -(-self.splits.size // workers)), workers)
-        return figures
+    @cached_property
+    def sizes(self) -> Index:
+        """(p,): How many variables each has."""
+        return np.diff(self.edges)
 
-    def judged(self, figures: Array, tol: float) -> _Verdicts:
-        """Say of each problem whether its certificate holds, by the rules of ``smo``."""
-        at = inner()
-        units = np.full(len(figures), self.unit)
-        if self.scaled:
-            units = np.maximum(0.5 * (figures[:, at.FIRST] - figures[:, at.SECOND]), TINIEST)
-        dual, gap = figures[:, at.DUAL], np.maximum(figures[:, at.GAP], 0.0)
-        size = np.maximum.reduce([np.abs(dual), np.abs(dual + gap), np.maximum(NOTHING * self.worth, TINIEST)])
-        violation = figures[:, at.VIOLATION] / units
-        met = violation + PAIR * self.rounding * self.scale * figures[:, at.LENGTH] / units <= tol
-        met &= (figures[:, at.CAREFUL_GAP] <= tol * size) & (figures[:, at.OFF] <= FEASIBLE)
-        if self.scaled:
-            nothing = np.maximum(VANISHED * figures[:, at.SPREAD], 64.0 * EPSILON * self.scale)
-            met &= figures[:, at.NORM2] > nothing * (0.5 * figures[:, at.SIZE]) ** 2
-        return _Verdicts(met, figures[:, at.FAILED] > 0.0, dual, gap, gap / size, np.maximum(violation, 0.0))
+    @cached_property
+    def groups(self) -> tuple[Index, Index, Index, Index]:
+        """Where groups begin, how large they are, and which are the first and the last of each problem."""
+        both = self.splits < self.sizes
+        first = np.arange(len(self)) + np.concatenate([[0], np.cumsum(both)[:-1]])
+        starts = np.empty(len(self) + int(both.sum()), dtype=np.intp)
+        starts[first] = self.edges[:-1]
+        starts[first[both] + 1] = (self.edges[:-1] + self.splits)[both]
+        return starts, np.diff([*starts, self.edges[-1]]), first, first + both
 
 
 @dataclass(frozen=True, eq=False)
-class _Verdicts:
-    """What is known of each problem at the end."""
+class Answers:
+    """What was found for each problem of a batch."""
 
-    met: NDArray[np.bool_]
-    failed: NDArray[np.bool_]
-    dual: Array
-    gap: Array
-    relative: Array
-    violation: Array
+    batch: Batch
+    beta: Array  # (m,)
+    values: Array  # (m,): Kβ
+    multipliers: Array  # (p, 2): Of the first and of the last group
+    met: NDArray[np.bool_]  # (p,): Whether the certificate holds, by the rules of ``smo``
+    dual: Array  # (p,)
+    gap: Array  # (p,)
+    relative: Array  # (p,)
+    violation: Array  # (p,)
+    norm2: Array  # (p,)
+    steps: Array  # (p,): Pair steps
+    seconds: float
+
+    def certificate(self, p: int) -> Certificate:
+        """Return what is proved of a problem where it is met."""
+        return Certificate(
+            kind="duality gap",
+            primal=float(self.dual[p] + self.gap[p]),
+            dual=float(self.dual[p]),
+            gap=float(self.relative[p]),
+            violation=float(self.violation[p]),
+            converged=True,
+            iterations=int(self.steps[p]),
+            seconds=self.seconds / len(self.batch),
+        )
+
+    def solution(self, p: int) -> Solution | None:
+        """Return the answer to one problem, or None where its certificate does not hold."""
+        if not self.met[p]:
+            return None
+        own, (first, last) = slice(*self.batch.edges[p : p + 2]), self.multipliers[p].tolist()
+        return Solution(self.beta[own], self.values[own], (first, last), self.certificate(p), True, False)
 
 
-def inner() -> Any:
-    """The compiled part, whose import costs a good part of a second."""
-    from gramian.solvers.svm import dense_inner
+@dataclass(frozen=True, eq=False)
+class _Descent:
+    K: Array
+    batch: Batch
+    rounding: float  # Of a kernel value, relative to the largest k(x, x)
 
-    return dense_inner
+    @cached_property
+    def scale(self) -> float:
+        """The largest k(x, x)."""
+        return float(np.abs(self.K.diagonal()).max(initial=0.0)) or 1.0
+
+    @cached_property
+    def pulled(self) -> bool:
+        return bool(self.batch.task.linear.any())
+
+    @cached_property
+    def unit(self) -> float:
+        """What violations are divided by, unless the answer is scaled."""
+        task = self.batch.task
+        return 1.0 if self.pulled or task.scaled else self.scale * float(task.upper.max())
+
+    @cached_property
+    def worth(self) -> Array:
+        """(p,): The scale of each objective."""
+        task, batch = self.batch.task, self.batch
+        most = np.maximum(np.abs(task.lower), np.abs(task.upper))
+        if self.pulled:
+            return batch.sums(most * (np.abs(task.linear) + task.kink))
+        return self.scale * batch.sums(most) * batch.sums(np.abs(task.start))
+
+    def run(self, beta: Array, tol: float, limit: int, polished: int, workers: int) -> tuple[Array, Array]:
+        """Go on from β, which is overwritten; return the gradient there and the figures of each: → (m,), (p, 3)."""
+        from gramian.solvers.svm.inner import solve_all
+
+        task, batch = self.batch.task, self.batch
+        gradient, figures = np.empty(beta.size), np.zeros((len(batch), 3))
+        options = task.kink, tol, limit, polished, WORK, NOISE["float64"], task.scaled, self.unit
+
+        def share(part: slice) -> None:
+            edges = batch.edges[part.start : part.stop + 1]
+            flat = (a[edges[0] : edges[-1]] for a in (task.objects, task.linear, task.lower, task.upper))
+            found = (a[edges[0] : edges[-1]] for a in (beta, gradient))
+            solve_all(self.K, edges - edges[0], batch.splits[part], *flat, *options, *found, figures[part])
+
+        workers = workers if beta.size > THREADED else 1
+        run(share, spans(len(batch), -(-len(batch) // workers)), workers)
+        return gradient, figures
+
+    def judged(self, beta: Array, gradient: Array, spread: Array, tol: float) -> Answers:
+        """Compute the certificate of each problem, and tell whether it holds."""
+        batch, task = self.batch, self.batch.task
+        starts, widths, first, last = batch.groups
+        up, down = slopes(task, beta, gradient)
+        level, worst = multipliers(up, down, starts), violations(up, down, starts)
+        values, size, lost = gradient - task.linear, batch.sums(np.abs(beta)), np.sqrt(batch.sums(beta**2))
+        lost = self.rounding * self.scale * lost
+        norm2 = batch.sums(beta * values)
+        dual = -0.5 * norm2 - batch.sums(task.linear * beta + task.kink * np.abs(beta))
+        excess = gradient - np.repeat(level, widths)
+        gap = batch.sums(gap_terms(task, beta, excess))
+        careful = gap + batch.sums(gap_doubt(task, excess, np.repeat(lost, batch.sizes)))
+        gap = np.maximum(gap, 0.0)
+        units = (
+            np.maximum(0.5 * (level[first] - level[last]), TINIEST) if task.scaled else np.full(len(batch), self.unit)
+        )
+        objective = np.maximum.reduce([np.abs(dual), np.abs(dual + gap), np.maximum(NOTHING * self.worth, TINIEST)])
+        violation = np.maximum(worst[first], worst[last]) / units
+        off = np.abs(np.add.reduceat(beta - task.start, starts))
+        met = violation + PAIR * lost / units <= tol
+        met &= careful <= tol * objective
+        met &= np.maximum(off[first], off[last]) <= FEASIBLE * np.maximum(size, batch.sums(np.abs(task.start)))
+        if task.scaled:
+            met &= norm2 > np.maximum(VANISHED * spread, 64.0 * EPSILON * self.scale) * (0.5 * size) ** 2
+        both = np.column_stack([level[first], level[last]])
+        figures = dual, gap, gap / objective, np.maximum(violation, 0.0), norm2, np.zeros(len(batch)), 0.0
+        return Answers(batch, beta, values, both, met, *figures)
 
 
 def solve_dense(
-    K: Array,
-    problems: Sequence[tuple[Task, Index]],
-    tol: float,
-    rounding: float,
-    polished: int,
-    max_iter: int = -1,
-    workers: int = 1,
-) -> list[Solution | None]:
-    """Solve tasks of one kind, each of the rows of K behind its variables; None where the certificate does not hold."""
-    clock, all_of, at = Clock(), _Problems.of(K, problems, rounding), inner()
-    beta = np.concatenate([task.start for task, _ in problems])
-    values, largest = np.empty(beta.size), int(np.diff(all_of.edges).max())
+    K: Array, batch: Batch, tol: float, rounding: float, polished: int, max_iter: int = -1, workers: int = 1
+) -> Answers:
+    """Solve problems on the rows of K behind their variables."""
+    from gramian.solvers.svm.inner import FAILED, SPREAD
+    from gramian.solvers.svm.inner import STEPS as TAKEN
+
+    clock, descent = Clock(), _Descent(K, batch, max(EPSILON, rounding))
+    beta, largest, steps = batch.task.start.astype(np.float64), int(batch.sizes.max()), np.zeros(len(batch))
     # Targets much smaller than one want a finer tolerance from the start, for the sake of the gap.
-    fine = tol * min(float(np.ptp(all_of.linear)) or 1.0, 1.0)
+    fine = tol * min(float(np.ptp(batch.task.linear)) or 1.0, 1.0)
     limit = int(min(STEPS * largest, math.inf if max_iter < 0 else max_iter))
-    steps = np.zeros(len(problems))
     for _ in range(FINER):
-        figures = all_of.solve(beta, values, fine, limit, polished, workers)
-        steps += figures[:, at.STEPS]
-        told = all_of.judged(figures, tol)
-        if told.met.all() or told.failed.any() or largest <= polished:
+        gradient, figures = descent.run(beta, fine, limit, polished, workers)
+        steps += figures[:, TAKEN]
+        found, failed = descent.judged(beta, gradient, figures[:, SPREAD], tol), figures[:, FAILED] > 0.0
+        if found.met.all() or failed.any() or largest <= polished:
             break
         fine *= 0.3
-    met = told.met & ~told.failed
-    if max_iter >= 0:  # the general solver says that it was reached
-        met &= steps < max_iter
-    seconds = clock.seconds / len(problems)
-    found: list[Solution | None] = []
-    for p, (start, stop) in enumerate(pairwise(all_of.edges.tolist())):
-        certificate = Certificate(
-            kind="duality gap",
-            primal=float(told.dual[p] + told.gap[p]),
-            dual=float(told.dual[p]),
-            gap=float(told.relative[p]),
-            violation=float(told.violation[p]),
-            converged=True,
-            iterations=int(steps[p]),
-            seconds=seconds,
-        )
-        multipliers = float(figures[p, at.FIRST]), float(figures[p, at.SECOND])
-        solution = Solution(beta[start:stop], values[start:stop], multipliers, certificate, True, False)
-        found.append(solution if met[p] else None)
-    return found
+    met = (
+        found.met & ~failed & (steps < max_iter if max_iter >= 0 else True)
+    )  # the general solver says that it was reached
+    return replace(found, met=met, steps=steps, seconds=clock.seconds)

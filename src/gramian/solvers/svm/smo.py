@@ -27,7 +27,7 @@ from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
-from gramian.solvers.svm.dense import solve_dense
+from gramian.solvers.svm.dense import Batch, solve_dense
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
 from gramian.solvers.svm.tasks import (
     EPSILON,
@@ -57,7 +57,7 @@ SHRINK_WORTH = 0.7
 """Shrinking forgets work at the end: it has to leave at most this share of the variables."""
 POLISHED = 512
 """Problems of at most this many variables are solved to machine precision."""
-DENSE = 2048
+STUBBORN = 2048
 """Up to this many, the same is done where pair steps take too long."""
 WORTHWHILE = 0.01
 """Share of the gap by which the active-set method has to come nearer, or it is at its end."""
@@ -90,7 +90,9 @@ def solve(
     unwatched = tick is silent and (clock is None or clock.max_time is None)
     if rows.whole is not None and task.tubeless is None and unwatched:
         K, ids, own = rows.whole, rows.ids, rows.ids[task.objects]
-        (quick,) = solve_dense(K, [(task, own)], tol, rows.rounding, polished, max_iter)
+        quick = solve_dense(K, Batch.of([replace(task, objects=own)]), tol, rows.rounding, polished, max_iter).solution(
+            0
+        )
         if quick is not None:
             return quick if own.size == ids.size else replace(quick, values=K[np.ix_(ids, own)] @ quick.beta)
     with one_blas_thread():
@@ -104,7 +106,7 @@ def solve(
 
 def _is_loose(task: Task, rows: Rows) -> bool:
     """Whether C is so large beside y that a regression may well go through every target."""
-    if task.split > DENSE // 2:
+    if task.split > STUBBORN // 2:
         return False
     loss = float(task.upper @ np.abs(task.linear - np.median(task.linear)))
     return float((task.upper**2).sum()) * float(np.abs(rows.diagonal()).max(initial=0.0)) > LOOSE * loss
@@ -145,7 +147,7 @@ class _Descent:
         # Targets much smaller than one want a finer tolerance from the start, for the sake of the gap.
         fine, message = tol * min(float(np.ptp(self.task.linear)) or 1.0, 1.0), ""
         m = self.state.beta.size
-        patience = STEPS_PER_VARIABLE * m if m <= DENSE else math.inf
+        patience = STEPS_PER_VARIABLE * m if m <= STUBBORN else math.inf
         best = -math.inf
         try:
             while True:
@@ -308,19 +310,11 @@ class _Descent:
         before = state.beta[working]
         beta = before.copy()
         limit = int(min(STEPS_PER_VARIABLE * working.size, self.budget - self.steps))
-        taken, bent = pair_steps(
-            K,
-            state.diagonal[objects],
-            beta,
-            state.task.lower[working],
-            state.task.upper[working],
-            state.gradient[working],
-            self.task.kink,
-            int(np.searchsorted(working, state.task.split)),
-            tol,
-            limit,
-            NOISE[K.dtype.name],
-        )
+        task, split = state.task, int(np.searchsorted(working, state.task.split))
+        box = task.lower[working], task.upper[working], float(task.kink), split
+        noise, gradient = NOISE[K.dtype.name], state.gradient[working]
+        K = K.astype(np.float64, copy=False)
+        taken, bent = pair_steps(K, state.diagonal[objects], *box, tol, limit, noise, beta, gradient)
         self.steps += int(taken)
         self.effort += max(int(taken), working.size)
         self.convex &= not bent

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -176,9 +176,14 @@ class State:
         return np.asarray(np.bincount(self.task.objects, v, self.values.size), dtype=np.float64)
 
     @property
+    def starts(self) -> list[int]:
+        """Where the groups begin that have variables, each with an equality of its own."""
+        return [0, self.task.split] if 0 < self.task.split < self.beta.size else [0]
+
+    @property
     def groups(self) -> list[slice]:
-        """Variables with an equality of their own."""
-        return [slice(0, self.task.split), slice(self.task.split, self.beta.size)]
+        """The variables of each group."""
+        return [slice(*ends) for ends in pairwise([*self.starts, self.beta.size])]
 
     def restrict(self, live: Index, kept: Index) -> State:
         """Return the same problem with the other variables held where they are."""
@@ -199,19 +204,16 @@ class State:
 
     def slopes(self) -> tuple[Vector, Vector]:
         """Return the slopes of the objective for a step up and for a step down; infinite where there is no room."""
-        beta, gradient, kink = self.beta, self.gradient, self.task.kink
-        up = np.where(beta < self.task.upper, gradient + np.where(beta >= 0, kink, -kink), np.inf)
-        return up, np.where(beta > self.task.lower, gradient + np.where(beta > 0, kink, -kink), -np.inf)
+        return slopes(self.task, self.beta, self.gradient)
 
     def violation(self, up: Vector, down: Vector) -> float:
         """Return the steepest descent that a pair of one group has left: up, down (m,)."""
-        return float(max(down[g].max(initial=-np.inf) - up[g].min(initial=np.inf) for g in self.groups))
+        return float(violations(up, down, self.starts).max())
 
     def multipliers(self) -> tuple[float, float]:
-        """Return each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow."""
-        up, down = self.slopes()
-        found = [m for m in (_multiplier(up[g], down[g]) for g in self.groups) if m is not None] or [0.0]
-        return found[0], found[-1]
+        """Return the multipliers of the first group and of the last."""
+        found = multipliers(*self.slopes(), self.starts)
+        return float(found[0]), float(found[-1])
 
     def dual(self) -> float:
         """Return the dual objective."""
@@ -219,31 +221,49 @@ class State:
         return -0.5 * self.norm2 - float(task.linear @ self.beta) - task.kink * float(np.abs(self.beta).sum())
 
     def gap(self, rounding: float = 0.0) -> float:
-        """Return the duality gap as a sum of Fenchel-Young terms, each of them >= 0.
-
-        Where an error of ``rounding`` in a slope can change the end of the box that is best, it is paid for.
-        """
-        total, kink = 0.0, self.task.kink
-        for g, m in zip(self.groups, self.multipliers(), strict=True):
-            d, beta, lower, upper = self.gradient[g] - m, self.beta[g], self.task.lower[g], self.task.upper[g]
-            # min over t of d·t + ε|t| on [lower, upper]: at an end, or at the kink.
-            slopes = [(end, d + np.sign(end) * kink) for end in (lower, upper)]
-            with np.errstate(invalid="ignore"):
-                ends = [np.where(slope == 0, 0.0, end * slope) for end, slope in slopes]
-            least = np.minimum(np.minimum(*ends), np.where((lower <= 0) & (upper >= 0), 0.0, np.inf))
-            unclear = np.abs(np.abs(d) - kink) <= rounding
-            total += float(np.sum(d * beta + kink * np.abs(beta) - least))
-            total += rounding * float(np.sum((upper - lower)[unclear]))
-        return total
+        """Return the duality gap, more than it is where errors of ``rounding`` in slopes leave a doubt."""
+        level, widths = multipliers(*self.slopes(), self.starts), np.diff([*self.starts, self.beta.size])
+        excess = self.gradient - np.repeat(level, widths)
+        return float(gap_terms(self.task, self.beta, excess).sum() + gap_doubt(self.task, excess, rounding).sum())
 
 
-def _multiplier(up: Vector, down: Vector) -> float | None:
-    if not up.size:
-        return None
+def slopes(task: Task, beta: Vector, gradient: Vector) -> tuple[Vector, Vector]:
+    """Return the slopes of the objective for a step up and for a step down; infinite where there is no room."""
+    kink = task.kink
+    up, down = (
+        (gradient, gradient)
+        if kink == 0.0
+        else (gradient + np.where(beta >= 0, kink, -kink), gradient + np.where(beta > 0, kink, -kink))
+    )
+    return np.where(beta < task.upper, up, np.inf), np.where(beta > task.lower, down, -np.inf)
+
+
+def violations(up: Vector, down: Vector, starts: Any) -> Vector:
+    """Return the steepest descent that a pair of each group has left: up, down (m,), starts (g,) → (g,)."""
+    return np.asarray(np.maximum.reduceat(down, starts) - np.minimum.reduceat(up, starts))
+
+
+def multipliers(up: Vector, down: Vector, starts: Any) -> Vector:
+    """Return each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow."""
     free = up == down
-    if free.any():
-        return float(up[free].mean())
-    low, high = float(down.max()), float(up.min())
-    if math.isinf(low) or math.isinf(high):
-        return low if math.isinf(high) else high
-    return 0.5 * (low + high)
+    count, total = (np.add.reduceat(a, starts, dtype=np.float64) for a in (free, np.where(free, up, 0.0)))
+    low, high = np.maximum.reduceat(down, starts), np.minimum.reduceat(up, starts)
+    low, high = np.where(np.isinf(low), high, low), np.where(np.isinf(high), low, high)
+    return np.where(count > 0, total / np.maximum(count, 1.0), 0.5 * (low + high))
+
+
+def gap_terms(task: Task, beta: Vector, excess: Vector) -> Vector:
+    """Return the duality gap as Fenchel-Young terms, each of them >= 0, of slopes less the multiplier: (m,) → (m,)."""
+    lower, upper, kink = task.lower, task.upper, task.kink
+    # min over t of d·t + ε|t| on [lower, upper]: at an end, or at the kink.
+    with np.errstate(invalid="ignore"):
+        ends = [
+            np.where(d == 0, 0.0, end * d) for end, d in ((end, excess + np.sign(end) * kink) for end in (lower, upper))
+        ]
+    least = np.minimum(np.minimum(*ends), np.where((lower <= 0) & (upper >= 0), 0.0, np.inf))
+    return np.asarray(excess * beta + kink * np.abs(beta) - least)
+
+
+def gap_doubt(task: Task, excess: Vector, rounding: Any) -> Vector:
+    """Return what is paid where an error of ``rounding`` in a slope can change the end of the box that is best."""
+    return np.where(np.abs(np.abs(excess) - task.kink) <= rounding, rounding * (task.upper - task.lower), 0.0)
