@@ -46,7 +46,7 @@ def test_a_warm_start_takes_fewer_steps():
     X, y = data()
     K = (3.0 * RBF(0.8))(X)
     cold = mode(K, y)
-    warm = mode(K, y, start=cold.coefficients)
+    warm = mode(K, y, start=cold.f)
     assert warm.certificate.iterations < cold.certificate.iterations
     assert warm.evidence == pytest.approx(cold.evidence, abs=1e-8)
 

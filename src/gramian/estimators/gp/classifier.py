@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import logit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
@@ -42,6 +43,8 @@ from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logist
 
 LATENT = 2.0
 """The mean square that latent functions start with: they have no units but the logistic's."""
+LATENT_LIMIT = 30.0
+"""Latent values from which a probability is 0 or 1 but for rounding."""
 FIXED = Scaled(RBF(1.0, "fixed"), 1.0, "fixed")
 """What ``kernel=None`` means, as in scikit-learn."""
 
@@ -375,7 +378,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         kernel = widened(FIXED if self.kernel is None else resolve(self.kernel, rows), rows, LATENT)
         evidence = self._evidence(rows, labels)
         if self.warm_start and hasattr(self, "pi_") and self.pi_.size == labels.size:
-            evidence.last = self.y_train_ - self.pi_
+            evidence.last = np.clip(logit(self.pi_), -LATENT_LIMIT, LATENT_LIMIT)
         learned = self._learn(kernel, evidence, labels, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)

@@ -126,7 +126,7 @@ class LogEvidence:
                 own += k.tile(A[rows], B[: rows.stop])
             K[: rows.start, rows] = own[:, : rows.start].T
 
-        run(panel, spans(K.shape[0], PANEL)[::-1], self.workers)
+        run(panel, panels(K.shape[0]), self.workers)
         K[np.diag_indices_from(K)] += white + self.noise
         tau = 0.0 if self.trend is None else self.trend.put_into(K)
         return cholesky(K, jitter_limit=JITTER_LIMIT), tau
@@ -213,8 +213,15 @@ def lower_vjp(
         corner[np.diag_indices_from(corner)] *= 0.5
         return kernel.tile_vjp(A[rows], B[: rows.stop], W)
 
-    # The longest panels first, so that no thread is left alone with one at the end.
-    return np.asarray(np.sum(run(panel, spans(len(A), PANEL)[::-1], workers), axis=0))
+    return np.asarray(np.sum(run(panel, panels(len(A)), workers), axis=0))
+
+
+def panels(n: int) -> list[slice]:
+    """Return the rows of panels below the diagonal, in one piece where they are few.
+
+    The longest comes first, so that no thread is left alone with one at the end.
+    """
+    return spans(n, PANEL if n > 2 * PANEL else n)[::-1]
 
 
 def evidence_value(factor: Any, Y: NDArray[np.float64], alpha: NDArray[np.float64]) -> float:

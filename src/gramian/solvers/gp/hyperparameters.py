@@ -32,8 +32,10 @@ AIM, POLISHED = 0.01, 0.1
 """Shares of the slope that a fit may leave: what L-BFGS tries for, and below which no Newton step is worth it."""
 FLAT_VALUE = 1e-11
 """A relative gain below which L-BFGS only follows rounding."""
-NEAR = 0.05
+NEAR = 0.3
 """A distance, in theta, at which a climb has come to where another one ended."""
+APART = 1.0
+"""A distance, in theta, from which the ends of rough climbs are different places and not one valley."""
 NEWTON_STEPS = 5
 """Steps that the slope alone decides on, once the value is flat to rounding and a line search fails."""
 HAIR = 1e-10
@@ -43,7 +45,9 @@ DIFFERENCE = 1e-3
 BINDING = 0.1
 """Slope of the evidence, in the logarithm of a parameter, from which its bound is worth a warning."""
 SCREEN = 500
-"""Rows on which the starts compete."""
+"""Rows on which the starts compete, at most."""
+FEW, LEAST, PART = 300, 150, 3
+"""Rows up to which starts compete on all; else on at least so many, and on one in so many of at most ``SCREEN``."""
 SAMPLE = 500
 """Rows that a typical distance is taken from."""
 CELLS = 10_000_000
@@ -111,9 +115,12 @@ def learn_from_rows(
     """Maximise the evidence of some rows, for targets of mean square ``size``; many starts compete on few rows."""
     low, high = widened(kernel, X, size, back=True).bounds.T
     drawn = rng.uniform(low, high, (restarts, low.size))
-    screen = evidence_of(np.sort(rng.permutation(index)[:SCREEN])) if index.size > SCREEN else None
+    compete = SCREEN if index.size > SCREEN else max(index.size // PART, LEAST)
+    several = start == "data" or restarts > 0
+    screen = evidence_of(np.sort(rng.permutation(index)[:compete])) if index.size > FEW and several else None
     evidence = evidence_of(index)
     data = (evidence.X, size, rng) if start == "data" else None
+    options["compare"] = index.size <= SCREEN
     return learn(kernel, evidence, data=data, screen=screen, restarts=list(drawn), **options)
 
 
@@ -125,25 +132,35 @@ def learn(
     screen: Callable[..., Any] | None = None,
     optimizer: str | Optimizer = "fmin_l_bfgs_b",
     restarts: Sequence[Theta] = (),
+    compare: bool = False,
     **options: Any,
 ) -> Optimum:
-    """Maximise the evidence over the free parameters of a kernel, from its own values and from what ``data`` say."""
+    """Maximise the evidence over the free parameters of a kernel, from its own values and from what ``data`` say.
+
+    What ``screen`` finds is compared by the evidence itself where that is cheap enough to ``compare``.
+    """
     own = None if isinstance(optimizer, str) else optimizer
     starts = [kernel.theta]
     if data is not None:
         # L-BFGS begins at the kernel's own values too, as scikit-learn's does; a user's optimizer is called once.
         candidates = data_starts(kernel, *data)
-        starts, others = (starts, candidates[1:]) if own is None else ([], candidates)
-        values = [(screen or evidence)(kernel.with_theta(theta)).value for theta in others]
-        starts += [others[int(np.argmax(values))]] if others else []
+        values = [(screen or evidence)(kernel.with_theta(theta)).value for theta in candidates]
+        best = int(np.argmax(values))
+        # The higher one first: the climb from there is the shorter one.
+        starts = [candidates[best], *(starts if best and own is None else ())]
+        if own is None and best == 0 and len(candidates) > 1:
+            starts.append(candidates[1 + int(np.argmax(values[1:]))])
 
     def climb(evidence: Callable[..., Any], theta: Theta) -> tuple[float, Theta]:
         at = evidence(kernel.with_theta(theta), gradient=True)
         return at.value, at.gradient
 
+    def value(theta: Theta) -> float:
+        return float(evidence(kernel.with_theta(theta)).value)
+
     cheap = None if screen is None else partial(climb, screen)
-    starts += restarts
-    return maximise(partial(climb, evidence), starts, kernel.bounds, screen=cheap, optimizer=own, **options)
+    options |= {"screen": cheap, "value": value if compare else None, "optimizer": own}
+    return maximise(partial(climb, evidence), [*starts, *restarts], kernel.bounds, **options)
 
 
 def maximise(
@@ -152,6 +169,7 @@ def maximise(
     bounds: NDArray[np.float64],
     *,
     screen: Objective | None = None,
+    value: Callable[[Theta], float] | None = None,
     optimizer: Optimizer | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
@@ -165,7 +183,8 @@ def maximise(
         ends = [optimizer(climb.descend, start, bounds=bounds)[0] for start in inside]
         best = max((climb.at(np.asarray(end, dtype=np.float64)) for end in ends), key=lambda run: run.value)
     elif screen is not None and len(inside) > 1:
-        best = climb.first_finite(climb.ranked(inside, screen))
+        ends = climb.ranked(inside, screen)
+        best = climb.first_finite(ends) if value is None else climb.finals(ends, inside, value)
     else:
         best = climb.competition(inside)
     return Optimum(best.theta, best.value, best.slope, climb.certificate(best))
@@ -211,6 +230,12 @@ class _Climb:
             if math.isfinite(run.value):
                 break
         return run
+
+    def finals(self, ends: list[Theta], starts: list[Theta], value: Callable[[Theta], float]) -> _Run:
+        """The competition again, by the objective itself, of the places where rough climbs led or began."""
+        distinct = [end for i, end in enumerate(ends) if not any(_near(end, other, APART) for other in ends[:i])]
+        first = max([*distinct, *starts], key=value)
+        return self.competition([first, *(end for end in distinct if not _near(end, first, APART))])
 
     def competition(self, starts: list[Theta]) -> _Run:
         """The end of the first climb, unless a rough climb from another start leads higher."""
@@ -274,7 +299,7 @@ class _Climb:
     def step(self, intermediate_result: OptimizeResult) -> None:
         self.iterations += 1
         self.tick(self.iterations, evidence=-float(intermediate_result.fun))
-        near = any(np.abs(intermediate_result.x - end).max() < NEAR for end in self.known)
+        near = any(_near(intermediate_result.x, end) for end in self.known)
         if near or self.clock.expired:
             raise StopIteration
 
@@ -299,6 +324,10 @@ class _Climb:
         return certify(
             "evidence", violation, self.flat, why, iterations=self.iterations, seconds=seconds, primal=best.value
         )
+
+
+def _near(a: Theta, b: Theta, distance: float = NEAR) -> bool:
+    return bool(np.abs(a - b).max(initial=0.0) < distance)
 
 
 # ---- what the data say about starts and bounds -----------------------------------------------------------------------

@@ -68,10 +68,15 @@ def mode(
     max_iter: int = 100,
     out: Array | None = None,
 ) -> Mode:
-    """Find the mode by Newton's method, halving steps that do not climb: K (n, n), y (n,), start (n,), out (n, n)."""
+    """Find the mode by Newton's method, halving steps that do not climb: K (n, n), y (n,), start (n,), out (n, n).
+
+    ``start`` are latent values, as at the mode of another K.
+    """
     clock = Clock()
     B = np.empty_like(K) if out is None else out
-    newton = _Newton(K, np.asarray(y, dtype=np.float64), start)
+    newton = _Newton(K, np.asarray(y, dtype=np.float64))
+    if start is not None:
+        newton.jump(start, B)
     iterations, why = 0, "no step improves the posterior; check the kernel with is_kernel."
     while newton.gap > tol:
         if iterations == max_iter:
@@ -91,13 +96,21 @@ def mode(
 class _Newton:
     """Coefficients a with f = K a, and what follows from them."""
 
-    def __init__(self, K: Array, y: Array, start: Array | None) -> None:
+    def __init__(self, K: Array, y: Array) -> None:
         self.K, self.y = K, y
         self.sign = 2.0 * y - 1.0
         zero = np.zeros_like(y)
         self._move(zero, zero)
-        if start is not None and self._objective(start, K @ start) < self.value:
-            self._move(start, K @ start)
+
+    def jump(self, f: Array, B: Array) -> None:
+        """Take a Newton step from latent values, of which K need not know, where it ends higher than zero."""
+        here = self.f, self.slope, self.root
+        pi = expit(f)
+        self.f, self.slope, self.root = f, self.y - pi, np.sqrt(pi * (1.0 - pi))
+        a = self._target(self.factorise(B))
+        self.f, self.slope, self.root = here
+        if self._objective(a, end := self.K @ a) < self.value:
+            self._move(a, end)
 
     def _move(self, a: Array, f: Array) -> None:
         self.a, self.f, self.value, self.pi = a, f, self._objective(a, f), expit(f)
@@ -119,10 +132,14 @@ class _Newton:
         B[np.diag_indices_from(B)] += 1.0
         return cholesky(B, jitter_limit=0.0)
 
+    def _target(self, factor: Factor) -> Array:
+        """The coefficients at which a whole Newton step ends."""
+        b = self.root**2 * self.f + self.slope
+        return b - self.root * factor.solve(self.root * (self.K @ b))
+
     def step(self, factor: Factor) -> bool:
         """One Newton step, halved until it climbs; whether it did."""
-        b = self.root**2 * self.f + self.slope
-        a = b - self.root * factor.solve(self.root * (self.K @ b))
+        a = self._target(factor)
         f = self.K @ a
         before, gap = self.value, self.gap
         for length in 0.5 ** np.arange(20):
@@ -184,7 +201,7 @@ class LaplaceEvidence:
             found = mode(self._K, self.y, start=self.last, max_iter=self.max_iter, out=self._B)
         except NotPositiveDefiniteError as error:
             raise np.linalg.LinAlgError(f"{diagnosis(gram)}; use another kernel, or add White to it.") from error
-        self.last = found.coefficients
+        self.last = found.f
         return found
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
