@@ -102,16 +102,6 @@ class _Newton:
         zero = np.zeros_like(y)
         self._move(zero, zero)
 
-    def jump(self, f: Array, B: Array) -> None:
-        """Take a Newton step from latent values, of which K need not know, where it ends higher than zero."""
-        here = self.f, self.slope, self.root
-        pi = expit(f)
-        self.f, self.slope, self.root = f, self.y - pi, np.sqrt(pi * (1.0 - pi))
-        a = self._target(self.factorise(B))
-        self.f, self.slope, self.root = here
-        if self._objective(a, end := self.K @ a) < self.value:
-            self._move(a, end)
-
     def _move(self, a: Array, f: Array) -> None:
         self.a, self.f, self.value, self.pi = a, f, self._objective(a, f), expit(f)
         self.slope = self.y - self.pi
@@ -121,6 +111,16 @@ class _Newton:
         self.primal = self._objective(self.slope, of_slope)
         self.dual = -float((xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)).sum() + 0.5 * (self.slope @ of_slope))
         self.gap = max(self.primal - self.dual, 0.0) / max(abs(self.primal), abs(self.dual), 1.0)
+
+    def jump(self, f: Array, B: Array) -> None:
+        """Take a Newton step from latent values, of which K need not know, where it ends higher than zero."""
+        here = self.f, self.slope, self.root
+        pi = expit(f)
+        self.f, self.slope, self.root = f, self.y - pi, np.sqrt(pi * (1.0 - pi))
+        a = self._target(self.factorise(B))
+        self.f, self.slope, self.root = here
+        if self._objective(a, end := self.K @ a) < self.value:
+            self._move(a, end)
 
     def _objective(self, a: Array, f: Array) -> float:
         return float(np.logaddexp(0.0, -self.sign * f).sum() + 0.5 * (a @ f))
