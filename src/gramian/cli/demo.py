@@ -18,7 +18,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("--out", metavar="FOLDER", help="where to leave the files (default: a new temporary folder)")
     parser.add_argument(
-        "--time-limit", type=float, default=12.0, metavar="SECONDS", help="for each of the two fits (default: 12)"
+        "--time-limit", type=float, default=10.0, metavar="SECONDS", help="for each of the two fits (default: 10)"
     )
 
 

@@ -26,7 +26,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     except ModuleNotFoundError as error:
         raise ImportError('reports need matplotlib and jinja2: pip install "gramian[report]"') from error
     model, notes = saved(options)
-    X = y = None
+    X = y = target = None
     if options.data is not None:
         from gramian.data.tables import read_table, split_target
 
@@ -35,6 +35,6 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
             raise ValueError("the model does not say which column it predicts; give it with --target.")
         X, y = split_target(read_table(options.data), target)
     source = options.data or notes.get("source")
-    path = report(model, X, y, options.out, source=source, folder=options.model)
+    path = report(model, X, y, options.out, source=source, folder=options.model, target=target)
     screen.say(f"report: {path}")
     return {"report": str(path)}

@@ -9,7 +9,7 @@ import numpy as np
 
 from gramian.inspection.fitted import Array
 from gramian.inspection.sensitivity import Sensitivity, sensitivity
-from gramian.plots.style import COLOURS, HATCHES, Display, ink, plain
+from gramian.plots.style import COLOURS, HATCHES, Display, counted, ink, plain
 
 BARS = 20
 """Inputs that are shown."""
@@ -150,6 +150,7 @@ class SensitivityDisplay(Display):
         self.ax_.set_yticks(places, [plain(_short(self.names[j])) for j in order])
         self.ax_.tick_params(axis="y", length=0)
         self.ax_.set_xlim(left=min(0.0, float(self.low[order].min(initial=0.0))))
+        counted(self.ax_.xaxis)
         self.ax_.set_xlabel(self.unit or f"mean |slope| per {'deviation' if self.scaled else 'unit'}")
 
 

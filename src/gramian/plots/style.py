@@ -75,6 +75,16 @@ def _power(value: float, _: object) -> str:
     return f"10{str(int(exponent)).translate(SUPERSCRIPTS)}"
 
 
+def counted(axis: Any) -> None:
+    """Write the numbers at an axis as people do, 116,000, and so few of them that they do not touch."""
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    low, high = axis.get_view_interval()
+    long = max(abs(low), abs(high)) >= 1e5 or high - low < 0.01
+    axis.set_major_locator(MaxNLocator(3 if long else 5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
+
+
 def look(i: int) -> dict[str, Any]:
     """The colour, marker and line of the i-th of several curves."""
     return {"color": COLOURS[i % len(COLOURS)], "marker": MARKERS[i % len(MARKERS)], "ls": LINES[i % len(LINES)]}

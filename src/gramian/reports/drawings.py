@@ -18,7 +18,7 @@ from sklearn.metrics import (
 )
 
 from gramian.inspection.fitted import sampled, unnamed
-from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, ink, log_axis, plain
+from gramian.plots.style import COLOURS, HATCHES, MARKERS, MUTED, axes, counted, ink, log_axis, plain
 from gramian.reports.board import Board
 from gramian.reports.evaluation import Evaluation
 
@@ -36,7 +36,7 @@ def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[An
     counts = confusion_matrix(truth, predicted, labels=classes)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = 2.4 + 0.3 * min(len(classes), 12)
-    figure, ax = axes(size=(size + 0.8, size))
+    figure, ax = axes(size=(size + 0.8 * (len(classes) > CLASSES), size))
     image = ax.imshow(share, cmap="cividis", vmin=0.0, vmax=1.0)
     if len(classes) <= CLASSES:
         for (i, j), count in np.ndenumerate(counts):
@@ -51,7 +51,8 @@ def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[An
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlabel="predicted", ylabel="true")
-    figure.colorbar(image, ax=ax, label="share of the true class").outline.set_visible(False)
+    if len(classes) > CLASSES:
+        figure.colorbar(image, ax=ax, label="share of the true class").outline.set_visible(False)
     return figure
 
 
@@ -69,7 +70,8 @@ def against_truth(truth: NDArray[Any], predicted: NDArray[Any], deviation: NDArr
     ends = [min(truth.min(), predicted.min()), max(truth.max(), predicted.max())]
     ax.plot(ends, ends, color=ink(), lw=1.0, ls="--", zorder=4)
     ax.set(xlabel="true", ylabel="predicted" if deviation is None else "predicted, with 90% intervals")
-    counted(ax)
+    counted(ax.xaxis)
+    counted(ax.yaxis)
     return figure
 
 
@@ -131,6 +133,8 @@ def bars(board: Board) -> Any:
     if scores.min() > 0.0 and scores.max() > FAR_APART * scores.min():
         log_axis(ax, "x")
         spreads = np.minimum(spreads, 0.9 * scores)
+    else:
+        counted(ax.xaxis)
     ax.hlines(places, scores - spreads, scores + spreads, color=MUTED, lw=2.0)
     others = ~chosen & ~baseline
     ax.plot(scores[others], places[others], "o", color=COLOURS[0], ms=6)
@@ -235,17 +239,9 @@ def residuals(truth: NDArray[Any], predicted: NDArray[Any]) -> Any:
             ax.plot(middle, side, color=COLOURS[1], lw=1.6, label="typical size" if side is size else None)
         ax.legend(fontsize="small", loc="best")
     ax.set(xlabel="predicted", ylabel="true less predicted")
-    counted(ax)
+    counted(ax.xaxis)
+    counted(ax.yaxis)
     return figure
-
-
-def counted(ax: Any) -> None:
-    """Write the numbers at the axes as people do: 116,000."""
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
-
-    for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(5))
-        axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.10g}"))
 
 
 def _in_two(name: Any, width: int = 22) -> str:

@@ -229,7 +229,7 @@ OF_TASK: dict[str, Callable[[Subject], Score | None]] = {
 def question(subject: Subject) -> str:
     """Return in a sentence what was asked."""
     d = getattr(subject.model, "n_features_in_", None) or getattr(subject.machine, "n_features_in_", None)
-    asked, target = VERBS[subject.task], getattr(subject.y, "name", None)
+    asked, target = VERBS[subject.task], subject.target
     if target is not None:
         of_target = {"regression": f"Predict {target}", "classification": f"Tell apart the classes of {target}"}
         asked = of_target.get(subject.task, asked)

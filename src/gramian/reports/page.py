@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib import resources
 from pathlib import Path
@@ -48,6 +49,7 @@ def report(
     title: str | None = None,
     source: str | None = None,
     folder: str | os.PathLike[str] = "model",
+    target: str | None = None,
 ) -> Path:
     """Write a page about a fitted model that can be sent on: one HTML file, without a link to anything outside.
 
@@ -70,6 +72,8 @@ def report(
         Where the data come from, as the page shall say it.
     folder : str or path, default="model"
         Where the model is saved, for the lines that tell how to load it.
+    target : str or None, default=None
+        What y is called; by default its name, where it has one.
 
     Returns
     -------
@@ -95,7 +99,7 @@ def report(
     file = Path(path)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {file.parent}; create it first.")
-    subject = subject_of(model, X, y)
+    subject = replace(subject_of(model, X, y), target=target or getattr(y, "name", None))
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     environment.filters["written"] = lambda value, spread=math.nan: written(value, spread).replace("-", "−")
     content = {"source": source, "folder": str(folder), "css": _part("page.css"), "js": _part("page.js")}

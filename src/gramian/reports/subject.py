@@ -34,6 +34,7 @@ class Subject:
     before: list[Any]  # The steps of a pipeline that come before the machine
     X: Any = None  # The data as passed; ``None`` where there are none
     y: Any = None  # The data as passed; ``None`` where there are none
+    target: str | None = None  # What y is called
 
     @cached_property
     def task(self) -> str:
