@@ -37,12 +37,23 @@ class Columns:
 
     def tile(self, X: Any) -> NDArray[Any] | None:
         """Return K(X, Y) for a few checked rows, or None where it is better made by tiles: X (n, d) → (n, m)."""
+        A = self._few(X)
+        return None if A is None else np.asarray(self.kernel.tile(A, self._prepared))
+
+    def tile_and_diagonal(self, X: Any) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return K(X, Y) and k(x, x) of the same rows, or None: X (n, d) → (n, m), (n,)."""
+        A = self._few(X)
+        if A is None:
+            return None
+        return np.asarray(self.kernel.tile(A, self._prepared)), np.asarray(self.kernel.diagonal(A))
+
+    def _few(self, X: Any) -> Points | None:
+        """A few checked rows, prepared beside the columns; None where both are to be prepared together."""
         if not self.keeps or not isinstance(X, np.ndarray) or X.shape[0] * len(self.Y) > WHOLE or not X.size:
             return None
         if X.dtype != np.float64:
             return None
-        A = self.kernel.prepare_rows(X, self._prepared)
-        return None if A is None else np.asarray(self.kernel.tile(A, self._prepared))
+        return self.kernel.prepare_rows(X, self._prepared)
 
     def times(self, X: Any, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return K(X, Y) @ V for checked rows: V (m,) or (m, k)."""

@@ -163,9 +163,9 @@ class LaplacePosterior(Posterior):
 
     def moments(self, Z: Any) -> tuple[Array, Array]:
         """Return mean and variance of the latent function: Z (m, d) → (m,)."""
-        variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
+        variance, strips = self.prior(Z)
         mean = np.empty_like(variance)
-        for rows, K in self.strips(Z):
+        for rows, K in strips:
             mean[rows] = K @ self.alpha
             V = self.whiten(K)
             variance[rows] -= np.einsum("ij,ij->j", V, V)

@@ -86,14 +86,21 @@ class Posterior:
 
     def few(self, Z: Any) -> NDArray[np.float64] | None:
         """Return k(Z, X) at once for a few rows of numbers: Z (m, d) → (m, n)."""
-        return None if self.device else kept(self, Columns, self.signal, self.X, self.memory, self.workers).tile(Z)
+        return None if self.device else self._columns.tile(Z)
 
-    def strips(self, Z: Any, copies: int = 4) -> Iterator[tuple[slice, NDArray[np.float64]]]:
-        """Yield k(Z, X) for some rows after the others, of which ``copies`` fit the budget: (c, n) each."""
-        K = self.few(Z)
-        if K is not None:
-            yield slice(0, K.shape[0]), K
-            return
+    @property
+    def _columns(self) -> Columns:
+        return kept(self, Columns, self.signal, self.X, self.memory, self.workers)
+
+    def prior(self, Z: Any, copies: int = 4) -> tuple[NDArray[np.float64], Iterator[tuple[slice, Any]]]:
+        """Return k(z, z), and k(Z, X) for some rows after the others, of which ``copies`` fit the budget: (m,)."""
+        few = None if self.device else self._columns.tile_and_diagonal(Z)
+        if few is None:
+            return np.asarray(self.kernel.diag(Z), dtype=np.float64).copy(), self._strips(Z, copies)
+        K, diagonal = few
+        return diagonal + signal_and_noise(self.kernel)[1], iter([(slice(0, K.shape[0]), K)])
+
+    def _strips(self, Z: Any, copies: int) -> Iterator[tuple[slice, NDArray[np.float64]]]:
         gram = self.gram(Z)
         height = max(min(CHUNK, memory_budget(self.memory) // (copies * 8 * gram.shape[1])), 1)
         for rows in spans(gram.shape[0], height):
@@ -106,8 +113,8 @@ class Posterior:
 
     def variance(self, Z: Any) -> NDArray[np.float64]:
         """Return the posterior variance, by chunks; never negative: Z (m, d) → (m,)."""
-        variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
-        for rows, K in self.strips(Z):
+        variance, strips = self.prior(Z)
+        for rows, K in strips:
             V = self.whiten(K)
             variance[rows] -= np.einsum("ij,ij->j", V, V)
         return np.maximum(variance, 0.0, out=variance)
@@ -161,9 +168,9 @@ class TrendPosterior(ExactPosterior):
         return c, self.whiten((rho - self.Q @ (self.Q.T @ rho)).T)
 
     def variance(self, Z: Any) -> NDArray[np.float64]:
-        variance = np.asarray(self.kernel.diag(Z), dtype=np.float64).copy()
+        variance, strips = self.prior(Z, copies=6)
         core = self.Q.T @ self.U
-        for rows, K in self.strips(Z, copies=6):
+        for rows, K in strips:
             c, V = self._differences(Z[rows], K)
             between = np.einsum("ij,ij->j", c, core @ c) - 2.0 * np.einsum("ij,ij->j", c, (K @ self.Q).T)
             variance[rows] += between - np.einsum("ij,ij->j", V, V)
