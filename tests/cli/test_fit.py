@@ -87,6 +87,54 @@ def test_the_python_that_fit_prints_makes_the_same_model(folder: Path, tmp_path:
     assert np.array_equal(first.predict(X), second.predict(X))
 
 
+def test_columns_as_people_say_they_are(folder: Path, tmp_path: Path, capsys: Any) -> None:
+    table = FRAME.drop(columns="dear").assign(key=np.arange(N) + 700, zip=rng.integers(1, 4, N))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    arguments = ["fit", str(tmp_path / "t.csv"), "--target", "price", "--model", "ridge", "--cv", "2"]
+    said = ["--category", "zip", "--drop", "day,count", "--text", "review", "--out", str(tmp_path / "m")]
+    assert main([*arguments, *said]) == 0
+    out = capsys.readouterr().out
+    for line in (
+        "zip: category with 3 levels",
+        "day: left out: as asked",
+        "review: text",
+        "key: left out: an identifier",
+    ):
+        assert line in out
+    assert "columns={'category'" not in out
+    assert "'zip': 'category'" in out
+    model = gramian.load(tmp_path / "m")
+    assert str(model.columns_.columns[1]).startswith("category with 3 levels")
+    assert main([*arguments, "--text", "revue", "--out", str(tmp_path / "n")]) == 2
+    assert "--text names 'revue', which is no column; did you mean 'review'?" in capsys.readouterr().err
+    assert main([*arguments, "--text", "zip", "--drop", "zip", "--out", str(tmp_path / "n")]) == 2
+    assert "choose one" in capsys.readouterr().err
+    assert main([*arguments, *said]) == 2
+    assert "exists; choose another path, or replace it with --force" in capsys.readouterr().err
+
+    new = table.drop(columns=["day", "count", "price", "size"]).assign(zip=[9, 9, *[1] * (N - 2)])
+    new[["review", "zip", "key", "colour"]].to_csv(tmp_path / "new.csv", index=False)
+    call = [
+        "predict",
+        str(tmp_path / "m"),
+        str(tmp_path / "new.csv"),
+        "--keep",
+        "key,zip",
+        "-o",
+        str(tmp_path / "p.csv"),
+    ]
+    assert main(call) == 0
+    out, err = capsys.readouterr()
+    assert "1 column that the model uses is missing, and counted as gaps: 'size'" in err
+    assert "2 rows hold a level of 'zip' that the fit had not seen, such as '9'" in err
+    written = pd.read_csv(tmp_path / "p.csv")
+    assert list(written) == ["key", "zip", "prediction"]
+    assert list(written["key"]) == list(table["key"])
+    assert main(call) == 2
+    assert "--force" in capsys.readouterr().err
+    assert main([*call, "--force"]) == 0
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_predict_writes_what_the_model_says(folder: Path, ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"p.{ending}"
@@ -142,7 +190,7 @@ def test_other_models_than_those_of_fit_predict_too(tmp_path: Path) -> None:
     ):
         gramian.save(model, tmp_path / name)
         data = tmp_path / ("x.csv" if name == "names" else "x.npy")
-        assert main(["predict", str(tmp_path / name), str(data), "-o", str(tmp_path / "p.csv")]) == 0
+        assert main(["predict", str(tmp_path / name), str(data), "--force", "-o", str(tmp_path / "p.csv")]) == 0
         np.testing.assert_allclose(
             pd.read_csv(tmp_path / "p.csv")["prediction"], model.predict(X.to_numpy() if name == "none" else X)
         )
@@ -164,7 +212,7 @@ def test_tasks_are_told_apart(tmp_path: Path, capsys: Any) -> None:
     kinds["gaps"], expected["gaps"] = np.where(X[:, 1] > 0, X[:, 0], np.nan), "regression"
     for name, y in kinds.items():
         np.savez(tmp_path / "t.npz", X=X, y=y)
-        call = ["fit", str(tmp_path / "t.npz"), "--target", "y", "--model", "ridge", "--cv", "2", "--json"]
+        call = ["fit", str(tmp_path / "t.npz"), "--target", "y", "--model", "ridge", "--cv", "2", "--json", "--force"]
         assert main([*call, "--out", str(tmp_path / "m")]) == 0
         assert json.loads(capsys.readouterr().out)["task"] == expected[name], name
 

@@ -25,7 +25,8 @@ from gramian.data.cells import MISSING, has_decimal_commas, may_be_numbers, numb
 from gramian.data.formats import Csv
 from gramian.data.tables import TableError, read_table, split_target
 from gramian.estimators.auto import columns
-from gramian.estimators.auto.columns import Category, Column, encode, fit_scaling
+from gramian.estimators.auto.columns import Category, encode, fit_scaling
+from gramian.estimators.auto.tables import Column
 
 N = 60
 RNG = np.random.default_rng(0)

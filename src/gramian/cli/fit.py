@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from gramian.cli.screen import Screen
-from gramian.cli.shared import add_options, blocks_of, is_spread
+from gramian.cli.shared import add_options, blocks_of, check_free, is_spread, named_columns
 
 HELP = "tune a model on a table and save it"
 DESCRIPTION = "Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it."
@@ -20,6 +20,19 @@ SAMPLE = 10_000
 """Rows of data in blocks that tell whether the target holds classes."""
 WIDE = 300
 """Characters of a kernel that are shown."""
+WORDS = {
+    "number": "a number",
+    "category": "a category",
+    "date": "a date",
+    "text": "free text",
+    "drop": "left out",
+    "id": "an identifier, which is left out",
+}
+"""How a column can be read, by option."""
+METRIC = """what to judge by: log_loss (default for classes), error, roc_auc, average_precision, balanced_accuracy, f1;
+rmse (default for numbers), mae, r2, pinball-0.9 (any quantile); or a scorer of scikit-learn"""
+LISTED = 40
+"""Columns whose reading is shown."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -31,9 +44,19 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target", required=True, help="the column to predict")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to save the model")
+    parser.add_argument("--force", action="store_true", help="replace a model that is there")
+    for word, meaning in WORDS.items():
+        what = f"a column that is {meaning}, whatever it looks like; several by commas or by repeating the option"
+        parser.add_argument(f"--{word}", action="append", default=[], metavar="COLUMN", help=what)
     parser.add_argument("--task", choices=["auto", "regression", "classification"], default="auto")
     parser.add_argument("--model", choices=["auto", "ridge", "svm", "gp", "machine"], default="auto")
     parser.add_argument("--kernel", metavar="EXPR", help="the only kernel to try, such as '2*RBF(0.5)+Linear()'")
+    parser.add_argument("--metric", metavar="NAME", help=METRIC)
+    parser.add_argument("--class-weight", choices=["balanced"], help="have rare classes predicted more often")
+    parser.add_argument("--weight", metavar="COLUMN", help="how much each row counts; not an input")
+    split = parser.add_mutually_exclusive_group()
+    split.add_argument("--group", metavar="COLUMN", help="rows that are held out together; not an input")
+    split.add_argument("--time-column", metavar="COLUMN", help="judge by later rows only, in the order of this column")
     parser.add_argument("--cv", type=int, default=5, help="folds of the cross-validation (default: %(default)s)")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="(default: %(default)g)")
     parser.add_argument("--memory", help="the most memory to use, such as 4GB (default: half of what is free)")
@@ -49,9 +72,10 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
 
     settings = _settings(options)
     check_folder(Path(options.out))
+    check_free(Path(options.out), options.force)
     model, task, notes = (_over_blocks if is_spread(options) else _on_a_table)(options, settings, screen)
     save(model, options.out, data=notes)
-    code = _python(options, task, settings)
+    code = _python(options, task, model.get_params(deep=False))
     _tell(model, options, code, screen)
     return {
         "model": str(options.out),
@@ -62,6 +86,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
         "baselines": [trial.to_dict() for trial in model.leaderboard_ if trial.baseline],
         "leaderboard": model.leaderboard_.to_dicts(),
         "certificate": model.certificate_.to_dict(),
+        "columns": {column.name: str(column) for column in model.columns_.columns},
         "refit": model.refit_,
         "seconds": time.perf_counter() - start,
         "python": code,
@@ -70,31 +95,39 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
 
 def _on_a_table(options: argparse.Namespace, settings: dict[str, Any], screen: Screen) -> tuple[Any, str, Any]:
     """The model, the task, and what to note of the data."""
-    from gramian.data.tables import open_table, split_target
+    from gramian.data.tables import in_order, open_table, split_target
 
     source = open_table(options.data)
-    source.require([options.target])
+    roles = [name for name in (options.weight, options.group, options.time_column) if name is not None]
+    source.require([options.target, *roles])
     table = source.read()
-    X, y = split_target(table, options.target)
+    X, y = split_target(in_order(table, options.time_column), options.target)
+    X, beside = _beside(options, X)
     task = _task(options, y)
+    settings = settings | _judged(options, task) | {"columns": _words(options, X.column_names)}
     model = _estimator(task, settings)
     columns = f"{X.num_columns} column{'s' * (X.num_columns != 1)}"
     screen.say(f"{options.data}: {X.num_rows:,} rows, {columns}; {options.target} is a {task} target")
     if lost := table.num_rows - X.num_rows:
         screen.say(f"{lost:,} rows without a target are left out")
-    _fit(model, X, y, screen)
+    _fit(model, X, y, beside, screen)
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
     with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
     notes = {"source": source.path.name, "target": options.target, "rows": X.num_rows, "types": types, "sha256": digest}
+    notes["columns"] = {column.name: str(column) for column in model.columns_.columns}
     return model, task, notes
 
 
 def _over_blocks(options: argparse.Namespace, settings: dict[str, Any], screen: Screen) -> tuple[Any, str, Any]:
     """The same for data in blocks: the search looks at a sample, the winner's kernel is fitted to all rows."""
+    for name in ("weight", "group", "time_column"):
+        if getattr(options, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} is for single files; put the rows into one.")
     with blocks_of(options, target=options.target) as blocks:
         task = _task(options, blocks.sample(SAMPLE, options.seed).y)
-        model = _estimator(task, settings)
+        words = _words(options, [str(name) for name in blocks.names or ()])
+        model = _estimator(task, settings | _judged(options, task) | {"columns": words})
         model.set_params(verbose=int(screen.live))  # a bar for each pass over the blocks
         columns = len(blocks.names or ())
         size = f"{blocks.n_rows:,} rows in {len(blocks.items):,} blocks, {columns} columns"
@@ -131,6 +164,38 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
+def _judged(options: argparse.Namespace, task: str) -> dict[str, Any]:
+    """What to judge by, on which rows."""
+    found: dict[str, Any] = {} if options.metric is None else {"scoring": options.metric}
+    if options.class_weight is not None:
+        if task == "regression":
+            raise ValueError(f"--class-weight is for classes, but {options.target} is a number; leave it out.")
+        found["class_weight"] = options.class_weight
+    if options.time_column is not None:
+        from sklearn.model_selection import TimeSeriesSplit
+
+        found["cv"] = TimeSeriesSplit(options.cv)
+    return found
+
+
+def _beside(options: argparse.Namespace, X: Any) -> tuple[Any, dict[str, Any]]:
+    """The inputs, and what fit takes beside them: weights and groups, which are no inputs."""
+    given = {"sample_weight": options.weight, "groups": options.group}
+    found = {argument: X[name].to_numpy() for argument, name in given.items() if name is not None}
+    return X.drop_columns([name for name in given.values() if name is not None]), found
+
+
+def _words(options: argparse.Namespace, names: list[str]) -> dict[str, str] | None:
+    """How columns are to be read, by name."""
+    found: dict[str, str] = {}
+    for word in WORDS:
+        for name in named_columns(getattr(options, word), names, f"--{word}"):
+            if name in found:
+                raise ValueError(f"column {name!r} is said to be {WORDS[found[name]]} and {WORDS[word]}; choose one.")
+            found[name] = word
+    return found or None
+
+
 def _task(options: argparse.Namespace, y: Any) -> str:
     """Classes are text, booleans, or few different whole numbers; all else is regression."""
     import numpy as np
@@ -155,12 +220,12 @@ def _estimator(task: str, settings: dict[str, Any]) -> Any:
     return (AutoKernelRegressor if task == "regression" else AutoKernelClassifier)(**settings)
 
 
-def _fit(model: Any, X: Any, y: Any, screen: Screen) -> None:
+def _fit(model: Any, X: Any, y: Any, beside: dict[str, Any], screen: Screen) -> None:
     with screen.search() as watch:
         if watch is not None:
             model._observer = watch
         try:
-            model.fit(X, y)
+            model.fit(X, y, **beside)
         finally:
             vars(model).pop("_observer", None)
 
@@ -168,10 +233,14 @@ def _fit(model: Any, X: Any, y: Any, screen: Screen) -> None:
 def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> str:
     """The same in Python, to copy."""
     estimator = "AutoKernelRegressor" if task == "regression" else "AutoKernelClassifier"
-    shown = {k: v for k, v in settings.items() if v is not None and (k, v) not in (("cv", 5), ("machines", "auto"))}
+    plain = {"cv": 5, "machines": "auto", "verbose": 0, "target_scale": "auto"}
+    shown = {k: v for k, v in settings.items() if v is not None and (k not in plain or v != plain[k])}
     parsed = "kernel" in shown and not isinstance(shown["kernel"], str)
     given = [f"{k}=parse({str(v)!r})" if k == "kernel" and parsed else f"{k}={v!r}" for k, v in shown.items()]
     data, made = str(options.data), f"model = {estimator}({', '.join(given)})"
+    beside = {"sample_weight": options.weight, "groups": options.group}
+    passed = "".join(f", {argument}=X[{name!r}]" for argument, name in beside.items() if name is not None)
+    inputs = [name for name in beside.values() if name is not None]
     if is_spread(options):
         tools = "from gramian.data import Blocks, connect"
         steps = [
@@ -179,18 +248,27 @@ def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) ->
             f"    {made}.fit(Blocks({data!r}, target={options.target!r}, client=client))",
         ]
     else:
-        tools = "from gramian.data.tables import read_table, split_target"
-        steps = [f"X, y = split_target(read_table({data!r}), {options.target!r})", f"{made}.fit(X, y)"]
+        names = "in_order, read_table, split_target" if options.time_column else "read_table, split_target"
+        tools = f"from gramian.data.tables import {names}"
+        read = f"read_table({data!r})"
+        read = f"in_order({read}, {options.time_column!r})" if options.time_column else read
+        rows = f"X.drop_columns({inputs!r})" if inputs else "X"
+        steps = [f"X, y = split_target({read}, {options.target!r})", f"{made}.fit({rows}, y{passed})"]
     imports = [f"from gramian import {estimator}, save", tools]
     imports += ["from gramian.kernels.parse import parse"] if parsed else []
+    imports += ["from sklearn.model_selection import TimeSeriesSplit"] if options.time_column else []
     return "\n".join([*imports, "", *steps, f"save(model, {str(options.out)!r})"])
 
 
 def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) -> None:
     best, board = model.best_trial_, model.leaderboard_
-    screen.say(f"\n{board}\n")
+    screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board}\n")
     screen.say(f"{best.name}: {board.metric} {best.score:.4g} ± {best.spread:.2g} on rows held out", "bold")
     lines = [f"   {_against(best, trial)}" for trial in board if trial.baseline and trial.ok]
+    if (threshold := getattr(model, "threshold_", None)) not in (None, 0.5):
+        lines.append(f"{model.classes_[1]} is predicted from a probability of {threshold:.3g} on (threshold_)")
+    if getattr(model, "target_scale_", "") == "log":
+        lines.append(f"learned on a log scale of {options.target}: predictions and intervals are positive")
     if best.kernel:
         lines.append(f"kernel: {_rounded(best.kernel)}")
     lines += [
@@ -204,6 +282,14 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
     screen.say("\n".join(lines))
 
 
+def _listed(columns: Any) -> str:
+    """How each column was read, one line for each."""
+    lines = [f"    {column.name}: {column}" for column in columns[:LISTED]]
+    if len(columns) > LISTED:
+        lines.append(f"    and {len(columns) - LISTED:,} more; gramian inspect shows all")
+    return "\n".join(["columns:", *lines])
+
+
 def _rounded(expression: str) -> str:
     """An expression with four digits of each number, for reading."""
     text = re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", expression)
@@ -212,7 +298,7 @@ def _rounded(expression: str) -> str:
 
 def _against(best: Any, baseline: Any) -> str:
     """How much better than a baseline, which is said too where it is worse."""
-    if baseline.score == 0:
-        return f"{baseline.name}: {baseline.score:.4g}, which cannot be beaten"
+    if baseline.score <= 0:
+        return f"{baseline.name}: {baseline.score:.4g}{', which cannot be beaten' if baseline.score == 0 else ''}"
     gain = 1.0 - best.score / baseline.score
     return f"{abs(gain):.1%} {'below' if gain >= 0 else 'ABOVE'} {baseline.name}'s {baseline.score:.4g}"

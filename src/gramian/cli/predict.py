@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import inspect
 import sys
-from collections.abc import Iterator
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from gramian.cli.screen import Screen
-from gramian.cli.shared import MODEL, add_options, blocks_of, inputs_of, is_spread, saved
+from gramian.cli.shared import MODEL, add_options, blocks_of, check_free, inputs_of, is_spread, named_columns, saved
 
 HELP = "predict with a saved model"
 DESCRIPTION = "Predict every row of a table, in blocks, so that the table need not fit in memory."
@@ -23,6 +25,14 @@ def add(parser: argparse.ArgumentParser) -> None:
         "data", help="the table, a folder or a quoted pattern of tables, with the columns that the model was fitted on"
     )
     parser.add_argument("-o", "--out", metavar="FILE", help=".csv, .parquet or .arrow (default: CSV to the output)")
+    parser.add_argument("--force", action="store_true", help="replace FILE where it exists")
+    parser.add_argument(
+        "--keep",
+        action="append",
+        default=[],
+        metavar="COLUMN",
+        help="a column of the table to write beside, such as a key",
+    )
     parser.add_argument("--interval", type=float, metavar="P", help="also the ends of an interval of probability P")
     parser.add_argument("--proba", action="store_true", help="also the probability of each class")
     add_options(parser)
@@ -38,12 +48,15 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
         raise ValueError("--json needs -o FILE: without it the predictions themselves go to the output.")
     if target is not None:
         check_output(target)
+        check_free(target, options.force)
     model, notes = saved(options)
     check_options(model, options.proba, options.interval)
     if is_spread(options):
         tables = _spread(model, options, notes.get("target"))
     else:
-        tables = predicted(model, open_table(options.data), notes, options.interval, options.proba)
+        source = open_table(options.data)
+        kept = named_columns(options.keep, source.names, "--keep")
+        tables = _told(predicted(model, source, notes, options.interval, options.proba, kept))
     done = 0
     with writing(target or sys.stdout.buffer) as write, screen.counter("predicting") as count:
         for table in tables:
@@ -64,8 +77,8 @@ def _spread(model: Any, options: argparse.Namespace, target: str | None) -> Iter
 
     from gramian.data import Blocks
 
-    if options.proba or options.interval is not None:
-        raise ValueError("--interval and --proba are for single files; predict the files one by one.")
+    if options.proba or options.keep or options.interval is not None:
+        raise ValueError("--interval, --proba and --keep are for single files; predict the files one by one.")
     names = getattr(model, "feature_names_in_", None)
     columns = [name for name in Blocks(options.data).names or () if name != target] if names is None else names
     with blocks_of(options, columns=[str(name) for name in columns]) as blocks:
@@ -74,13 +87,48 @@ def _spread(model: Any, options: argparse.Namespace, target: str | None) -> Iter
 
 
 def predicted(
-    model: Any, source: Any, notes: dict[str, Any], interval: float | None = None, proba: bool = False
+    model: Any,
+    source: Any,
+    notes: dict[str, Any],
+    interval: float | None = None,
+    proba: bool = False,
+    kept: Sequence[str] = (),
 ) -> Iterator[Any]:
-    """Yield tables of predictions for a single file, block by block."""
+    """Yield tables of predictions for a single file, block by block, beside the columns that are kept."""
+    import pyarrow
+
     columns = _columns(model, source, notes)
     types = {name: kind for name, kind in notes.get("types", {}).items() if name in columns}
-    for block in source.iterate(columns, types=types):
-        yield predictions(model, inputs_of(model, block.select(columns)), interval, proba)
+    for block in source.iterate(list(dict.fromkeys([*columns, *kept])), types=types):
+        found = predictions(model, inputs_of(model, block.select(columns)), interval, proba)
+        beside = {name: block[name] for name in kept}
+        if twice := [name for name in beside if name in found.column_names]:
+            raise ValueError(f"--keep {twice[0]}: a column of the predictions has that name; rename it in the table.")
+        yield pyarrow.table(beside | dict(zip(found.column_names, found.columns, strict=True)))
+
+
+def _told(tables: Iterator[Any]) -> Iterator[Any]:
+    """Pass tables on, and warn once, at the end, of what the rows of all of them lack or have anew."""
+    from gramian.estimators.auto.tables import TableWarning
+
+    missing: list[str] = []
+    unseen: dict[str, Counter[str]] = {}
+    while True:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", TableWarning)
+            table = next(tables, None)
+        for each in caught:
+            if not isinstance(each.message, TableWarning):
+                warnings.warn_explicit(each.message, each.category, each.filename, each.lineno)
+                continue
+            missing = each.message.missing
+            for name, odd in each.message.unseen.items():
+                unseen[name] = unseen.get(name, Counter()) + odd
+        if table is None:
+            break
+        yield table
+    if missing or unseen:
+        warnings.warn(TableWarning(missing, unseen), stacklevel=2)
 
 
 def check_options(model: Any, proba: bool, interval: float | None) -> None:
@@ -100,6 +148,9 @@ def check_options(model: Any, proba: bool, interval: float | None) -> None:
 def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
     """The columns that the model takes, in its order."""
     names = getattr(model, "feature_names_in_", None)
+    if names is not None and hasattr(model, "columns_"):  # an automatic model: it does without those that it left out
+        used = [column.name for column in model.columns_.columns if column.width]
+        names = [name for name in used if name in source.names] or used
     if names is not None:
         source.require(list(names))
         return [str(name) for name in names]

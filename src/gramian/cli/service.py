@@ -53,10 +53,20 @@ class Service:
             names = given
         return [f"column {j}" for j in range(self.model.n_features_in_)] if names is None else [str(n) for n in names]
 
+    @property
+    def used(self) -> list[str]:
+        """Those of them that the model does not do without."""
+        read = getattr(self.model, "columns_", None)  # of an automatic model, in the order of its columns
+        if read is None:
+            return self.columns
+        return [name for name, column in zip(self.columns, read.columns, strict=True) if column.width]
+
     def schema(self) -> dict[str, Any]:
         """Return the columns that are asked for, and what is answered."""
         types, classes = self.notes.get("types", {}), getattr(self.model, "classes_", None)
-        found: dict[str, Any] = {"columns": [{"name": name, "type": types.get(name)} for name in self.columns]}
+        used = set(self.used)
+        columns = [{"name": name, "type": types.get(name), "used": name in used} for name in self.columns]
+        found: dict[str, Any] = {"columns": columns}
         found |= {"target": self.notes.get("target"), "limits": {"bytes": self.limits.body, "rows": self.limits.rows}}
         return found if classes is None else found | {"classes": _plain(classes)}
 
@@ -96,9 +106,9 @@ class Service:
                 raise ValueError(f"row {i} is {type(row).__name__}; send an object with a value for each column.")
             if unknown := sorted(set(row) - set(names)):
                 raise ValueError(f"row {i} has a column {unknown[0]!r} that the model does not know; it takes {names}.")
-            if missing := [name for name in names if name not in row]:
+            if missing := [name for name in self.used if name not in row]:
                 raise ValueError(f"row {i} lacks column {missing[0]!r}; send null where its value is not known.")
-        return pyarrow.table({name: _column(name, [row[name] for row in rows]) for name in names})
+        return pyarrow.table({name: _column(name, [row.get(name) for row in rows]) for name in names})
 
 
 def _column(name: str, values: list[Any]) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,23 @@ def inputs_of(model: Any, table: Any) -> Any:
         if not str(kind).startswith(("int", "uint", "float", "double", "halffloat", "bool")):
             raise ValueError(f"column {name!r} holds {kind}, but this model takes only numbers.")
     return np.column_stack([np.asarray(column.to_numpy(), dtype=np.float64) for column in table.itercolumns()])
+
+
+def check_free(path: Path, force: bool) -> None:
+    """Raise where something would be replaced that nobody asked to replace."""
+    if path.exists() and not force and not (path.is_dir() and not any(path.iterdir())):
+        raise FileExistsError(f"{path} exists; choose another path, or replace it with --force.")
+
+
+def named_columns(given: Sequence[str], names: Sequence[str], option: str) -> list[str]:
+    """Return the columns that an option names, each by itself or several with commas between."""
+    from gramian.kernels.deserialize import nearest
+
+    found = [name for text in given for name in ([text] if text in names else text.split(","))]
+    for name in found:
+        if name not in names:
+            raise ValueError(f"{option} names {name!r}, which is no column; {nearest(name, names)}")
+    return found
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.data.cells import has_decimal_commas, is_missing, may_be_numbers, number
+from gramian.data.cells import day, has_decimal_commas, is_missing, may_be_numbers, number
 from gramian.data.formats import FORMATS, Source, TableError, as_table_error, ending_of, pyarrow
 from gramian.kernels.deserialize import nearest
 
@@ -50,6 +50,23 @@ def _check_file(path: Path) -> None:
 def read_table(path: str | os.PathLike[str], columns: Sequence[str] | None = None) -> Any:
     """Read a whole table from a file."""
     return open_table(path).read(columns)
+
+
+def in_order(table: Any, column: str | None) -> Any:
+    """Sort a table by a column, such as a date; rows that lack it are left out. Without a column it stays as it is."""
+    if column is None:
+        return table
+    times = table[column]
+    if "string" in str(times.type):
+        texts = [None if v is None or is_missing(v) else v for v in times.to_pylist()]
+        numbers, days = ([v if v is None else read(v) for v in texts] for read in (number, day))
+        found = next((values for values in (numbers, days) if values.count(None) == texts.count(None)), None)
+        if found is None:
+            odd = next(v for v, w in zip(texts, days, strict=True) if v is not None and w is None)
+            raise TableError(f"{column!r} cannot be put in order, since it holds {odd!r}; write dates as 2024-01-31.")
+        times = pyarrow.array(found, pyarrow.float64())
+    order = pyarrow.compute.sort_indices(times)  # stable, what is missing last
+    return table.take(order[: len(times) - times.is_null(nan_is_null=True).to_pylist().count(True)])
 
 
 def split_target(table: Any, target: str) -> tuple[Any, NDArray[Any]]:

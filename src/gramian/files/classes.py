@@ -62,6 +62,18 @@ _SKLEARN = {
         "Sum",
         "WhiteKernel",
     ],
+    "model_selection._split": [
+        "GroupKFold",
+        "GroupShuffleSplit",
+        "KFold",
+        "RepeatedKFold",
+        "RepeatedStratifiedKFold",
+        "ShuffleSplit",
+        "StratifiedGroupKFold",
+        "StratifiedKFold",
+        "StratifiedShuffleSplit",
+        "TimeSeriesSplit",
+    ],
     "multiclass": ["OneVsOneClassifier", "OneVsRestClassifier", "_ConstantPredictor"],
     "preprocessing._label": ["LabelBinarizer"],
 }

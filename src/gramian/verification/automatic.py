@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gramian.estimators.auto.columns import columns_of
+from gramian.estimators.auto.tables import read_again
 from gramian.verification.rows import Array
 
 LEAST_SQUARES = ("gp", "ridge")
@@ -14,12 +14,13 @@ LEAST_SQUARES = ("gp", "ridge")
 
 
 def _rows(model: Any, X: Any) -> Array:
-    return np.asarray(model.scaling_.transform(model.columns_.transform(columns_of(model, X, reset=False))))
+    return np.asarray(model.scaling_.transform(read_again(model, model.columns_, X)))
 
 
 def numbers(model: Any, X: Any, y: Any) -> tuple[Any, Array, Array]:
     """Targets less their mean, in units of their deviation."""
     y = np.asarray(_given(y), dtype=np.float64).ravel()
+    y = np.log(y) if getattr(model, "target_scale_", "linear") == "log" else y
     scale = float(y.std())
     targets = (y - y.mean()) / (scale if scale > 1e-14 * abs(float(y.mean())) else 1.0)
     return model.best_, _rows(model, X), targets[:, None] if model.machine_ in LEAST_SQUARES else targets

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from gramian.estimators.auto.candidates import MACHINES, candidates
-from gramian.estimators.auto.columns import NumberColumn, columns_of, encode, fit_scaling, scalings_for
+from gramian.estimators.auto.columns import NumberColumn, encode, fit_scaling, scalings_for
 from gramian.estimators.auto.regressor import AutoKernelRegressor
+from gramian.estimators.auto.tables import columns_of
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 
 import numpy as np
 import pandas as pd
@@ -10,16 +11,8 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator
 
-from gramian.estimators.auto.columns import (
-    Category,
-    Column,
-    Dropped,
-    NumberColumn,
-    Text,
-    columns_of,
-    encode,
-    fit_scaling,
-)
+from gramian.estimators.auto.columns import Category, Dropped, NumberColumn, Text, checked_words, encode, fit_scaling
+from gramian.estimators.auto.tables import Column, TableWarning, columns_of, read_again
 from gramian.kernels import WordCount
 
 DAYS = [datetime.date(2024, 1, 1), None, datetime.date(2024, 3, 1), datetime.date(2024, 2, 1)]
@@ -216,3 +209,111 @@ def test_normal_scaling_puts_ties_in_the_middle():
     s = fit_scaling("normal", z, [0]).transform(z)[:, 0]
     np.testing.assert_allclose(s[0], -s[-1])
     assert 0.5 < s[-1] < 1.0
+
+
+# ---- what a user says of columns, identifiers, short texts --------------------------------------------------------
+
+
+def strings(values):
+    return np.array(values, dtype=object)
+
+
+def test_words_override_what_is_found():
+    table = [
+        Column("zip", np.array([10.0, 20.0, 10.0, 20.0]), "number"),
+        Column("code", strings(["1", "2", "3", "4"]), "object"),
+        Column("title", strings(["red car", "red bus", "old car", "old bus"]), "object"),
+        Column("day", strings(["2024-01-01", "2024-01-03", None, "2024-01-02"]), "object"),
+        Column("key", np.arange(4.0), "number"),
+        Column("noise", np.array([3.0, 1.0, 2.0, 2.0]), "number"),
+    ]
+    said = {"zip": "category", "code": "number", "title": "text", 3: "date", "key": "id", "noise": "drop"}
+    words = checked_words(said, [column.name for column in table])
+    zipped, code, title, day, key, noise = encode(table, words).columns
+    assert zipped.levels == ("10", "20")
+    np.testing.assert_array_equal(np.argmax(zipped.transform(table[0]), axis=1), [0, 1, 0, 1])
+    assert isinstance(code, NumberColumn)
+    assert set(title.words) == {"red", "car", "old", "bus"}
+    assert day.kind == "date"
+    assert str(key) == "left out: an identifier, as said"
+    assert str(noise) == "left out: as asked"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ({"citty": "text"}, "names 'citty', which X does not have; did you mean 'city'?"),
+        ({"city": "words"}, "must say number, category, date, text, identifier, drop or id"),
+        ({"city": "number"}, "city cannot be a number, since it holds 'Oslo'"),
+        ({"age": "date"}, "age holds numbers and cannot be a date"),
+    ],
+)
+def test_words_that_make_no_sense(words, message):
+    table = read(pd.DataFrame(ROWS))
+    with pytest.raises(ValueError, match=re.escape(message)):
+        encode(table, checked_words(words, [column.name for column in table]))
+
+
+def test_identifiers_are_left_out(rng):
+    n = 200
+    y = rng.standard_normal((n, 1))
+    other = Column("size", rng.standard_normal(n), "number")
+    shuffled, spread = rng.permutation(n) + 5000.0, 1e9 * np.arange(n) + rng.integers(0, 10**6, n)
+
+    def left_out(name, values, targets=y, kind="number", **how):
+        return isinstance(encode([Column(name, values, kind), other], targets=targets, **how).columns[0], Dropped)
+
+    assert left_out("row", shuffled)  # dense whole numbers, none of them twice
+    assert left_out("customerId", spread)  # by its name
+    assert not left_out("population", spread)  # whole numbers that chance would not repeat
+    assert not left_out("row", shuffled, named=False)  # a plain matrix
+    assert not left_out("age", np.r_[shuffled[1:], shuffled[1]])  # one twice
+    assert not left_out("day", shuffled, np.sin(shuffled / 20.0)[:, None])  # its order tells the target
+    assert not left_out("day", shuffled, (0.5 * y.T + shuffled / n).T)
+    nearly = strings([f"u{i % (n - 3)}" for i in range(n)])
+    assert left_out("user", nearly, kind="object")
+    assert encode([Column("row", shuffled, "number")], targets=y).width == 1  # nothing else is there
+    assert encode([Column("user", nearly, "object")], {"user": "category"}).width == 5  # three that repeat
+
+
+def test_short_texts_are_words_where_that_predicts_better(rng):
+    n = 300
+    adjectives, nouns = ["old", "new", "big", "red", "odd", "raw", "wet"], ["car", "bus", "van", "cab", "bike", "boat"]
+    first, second = rng.integers(0, 7, n), rng.integers(0, 6, n)
+    title = strings([f"{adjectives[i]} {nouns[j]}" for i, j in zip(first, second, strict=True)])
+    by_words = (first + 2.0 * second)[:, None] / 5.0
+    (column,) = encode([Column("title", title, "object")], targets=by_words).columns
+    assert isinstance(column, Text)
+    by_levels = rng.standard_normal(42)[6 * first + second][:, None]
+    (column,) = encode([Column("title", title, "object")], targets=by_levels).columns
+    assert isinstance(column, Category)
+
+
+class Known(BaseEstimator):
+    """What was fitted on."""
+
+
+def test_columns_are_found_by_name_and_gaps_are_told():
+    frame = pd.DataFrame(ROWS).assign(key=["a", "b", "c", "d"])
+    model = Known()
+    table = columns_of(model, frame, reset=True)
+    encoding = encode(table)
+    expected = encoding.transform(table)
+    np.testing.assert_array_equal(read_again(model, encoding, frame[frame.columns[::-1]]), expected)
+    np.testing.assert_array_equal(read_again(model, encoding, frame.drop(columns=["same", "key"])), expected)
+    new = frame.drop(columns=["age", "note"]).assign(city=["Oslo", "Lima", "Lima", None])
+    with pytest.warns(
+        TableWarning, match="2 columns that it uses are missing.*'age', 'note'; 2 rows hold a level"
+    ) as seen:
+        found = read_again(model, encoding, new)
+    assert seen[0].message.unseen == {"city": {"Lima": 2}}
+    assert found.shape == expected.shape
+    with pytest.raises(ValueError, match="feature names"):
+        read_again(model, encoding, frame[["same"]])
+
+
+def test_rare_levels_are_not_new():
+    (category,) = encode([Column("c", strings(["a"] * 5 + ["once"]), "object")]).columns
+    assert category.unseen(Column("c", strings(["once", "a", None, "new"]), "object")) == {"new": 1}
+    (numbers,) = encode([Column("c", np.array([1.0, 1, 2, 2]), "number")], {"c": "category"}).columns
+    assert numbers.unseen(Column("c", np.array([1.0, 3.0, np.nan]), "number")) == {"3.0": 1}

@@ -15,7 +15,7 @@ from gramian.estimators.auto.search import rungs
 @pytest.mark.parametrize("n", [10, 149, 150, 1000, 2000, 2001, 3500, 10_000])
 def test_steps_hold_out_what_they_judge_by(n):
     rng = np.random.default_rng(0)
-    for response in (Numbers(rng.standard_normal(n), "rmse"), Classes(rng.integers(0, 3, n), 3, "error")):
+    for response in (Numbers(rng.standard_normal(n)), Classes(rng.integers(0, 3, n), 3)):
         steps = rungs(response, n, 5, 0)
         assert len(steps) == (1 if n < 150 else 2 if n <= 2000 else 3)
         for step in steps:
@@ -28,12 +28,12 @@ def test_steps_hold_out_what_they_judge_by(n):
 def test_every_class_is_in_the_first_step():
     codes = np.zeros(5000, dtype=np.intp)
     codes[:40], codes[40:60] = 1, 2
-    step = rungs(Classes(codes, 3, "error"), 5000, 5, 0)[0]
+    step = rungs(Classes(codes, 3), 5000, 5, 0)[0]
     assert set(codes[step.splits[0][0]]) == {0, 1, 2}
 
 
 def test_a_short_limit_has_fewer_steps_whatever_the_machine():
-    response = Numbers(np.arange(10_000.0), "rmse")
+    response = Numbers(np.arange(10_000.0))
     learning = {
         limit: [s.learning for s in rungs(response, 10_000, 5, 0, limit=limit)] for limit in (None, 60, 10, 0.1)
     }

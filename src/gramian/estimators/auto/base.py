@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
@@ -13,18 +13,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils._param_validation import Interval, StrOptions
-from sklearn.utils.validation import check_consistent_length, check_is_fitted
+from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
+from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import Means, candidates, checked_machines
-from gramian.estimators.auto.columns import NumberColumn, columns_of, encode, fit_scaling, scalings_for
+from gramian.estimators.auto.columns import NumberColumn, checked_words, encode, fit_scaling, scalings_for
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.plans import Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
-from gramian.estimators.auto.search import Search, rungs
+from gramian.estimators.auto.search import Search, cheap_score, rungs
+from gramian.estimators.auto.splits import among, splits_asked_for
 from gramian.estimators.auto.steps import Observer, Step
+from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.base import sample_seed
 from gramian.kernels import Kernel, resolve
@@ -39,27 +42,40 @@ COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
 
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What fit was called with."""
+
+    X: Any
+    y: Any
+    sample_weight: Any = None
+    groups: Any = None
+    sampled: bool = False  # Whether X and y are some of many rows
+
+
 @dataclass(eq=False, repr=False)
 class AutoKernel(Nested, BaseEstimator):
     """Parameters, the search and the refit; a subclass knows its targets."""
 
     time_limit: float | None = 60.0
     _: KW_ONLY
+    columns: Mapping[Any, str] | None = None
     memory: int | str | None = None
-    cv: int = 5
+    cv: Any = 5
     machines: str | Sequence[str] = "auto"
     kernel: Any = None
-    scoring: str | None = None
+    scoring: Any = None
     random_state: Any = None
     n_jobs: int | None = None
     verbose: int = 0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "time_limit": [Interval(Real, 0, None, closed="neither"), None],
-        "cv": [Interval(Integral, 2, None, closed="left")],
+        "columns": [Mapping, None],
+        "cv": [Interval(Integral, 2, None, closed="left"), HasMethods(["split", "get_n_splits"]), Iterable],
         "machines": [StrOptions({"auto"}), list, tuple],
         "kernel": [None, str, Kernel],
-        "scoring": [None, str],
+        "scoring": [None, str, callable],
         **{name: COMMON[name] for name in ("memory", "random_state", "n_jobs", "verbose")},
     }
 
@@ -78,12 +94,26 @@ class AutoKernel(Nested, BaseEstimator):
 
     # ---- fit ----------------------------------------------------------------------------------------------------
 
-    def _fit(self, X: Any, y: Any, clock: Clock | None = None, way: Plan | None = None) -> Self:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        clock: Clock | None = None,
+        way: Plan | None = None,
+        *,
+        sample_weight: Any = None,
+        groups: Any = None,
+    ) -> Self:
         """Search, on a sample where rows come by blocks, and fit the winner to all rows."""
         with restored_on_failure(self):
-            X, y, blocks = self._sampled(as_blocks(X, y)) if is_blocks(X) else (X, y, None)
+            blocks = None
+            if is_blocks(X):
+                if sample_weight is not None or groups is not None or not isinstance(self.cv, Integral):
+                    raise ValueError("rows in blocks take no sample_weight and no groups, and cv must be a number.")
+                X, y, blocks = self._sampled(as_blocks(X, y))
+            given = Given(X, y, sample_weight, groups, blocks is not None)
             clock = clock or Clock(self.time_limit)
-            search, winner = self._searched(X, y, clock)
+            search, winner = self._searched(given, clock)
             self._seen(silent, clock, search.leaderboard, "the winner on all rows")
             if blocks is None:
                 last = refit(winner, way)
@@ -108,19 +138,21 @@ class AutoKernel(Nested, BaseEstimator):
             table = pa.table(dict(zip(blocks.names, sample.X.T, strict=True)))
         return table, sample.y, None if sample.index.size == blocks.n_rows else blocks
 
-    def _searched(self, X: Any, y: Any, clock: Clock) -> tuple[Search, Winner]:
+    def _searched(self, given: Given, clock: Clock) -> tuple[Search, Winner]:
         """Read a table, and find the machine that predicts best."""
-        if y is None:
+        if given.y is None:
             name = type(self).__name__
             raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
         machines = checked_machines(self.machines)
-        table = columns_of(self, X, reset=True)
+        table = columns_of(self, given.X, reset=True)
+        check_consistent_length(table[0].values, given.y)
+        cv, table, given = self._counted(table, given)
         n = table[0].values.shape[0]
-        check_consistent_length(table[0].values, y)
-        response = self._response(y)
+        response = self._response(given.y, given.sample_weight)
         if n < 2:
             raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required: nothing to hold out.")
-        encoding = encode(table)
+        words = checked_words(self.columns, [column.name for column in table])
+        encoding = encode(table, words, response.targets, named=hasattr(self, "feature_names_in_"))
         if encoding.width == 0:
             why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
             raise ValueError(f"X has no usable column: {why}.")
@@ -131,11 +163,14 @@ class AutoKernel(Nested, BaseEstimator):
         scalings = {name: fit_scaling(name, Z, numbers) for name in scalings_for(Z, numbers)}
         scaled = {name: scaling.transform(Z) for name, scaling in scalings.items()}
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
+        asked = splits_asked_for(cv, response.codes, n, given.groups, means.seed)
+        steps = rungs(response, n, cv, means.seed, self._sizes, self.time_limit, asked)
+        if not given.sampled:
+            response = self._rescaled(response, partial(cheap_score, scaled["standard"], steps[0], means))
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
         planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes)
         with progress(self.verbose, type(self).__name__) as tick:
             search = Search(response, scaled, machines, means, planner.reserve, partial(self._seen, tick, clock))
-            steps = rungs(response, n, self.cv, means.seed, self._sizes, self.time_limit)
             count = response.targets.shape[1] if classes else 0
             ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps)
         best = next((found for found in ranked if planner.affordable(found.candidate.machine)), ranked[0])
@@ -144,6 +179,23 @@ class AutoKernel(Nested, BaseEstimator):
         scaling, source = best.candidate.scaling, search.source_of(best)
         rows = (encoding, scalings[scaling], scaled[scaling])
         return search, Winner(best, source, response, *rows, means, planner, source.kernels[0])
+
+    def _counted(self, table: list[Column], given: Given) -> tuple[Any, list[Column], Given]:
+        """The splits, table, targets, weights and groups of the rows that count; weights are one on average."""
+        n = table[0].values.shape[0]
+        groups = None if given.groups is None else column_or_1d(plain(given.groups))
+        check_consistent_length(table[0].values, groups)
+        if given.sample_weight is None:
+            return self.cv, table, replace(given, groups=groups)
+        rows: Any = np.empty((n, 1))
+        weights = _check_sample_weight(plain(given.sample_weight), rows, dtype=np.float64, ensure_non_negative=True)
+        kept = np.flatnonzero(weights)
+        if kept.size < n:
+            table = [replace(column, values=column.values[kept]) for column in table]
+            groups = None if groups is None else groups[kept]
+            given = replace(given, y=np.asarray(plain(given.y))[kept])
+        weights = weights[kept] / weights[kept].mean()
+        return among(self.cv, kept, n), table, replace(given, sample_weight=weights, groups=groups)
 
     def _means(self, Z: Array, response: Response, clock: Clock) -> Means:
         seed = int(random_of(self.random_state).randint(2**31 - 1))
@@ -173,27 +225,26 @@ class AutoKernel(Nested, BaseEstimator):
         self.columns_, self.scaling_ = winner.encoding, winner.scaling
         self.best_, self.machine_, self.refit_ = last.model, last.machine, last.note + search.unfinished
         self.certificate_, self._centre, self._scale = last.model.certificate_, response.centre, response.scale
-        held, rows = (best.held, best.rung.held_out) if last.held is None else (last.held, last.rows)
+        found = last.held is None or best.rung.asked  # splits that a user chose are more honest than others
+        held, rows = (best.held, best.rung.held_out) if found else (last.held, last.rows)
         self._calibrate(response, np.asarray(held), np.asarray(rows))
 
-    def _response(self, y: Any) -> Response:
-        raise NotImplementedError(f"{type(self).__name__} must define _response(y).")
+    def _response(self, y: Any, weights: Array | None) -> Response:
+        raise NotImplementedError(f"{type(self).__name__} must define _response(y, weights).")
+
+    def _rescaled(self, response: Any, judged: Callable[[Any], float]) -> Any:
+        """The response on the scale that predicts best, given the score of a cheap trial."""
+        return response
 
     def _calibrate(self, response: Any, held: Array, rows: NDArray[np.intp]) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _calibrate(response, held, rows).")
-
-    def _metric(self, metrics: tuple[str, ...]) -> str:
-        if self.scoring is not None and self.scoring not in metrics:
-            raise ValueError(f"scoring must be one of {', '.join(metrics)} or None, got {self.scoring!r}.")
-        return self.scoring or metrics[0]
 
     # ---- predict ------------------------------------------------------------------------------------------------
 
     def _rows(self, X: Any) -> Array:
         """New rows as the fitted machine takes them."""
         check_is_fitted(self)
-        table = columns_of(self, X, reset=False)
-        return np.asarray(self.scaling_.transform(self.columns_.transform(table)))
+        return np.asarray(self.scaling_.transform(read_again(self, self.columns_, X)))
 
 
 def _as_saved(board: Leaderboard, model: Any) -> Leaderboard:

@@ -266,7 +266,11 @@ def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kerne
     options: Any = {"start": "data" if given is None else "given", "evidence": "full", "tol": EVIDENCE_TOL}
     options |= {"max_iter": STEPS, "random_state": means.seed, **means.common()}
     model = GaussianProcessRegressor(prior, alpha=1e-10, **options).fit(Z, response.targets[rows])
-    return [Fitted(model, model.kernel_, {"noise": float(model.noise_)}, model.certificate_)]
+    learned, noise, weights = model.kernel_, float(model.noise_), response.weights_of(rows)
+    if weights is not None:  # of the noise: a process takes none
+        signal = signal_and_noise(learned)[0]
+        model = KernelRidge(noise, kernel=signal, **means.common()).fit(Z, response.targets[rows], weights)
+    return [Fitted(model, learned, {"noise": noise}, model.certificate_)]
 
 
 def _ridge(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
@@ -275,7 +279,7 @@ def _ridge(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel 
     models = []
     for kernel in c.kernels:
         model = KernelRidge("loo", kernel=kernel, approximation=landmarks, random_state=means.seed, **means.common())
-        models.append(model.fit(Z, response.targets[rows]))
+        models.append(model.fit(Z, response.targets[rows], response.weights_of(rows)))
     best = min(models, key=lambda m: float(np.sum(np.min(np.atleast_2d(m.loo_path_.T), axis=1))))
     alpha = float(np.exp(np.mean(np.log(best.alpha_))))
     return [Fitted(best, best.kernel_, {"alpha": alpha}, best.certificate_)]
@@ -291,11 +295,12 @@ def _other(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel 
     if c.machine == "svm" and not isinstance(response, Classes):
         grid = [{**each, "epsilon": float(min(TUBE * np.sqrt(relative), 0.1))} for each in grid]
     make, labels, tol = response.makers[c.machine], response.labels[rows], TOLERANCES[c.machine]
-    found = []
+    weights, found = response.weights_of(rows), []
     for kernel in kernels:
         if c.machine == "svm" and isinstance(response, Classes):
-            models = svm_path(Z, labels, COSTS, kernel=kernel, tol=tol, **PAIRS, **means.common())
+            options: Any = {"kernel": kernel, "tol": tol, "sample_weight": weights, **PAIRS}
+            models = svm_path(Z, labels, COSTS, **options, **means.common())
         else:
-            models = [make(kernel=kernel, tol=tol, **each, **means.common()).fit(Z, labels) for each in grid]
+            models = [make(kernel=kernel, tol=tol, **each, **means.common()).fit(Z, labels, weights) for each in grid]
         found += [Fitted(m, kernel, settings, m.certificate_) for m, settings in zip(models, grid, strict=True)]
     return found

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_softmax, softmax
+from scipy.special import log_softmax, logit, softmax
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
+from sklearn.utils import column_or_1d, compute_class_weight
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_y, check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.auto.base import AutoKernel
-from gramian.estimators.auto.regressor import _plain
+from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import Classes, fit_softmax
+from gramian.estimators.auto.tables import plain
 from gramian.features.base import parameters_checked
 
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     """Classification by the kernel machine that a search finds best, with calibrated probabilities.
 
@@ -37,17 +41,27 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     time_limit : float or None, default=60.0
         Seconds for the whole fit; ``None`` tries everything. Too short for one trial is a ``TimeoutError``. The sizes
         of the last fit follow from it by counting operations; what the clock cuts is said in ``refit_``.
+    columns : mapping of names (or places) to words, or None, default=None
+        How to read columns, where it differs from what is found: ``"number"``, ``"category"``, ``"date"``, ``"text"``,
+        ``"identifier"`` or ``"id"`` (which is left out), ``"drop"``.
     memory : int, str or None, default=None
         Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available, rounded down to a
         power of two.
-    cv : int, default=5
-        Folds. With more than 2,000 rows, one part is held out instead and cut into so many for the spread.
+    cv : int, splitter or iterable, default=5
+        Folds; with more than 2,000 rows, one part is held out instead and cut into so many for the spread. Or a
+        splitter of scikit-learn, or pairs of rows to learn from and rows held out; with more than 2,000 rows, the last.
     machines : "auto" or list of {"gp", "ridge", "svm", "machine"}, default="auto"
         What may be tried.
     kernel : Kernel, str or None, default=None
         The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
-    scoring : {"error", "log_loss"} or None, default=None
-        What to judge by; ``None`` for the error rate, equal ones told apart by log-loss.
+    scoring : str, callable or None, default=None
+        What to judge by: ``"log_loss"`` (the default), ``"error"``, ``"roc_auc"``, ``"average_precision"``,
+        ``"balanced_accuracy"``, ``"f1"`` (of the second class of two; of several, on average), the name of a scorer of
+        scikit-learn, or a callable as scikit-learn has it, whose X are the numbers of rows. On the leaderboard less
+        is better: one less the score, or minus that of a callable.
+    class_weight : dict, "balanced" or None, default=None
+        How much more a mistake in each class counts where ``predict`` chooses labels. Probabilities are those of the
+        classes as they are, and do not depend on it.
     random_state : int, RandomState, Generator or None, default=None
         Seed: with the same, and time for the same trials, the model is the same.
     n_jobs : int or None, default=None
@@ -75,6 +89,12 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         How numbers were scaled.
     temperature_ : float
         One over what outputs are multiplied by before the softmax.
+    threshold_ : float or None
+        From which probability on ``predict`` says the second of two classes: where labels are judged (``"f1"``,
+        ``"balanced_accuracy"``), what suits them on rows held out; else where mistakes cost the same. ``None`` for
+        several classes.
+    class_weight_ : array of shape (c,)
+        How much more a mistake in each class counts.
     offsets_ : array of shape (c,)
         What is added to the outputs of each class, in their units.
     machine_ : str
@@ -99,8 +119,16 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     True
     """
 
+    _: KW_ONLY
+    class_weight: Any = None
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AutoKernel._parameter_constraints,
+        "class_weight": [StrOptions({"balanced"}), dict, None],
+    }
+
     @parameters_checked
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Search, and fit the winner to all rows.
 
         Parameters
@@ -109,26 +137,40 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
             The table. Of blocks, the search looks at a sample, and the winner's kernel is fitted to all rows.
         y : array-like of shape (n,)
             Labels.
+        sample_weight : array-like of shape (n,) or None, default=None
+            How much each row counts, in fits, scores and calibration; one of weight zero is as if it were not there.
+            The kernels of processes are learned without weights.
+        groups : array-like of shape (n,) or None, default=None
+            Rows of one group are never both learned from and held out.
 
         Returns
         -------
         AutoKernelClassifier
             The fitted estimator.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
-    def _response(self, y: Any) -> Classes:
-        metric = self._metric(("error", "log_loss"))
-        y = _check_y(column_or_1d(_plain(y), warn=True), estimator=self)
+    def _response(self, y: Any, weights: Array | None) -> Classes:
+        y = _check_y(column_or_1d(plain(y), warn=True), estimator=self)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if self.classes_.size < 2:
             raise ValueError(f"y has only 1 class, {self.classes_[0]}; a classifier needs two or more.")
-        return Classes(codes, int(self.classes_.size), metric)
+        metric = metric_of(self.scoring, classes=True, labels=self.classes_)
+        if self.class_weight is None:
+            return Classes(codes, int(self.classes_.size), metric, weights)
+        costs = np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y, sample_weight=weights))
+        if np.any(costs <= 0):
+            raise ValueError(f"class_weight must be positive, got {costs.min():g}; leave a class out of y instead.")
+        return Classes(codes, int(self.classes_.size), metric, weights, costs)
 
     def _calibrate(self, response: Classes, held: Array, rows: NDArray[np.intp]) -> None:
-        factor, constants = fit_softmax(held, response.codes[rows])
+        codes, weights = response.codes[rows], response.weights_of(rows)
+        factor, constants = fit_softmax(held, codes, weights)
         self.temperature_, self.offsets_ = 1.0 / factor, constants / factor
+        threshold = response.decided(log_softmax(factor * held + constants, axis=1), codes, weights)[0]
+        self.threshold_ = threshold if self.classes_.size == 2 else None
+        self.class_weight_ = np.ones(self.classes_.size) if response.costs is None else response.costs
 
     @by_blocks
     def decision_function(self, X: Any) -> Array:
@@ -145,7 +187,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
             Of two classes, positive for the second; else one column for each class, the largest winning.
         """
         scores = self._scores(X)
-        return scores[:, 1] - scores[:, 0] if self.classes_.size == 2 else scores
+        if self.classes_.size == 2:
+            return scores[:, 1] - scores[:, 0] - self.temperature_ * logit(getattr(self, "threshold_", 0.5))
+        return scores + self.temperature_ * np.log(getattr(self, "class_weight_", np.ones(self.classes_.size)))
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
@@ -159,10 +203,11 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         Returns
         -------
         array of shape (m,)
-            Labels; those of the largest probability.
+            Labels: of two classes, the second where its probability is above ``threshold_``; of several, the one of
+            the largest probability times ``class_weight_``.
         """
-        winners = np.argmax(self._scores(X), axis=1)
-        return np.asarray(self.classes_[winners])
+        f = self.decision_function(X)
+        return np.asarray(self.classes_[(f > 0).astype(np.intp) if f.ndim == 1 else np.argmax(f, axis=1)])
 
     @by_blocks
     def predict_proba(self, X: Any) -> Array:

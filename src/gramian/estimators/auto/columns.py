@@ -1,4 +1,4 @@
-"""Columns of tables from any library, and their encodings as numbers: frozen values that hold what was learned.
+"""Encodings of columns as numbers: frozen values that hold what was learned.
 
 - A number is itself; a missing one is the median, with a column beside that says where values were missing.
 - A boolean is 0 or 1, a date its days since 1970; both are numbers from there on.
@@ -7,31 +7,35 @@
 - A category has one column for each level that is seen often enough, one for all others, new ones included, and one for
   the missing.
 - Free text has the counts of its words, scaled to length one: their inner product is the normalised ``WordCount``.
+  Texts of a few words are read as words where that predicts the targets better than their levels do.
 - A bare list of strings is one column; where they are not words but codes, as DNA, their substrings are counted.
-- A column with one value only, or a code that hardly ever repeats, is left out.
+- A column with one value only is left out, and so are identifiers: texts that hardly ever repeat, and whole numbers
+  that never do and whose order says nothing of the targets.
+- A word for a column (``KINDS``) overrides all that.
 """
 
 from __future__ import annotations
 
-import datetime
 import math
+import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from numbers import Number
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.linear_model import RidgeCV
 from sklearn.preprocessing import normalize
-from sklearn.utils.validation import validate_data
 
-from gramian.data.cells import boolean, day, has_decimal_commas, is_missing, may_be_numbers, number
+from gramian.data.cells import boolean, day, has_decimal_commas, may_be_numbers, number
+from gramian.estimators.auto.tables import Column, check_finite, declared
 from gramian.kernels import Spectrum, WordCount
+from gramian.kernels.deserialize import nearest
 
 Array = NDArray[np.float64]
 
@@ -45,6 +49,25 @@ TEXT_WORDS = 3.0
 """Words to a value, on average, from which a column is text."""
 TEXT_VARIETY = 0.2
 """Different values to a row from which it can be."""
+SHORT_WORDS, SHORT_LEVELS = 1.5, 10
+"""Words to a value, on average, and different values, from which a column is tried as words."""
+MARGIN = 0.99
+"""The part of the squared error that words may leave of that of levels, at most."""
+TRIED = 2000
+"""Rows on which that is tried."""
+RIDGES = np.logspace(-2, 3, 11)
+"""Ridges of that."""
+NOTHING: Mapping[str, str] = {}
+KINDS = ("number", "category", "date", "text", "identifier", "drop")
+"""Words by which a user says how to read a column; ``"id"`` is short for an identifier."""
+UNIQUE, SURE_ROWS = 0.95, 20
+"""Different values to a row from which a column is an identifier, and the rows that it takes to tell."""
+REPEATS = 7.0
+"""Repeats to expect by chance, among whole numbers of the same range, for their absence to be no chance."""
+ORDER = 4.0
+"""Deviations from chance by which the order of whole numbers tells something of the targets."""
+RARE = 10_000
+"""Rare levels that are remembered, at most, to tell them from new ones."""
 SUBSTRING = 3
 """Length of the substrings that are counted in strings that are not words."""
 ONE_HOT = math.sqrt(0.5)
@@ -61,162 +84,19 @@ TAIL = 1e-3
 """The rank of the smallest value; beyond it the map is flat."""
 
 
-# ---- a table of any library as plain columns ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Column:
-    """One column as it came."""
-
-    name: str  # Its name, or ``"column 3"`` where the table has no names
-    values: NDArray[Any]  # (n,): Either float64, ``nan`` where a value is missing; or objects, ``None`` where one is
-    kind: str  # What the table itself says: ``"number"``; ``"strings"`` of a bare list
-
-
-def columns_of(estimator: Any, X: Any, *, reset: bool) -> list[Column]:
-    """Read a table and check it, as scikit-learn does, against the one that was fitted: X (n, d)."""
-    series = _series(X)
-    if (strings := _strings(X)) is not None:
-        validate_data(estimator, strings, dtype=None, reset=reset)
-        return [Column("text", np.array([v or None for v in strings[:, 0]], dtype=object), "strings")]
-    if series is None:
-        return array_columns(validate_data(estimator, _array(X), dtype=None, ensure_all_finite=False, reset=reset))
-    if X.shape[0] == 0 or X.shape[1] == 0:
-        raise ValueError(
-            f"Found array with {X.shape[0]} sample(s) and {X.shape[1]} feature(s) (shape={tuple(X.shape)}) while a "
-            "minimum of 1 is required."
-        )
-    names = [str(name) for name in getattr(X, "column_names", getattr(X, "columns", ()))]
-    if twice := [name for name, count in Counter(names).items() if count > 1]:
-        raise ValueError(f"two columns of X are called {twice[0]!r}; rename one, or leave one out.")
-    validate_data(estimator, X, reset=reset, skip_check_array=True)
-    return [_column(name, *read) for name, read in zip(names, series, strict=True)]
-
-
-def _series(X: Any) -> Any:
-    """The columns of a data frame, each as an array and whether it is declared a category; None for arrays."""
-    if hasattr(X, "iloc") and hasattr(X, "columns"):
-        return (_of_pandas(X.iloc[:, j]) for j in range(X.shape[1]))
-    if hasattr(X, "get_columns"):
-        return ((s.to_numpy(), type(s.dtype).__name__ in ("Categorical", "Enum")) for s in X.get_columns())
-    if hasattr(X, "column_names") and hasattr(X, "itercolumns"):
-        return map(_of_arrow, X.itercolumns())
-    return None
-
-
-def _of_pandas(series: Any) -> tuple[Any, bool]:
-    kind = type(series.dtype).__name__
-    if kind == "ArrowDtype":
-        return _of_arrow(series.array.__arrow_array__())
-    if kind == "DatetimeTZDtype":
-        series = series.dt.tz_convert(None)
-    if getattr(series.dtype, "kind", "O") in "iuf":
-        return series.to_numpy(dtype=np.float64, na_value=np.nan), False
-    return series.to_numpy(), kind == "CategoricalDtype"
-
-
-def _of_arrow(column: Any) -> tuple[Any, bool]:
-    kind = str(column.type)
-    if kind.startswith(("int", "uint", "float", "double", "halffloat", "timestamp", "date", "duration")):
-        return column.to_numpy(), False
-    return np.array(column.to_pylist(), dtype=object), kind.startswith("dictionary")
-
-
-def _column(name: str, values: Any, category: bool = False) -> Column:
-    """A column by the type of its values."""
-    values = np.asarray(values)
-    kind = values.dtype.kind
-    if category:
-        return _declared(name, values)
-    if kind in "biuf":
-        column = Column(name, values.astype(np.float64), "boolean" if kind == "b" else "number")
-    elif kind in "Mm":
-        column = Column(name, _days(values), "date" if kind == "M" else "number")
-    else:
-        column = _objects(name, values)
-    check_finite(name, column.values)
-    return column
-
-
-def check_finite(name: str, values: NDArray[Any]) -> None:
-    """Raise where a number is infinite: values (n,)."""
-    if values.dtype != object and np.any(np.isinf(values)):
-        raise ValueError(f"Input X contains infinity in {name}; leave such values out, or mark them as missing (nan).")
-
-
-def _array(X: Any) -> Any:
-    """A list with texts in it as an array of objects: NumPy would turn its numbers into texts."""
-    if not isinstance(X, list | tuple) or not all(isinstance(row, list | tuple) for row in X):
-        return X
-    return np.array(X, dtype=object) if any(v is None or isinstance(v, str) for row in X for v in row) else X
-
-
-def _strings(X: Any) -> NDArray[Any] | None:
-    """A bare list, array or series of strings as a table of one column, None for anything else: → (n, 1)."""
-    if not isinstance(X, list | tuple) and len(getattr(X, "shape", ())) != 1:
-        return None
-    if len(X) == 0 or not all(isinstance(x, str) for x in X):
-        return None
-    return np.array(list(X), dtype=object)[:, None]
-
-
-def array_columns(X: NDArray[Any]) -> list[Column]:
-    """Return the columns of an array: X (n, d)."""
-    return [_column(f"column {j}", values) for j, values in enumerate(X.T)]
-
-
-def _objects(name: str, values: Any) -> Column:
-    """A column of Python objects: what they are decides its kind."""
-    values = np.asarray(values, dtype=object)
-    values = np.array([None if _missing(v) else v for v in values], dtype=object)
-    present = [v for v in values if v is not None]
-    for odd in (v for v in present if not isinstance(v, Number | str | bytes | datetime.date | np.generic)):
-        raise TypeError(
-            f"argument must be a string or a number, or a date; {name} holds {odd!r} of type {type(odd).__name__}."
-        )
-    if present and all(isinstance(v, bool | np.bool_) for v in present):
-        return Column(name, values.astype(np.float64), "boolean")
-    if all(isinstance(v, Number) for v in present):
-        if any(isinstance(v, complex | np.complexfloating) for v in present):
-            raise ValueError(f"Complex data not supported; {name} holds complex numbers.")
-        return Column(name, values.astype(np.float64), "number")
-    if all(isinstance(v, datetime.date | np.datetime64) for v in present):
-        return Column(name, _days(np.array([_instant(v) for v in values], dtype="datetime64[us]")), "date")
-    return Column(name, np.array([None if v is None else str(v) for v in values], dtype=object), "object")
-
-
-def _declared(name: str, values: Any) -> Column:
-    """A column that its table declares a category; whole numbers are written without a fraction."""
-    whole = (int(v) if isinstance(v, float) and v.is_integer() else v for v in values)
-    return Column(name, np.array([None if _missing(v) else str(v) for v in whole], dtype=object), "category")
-
-
-def _missing(value: Any) -> bool:
-    """Whether a value stands for none: None, nan, pandas' NA and NaT, and the texts that do."""
-    if value is None or type(value).__name__ == "NAType":
-        return True
-    if isinstance(value, str):
-        return is_missing(value)
-    return isinstance(value, float | np.generic | datetime.date) and bool(value != value)  # nan and NaT only
-
-
-def _instant(value: Any) -> Any:
-    if isinstance(value, datetime.datetime) and value.tzinfo is not None:
-        return value.astimezone(datetime.UTC).replace(tzinfo=None)
-    return value
-
-
-def _days(values: Any) -> NDArray[np.float64]:
-    """Dates as days since 1970, or durations as days; ``nan`` where one is missing."""
-    exact = values.astype(f"{values.dtype.kind}8[us]")
-    return np.asarray(np.where(np.isnat(exact), np.nan, exact.astype(np.int64) / 86_400e6))
-
-
 # ---- columns as numbers -------------------------------------------------------------------------------------------
 
 
+class Encoder:
+    """How one column becomes numbers."""
+
+    def unseen(self, column: Column) -> Counter[str]:
+        """Count the values that mean nothing to it, since the fit had not seen them."""
+        return Counter()
+
+
 @dataclass(frozen=True)
-class NumberColumn:
+class NumberColumn(Encoder):
     """A number, a boolean or a date."""
 
     name: str  # Of the column
@@ -256,11 +136,12 @@ class NumberColumn:
 
 
 @dataclass(frozen=True)
-class Category:
+class Category(Encoder):
     """One of a few levels."""
 
     name: str  # Of the column
     levels: tuple[str, ...]  # Those with a column of their own; all others share one, and the missing have one
+    rare: tuple[str, ...] | None = None  # The others that were seen; None where they are too many to remember
 
     @property
     def width(self) -> int:
@@ -270,11 +151,22 @@ class Category:
     def transform(self, column: Column) -> Array:
         """Return the numbers of some rows: → (n, width)."""
         others, missing = len(self.levels), len(self.levels) + 1
-        # A file without types gives some rows of a column of texts, such as 007 and 1.50, as numbers.
-        read: Any = str if column.values.dtype == object else _READERS[column.kind]
-        places = {read(level): place for place, level in reversed(list(enumerate(self.levels)))}
+        places = dict(self._keys(column, self.levels))
         at = [missing if v is None or v != v else places.get(v, others) for v in column.values]
         return ONE_HOT * np.eye(self.width)[at]
+
+    def unseen(self, column: Column) -> Counter[str]:
+        """Count the values that no row of the fit had."""
+        if self.rare is None:
+            return Counter()
+        known = {level for level, _ in self._keys(column, self.levels + self.rare)}
+        return Counter(str(v) for v in column.values if v is not None and v == v and v not in known)
+
+    def _keys(self, column: Column, levels: tuple[str, ...]) -> Iterator[tuple[Any, int]]:
+        """Levels as they are in a column, the last ones first, and their places."""
+        # A file without types gives some rows of a column of texts, such as 007 and 1.50, as numbers.
+        read: Any = str if column.values.dtype == object else partial(_as_number, column.kind)
+        return ((read(levels[place]), place) for place in reversed(range(len(levels))))
 
     def __str__(self) -> str:
         shown = ", ".join(self.levels[:4]) + (", …" if len(self.levels) > 4 else "")
@@ -282,7 +174,7 @@ class Category:
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(Encoder):
     """Free text."""
 
     name: str  # Of the column
@@ -305,7 +197,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Dropped:
+class Dropped(Encoder):
     """A column that is left out."""
 
     name: str  # Of the column
@@ -351,37 +243,124 @@ class Encoding:
         return np.ascontiguousarray(np.hstack(parts))
 
 
-def encode(table: list[Column]) -> Encoding:
-    """Decide how to read every column of a table."""
-    return Encoding(tuple(_encoder(column) for column in table))
+def encode(
+    table: list[Column], words: Mapping[str, str] = NOTHING, targets: Array | None = None, *, named: bool = True
+) -> Encoding:
+    """Decide how to read every column of a table.
+
+    Words for columns override it. Targets (n, t) tell words from levels and, where columns have names of their own,
+    identifiers from numbers.
+    """
+    made = [_encoder(c, targets) if c.name not in words else _as_given(c, words[c.name]) for c in table]
+    for place, column in enumerate(table):
+        others = any(encoder.width for i, encoder in enumerate(made) if i != place)
+        if not named or targets is None or not others or column.name in words:
+            continue
+        if _is_identifier(column, made[place], targets):
+            made[place] = Dropped(column.name, f"an identifier, {column.values.size:,} different whole numbers")
+    return Encoding(tuple(made))
 
 
-def _encoder(column: Column) -> Any:
+def checked_words(columns: Any, names: list[str]) -> dict[str, str]:
+    """Return the words for columns that a user gives, by name or place, where they make sense."""
+    found = {}
+    for name, word in dict(columns or {}).items():
+        if isinstance(name, int) and not isinstance(name, bool) and 0 <= name < len(names):
+            name = names[name]
+        if name not in names:
+            raise ValueError(f"columns names {name!r}, which X does not have; {nearest(str(name), names)}")
+        word = "identifier" if word == "id" else word
+        if word not in KINDS:
+            raise ValueError(f"columns must say {', '.join(KINDS)} or id of a column, got {word!r} of {name!r}.")
+        found[name] = word
+    return found
+
+
+def _as_given(column: Column, word: str) -> Any:
+    """The encoder that a user asks for."""
+    if word in ("drop", "identifier"):
+        return Dropped(column.name, "as asked" if word == "drop" else "an identifier, as said")
+    if word == "text":
+        return _text(column)
+    if word == "category":
+        column = column if column.values.dtype == object else declared(column.name, column.values)
+        return _category(column, Counter(_present(column.values)), sure=True)
+    if column.values.dtype != object:
+        if word == "date" and column.kind != "date":
+            raise ValueError(f"{column.name} holds numbers and cannot be a date; write dates as 2024-01-31.")
+        return _number(column.name, column.kind, np.asarray(column.values))
+    made = _written(column, (word,))
+    if made is None:
+        read = _READERS[word]
+        odd = next(v for v in _present(column.values) if read(v) is None)
+        raise ValueError(f"{column.name} cannot be a {word}, since it holds {odd!r}; mark it as missing.")
+    return made
+
+
+def _encoder(column: Column, targets: Array | None) -> Any:
     if column.values.dtype != object:
         return _number(column.name, column.kind, np.asarray(column.values))
     if column.kind != "category" and (numbers := _written(column)) is not None:
         return numbers
-    counts = Counter(v for v in column.values if v is not None)
-    if not counts:
-        return Dropped(column.name, "every value is missing")
-    if column.kind != "category" and _is_text(column.values, counts):
+    counts = Counter(_present(column.values))
+    if column.kind == "category" or not counts:
+        return _category(column, counts, sure=column.kind == "category")
+    if _is_text(column.values, counts):
         return _text(column)
     if column.kind == "strings" and len(counts) >= TEXT_VARIETY * column.values.shape[0]:
         return _text(column, SUBSTRING)
-    return _category(column, counts)
+    levels = _category(column, counts)
+    if targets is not None and len(counts) >= SHORT_LEVELS and _words_to_a_value(counts) >= SHORT_WORDS:
+        words = _text(column)
+        if _linear_error(words, column, targets) < MARGIN * _linear_error(levels, column, targets):
+            return words
+    return levels
 
 
-def _written(column: Column) -> Any:
+def _linear_error(encoder: Any, column: Column, targets: Array) -> float:
+    """The squared leave-one-out error of a ridge on a column alone, on some of the rows: targets (n, t)."""
+    some = np.unique(np.linspace(0, targets.shape[0] - 1, TRIED).astype(np.intp))
+    Y = targets[some]
+    if not encoder.width:
+        return float(np.mean((Y - Y.mean(axis=0)) ** 2))
+    Z = encoder.transform(Column(column.name, column.values[some], column.kind))
+    return -float(RidgeCV(RIDGES).fit(Z, Y).best_score_)
+
+
+def _is_identifier(column: Column, encoder: Any, targets: Array) -> bool:
+    """Whether whole numbers only tell rows apart: none repeats, and none is called for by its name or by chance."""
+    if not isinstance(encoder, NumberColumn) or encoder.kind != "number" or encoder.gaps:
+        return False
+    values = encoder.transform(column)[:, 0]
+    n = values.size
+    if n < SURE_ROWS or np.any(values != np.round(values)) or np.unique(values).size < n:
+        return False
+    if _ID_NAME.search(column.name):
+        return True
+    repeats = n * (n - 1) / (2.0 * (float(np.ptp(values)) + 1.0))
+    return repeats > REPEATS and not _order_tells(values, targets)
+
+
+def _order_tells(values: Array, targets: Array) -> bool:
+    """Whether targets depend on the order of values: by a trend, or since neighbours are alike. targets (n, t)."""
+    Y = targets[np.argsort(values)] - targets.mean(axis=0)
+    n, size = Y.shape[0], np.maximum(np.sum(Y**2, axis=0), np.finfo(np.float64).tiny)
+    ranks = (np.arange(n) - 0.5 * (n - 1)) / math.sqrt((n**3 - n) / 12.0)
+    alike = 1.0 - np.sum(np.diff(Y, axis=0) ** 2, axis=0) / (2.0 * size)  # von Neumann's ratio
+    return bool(max(alike.max(), np.max(np.abs(ranks @ Y) / np.sqrt(size))) > ORDER / math.sqrt(n))
+
+
+def _written(column: Column, kinds: tuple[str, ...] = ("number", "boolean", "date")) -> Any:
     """The encoder of texts that are all numbers, booleans or dates; None where they are not."""
-    ways = [(kind, read, False) for kind, read in _READERS.items()]
-    if has_decimal_commas(_present(column.values)):
+    ways = [(kind, _READERS[kind], False) for kind in kinds]
+    if "number" in kinds and has_decimal_commas(_present(column.values)):
         ways = [("number", _with_comma, True)]
     for kind, read, comma in ways:
         if _read(read, column.values[:PROBE]) is None or (values := _read(read, column.values)) is None:
             continue
         check_finite(column.name, values)
         return _number(column.name, kind, values, written=True, comma=comma)
-    if may_be_numbers(_present(column.values)):
+    if len(kinds) > 1 and may_be_numbers(_present(column.values)):
         example = next(v for v in _present(column.values) if number(v) is None)
         warnings.warn(
             f"{column.name} holds texts such as {example!r}, which may be numbers with a decimal comma or with marks "
@@ -402,21 +381,29 @@ def _number(name: str, kind: str, values: Array, *, written: bool = False, comma
     return NumberColumn(name, kind, float(np.median(present)), bool(missing.any()), written, comma)
 
 
-def _category(column: Column, counts: Counter[str]) -> Any:
+def _category(column: Column, counts: Counter[str], *, sure: bool = False) -> Any:
+    """The encoder of levels; unless it is sure that they are levels, those that hardly repeat are an identifier."""
     n = column.values.shape[0]
+    if not counts:
+        return Dropped(column.name, "every value is missing")
     if len(counts) == 1 and counts.total() == n:
         return Dropped(column.name, f"every value is {next(iter(counts))!r}")
     least = max(2.0, LEVEL_SHARE * n)
     # Ties are broken by name, so that the order of the rows does not matter.
     often = sorted((level for level, count in counts.items() if count >= least), key=lambda v: (-counts[v], v))
-    if not often and n > 1:
-        return Dropped(column.name, f"{len(counts):,} different values in {n:,} rows, few of them repeated")
-    return Category(column.name, tuple(often[:LEVELS]))
+    unique = not sure and n >= SURE_ROWS and len(counts) >= UNIQUE * counts.total()
+    if (unique or not often) and n > 1:
+        return Dropped(column.name, f"an identifier, {len(counts):,} different values in {n:,} rows")
+    rare = sorted(set(counts) - set(often[:LEVELS]))
+    return Category(column.name, tuple(often[:LEVELS]), tuple(rare) if len(rare) <= RARE else None)
+
+
+def _words_to_a_value(counts: Counter[str]) -> float:
+    return float(np.mean([len(value.split()) for value in counts]))
 
 
 def _is_text(values: NDArray[Any], counts: Counter[str]) -> bool:
-    words = float(np.mean([len(value.split()) for value in counts]))
-    return len(counts) >= TEXT_VARIETY * values.shape[0] and words >= TEXT_WORDS
+    return len(counts) >= TEXT_VARIETY * values.shape[0] and _words_to_a_value(counts) >= TEXT_WORDS
 
 
 def _pieces(length: int) -> Callable[[str], list[str]]:
@@ -454,6 +441,13 @@ def _read(read: Callable[[str], float | None], values: NDArray[Any]) -> Array | 
     return np.array(found, dtype=np.float64)
 
 
+def _as_number(kind: str, text: str) -> float | None:
+    """A level as a column of numbers of some kind has it."""
+    found = _READERS[kind](text)
+    return number(text) if found is None else found
+
+
+_ID_NAME = re.compile(r"(^|[\W_])(?i:id|uuid|guid)$|[a-z](Id|ID)$")
 _with_comma = partial(number, comma=True)
 _READERS: dict[str, Callable[[str], float | None]] = {"number": number, "boolean": boolean, "date": day}
 

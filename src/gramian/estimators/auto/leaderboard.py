@@ -13,7 +13,7 @@ DONE, DROPPED, WINNER, TOO_SLOW = "done", "dropped", "winner", "too slow for all
 """Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything; and
 better than that, but without the time for it."""
 METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error", "log_loss": "log-loss"}
-"""Names of what a score is, and how they are shown; of each, less is better."""
+"""How names of scores are shown; others, such as ``"1 - roc_auc"``, as they are. Of each, less is better."""
 COLUMNS = ("", "trial", "score", "rows", "fit", "predict", "certificate", "status")
 
 
@@ -54,11 +54,9 @@ class Leaderboard(Sequence[Trial]):
     """
 
     trials: Iterable[Trial]  # In any order
-    metric: str  # What the scores are: a key of ``METRICS``
+    metric: str  # What the scores are: a key of ``METRICS``, or another name
 
     def __post_init__(self) -> None:
-        if self.metric not in METRICS:
-            raise ValueError(f"metric must be one of {', '.join(METRICS)}, got {self.metric!r}.")
         object.__setattr__(self, "trials", tuple(sorted(self.trials, key=_place)))
 
     def __getitem__(self, index: Any) -> Any:
@@ -71,7 +69,7 @@ class Leaderboard(Sequence[Trial]):
         rows = [COLUMNS, *(self.cells(place) for place in range(len(self)))]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([f"{METRICS[self.metric]}, less is better", *lines])
+        return "\n".join([f"{METRICS.get(self.metric, self.metric)}, less is better", *lines])
 
     @property
     def best(self) -> Trial | None:

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks
 from gramian.estimators.auto.candidates import Means, fit, quiet, unit
-from gramian.estimators.auto.columns import Encoding, array_columns
+from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts
 from gramian.estimators.auto.response import Classes, Response, one_hot
 from gramian.estimators.auto.search import Found
+from gramian.estimators.auto.tables import array_columns
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
@@ -92,7 +93,7 @@ class Winner:
     @property
     def deviations(self) -> bool:
         """Whether the posterior of a process gives deviations."""
-        return self.machine == "gp" and not isinstance(self.response, Classes)
+        return self.machine == "gp" and not isinstance(self.response, Classes) and self.response.weights is None
 
     @property
     def plan(self) -> Plan:
@@ -157,7 +158,8 @@ def _exactly(p: Winner, how: Plan) -> Refit:
     if p.deviations:
         process = GaussianProcessRegressor(p.learned, optimizer=None, solver="cholesky", **common)
         return Refit(process.fit(p.Z, targets), "gp", how.reason)
-    model = KernelRidge(p.ridge, kernel=p.kernel, solver="cholesky", store_loo=True, **common).fit(p.Z, targets)
+    model = KernelRidge(p.ridge, kernel=p.kernel, solver="cholesky", store_loo=True, **common)
+    model.fit(p.Z, targets, p.response.weights)
     held = p.response.from_least_squares(targets - model.loo_residuals_)
     return Refit(model, "ridge", how.reason, held, np.arange(p.Z.shape[0]))
 
@@ -166,13 +168,14 @@ def _by_iteration(p: Winner, how: Plan) -> Refit:
     """Conjugate gradients, and once more without some rows, to see how wrong they are."""
     means = replace(p.means, clock=p.means.clock.share(SHARE_OF_ITERATION))
     options = {"tol": PCG_TOL, "random_state": means.seed, **means.common()}
-    model = KernelRidge(how.ridge, kernel=p.kernel, solver="pcg", **options).fit(p.Z, p.response.targets)
+    model = KernelRidge(how.ridge, kernel=p.kernel, solver="pcg", **options)
+    model.fit(p.Z, p.response.targets, p.response.weights)
     if model.certificate_.violation > USELESS or not model.certificate_.converged:
         return Refit(model, "ridge", how.reason)
     rows = p.split()[1]
     other = KernelRidge(**{**model.get_params(deep=False), "warm_start": True, **p.means.common()})
     other.dual_coef_ = model.dual_coef_.copy()
-    weights = np.ones(p.Z.shape[0])
+    weights = np.ones(p.Z.shape[0]) if p.response.weights is None else p.response.weights.copy()
     weights[rows] = 0.0
     other.fit(p.Z, p.response.targets, weights)
     if not other.certificate_.converged:
@@ -182,23 +185,23 @@ def _by_iteration(p: Winner, how: Plan) -> Refit:
 
 def _by_landmarks(p: Winner, how: Plan) -> Refit:
     """Moments of the features, some rows at a time: the last are predicted before they are added."""
-    Z, Y, means = p.Z, p.response.targets, p.means
+    Z, Y, means, weights_of = p.Z, p.response.targets, p.means, p.response.weights_of
     rest, last = p.split()
     first = max(min(FIRST_ROWS, rest.size, means.memory // (4 * 8 * how.landmarks)), how.landmarks)
     landmarks = Nystroem(n_components=how.landmarks, selection="uniform")
     common = {"random_state": means.seed, **means.common(timed=False)}
     ridge = max(p.ridge, LANDMARK_FLOOR * unit(p.learned, Z)[1])
     model = KernelRidge(ridge, kernel=p.kernel, approximation=landmarks, **common)
-    model.partial_fit(Z[rest[:first]], Y[rest[:first]])
+    model.partial_fit(Z[rest[:first]], Y[rest[:first]], weights_of(rest[:first]))
     note = how.reason
     for some in spans(rest.size - first, MORE_ROWS):
         if means.clock.expired:
             note = f"{note}; time_limit stopped it after {first + some.start:,} rows"
             break
         at = rest[first:][some]
-        model.partial_fit(Z[at], Y[at])
+        model.partial_fit(Z[at], Y[at], weights_of(at))
     held = p.response.outputs(model, Z[last])
-    model.partial_fit(Z[last], Y[last])
+    model.partial_fit(Z[last], Y[last], weights_of(last))
     return Refit(model, "ridge", note, held, last)
 
 
@@ -213,7 +216,7 @@ def _other(p: Winner) -> Refit:
         note = f"Nyström with {m:,} landmarks: {n:,} rows are too many for time_limit"
     options = {"tol": TOLERANCES[p.machine], **p.found.settings, **p.means.common()}
     model = p.response.makers[p.machine](kernel=p.kernel, approximation=approximation, **options)
-    return Refit(model.fit(p.Z, p.response.labels), p.machine, note)
+    return Refit(model.fit(p.Z, p.response.labels, p.response.weights), p.machine, note)
 
 
 # ---- over passes ------------------------------------------------------------------------------------------------
@@ -229,6 +232,7 @@ class Encoded:
     scale: float
     classes: NDArray[Any] | None  # Labels; None where numbers are predicted
     least_squares: bool
+    log: bool = False  # Whether the logarithms of targets are learned
 
     def __call__(self, X: Any, y: Any) -> tuple[Any, Any]:
         rows = None if X is None else np.asarray(self.scaling.transform(self.columns.transform(array_columns(X))))
@@ -244,6 +248,10 @@ class Encoded:
             if not self.least_squares:
                 return y
             y = one_hot(y, self.classes.size)
+        if self.log:
+            if y.min() <= 0.0:
+                raise ValueError(f"target_scale='log' needs positive targets, got {y.min():.6g}; use 'linear'.")
+            y = np.log(y)
         return np.asarray((y - self.centre) / self.scale)
 
 
@@ -263,7 +271,7 @@ def refit_over_passes(p: Winner, blocks: Blocks, labels: NDArray[Any] | None) ->
         # C counts each row, lam the mean of all.
         lam = 1.0 / (n * settings["C"]) if "C" in settings else settings["lam"] * some / n
         final = p.response.makers["machine"](loss, lam=lam, **common)
-    encoded = Encoded(p.encoding, p.scaling, p.response.centre, p.response.scale, labels, squares)
+    encoded = Encoded(p.encoding, p.scaling, p.response.centre, p.response.scale, labels, squares, p.response.log)
     final.fit(blocks.mapped(encoded))
     count = final.approximation_.components_.shape[0]
     note = f"Nyström with {count:,} landmarks over {n:,} rows in blocks; chosen on {some:,}"

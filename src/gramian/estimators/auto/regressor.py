@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Self, overload
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import skew, spearmanr
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
+from sklearn.utils._param_validation import StrOptions
 from sklearn.utils.validation import _check_y
 
 from gramian.data.blocks import Stream, by_blocks
 from gramian.estimators.auto.base import AutoKernel
-from gramian.estimators.auto.response import Numbers, conformal_reach
+from gramian.estimators.auto.metrics import metric_of
+from gramian.estimators.auto.response import MOST_LOG, Numbers, conformal_reach
+from gramian.estimators.auto.tables import plain
 from gramian.features.base import parameters_checked
 
 if TYPE_CHECKING:
@@ -21,9 +29,16 @@ if TYPE_CHECKING:
 LARGEST = 1e150
 """The largest target, and the inverse of the least range of targets: squares of them are numbers still."""
 
+SKEWED, DIFFERENT = 1.0, 10
+"""The skewness of positive targets, and how many different ones there are, from which a log scale is tried."""
+TOLD, SURE, LEAST_TOLD = 0.35, 5.0, 50
+"""The rank correlation of predictions and sizes of residuals that is told, in itself and in deviations; and of how many
+different targets, at least."""
+
 Array = NDArray[np.float64]
 
 
+@dataclass(eq=False, repr=False)
 class AutoKernelRegressor(RegressorMixin, AutoKernel):
     """Regression by the kernel machine that a search finds best.
 
@@ -38,17 +53,26 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     time_limit : float or None, default=60.0
         Seconds for the whole fit; ``None`` tries everything. Too short for one trial is a ``TimeoutError``. The sizes
         of the last fit follow from it by counting operations; what the clock cuts is said in ``refit_``.
+    columns : mapping of names (or places) to words, or None, default=None
+        How to read columns, where it differs from what is found: ``"number"``, ``"category"``, ``"date"``, ``"text"``,
+        ``"identifier"`` or ``"id"`` (which is left out), ``"drop"``.
     memory : int, str or None, default=None
         Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available, rounded down to a
         power of two.
-    cv : int, default=5
-        Folds. With more than 2,000 rows, one part is held out instead and cut into so many for the spread.
+    cv : int, splitter or iterable, default=5
+        Folds; with more than 2,000 rows, one part is held out instead and cut into so many for the spread. Or a
+        splitter of scikit-learn, or pairs of rows to learn from and rows held out; with more than 2,000 rows, the last.
     machines : "auto" or list of {"gp", "ridge", "svm", "machine"}, default="auto"
         What may be tried.
     kernel : Kernel, str or None, default=None
         The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
-    scoring : {"rmse", "mae"} or None, default=None
-        What to judge by; ``None`` for the root mean squared error.
+    scoring : str, callable or None, default=None
+        What to judge by: ``"rmse"`` (the default), ``"mae"``, ``"r2"``, ``"pinball-0.9"`` (predictions are then that
+        quantile; any level), the name of a scorer of scikit-learn, or a callable as scikit-learn has it, whose X are
+        the numbers of rows. On the leaderboard less is better: one less the score, or minus that of a callable.
+    target_scale : {"auto", "linear", "log"}, default="auto"
+        What machines learn: the targets or their logarithms, which makes predictions and intervals positive. By
+        default logarithms are tried where targets are positive and skewed, and taken where rows held out say so.
     random_state : int, RandomState, Generator or None, default=None
         Seed: with the same, and time for the same trials, the model is the same.
     n_jobs : int or None, default=None
@@ -72,8 +96,16 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         How every column was read; prints as a list.
     scaling_ : Standard or Normal
         How numbers were scaled.
+    target_scale_ : str
+        What machines learned: ``"linear"`` or ``"log"``.
+    shift_ : float
+        What is added to predictions on that scale, to suit ``scoring`` on rows held out: zero, unless it is a quantile
+        or, for a log scale, the mean that is asked for.
     residuals_ : array of shape (m,)
-        Of rows that the fit they come from had not seen: intervals rest on them where the winner is no process.
+        On that scale, without the shift, of rows that the fit they come from had not seen: intervals rest on them where
+        the winner is no process.
+    residual_weights_ : array of shape (m,) or None
+        How much each of them counts.
     machine_ : str
         What ``best_`` is: ``"gp"``, ``"ridge"``, ``"svm"`` or ``"machine"``.
     certificate_ : Certificate
@@ -95,8 +127,16 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     True
     """
 
+    _: KW_ONLY
+    target_scale: str = "auto"
+
+    _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
+        **AutoKernel._parameter_constraints,
+        "target_scale": [StrOptions({"auto", "linear", "log"})],
+    }
+
     @parameters_checked
-    def fit(self, X: Any, y: Any = None) -> Self:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
         """Search, and fit the winner to all rows.
 
         Parameters
@@ -105,27 +145,63 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
             The table. Of blocks, the search looks at a sample, and the winner's kernel is fitted to all rows.
         y : array-like of shape (n,)
             Numbers to predict.
+        sample_weight : array-like of shape (n,) or None, default=None
+            How much each row counts, in fits and scores; one of weight zero is as if it were not there. The kernels of
+            processes are learned without weights, and intervals come from residuals.
+        groups : array-like of shape (n,) or None, default=None
+            Rows of one group are never both learned from and held out.
 
         Returns
         -------
         AutoKernelRegressor
             The fitted estimator.
         """
-        return self._fit(X, y)
+        return self._fit(X, y, sample_weight=sample_weight, groups=groups)
 
-    def _response(self, y: Any) -> Numbers:
-        metric = self._metric(("rmse", "mae"))
-        y = column_or_1d(_plain(y), warn=True)
+    def _response(self, y: Any, weights: Array | None) -> Numbers:
+        y = column_or_1d(plain(y), warn=True)
         y = np.asarray(_check_y(y, y_numeric=True, estimator=self), dtype=np.float64)
         if np.abs(y).max() > LARGEST or 0.0 < np.ptp(y) < 1.0 / LARGEST:
             raise ValueError(
                 f"y lies between {y.min():.3g} and {y.max():.3g}, and squares of such numbers overflow or vanish; "
                 "multiply y by a constant."
             )
-        return Numbers(y, metric)
+        if self.target_scale == "log" and y.min() <= 0.0:
+            raise ValueError(f"target_scale='log' needs positive targets, got {y.min():.6g}; use 'linear'.")
+        return Numbers(y, metric_of(self.scoring, classes=False), weights, self.target_scale == "log")
+
+    def _rescaled(self, response: Any, judged: Callable[[Any], float]) -> Numbers:
+        """The response on a log scale, where it is worth a trial and held-out rows are predicted better by it."""
+        y = response.y
+        if self.target_scale != "auto" or y.min() <= 0.0 or np.unique(y).size < DIFFERENT:
+            return response
+        log = replace(response, log=True)
+        skewed = skew(y) > SKEWED and abs(skew(log.learned)) < skew(y)
+        return log if skewed and judged(log) < judged(response) else response
 
     def _calibrate(self, response: Numbers, held: Array, rows: NDArray[np.intp]) -> None:
+        self.target_scale_ = "log" if response.log else "linear"
+        self.shift_ = response.shift(held, rows)
         self.residuals_ = response.scale * (response.targets[rows, 0] - held[:, 0])
+        self.residual_weights_ = response.weights_of(rows)
+        if np.unique(response.y).size >= LEAST_TOLD:
+            self._tell_of_residuals(response.predictions(held, self.shift_))
+
+    def _tell_of_residuals(self, predictions: Array) -> None:
+        """Warn where the size of residuals depends on the prediction, so that intervals of one width fit none."""
+        m = self.residuals_.size
+        if (self.machine_ == "gp" and self.target_scale_ == "log") or m < LEAST_TOLD or np.ptp(predictions) == 0.0:
+            return
+        rank = float(spearmanr(predictions, np.abs(self.residuals_)).statistic)
+        if abs(rank) > max(TOLD, SURE / math.sqrt(m)):
+            grow = "grow" if rank > 0 else "shrink"
+            of = "relative residuals" if self.target_scale_ == "log" else "residuals"
+            warnings.warn(
+                f"{of} {grow} with the prediction (rank correlation {rank:.2f}): intervals are too narrow for some "
+                "rows and too wide for others.",
+                UserWarning,
+                stacklevel=5,
+            )
 
     @overload
     def predict(self, X: Stream, *, return_std: bool = ..., return_interval: float | None = ...) -> Results: ...
@@ -166,23 +242,31 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
             raise ValueError("At most one of return_std and return_interval can be requested.")
         if return_interval is not None and not 0.0 < return_interval < 1.0:
             raise ValueError(f"return_interval must be a probability between 0 and 1, got {return_interval!r}.")
-        Z = self._rows(X)
+        Z, s = self._rows(X), self._scale
         if self.machine_ == "gp" and (return_std or return_interval is not None):
             found = self.best_.predict(Z, return_std=return_std, return_interval=return_interval)
-            mean, *others = (np.asarray(part).ravel() for part in found)
-            mean = self._centre + self._scale * mean
+            f, *others = (s * np.asarray(part).ravel() for part in found)
             if return_std:
-                return mean, self._scale * others[0]
-            return mean, *(self._centre + self._scale * end for end in others)
-        mean = self._centre + self._scale * np.asarray(self.best_.predict(Z), dtype=np.float64).ravel()
+                return self._natural(f), self._deviation(f, others[0])
+            return self._natural(f), *(self._natural(end, shifted=False) for end in others)
+        f = s * np.asarray(self.best_.predict(Z), dtype=np.float64).ravel()
         if return_std:
-            return mean, np.full(mean.shape, float(np.sqrt(np.mean(self.residuals_**2))))
+            size = np.sqrt(np.average(self.residuals_**2, weights=getattr(self, "residual_weights_", None)))
+            return self._natural(f), self._deviation(f, np.full(f.shape, float(size)))
         if return_interval is not None:
-            reach = conformal_reach(self.residuals_, return_interval)
-            return mean, mean - reach, mean + reach
-        return mean
+            reach = conformal_reach(self.residuals_, return_interval, getattr(self, "residual_weights_", None))
+            return self._natural(f), *(self._natural(end, shifted=False) for end in (f - reach, f + reach))
+        return self._natural(f)
 
+    def _natural(self, f: Array, *, shifted: bool = True) -> Array:
+        """Numbers on the scale that machines learn, less its centre, in units of the targets: f (m,)."""
+        f = self._centre + f + (getattr(self, "shift_", 0.0) if shifted else 0.0)
+        return np.exp(np.minimum(f, MOST_LOG)) if self._is_log else f
 
-def _plain(y: Any) -> Any:
-    """A column of a table of any library as an array."""
-    return y.to_numpy() if hasattr(y, "to_numpy") and not hasattr(y, "iloc") else y
+    def _deviation(self, f: Array, deviation: Array) -> Array:
+        """Deviations on the scale that machines learn in units of the targets: of a log-normal law, for a log."""
+        return self._natural(f) * np.sqrt(np.expm1(np.minimum(deviation**2, MOST_LOG))) if self._is_log else deviation
+
+    @property
+    def _is_log(self) -> bool:
+        return getattr(self, "target_scale_", "linear") == "log"  # models that were saved before have none

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
-from scipy.special import log_softmax
+from scipy.special import log_softmax, logit
 from sklearn.linear_model import LogisticRegression, RidgeCV
 
+from gramian.estimators.auto.metrics import CLASSES, NUMBERS, Metric, error, mae, rmse, unexplained
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.machine.regressor import KernelMachineRegressor
 from gramian.estimators.svm import SVC, SVR
@@ -31,6 +32,10 @@ PRIOR = 1.0
 BINS = 15
 SPREAD = 0.1
 """Deviation of the constants' prior. Held-out rows may come from a fit to fewer rows, which knows rare classes less."""
+THRESHOLDS = 100
+"""Thresholds that are tried, at most."""
+MOST_LOG = 700.0
+"""The largest logarithm of a prediction."""
 SLACK = 0.5
 """Errors more that constants may make, in deviations of their number."""
 
@@ -44,32 +49,55 @@ class Judgement:
     figures: dict[str, float]  # Further measures
 
 
+class Judged:
+    """Rows that count more or less, judged by a metric."""
+
+    weights: Array | None
+    scorer: Metric
+
+    @property
+    def metric(self) -> str:
+        """The name of what is judged by."""
+        return self.scorer.name
+
+    def weights_of(self, rows: Rows) -> Array | None:
+        """Return how much some rows count, in fits and scores; None where all count one."""
+        return None if self.weights is None else self.weights[rows]
+
+
 @dataclass(frozen=True, eq=False)
-class Numbers:
-    """A number to predict, by its deviation from the mean in units of its spread."""
+class Numbers(Judged):
+    """A number to predict, or its logarithm, by the deviation from its mean in units of its spread."""
 
     y: Array  # (n,): The targets
-    metric: str  # What to judge by
+    scorer: Metric = NUMBERS["rmse"]  # What to judge by
+    weights: Array | None = None  # (n,): How much each row counts
+    log: bool = False  # Whether machines learn the logarithm
     makers: ClassVar[dict[str, Any]] = {"svm": SVR, "machine": KernelMachineRegressor}  # Other than least squares
     least_noise: ClassVar[float] = 1e-6  # Of a process: numbers can be exact
     simplest_rule: ClassVar[str] = "mean"
     codes: ClassVar[Any] = None  # Classes that folds should hold equal shares of: none
 
     @cached_property
+    def learned(self) -> Array:
+        """What machines learn, before it is standardised: the targets or their logarithms."""
+        return np.log(self.y) if self.log else self.y
+
+    @cached_property
     def centre(self) -> float:
-        """The mean of the targets."""
-        return float(self.y.mean())
+        """The mean of what they learn."""
+        return float(self.learned.mean())
 
     @cached_property
     def scale(self) -> float:
-        """Their deviation; one where they are all equal."""
-        deviation = float(self.y.std())
+        """Its deviation; one where all are equal."""
+        deviation = float(self.learned.std())
         return deviation if deviation > 1e-14 * max(abs(self.centre), 1e-300) else 1.0
 
     @cached_property
     def targets(self) -> Array:
         """Targets of least squares, of shape (n, 1)."""
-        return ((self.y - self.centre) / self.scale)[:, None]
+        return ((self.learned - self.centre) / self.scale)[:, None]
 
     @property
     def labels(self) -> Array:
@@ -84,43 +112,71 @@ class Numbers:
         """Return what a fitted machine says of new rows: Z (m, d) → (m, 1)."""
         return self.from_least_squares(np.asarray(model.predict(Z)))
 
+    def shift(self, outputs: Array, rows: Rows) -> float:
+        """Return what is added to predictions, on the scale that is learned, to suit the metric: outputs (m, 1)."""
+        f, weights = self.centre + self.scale * outputs[:, 0], self.weights_of(rows)
+        if self.scorer.level is not None:
+            return weighted_quantile(self.learned[rows] - f, self.scorer.level, weights)
+        if not self.log or not self.scorer.mean:
+            return 0.0
+        # The exponential of a mean logarithm is the median; this factor gives the least squared error.
+        e = np.exp(f - f.max())
+        factor = np.average(self.y[rows] * e, weights=weights) / np.average(e * e, weights=weights)
+        return float(np.log(factor) - f.max())
+
+    def predictions(self, outputs: Array, shift: float = 0.0) -> Array:
+        """Return predictions in units of the targets: outputs (m, 1) → (m,)."""
+        f = self.centre + self.scale * outputs[:, 0] + shift
+        return np.exp(np.minimum(f, MOST_LOG)) if self.log else f
+
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
         """Score outputs for some rows: outputs (m, 1), rows (m,)."""
-        e = self.scale * (outputs[:, 0] - self.targets[rows, 0])
-        each = [_mean_error(e[part], self.metric) for part in parts]
-        variation = float(np.mean((self.y[rows] - self.y[rows].mean()) ** 2))
-        r2 = 1.0 - float(np.mean(e**2)) / variation if variation > 0 else np.nan
-        figures = {"rmse": float(np.sqrt(np.mean(e**2))), "mae": float(np.mean(np.abs(e))), "r2": r2}
-        return Judgement(_mean_error(e, self.metric), float(np.std(each)), figures)
+        y, predicted, w = self.y[rows], self.predictions(outputs, self.shift(outputs, rows)), self.weights_of(rows)
+        each = [self.scorer.loss(y[part], predicted[part], None if w is None else w[part]) for part in parts]
+        figures = {"rmse": rmse(y, predicted, w), "mae": mae(y, predicted, w), "r2": 1.0 - unexplained(y, predicted, w)}
+        return Judgement(self.scorer.loss(y, predicted, w), _spread(each), figures)
 
     def simplest(self, Z: Array, train: Rows, test: Rows) -> Array:
         """Return outputs of the simplest rule, the mean: → (m, 1)."""
-        return np.full((test.size, 1), self.targets[train, 0].mean())
+        return np.full((test.size, 1), np.average(self.targets[train, 0], weights=self.weights_of(train)))
 
     def linear(self, Z: Array, train: Rows, test: Rows) -> Array:
         """Return outputs of a linear model: Z (n, d) → (m, 1)."""
-        return self.outputs(RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.targets[train, 0]), Z[test])
+        model = RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.targets[train, 0], self.weights_of(train))
+        return self.outputs(model, Z[test])
 
 
-def _mean_error(e: Array, metric: str) -> float:
-    return float(np.sqrt(np.mean(e**2)) if metric == "rmse" else np.mean(np.abs(e)))
+def weighted_quantile(values: Array, level: float, weights: Array | None) -> float:
+    """Return the least value that a share of the weight does not exceed: values (m,)."""
+    order = np.argsort(values)
+    total = np.cumsum(np.ones(values.size) if weights is None else weights[order])
+    return float(values[order][min(np.searchsorted(total, level * total[-1]), values.size - 1)])
+
+
+def _spread(each: Sequence[float]) -> float:
+    """The standard deviation of the scores that there are."""
+    known = [score for score in each if not math.isnan(score)]
+    return float(np.std(known)) if known else math.nan
 
 
 @dataclass(frozen=True, eq=False)
-class Classes:
+class Classes(Judged):
     """A class to predict, by one-hot codes less their mean; of two classes, by one code of -1 and +1."""
 
     codes: Rows  # (n,): Which class each row has
     count: int  # How many classes there are
-    metric: str  # What to judge by
+    scorer: Metric = CLASSES["log_loss"]  # What to judge by
+    weights: Array | None = None  # (n,): How much each row counts
+    costs: Array | None = None  # (c,): How much more a mistake in each class counts where labels are chosen
     makers: ClassVar[dict[str, Any]] = {"svm": partial(SVC, **PAIRS), "machine": KernelMachineClassifier}
     least_noise: ClassVar[float] = 1e-3  # Of a process: codes are a manner of speaking
     simplest_rule: ClassVar[str] = "majority"
+    log: ClassVar[bool] = False  # Whether machines learn a logarithm
 
     @classmethod
     def fitted(cls, count: int, centre: Array, scale: float) -> Self:
         """Return a response without its rows: what the outputs of a fitted machine mean."""
-        made = cls(np.zeros(0, dtype=np.intp), count, "error")
+        made = cls(np.zeros(0, dtype=np.intp), count)
         vars(made).update(centre=centre, scale=scale)
         return made
 
@@ -167,28 +223,70 @@ class Classes:
 
     def judge(self, outputs: Array, rows: Rows, parts: Sequence[Rows]) -> Judgement:
         """Score outputs for some rows; probabilities are their softmax, at the best temperature."""
-        codes = self.codes[rows]
-        wrong = np.argmax(outputs, axis=1) != codes
-        logs = log_softmax(fit_temperature(outputs, codes) * outputs, axis=1)
+        codes, w = self.codes[rows], self.weights_of(rows)
+        logs = log_softmax(fit_temperature(outputs, codes, w) * outputs, axis=1)
+        labels = self.decided(logs, codes, w)[1]
         figures = {
-            "error": float(wrong.mean()),
-            "log_loss": log_loss(logs, codes),
-            "calibration": calibration_error(logs, codes),
+            "error": error(codes, logs, labels, w),
+            "log_loss": log_loss(logs, codes, w),
+            "calibration": calibration_error(logs, codes, w),
         }
-        by_row = wrong.astype(np.float64) if self.metric == "error" else -logs[np.arange(codes.size), codes]
-        return Judgement(figures[self.metric], float(np.std([by_row[part].mean() for part in parts])), figures)
+        if self.count == 2:
+            figures["roc_auc"] = 1.0 - CLASSES["roc_auc"].loss(codes, logs, labels, w)
+        loss = self.scorer.loss
+        each = [loss(codes[p], logs[p], labels[p], None if w is None else w[p]) for p in parts]
+        return Judgement(loss(codes, logs, labels, w), _spread(each), figures)
+
+    def labels_by(self, logs: Array, threshold: float) -> Rows:
+        """Return the labels that a threshold of the second of two classes, or costs of several, give: logs (m, c)."""
+        if self.count == 2:
+            return np.asarray(logs[:, 1] - logs[:, 0] > logit(threshold), dtype=np.intp)
+        return np.asarray(np.argmax(logs if self.costs is None else logs + np.log(self.costs), axis=1))
+
+    def decided(self, logs: Array, codes: Rows, weights: Array | None) -> tuple[float, Rows]:
+        """Return from which probability on the second of two classes is the label, and the labels of held-out rows.
+
+        That of the least loss where labels are judged, unless it does not help the other half of the rows, which then
+        has the labels; else where both mistakes cost the same.
+        """
+        even = 0.5 if self.costs is None or self.count != 2 else float(self.costs[0] / self.costs.sum())
+        labels = self.labels_by(logs, even)
+        if self.count != 2 or not self.scorer.labels:
+            return even, labels
+        crossed = self._crossed(logs, codes, weights)
+        if self.scorer.loss(codes, logs, crossed, weights) >= self.scorer.loss(codes, logs, labels, weights):
+            return even, labels
+        return self._best_threshold(logs, codes, weights), crossed
+
+    def _crossed(self, logs: Array, codes: Rows, weights: Array | None) -> Rows:
+        """Labels of each half of the rows by the best threshold of the other."""
+        labels = np.zeros(codes.size, dtype=np.intp)
+        for judge, learn in ((slice(0, None, 2), slice(1, None, 2)), (slice(1, None, 2), slice(0, None, 2))):
+            if codes[learn].size:
+                w = None if weights is None else weights[learn]
+                labels[judge] = self.labels_by(logs[judge], self._best_threshold(logs[learn], codes[learn], w))
+        return labels
+
+    def _best_threshold(self, logs: Array, codes: Rows, weights: Array | None) -> float:
+        """The threshold of the least loss, the one in the middle of those that are equally good."""
+        P = np.unique(np.exp(logs[:, 1]))
+        tried = np.unique(np.quantile(0.5 * (P[:-1] + P[1:]), np.linspace(0, 1, THRESHOLDS))) if P.size > 1 else P
+        tried = np.clip(tried, 1e-12, 1.0 - 1e-12)
+        losses = np.array([self.scorer.loss(codes, logs, self.labels_by(logs, t), weights) for t in tried])
+        best = tried[losses <= losses.min() + 1e-12]
+        return float(best[best.size // 2])
 
     def simplest(self, Z: Array, train: Rows, test: Rows) -> Array:
         """Return outputs of the simplest rule: how frequent each class is, in logarithms. → (m, c)."""
-        counts = np.bincount(self.codes[train], minlength=self.count)
-        return np.tile(np.log(np.maximum(counts, 0.5) / train.size), (test.size, 1))
+        counts = np.bincount(self.codes[train], self.weights_of(train), minlength=self.count)
+        return np.tile(np.log(np.maximum(counts / counts.sum(), 0.5 / train.size)), (test.size, 1))
 
     def linear(self, Z: Array, train: Rows, test: Rows) -> Array:
         """Return outputs of a linear model: Z (n, d) → (m, c)."""
         present = np.unique(self.codes[train])
         if present.size < 2:
             return self.simplest(Z, train, test)
-        model = LogisticRegression(max_iter=200).fit(Z[train], self.codes[train])
+        model = LogisticRegression(max_iter=200).fit(Z[train], self.codes[train], self.weights_of(train))
         out = np.full((test.size, self.count), math.log(0.5 / train.size))
         out[:, present] = model.predict_log_proba(Z[test])
         return np.maximum(out, -700.0)
@@ -225,76 +323,78 @@ Response = Numbers | Classes
 # ---- calibration --------------------------------------------------------------------------------------------------
 
 
-def fit_temperature(outputs: Array, codes: NDArray[np.intp]) -> float:
+def fit_temperature(outputs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> float:
     """Return the factor that makes ``softmax(factor * outputs)`` most likely on held-out rows."""
     size = float(outputs.std()) or 1.0
     low, high = (math.log(bound / size) for bound in RANGE)
-    found = minimize_scalar(lambda t: _penalised(math.exp(t) * outputs, codes), bounds=(low, high), method="bounded")
-    return math.exp(float(found.x))
+
+    def penalised(t: float) -> float:
+        logs = log_softmax(math.exp(t) * outputs, axis=1)
+        return log_loss(logs, codes, weights) - PRIOR * float(logs.mean()) / codes.size
+
+    return math.exp(float(minimize_scalar(penalised, bounds=(low, high), method="bounded").x))
 
 
-def fit_softmax(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
+def fit_softmax(outputs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> tuple[float, Array]:
     """Return what makes ``softmax(factor * outputs + constants)`` most likely on held-out rows."""
-    if codes.size > 1 and _constants_help(outputs, codes):
-        return _with_constants(outputs, codes)
-    return fit_temperature(outputs, codes), np.zeros(outputs.shape[1])
+    if codes.size > 1 and _constants_help(outputs, codes, weights):
+        return _with_constants(outputs, codes, weights)
+    return fit_temperature(outputs, codes, weights), np.zeros(outputs.shape[1])
 
 
-def _constants_help(outputs: Array, codes: NDArray[np.intp]) -> bool:
+def _constants_help(outputs: Array, codes: NDArray[np.intp], weights: Array | None) -> bool:
     """Whether those of one half of the rows make the other half more likely, and hardly more errors there."""
     halves = [np.arange(part, codes.size, 2) for part in (0, 1)]
     before = after = np.zeros(2)
     for learn, judge in (halves, halves[::-1]):
-        factor, constants = _with_constants(outputs[learn], codes[learn])
-        before = before + _judged(fit_temperature(outputs[learn], codes[learn]) * outputs[judge], codes[judge])
-        after = after + _judged(factor * outputs[judge] + constants, codes[judge])
+        some, others = (None if weights is None else weights[half] for half in (learn, judge))
+        factor, constants = _with_constants(outputs[learn], codes[learn], some)
+        alone = fit_temperature(outputs[learn], codes[learn], some)
+        before = before + _judged(alone * outputs[judge], codes[judge], others)
+        after = after + _judged(factor * outputs[judge] + constants, codes[judge], others)
     return bool(after[0] < before[0] and after[1] <= before[1] + SLACK * math.sqrt(before[1]))
 
 
-def _judged(scores: Array, codes: NDArray[np.intp]) -> Array:
+def _judged(scores: Array, codes: NDArray[np.intp], weights: Array | None) -> Array:
     """The sum of log-losses, and the errors."""
-    wrong = np.count_nonzero(np.argmax(scores, axis=1) != codes)
-    return np.array([codes.size * log_loss(log_softmax(scores, axis=1), codes), wrong])
+    logs = log_softmax(scores, axis=1)
+    return codes.size * np.array([log_loss(logs, codes, weights), error(codes, logs, np.argmax(logs, axis=1), weights)])
 
 
-def _with_constants(outputs: Array, codes: NDArray[np.intp]) -> tuple[float, Array]:
+def _with_constants(outputs: Array, codes: NDArray[np.intp], weights: Array | None) -> tuple[float, Array]:
     """The factor and constants, which a normal prior draws to zero: few rows move them little."""
     (m, c), hot = outputs.shape, np.arange(outputs.shape[1]) == codes[:, None]
+    w = np.ones((m, 1)) if weights is None else (weights * (m / weights.sum()))[:, None]
 
     def objective(x: Array) -> tuple[float, Array]:
         factor, constants = math.exp(x[0]), x[1:]
         logs = log_softmax(factor * outputs + constants, axis=1)
         # Of the log-likelihood, and of the prior rows, which are of every class in equal parts.
-        slope = (1.0 + PRIOR / m) * np.exp(logs) - hot - PRIOR / (m * c)
+        slope = (w + PRIOR / m) * np.exp(logs) - w * hot - PRIOR / (m * c)
         pull = constants / SPREAD**2
-        value = log_loss(logs, codes) - PRIOR * float(logs.mean()) / m + 0.5 * float(constants @ pull) / m
+        value = log_loss(logs, codes, weights) - PRIOR * float(logs.mean()) / m + 0.5 * float(constants @ pull) / m
         by_factor = factor * float(np.sum(slope * outputs)) / m
         return value, np.append(by_factor, slope.sum(axis=0) / m + pull / m)
 
-    start = np.append(math.log(fit_temperature(outputs, codes)), np.zeros(c))
+    start = np.append(math.log(fit_temperature(outputs, codes, weights)), np.zeros(c))
     found = minimize(objective, start, jac=True, method="L-BFGS-B").x
     return math.exp(float(found[0])), np.asarray(found[1:] - found[1:].mean())
 
 
-def _penalised(scores: Array, codes: NDArray[np.intp]) -> float:
-    logs = log_softmax(scores, axis=1)
-    return log_loss(logs, codes) - PRIOR * float(logs.mean()) / codes.size
-
-
-def log_loss(logs: Array, codes: NDArray[np.intp]) -> float:
+def log_loss(logs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> float:
     """Return the mean of minus the log-probability of the true class: logs (m, c), codes (m,)."""
-    return -float(np.mean(logs[np.arange(codes.size), codes]))
+    return float(np.average(-logs[np.arange(codes.size), codes], weights=weights))
 
 
-def calibration_error(logs: Array, codes: NDArray[np.intp]) -> float:
+def calibration_error(logs: Array, codes: NDArray[np.intp], weights: Array | None = None) -> float:
     """Return how far confidence and accuracy are apart, over bins of confidence: logs (m, c), codes (m,)."""
     confidence, right = np.exp(logs.max(axis=1)), np.argmax(logs, axis=1) == codes
     bins = np.minimum((confidence * BINS).astype(np.intp), BINS - 1)
-    return float(np.abs(np.bincount(bins, confidence - right)).sum() / codes.size)
+    w = np.ones(codes.size) if weights is None else weights
+    return float(np.abs(np.bincount(bins, w * (confidence - right))).sum() / w.sum())
 
 
-def conformal_reach(residuals: Array, level: float) -> float:
+def conformal_reach(residuals: Array, level: float, weights: Array | None = None) -> float:
     """Return how far from a prediction the target is, with some probability: split conformal prediction."""
-    ordered = np.sort(np.abs(residuals))
-    place = math.ceil((ordered.size + 1) * level) - 1
-    return float(ordered[min(place, ordered.size - 1)])
+    m = residuals.size
+    return weighted_quantile(np.abs(residuals), min((m + 1) * level / m, 1.0), weights)

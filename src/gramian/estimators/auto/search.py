@@ -17,7 +17,7 @@ from gramian.estimators.auto.candidates import Candidate, Fitted, Means, derived
 from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
 from gramian.estimators.auto.plans import Sizes
 from gramian.estimators.auto.response import Response
-from gramian.kernels import Kernel
+from gramian.kernels import RBF, Kernel
 from gramian.solvers.choice import factor_operations, nominal_seconds
 
 Array = NDArray[np.float64]
@@ -35,6 +35,8 @@ HELD_OUT = 4000
 """Rows to judge by at most, where a part is held out."""
 STEP = 1.25
 """A step of the ladder is taken where there are this many times its rows."""
+PARTS = 5
+"""Parts of rows that a user holds out, for the spread."""
 SCREEN_ROWS = 150
 """Rows from which two of the folds decide who is judged on all of them."""
 TRIAL_FACTORS = 15
@@ -54,6 +56,7 @@ class Rung:
     splits: list[tuple[Rows, Rows]]  # Rows to learn from, rows held out; several pairs are folds
     parts: list[Rows]  # Positions among all held-out rows
     rows: int  # Rows that take part
+    asked: bool = False  # Whether a user chose the splits
 
     @property
     def learning(self) -> int:
@@ -67,19 +70,42 @@ class Rung:
 
 
 def rungs(
-    response: Response, n: int, cv: int, seed: int, sizes: Sizes = DEFAULT, limit: float | None = None
+    response: Response,
+    n: int,
+    cv: Any,
+    seed: int,
+    sizes: Sizes = DEFAULT,
+    limit: float | None = None,
+    asked: Sequence[tuple[Rows, Rows]] | None = None,
 ) -> list[Rung]:
-    """Lay out the steps for n rows; those that no time limit allows are left out."""
-    first, *others = _steps(response, n, cv, seed, sizes)
+    """Lay out the steps for n rows, by the splits that were asked for; those that no time limit allows are left out."""
+    steps = _steps(response, n, cv, seed, sizes) if asked is None else _asked_steps(asked, n, seed, sizes)
+    first, *others = steps
     most = math.inf if limit is None else SHARE * limit / TRIAL_FACTORS
     return [first, *(s for s in others if nominal_seconds(factor_operations(s.learning, inverse=True)) <= most)]
 
 
+def _asked_steps(splits: Sequence[tuple[Rows, Rows]], n: int, seed: int, sizes: Sizes) -> list[Rung]:
+    """All of the splits where rows are few; else parts of the last, which of splits in time has the most rows."""
+    if n <= sizes.folds:
+        return _screened(replace(_rung(splits, n), asked=True))
+    rng = np.random.default_rng(seed)
+    train, test = (rng.permutation(part) for part in splits[-1])
+    sizes_ = [size for size in sizes.ladder if size <= train.size] or [train.size]
+    if sizes_[-1] < min(sizes.ladder[-1], train.size):
+        sizes_.append(min(sizes.ladder[-1], train.size))
+    return [replace(_held_out(np.r_[train[:size], test], size, PARTS), asked=True) for size in sizes_]
+
+
+def _screened(folds: Rung) -> list[Rung]:
+    """Two of the folds before all of them, where rows are not too few."""
+    cheaper = replace(folds, splits=folds.splits[:2], parts=folds.parts[:2])
+    return [cheaper, folds] if folds.rows >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
+
+
 def _steps(response: Response, n: int, cv: int, seed: int, sizes: Sizes) -> list[Rung]:
     if n <= sizes.folds:
-        folds = _folds(response, n, cv, seed)
-        cheaper = Rung(folds.splits[:2], folds.parts[:2], n)
-        return [cheaper, folds] if n >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
+        return _screened(_folds(response, n, cv, seed))
     order = _order(response, n, seed)
     steps = [_held_out(order, size, cv) for size in sizes.ladder if size * STEP <= n]
     if steps[-1].learning < sizes.ladder[-1]:
@@ -116,9 +142,25 @@ def _folds(response: Response, n: int, cv: int, seed: int) -> Rung:
         folds = StratifiedKFold(min(cv, most), shuffle=True, random_state=seed)
         with quiet():  # it warns of classes with fewer rows than folds
             made = list(folds.split(np.zeros(n), response.codes))
-    splits = [(np.asarray(train), np.asarray(test)) for train, test in made]
+    return _rung([(np.asarray(train), np.asarray(test)) for train, test in made], n)
+
+
+def _rung(splits: Sequence[tuple[Rows, Rows]], n: int) -> Rung:
+    """Folds, each a part of the held-out rows."""
     ends = np.cumsum([0, *(test.size for _, test in splits)])
-    return Rung(splits, [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)
+    return Rung(list(splits), [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)
+
+
+def cheap_score(Z: Array, step: Rung, means: Means, response: Response) -> float:
+    """Return the better score of a linear model and a ridge with a typical kernel: Z (n, d)."""
+    ridge = Candidate("ridge", "ridge", "", (RBF(math.sqrt(2.0 * Z.shape[1])),))
+
+    def kernel_ridge(Z: Array, train: Rows, test: Rows) -> Array:
+        return response.outputs(fit(ridge, response, Z, train, None, means)[0].model, Z[test])
+
+    with quiet():
+        held = [np.concatenate([f(Z, *split) for split in step.splits]) for f in (response.linear, kernel_ridge)]
+    return min(response.judge(each, step.held_out, step.parts).score for each in held)
 
 
 # ---- the climb ----------------------------------------------------------------------------------------------------
