@@ -228,7 +228,7 @@ def test_a_table_larger_than_memory_can_be_predicted(tmp_path: Path) -> None:
         with pyarrow.csv.CSVWriter("FILE", block.schema) as writer:
             for _ in range(TIMES):
                 writer.write(block)
-        assert main(["predict", "MODEL", "FILE", "-o", "OUT"]) == 0
+        assert main(["predict", "MODEL", "FILE", "--force", "-o", "OUT"]) == 0
     """
     for old, new in (("FILE", "t.csv"), ("MODEL", "m"), ("OUT", "p.parquet")):
         snippet = snippet.replace(old, str(tmp_path / new))

@@ -24,7 +24,7 @@ from gramian.data import Blocks, tables
 from gramian.data.cells import MISSING, has_decimal_commas, may_be_numbers, number
 from gramian.data.formats import Csv
 from gramian.data.tables import TableError, read_table, split_target
-from gramian.estimators.auto import columns
+from gramian.estimators.auto import tables as auto_tables
 from gramian.estimators.auto.columns import Category, encode, fit_scaling
 from gramian.estimators.auto.tables import Column
 
@@ -113,7 +113,7 @@ def formats(columns: dict[str, list[Any]], folder: Path) -> dict[str, Any]:
 
 
 def columns_of(X: Any) -> list[Any]:
-    return columns.columns_of(BaseEstimator(), X, reset=True)
+    return auto_tables.columns_of(BaseEstimator(), X, reset=True)
 
 
 @pytest.mark.parametrize("name", ZOO)

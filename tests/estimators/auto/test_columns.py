@@ -316,4 +316,4 @@ def test_rare_levels_are_not_new():
     (category,) = encode([Column("c", strings(["a"] * 5 + ["once"]), "object")]).columns
     assert category.unseen(Column("c", strings(["once", "a", None, "new"]), "object")) == {"new": 1}
     (numbers,) = encode([Column("c", np.array([1.0, 1, 2, 2]), "number")], {"c": "category"}).columns
-    assert numbers.unseen(Column("c", np.array([1.0, 3.0, np.nan]), "number")) == {"3.0": 1}
+    assert numbers.unseen(Column("c", np.array([1.0, 3.0, np.nan]), "number")) == {"3": 1}

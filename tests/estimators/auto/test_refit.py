@@ -9,6 +9,7 @@ import pytest
 
 from gramian import AutoKernelClassifier, AutoKernelRegressor
 from gramian.data import Blocks
+from gramian.estimators.auto.base import Given
 from gramian.estimators.auto.plans import Plan, Sizes
 from gramian.estimators.auto.refit import refit
 from gramian.kernels import RBF
@@ -71,7 +72,7 @@ def test_a_busy_machine_gets_the_same_model(rows):
 def test_what_would_overrun_is_cut_and_the_model_says_so(rows, make, way):
     X, y = rows
     y = y > 1.0 if make is AutoKernelClassifier else y
-    _, winner = make(None, **PROCESS)._searched(X, y, Clock())
+    _, winner = make(None, **PROCESS)._searched(Given(X, y), Clock())
     late, planner = replace(winner.means, clock=Clock(1.0, pace=1e12)), winner.planner
     short = replace(winner, means=late, planner=replace(planner, limit=1.0, sizes=SMALL))
     last = refit(short, planned(way))

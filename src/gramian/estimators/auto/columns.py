@@ -160,7 +160,8 @@ class Category(Encoder):
         if self.rare is None:
             return Counter()
         known = {level for level, _ in self._keys(column, self.levels + self.rare)}
-        return Counter(str(v) for v in column.values if v is not None and v == v and v not in known)
+        odd = [v for v in column.values if v is not None and v == v and v not in known]
+        return Counter(_texts(Column(column.name, np.array(odd, dtype=column.values.dtype), column.kind)))
 
     def _keys(self, column: Column, levels: tuple[str, ...]) -> Iterator[tuple[Any, int]]:
         """Levels as they are in a column, the last ones first, and their places."""
