@@ -12,7 +12,7 @@ from gramian import SVC, GaussianProcessClassifier, GaussianProcessRegressor, Ke
 from gramian.kernels import RBF
 from gramian.reports.cautions import cautions
 from gramian.reports.evaluation import evaluate, importance
-from gramian.reports.facts import Score, bytes_held, expression, score_of, seconds_of, settings_of
+from gramian.reports.facts import Score, bytes_held, expression, measured, score_of, seconds_of, settings_of
 from gramian.reports.subject import subject_of
 
 
@@ -180,3 +180,16 @@ def test_a_kernel_is_written_whole():
     many = repr(2.123456789 * RBF(np.linspace(1.0, 2.0, 30)))
     assert expression(many) == "2.12 * RBF([30 numbers])"
     assert expression(repr(RBF([1.0, 2.5]))) == repr(RBF([1.0, 2.5]))
+
+
+def test_measures_are_those_of_their_definitions(X):
+    y = X[:, 0] + 0.5 * np.sin(9 * np.arange(60)) > 0
+    found = evaluate(subject_of(SVC(kernel=RBF(2.0), probability=True, random_state=0).fit(X, y), X, y))
+    assert found.binary
+    above = found.sureness[found.positive][:, None] - found.sureness[~found.positive]
+    area = np.mean(above > 0) + 0.5 * np.mean(above == 0)
+    assert measured(found, "roc_auc") == pytest.approx(area)
+    assert measured(found, "1 - roc_auc") == pytest.approx(1 - area)
+    right = np.where(found.positive, found.sureness, 1 - found.sureness)
+    assert measured(found, "log_loss") == pytest.approx(-np.log(right).mean())
+    assert measured(found, "error") == pytest.approx(np.mean(found.truth != found.predicted))

@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,6 +62,10 @@ def _log_loss(codes: Any, P: Any) -> float:
     return -float(np.mean(np.log(np.maximum(P[np.arange(len(codes)), codes], RARE))))
 
 
+def _short_of_one(formula: Callable[[Any, Any], Any], truth: Any, said: Any) -> float:
+    return 1.0 - float(formula(truth, said))
+
+
 MEASURES = {
     "accuracy": Measure("accuracy", False, "labels", accuracy_score),
     "error": Measure("error rate", True, "labels", lambda truth, said: 1.0 - accuracy_score(truth, said)),
@@ -74,6 +79,11 @@ MEASURES = {
     "r2": Measure("R²", False, "numbers", r2_score),
 }
 """Scores by the names that ``scoring=`` has for them."""
+MEASURES |= {
+    f"1 - {key}": Measure(f"1 - {m.name}", True, m.of, partial(_short_of_one, m.formula))
+    for key, m in MEASURES.items()
+    if not m.less
+}
 SHOWN = {"classification": ("accuracy", "roc_auc", "log_loss"), "regression": ("r2", "rmse", "mae")}
 """Those of a report; the first is the one to show where nothing was chosen."""
 

@@ -55,7 +55,7 @@ def test_table_and_plain_values():
     board = Leaderboard([trial("one", 0.5), trial("no", math.nan, status="failed: why")], "error")
     lines = str(board).splitlines()
     assert lines[0] == "error, less is better"
-    assert "0.5 ± 0.01" in lines[2]
+    assert "0.500 ± 0.010" in lines[2]
     assert "converged" in lines[2]
     assert "failed: why" in lines[3]
     plain = json.loads(json.dumps(board.to_dicts()))

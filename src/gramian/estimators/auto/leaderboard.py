@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from gramian.certificates import Certificate
+from gramian.numerals import written
 
 DONE, DROPPED, WINNER, TOO_SLOW = "done", "dropped", "winner", "too slow for all rows"
 """Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything; and
@@ -85,7 +86,7 @@ class Leaderboard(Sequence[Trial]):
         """Return one line of the table."""
         trial = self[place]
         proof = "" if trial.certificate is None else ("converged" if trial.certificate.converged else "NOT converged")
-        score = f"{trial.score:.4g} ± {trial.spread:.2g}" if trial.ok else "–"
+        score = written(trial.score, trial.spread)
         status = "baseline" if trial.baseline and trial.ok else trial.status
         seconds = (f"{trial.fit_seconds:.2g} s", f"{trial.predict_seconds:.2g} s")
         return (str(place + 1), trial.name, score, f"{trial.rows:,}", *seconds, proof, status)

@@ -22,7 +22,7 @@ class Step:
     @property
     def metric(self) -> str:
         """What the scores are."""
-        return METRICS[self.board.metric]
+        return METRICS.get(self.board.metric, self.board.metric)
 
     @property
     def best(self) -> str:
