@@ -135,6 +135,52 @@ def test_columns_as_people_say_they_are(folder: Path, tmp_path: Path, capsys: An
     assert main([*call, "--force"]) == 0
 
 
+def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
+    """Each option reaches the model, and the Python that is printed makes the same one."""
+    own = np.random.default_rng(3)
+    x, shop = own.standard_normal(90), np.repeat([f"s{i}" for i in range(15)], 6)
+    table = pd.DataFrame({"x": x, "z": own.standard_normal(90), "shop": shop, "w": own.uniform(0.5, 2.0, 90)})
+    table["day"] = [f"2026-01-{1 + d % 28:02d}" for d in own.permutation(90)]
+    table["bought"] = np.where(own.random(90) < 1.0 / (1.0 + np.exp(1.5 - 2.0 * x)), "yes", "no")
+    table["price"] = np.exp(x + 0.2 * own.standard_normal(90))
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = ["fit", str(tmp_path / "t.csv"), "--model", "ridge", "--kernel", "RBF(2.0)", "--cv", "3", "--json"]
+    calls = {
+        "f1": [
+            "--target",
+            "bought",
+            "--metric",
+            "f1",
+            "--weight",
+            "w",
+            "--group",
+            "shop",
+            "--class-weight",
+            "balanced",
+        ],
+        "later": ["--target", "price", "--metric", "mae", "--time-column", "day", "--drop", "bought,shop"],
+    }
+    for name, options in calls.items():
+        assert main([*fit, *options, "--out", str(tmp_path / name)]) == 0
+        found = json.loads(capsys.readouterr().out)
+        exec(found["python"].replace(repr(str(tmp_path / name)), repr(str(tmp_path / f"{name}-again"))), {})
+        first, second = (gramian.load(tmp_path / folder) for folder in (name, f"{name}-again"))
+        assert np.array_equal(first.predict(table), second.predict(table))
+        assert found["metric"] == {"f1": "1 - f1", "later": "mae"}[name]
+        assert "shop" not in found["columns"] or found["columns"]["shop"] == "left out: as asked"
+    assert first.cv.n_splits == 3
+    assert first.residuals_.size < 90  # the first rows in time are never held out
+    wrong = {
+        ("--target", "price", "--class-weight", "balanced"): "--class-weight is for classes",
+        ("--target", "price", "--metric", "f1"): "scoring must be one of rmse",
+        ("--target", "price", "--time-column", "shop"): "cannot be put in order, since it holds 's0'",
+        ("--target", "price", "--group", "shops"): "has no column 'shops'",
+    }
+    for options, message in wrong.items():
+        assert main([*fit, *options, "--out", str(tmp_path / "n")]) == 2
+        assert message in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("ending", ["csv", "parquet", "arrow"])
 def test_predict_writes_what_the_model_says(folder: Path, ending: str, tmp_path: Path) -> None:
     out = tmp_path / f"p.{ending}"

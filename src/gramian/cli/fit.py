@@ -265,6 +265,8 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
     screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board}\n")
     screen.say(f"{best.name}: {board.metric} {best.score:.4g} ± {best.spread:.2g} on rows held out", "bold")
     lines = [f"   {_against(best, trial)}" for trial in board if trial.baseline and trial.ok]
+    if model.baseline_ <= best.score:
+        lines.append(f"{board.baseline.name} predicts these rows as well, and is simpler: a kernel does not help here")
     if (threshold := getattr(model, "threshold_", None)) not in (None, 0.5):
         lines.append(f"{model.classes_[1]} is predicted from a probability of {threshold:.3g} on (threshold_)")
     if getattr(model, "target_scale_", "") == "log":
