@@ -114,6 +114,11 @@ class Comparison:
     calls : int, default=1
         Calls in a row that one timing is the mean of, for jobs of milliseconds; above 1, the ratio is of the fastest
         timings, which a busy machine disturbs least.
+    clock : callable, default=time.perf_counter
+        What is read before and after a call; ``time.process_time`` for the processor seconds of all threads of this
+        process, which depend little on what else the machine does. The name of the job should say so.
+    share : float, default=1.0
+        The share of the job that the peer is given, where the whole would take too long: its times are divided by it.
     """
 
     name: str
@@ -126,6 +131,8 @@ class Comparison:
     once: bool = False
     snippets: tuple[str, str] | None = None
     calls: int = 1
+    clock: Callable[[], float] = time.perf_counter
+    share: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -214,13 +221,14 @@ def measure(case_name: str, comparison: Comparison, repeats: int | None = None) 
     Row
         Times, quality, peaks.
     """
-    (first, a), (second, b) = _timed(comparison.ours), _timed(comparison.peer)
+    clock = comparison.clock
+    (first, a), (second, b) = _timed(comparison.ours, clock), _timed(comparison.peer, clock)
     quality = comparison.quality(a, b)
     del a, b
     ours, peer = ([first], [second]) if comparison.once else ([], [])
     for _ in range(0 if comparison.once else repeats or comparison.repeats):
-        ours.append(_timed(comparison.ours, comparison.calls)[0])
-        peer.append(_timed(comparison.peer, comparison.calls)[0])
+        ours.append(_timed(comparison.ours, clock, comparison.calls)[0])
+        peer.append(_timed(comparison.peer, clock, comparison.calls)[0])
     peaks = [peak_memory(snippet) for snippet in comparison.snippets] if comparison.snippets else [None, None]
     return Row(
         case=case_name,
@@ -228,7 +236,7 @@ def measure(case_name: str, comparison: Comparison, repeats: int | None = None) 
         against=comparison.against,
         data=comparison.data,
         ours=Timing(tuple(ours), peaks[0]),
-        peer=Timing(tuple(peer), peaks[1]),
+        peer=Timing(tuple(seconds / comparison.share for seconds in peer), peaks[1]),
         quality=quality,
         fastest=comparison.calls > 1,
     )
@@ -370,13 +378,13 @@ def run(names: list[str], console: Console, repeats: int | None = None) -> list[
     return rows
 
 
-def _timed(job: Callable[[], Any], calls: int = 1) -> tuple[float, Any]:
+def _timed(job: Callable[[], Any], clock: Callable[[], float], calls: int = 1) -> tuple[float, Any]:
     """Seconds for one call, the mean of some in a row, and what it returned; garbage is collected off the clock."""
     gc.collect()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(calls):
         result = job()
-    return (time.perf_counter() - start) / calls, result
+    return (clock() - start) / calls, result
 
 
 def _seconds(value: float) -> str:

@@ -32,12 +32,13 @@ from gramian import (
 )
 from gramian.kernels import RBF, Linear, Matern, Spectrum, White
 from gramian.model_selection import KernelSearchCV
+from gramian.solvers import choice
+from gramian.solvers.linear import folds
 
 GAMMAS = [0.01, 0.1, 1.0]
 Xc, yc = make_classification(60, 5, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=0)
 Xr, yr = make_regression(60, 5, noise=10.0, random_state=0)
 yr = yr / yr.std()
-WIDE = np.random.default_rng(0).standard_normal((5, 70))
 CLASSIFIERS = {
     "SVC": (SVC(), {"C": [0.1, 1.0, 10.0], "gamma": [*GAMMAS, "scale"]}),
     "SVC balanced": (SVC(class_weight="balanced"), {"C": [0.1, 1.0], "gamma": [0.1], "tol": [1e-3, 1e-5]}),
@@ -89,32 +90,28 @@ def agree(ours, theirs, tol=1e-8):
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)
-@pytest.mark.parametrize("columns", [5, 70], ids=["direct", "table"])
-def test_classifiers(name, columns):
+def test_classifiers(name):
     estimator, grid = CLASSIFIERS[name]
-    X = Xc if columns == 5 else Xc @ WIDE / 8
-    ours, theirs = both(estimator, grid, X, np.array(["a", "b", "c"])[yc])
+    ours, theirs = both(estimator, grid, Xc, np.array(["a", "b", "c"])[yc])
     agree(ours, theirs)
     assert ours.shared_.all()
-    np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+    np.testing.assert_array_equal(ours.predict(Xc), theirs.predict(Xc))
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
-@pytest.mark.parametrize("columns", [5, 70], ids=["direct", "table"])
-def test_regressors(name, columns):
+def test_regressors(name):
     estimator, grid = REGRESSORS[name]
-    X = Xr if columns == 5 else Xr @ WIDE / 8
-    ours, theirs = both(estimator, grid, X, yr)
+    ours, theirs = both(estimator, grid, Xr, yr)
     agree(ours, theirs)
     assert ours.shared_.all() == (name != "process")
-    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-8)
+    np.testing.assert_allclose(ours.predict(Xr), theirs.predict(Xr), atol=1e-8)
 
 
 @pytest.mark.parametrize(
     ("estimator", "grid", "X", "y"),
     [
         (SVC(), {"C": [0.1, 10.0], "gamma": ["scale", 0.1]}, Xc, yc),
-        (SVC(), {"C": [0.1, 10.0], "gamma": ["scale", 0.1]}, Xc @ WIDE, yc),
+        (SVC(memory=4000), {"C": [0.1, 10.0], "gamma": ["scale", 0.1]}, Xc, yc),
         (SVR(), {"C": [0.1, 10.0], "gamma": ["scale", 0.1]}, Xr, yr),
         (KernelRidge(kernel="rbf"), {"alpha": [0.1, 1.0], "gamma": [0.1, 1.0]}, Xr, yr),
         (KernelMachineRegressor(), {"lam": [1e-3, 0.1], "gamma": [0.1, 1.0]}, Xr, yr),
@@ -223,8 +220,20 @@ def test_groups_go_to_the_splitter():
     agree(*both(SVR(), {"C": [0.1, 1.0]}, Xr, yr, given={"groups": groups}, cv=GroupKFold(3)))
 
 
-def test_leave_one_out():
-    agree(*both(KernelRidge(kernel="rbf"), {"alpha": [0.1, 1.0]}, Xr, yr, cv=LeaveOneOut(), scoring="neg_max_error"))
+@pytest.mark.parametrize("given", [{}, {"sample_weight": np.arange(1.0, 25.0)}], ids=["", "weights"])
+def test_leave_one_out(given):
+    means = {"cv": LeaveOneOut(), "scoring": "neg_mean_absolute_error", "return_train_score": True, "given": given}
+    ours, theirs = both(KernelRidge(kernel="rbf"), {"alpha": [0.1, 1.0]}, Xr[:24], yr[:24], **means)
+    agree(ours, theirs)
+    assert ours.shared_.all()
+
+
+def test_folds_as_columns_of_one_block(monkeypatch):
+    for module in (folds, choice):  # as if these rows were many
+        monkeypatch.setattr(module, "DIRECT_ROWS", 10)
+    y, grid = np.column_stack([yr, Xr[:, 0]]), {"alpha": [1e-2, 1.0, 10.0], "gamma": GAMMAS}
+    given, estimator = {"sample_weight": np.arange(60) % 4}, KernelRidge(kernel="rbf", tol=1e-9, random_state=0)
+    agree(*both(estimator, grid, Xr, y, given=given, return_train_score=True), tol=1e-7)
 
 
 def test_without_refit_nothing_is_fitted_at_the_end():

@@ -271,10 +271,6 @@ class Expansion(KernelParameters):
         """The kernel that a fit to these rows uses."""
         return self._resolved(X)
 
-    def _is_direct(self, X: Any, kernel: Kernel) -> bool:
-        """Whether a kernel value is cheaper to compute than to look up."""
-        return False
-
     # ---- what goes out ------------------------------------------------------------------------------------------
 
     def _functions(self, kernel: Kernel, X: Any, dual: NDArray[np.float64]) -> list[Function]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import check_array
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from gramian.data.parts import Part
@@ -35,6 +36,7 @@ from gramian.estimators.base import (
     sampled,
 )
 from gramian.features.base import available_if, fit_map, parameters_checked
+from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
 from gramian.kernels.conditional import conditional_order, refuse_conditional
@@ -43,6 +45,7 @@ from gramian.progress import Clock
 from gramian.solvers.choice import Choice
 from gramian.solvers.in_features.least_squares import moments, solve, targets_of
 from gramian.solvers.in_features.worker_map import WorkerMap
+from gramian.solvers.linear.folds import Folds
 from gramian.solvers.linear.ridge import Moments, RidgeProblem
 from gramian.solvers.solution import Solution
 
@@ -239,6 +242,30 @@ class KernelRidge(KernelExpansion):
             if machine.fit_intercept:
                 constants = np.asarray(all_of_them.intercept_)[i * k : (i + 1) * k]
                 machine.intercept_ = float(constants[0]) if Y.ndim == 1 else constants
+
+    @classmethod
+    def _across_folds(
+        cls, machines: Sequence[Any], gram: Gram, K: Any, y: Any, sample_weight: Any, trains: Sequence[Any]
+    ) -> Iterator[NDArray[np.float64]] | None:
+        """For machines that differ in alpha only, what each predicts at all rows, fitted to each of some parts of them.
+
+        One array (parts, n) or (parts, n, k) after the other; None where fits had better be made one by one.
+        """
+        for machine in machines:
+            machine._validate_params()
+        first, numbers = (
+            machines[0],
+            [m.alpha for m in machines if not isinstance(m.alpha, str) and np.ndim(m.alpha) == 0],
+        )
+        if len(numbers) < len(machines) or first.fit_intercept or first.solver != "auto" or first.device is not None:
+            return None
+        Y = check_array(y, dtype=np.float64, ensure_2d=False)
+        weights = np.zeros((len(Y), len(trains)))
+        for part, rows in zip(weights.T, trains, strict=True):
+            part[rows] = row_weights(sample_weight, Y)[rows]
+        ridges, columns = np.array([float(m.alpha) for m in machines]), Y.reshape(len(Y), -1)
+        found = Folds(gram, K, columns, weights, ridges, first.tol, first.random_state).predictions()
+        return None if found is None else (values.reshape(len(trains), *Y.shape) for values in found)
 
     def _regularisation(self, targets: int) -> tuple[NDArray[np.float64] | None, NDArray[np.float64] | None]:
         """One alpha per target, or None and the grid to choose it from."""

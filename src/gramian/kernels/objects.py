@@ -164,6 +164,10 @@ class Precomputed(Kernel):
         return points.copy(A.parts[1])
 
 
+FEW = 4
+"""Columns are looked up one by one where the span of their numbers has so many times as many."""
+
+
 class Table(Kernel):
     """A Gram matrix that is there already, of rows that are known by their number: X (n, 1) holds the numbers.
 
@@ -179,12 +183,21 @@ class Table(Kernel):
         return points.paired(sides[0], sides[1], Y is None)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        first = int(B.parts[1].min())  # rows are copied only as far as they are read
-        rows, columns = self.matrix[A.parts[1], first : int(B.parts[1].max()) + 1], B.parts[1] - first
+        first, stop = int(B.parts[1].min()), int(B.parts[1].max()) + 1
         dtype = A.parts[0].dtype if out is None else out.dtype
+        if stop - first == B.parts[1].size and np.all(np.diff(B.parts[1]) == 1):
+            return points.store(self.matrix[A.parts[1], first:stop].astype(dtype, copy=False), out)
+        if FEW * B.parts[1].size < stop - first:  # one by one; else rows are copied as far as they are read
+            return points.store(self.matrix[np.ix_(A.parts[1], B.parts[1])].astype(dtype, copy=False), out)
+        rows, columns = self.matrix[A.parts[1], first:stop], B.parts[1] - first
         if out is None or dtype != np.float64 or not out.flags.c_contiguous:
             return points.store(np.take(rows, columns, axis=1).astype(dtype, copy=False), out)
         return np.take(rows, columns, axis=1, out=out, mode="clip")  # with "raise" the result is buffered
+
+    def ordered(self, X: Any) -> Table:
+        """Return the table of some rows in their order: X (m, 1)."""
+        rows = X[:, 0].astype(np.intp)
+        return Table(self.matrix[np.ix_(rows, rows)], self.of, self._rounding)
 
     def diagonal(self, A: Points) -> Array:
         i = A.parts[1]

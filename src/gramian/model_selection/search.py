@@ -28,10 +28,11 @@ class KernelSearchCV(GridSearchCV):
     Parameters, attributes and methods are those of scikit-learn's ``GridSearchCV``, and so are ``best_params_`` and
     the scores, to the tolerance of the estimator. Kernel ridge regression, the support vector machines, the machines
     with any loss and interpolation share work in two ways. Along ``C``, ``lam`` and ``epsilon`` a fit starts at the one
-    before, along ``nu`` fits share kernel rows, and along ``alpha`` they are one fit with many targets. And all folds
-    read one Gram matrix of all rows, which for kernels of the distance is made from one matrix of distances for all
-    lengthscales (``gamma``); not where that takes more than half of ``memory``, where a machine makes kernel values
-    faster than it looks them up (support vectors of up to 64 inputs), or where a scorer may look at the rows.
+    before, and along ``nu`` fits share kernel rows. And all folds read one Gram matrix of all rows, which for kernels
+    of the distance is made from one matrix of distances for all lengthscales (``gamma``); not where that takes more
+    than half of ``memory``, or where a scorer may look at the rows. Ridge regression takes all folds and all ``alpha``
+    together: from one inverse for each alpha where rows are few and folds are many (leave-one-out), by conjugate
+    gradients for all of them at once where rows are many.
 
     Any other candidate is fitted by itself, as ``GridSearchCV`` would: other estimators and pipelines, and those with
     ``approximation``, ``kernel_params``, ``max_iter``, ``max_time`` or ``warm_start``; all are where callbacks are set.

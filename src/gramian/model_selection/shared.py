@@ -11,12 +11,13 @@ from typing import Any
 import joblib
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _safe_split
 
 from gramian.estimators.base import NAMED, changed, validated
-from gramian.gram.operator import wide
+from gramian.gram import Gram
+from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel, White
 from gramian.kernels.conditional import conditional_order
 from gramian.kernels.objects import Table
@@ -117,15 +118,16 @@ class Shared:
         except (TypeError, ValueError):
             return None
         # The noise of White depends on which call a row is in, and a table does not say what has to stand beside it.
-        own = _holds(kernel, White) or conditional_order(kernel) or machine._is_direct(rows, kernel)
+        own = _holds(kernel, White) or conditional_order(kernel)
         return None if own else kernel
 
     def _on_table(self, table: Table, paths: list[Path], workers: int, room: int, score: Score) -> None:
         """Fit paths to rows that are known by their number in a Gram matrix of all."""
-        workers = min(workers, len(paths))
         some = next(iter(self._validated.values()))
         # In the precision of the rows, which is that of predictions.
         numbers = np.arange(table.matrix.shape[0], dtype=dtype_of(some))[:, None]
+        paths = self._across_folds(table, paths, numbers, room, score)
+        workers = min(workers, max(len(paths), 1))
 
         def fit(path: Path) -> None:
             machines = [self._made(i, workers) for i in path.candidates]
@@ -136,6 +138,30 @@ class Shared:
             self._fit(machines, path, numbers[self.folds[path.fold][0]], numbers.__getitem__, score)
 
         run(fit, paths, workers)
+
+    def _across_folds(self, table: Table, paths: list[Path], numbers: Array, room: int, score: Score) -> list[Path]:
+        """Score what one solver predicts for all folds together; return the paths that are left."""
+        together: dict[tuple[int, ...], list[Path]] = {}
+        for path in paths:
+            together.setdefault(tuple(path.candidates), []).append(path)
+        for candidates, folds in list(together.items()):
+            machines, trains = [self._made(i, 1) for i in candidates], [self.folds[path.fold][0] for path in folds]
+            if not hasattr(machines[0], "_across_folds") or any(len(np.unique(rows)) < len(rows) for rows in trains):
+                continue
+            gram, begin = Gram(table, wide(numbers), memory=room, n_jobs=machines[0].n_jobs), time.perf_counter()
+            try:
+                found = machines[0]._across_folds(machines, gram, table.matrix, self.y, self.weights, trains)
+                shared, begin = (time.perf_counter() - begin) / len(machines), time.perf_counter()
+                for i, values in zip(candidates, found or (), strict=found is not None):
+                    seconds = (shared + time.perf_counter() - begin) / len(folds)
+                    for path, own in zip(folds, values, strict=True):
+                        score(_Known(own), i, path.fold, numbers.__getitem__, seconds)
+                    begin = time.perf_counter()
+            except Exception:  # whatever it is: a plain fit meets it again
+                continue
+            if found is not None:
+                del together[candidates]
+        return [path for folds in together.values() for path in folds]
 
     def _on_rows(self, paths: list[Path], workers: int, score: Score) -> None:
         """Fit paths to the rows themselves."""
@@ -169,6 +195,16 @@ class Shared:
         seconds = (time.perf_counter() - begin) / len(machines)
         for i, machine in zip(path.candidates, machines, strict=True):
             score(machine, i, path.fold, rows, seconds)
+
+
+class _Known(RegressorMixin, BaseEstimator):
+    """What a fit predicts at rows that are known by their number."""
+
+    def __init__(self, values: Array) -> None:
+        self.values = values
+
+    def predict(self, X: Array) -> Array:
+        return narrow(self.values[X[:, 0].astype(np.intp)], X)
 
 
 def _holds(kernel: Kernel, kind: type) -> bool:

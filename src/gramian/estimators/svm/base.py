@@ -40,10 +40,11 @@ from gramian.gram import Gram
 from gramian.gram.columns import columns_of
 from gramian.gram.operator import wide
 from gramian.kernels import Callable, Dot, Kernel, Precomputed, Radial, resolve
+from gramian.kernels.objects import Table
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.kernels.tunable import Nested
-from gramian.resources import run, spans, worker_count
+from gramian.resources import memory_budget, run, spans, worker_count
 from gramian.rkhs import Function
 from gramian.solvers.svm.dense import SMALL
 from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows, RowCache, Wide
@@ -266,6 +267,9 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     def _gram_rows(self, X: Any, kernel: Kernel, kept: Index) -> GramRows:
         precomputed = is_precomputed(self.kernel)
+        if isinstance(kernel, Table) and 8 * kept.size**2 <= memory_budget(self.memory):
+            kernel, X = kernel.ordered(X[kept]), np.arange(kept.size, dtype=np.float64)[:, None]
+            kept = np.arange(kept.size)
         if is_sparse(X) and _small(X, kernel):
             X = X.toarray()
         direct = self._is_direct(X, kernel)
@@ -277,7 +281,9 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         return GramRows(single, full, direct)
 
     def _is_direct(self, X: Any, kernel: Kernel) -> bool:
-        """Whether a kernel value is cheaper to compute than to look up."""
+        """Whether a kernel value is cheaper to compute than to keep."""
+        if isinstance(kernel, Table):
+            return True
         vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not is_precomputed(self.kernel)
         return vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
 

@@ -18,7 +18,7 @@ from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.gram.operator import units
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
-from gramian.solvers.conjugate_gradients import conjugate_gradients
+from gramian.solvers.conjugate_gradients import Operator, conjugate_gradients
 from gramian.solvers.linear.preconditioner import Preconditioner, narrow_enough
 from gramian.solvers.solution import Solution
 
@@ -67,7 +67,11 @@ def solve(
     X = np.zeros_like(B) if start is None else np.asarray(start, dtype=np.float64).reshape(B.shape) / unit / scale
     landmarks = _landmarks(gram, ridge, scale, default_rank(n, gram.memory) if rank is None else rank, random_state)
     exact, left = SymmetricGram(gram, 0, np.float64), max(gram.memory - landmarks.nbytes, 0)
-    run = _Refinement(exact, ridge, scale, landmarks, scale * (B / unit), X, tol, max_iter, clock or Clock(), tick)
+
+    def precondition(V: Array, columns: NDArray[np.intp]) -> Array:
+        return landmarks.solve(V, ridge[columns])
+
+    run = Refinement(exact, ridge, scale, precondition, scale * (B / unit), X, tol, max_iter, clock or Clock(), tick)
     for dtype in (np.float32, np.float64):  # in double precision where single stalls
         run.refine(SymmetricGram(gram, left, dtype))
         if run.at_an_end():
@@ -91,13 +95,13 @@ def _landmarks(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: 
 
 
 @dataclass(eq=False)
-class _Refinement:
-    """The solution of ``(S K S + diag(μ)) x = b`` so far, with S = √W, and its true residual."""
+class Refinement:
+    """The solution of ``(S K S + μI) x = b`` so far, with S = √W, and its true residual."""
 
-    exact: SymmetricGram
-    ridge: Array
-    scale: Array
-    landmarks: Preconditioner
+    exact: Any  # K in double precision: what can be multiplied by
+    ridge: Array  # (k,): μ of each column
+    scale: Array  # (n, 1) or (n, k): The diagonal of S, one for all columns or one each
+    precondition: Operator
     B: Array
     X: Array
     tol: float
@@ -121,7 +125,7 @@ class _Refinement:
             return bool(np.all(self.residuals <= self.tol))
         return True
 
-    def refine(self, fast: SymmetricGram) -> None:
+    def refine(self, fast: Any) -> None:
         """Cycle until the residual is small enough, stalls, or an end comes."""
         while not self.at_an_end():
             before = self.residuals
@@ -132,8 +136,9 @@ class _Refinement:
             if np.any(self.residuals[todo] > GAIN * before[todo]):
                 return
 
-    def _times(self, K: SymmetricGram, V: Array, columns: Any) -> Array:
-        return self.scale * (K @ (self.scale * V)) + self.ridge[columns] * V
+    def _times(self, K: Any, V: Array, columns: Any) -> Array:
+        scale = self.scale if self.scale.shape[1] == 1 else self.scale[:, columns]
+        return scale * (K @ (scale * V)) + self.ridge[columns] * V
 
     def _measure(self, X: Array) -> None:
         """Take over the columns whose true residual fell."""
@@ -144,7 +149,7 @@ class _Refinement:
         self.residuals = np.where(better, residuals, self.residuals)
         self.tick(self.iterations, residual=float(self.residuals.max(initial=0.0)))
 
-    def _cycle(self, fast: SymmetricGram, columns: NDArray[np.intp]) -> Array:
+    def _cycle(self, fast: Any, columns: NDArray[np.intp]) -> Array:
         """Preconditioned conjugate gradients for A d = r, each column by itself."""
         step, R = np.zeros_like(self.X), self.R[:, columns]
         sizes = np.linalg.norm(self.B[:, columns], axis=0)
@@ -159,7 +164,7 @@ class _Refinement:
         step[:, columns] = conjugate_gradients(
             R,
             times,
-            lambda V, some: self.landmarks.solve(V, self.ridge[columns[some]]),
+            lambda V, some: self.precondition(V, columns[some]),
             goal,
             proceed=lambda: not self.at_an_end(),
             patience=np.inf if double else PATIENCE,

@@ -210,10 +210,10 @@ class KernelRows:
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return Σ_k weights_k K[objects_k, :] in full precision, past the caches. weights (len(objects),) → (m,)."""
-        everybody = np.arange(len(self.ids))
-        height = max(PANEL_BYTES // (8 * max(objects.size, 1)), 1)
-        parts = [self.exact(everybody[rows], objects) @ weights for rows in spans(len(self.ids), height)]
-        return np.concatenate(parts, dtype=np.float64)
+        everybody, total = np.arange(len(self.ids)), np.zeros(len(self.ids))
+        for rows in spans(objects.size, max(PANEL_BYTES // (8 * max(len(self.ids), 1)), 1)):
+            total += weights[rows] @ self.exact(objects[rows], everybody)
+        return total
 
     def upgrade(self) -> bool:
         """Go on in full precision."""

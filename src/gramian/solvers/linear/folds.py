@@ -1,0 +1,222 @@
+"""Kernel ridge regression on many parts of the same rows, for many ridges: what every part predicts at all rows.
+
+A row that is left out has weight zero. With S = √W the solution of ``(S K S + μI) a = S y`` is then zero there, and
+``K S a`` at that row is its prediction. So parts and ridges are columns of one block, and each product with K, which is
+made once, serves them all. Where rows are few and parts are many, all parts follow from one inverse G instead: leaving
+out the rows v changes a by ``-G_:v G_vv⁻¹ a_v``, of which leave-one-out is the case of a single row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from gramian.certificates import relative_residuals
+from gramian.gram import Gram, rpcholesky
+from gramian.gram.operator import narrowed, units
+from gramian.progress import Clock, silent
+from gramian.resources import run, spans
+from gramian.solvers.choice import DIRECT_RIDGE, DIRECT_ROWS, DIRECT_TOL
+from gramian.solvers.linear.cholesky import solve
+from gramian.solvers.linear.pcg import Refinement, default_rank
+from gramian.solvers.linear.preconditioner import narrow_enough
+
+MANY = 6
+"""Parts from which on one inverse of all rows takes less than a factorisation for each."""
+EXACT = 1e-10
+"""Residual of the inverse beyond which parts are solved for one by one."""
+ROWS_PER_ITERATION = 12
+"""n³/3 operations of a factorisation take about as long as n / 12 iterations for one column of many."""
+
+Array = NDArray[np.float64]
+Predicted = Iterator[Array]
+"""For one ridge after the other, what every part predicts at all rows: (f, n, k)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Targets of all rows, the weights they have in every part, and the ridges."""
+
+    gram: Gram  # K of all rows
+    K: Array  # (n, n): the same, as it is stored
+    Y: Array  # (n, k)
+    weights: Array  # (n, f): of a row in a part; zero where it is left out
+    ridges: Array  # (g,)
+    tol: float = 1e-6
+    random_state: Any = None
+
+    def predictions(self) -> Predicted | None:
+        """Return what every part predicts with every ridge; None where parts had better be fitted one by one."""
+        (n, f), least = self.weights.shape, float(self.ridges.min())
+        one_by_one = least <= DIRECT_RIDGE * float(self.K.diagonal().mean())
+        if n <= DIRECT_ROWS:
+            room = (3 + self.Y.shape[1] * f / n) * self.K.nbytes <= self.gram.memory
+            many = f >= MANY and bool(np.all(self.weights.max(axis=1) > 0)) and self._only_left_out
+            return self._by_inverse() if many and not one_by_one and room else None
+        if one_by_one or self.tol < DIRECT_TOL or self._bytes > self.gram.memory:
+            return None
+        return iter(self._by_pcg())
+
+    @property
+    def _only_left_out(self) -> bool:
+        """Whether parts differ in which rows they have, and not in the weights of these."""
+        own = self.weights.max(axis=1, keepdims=True)
+        return bool(np.all((self.weights == own) | (self.weights == 0)))
+
+    # ---- by conjugate gradients ---------------------------------------------------------------------------------
+
+    @property
+    def _rank(self) -> int:
+        return default_rank(self.K.shape[0], self.gram.memory)
+
+    @property
+    def _bytes(self) -> int:
+        """Of K in single precision, landmarks with their cores, and the vectors of conjugate gradients."""
+        n, columns = self.K.shape[0], self.weights.shape[1] * self.ridges.size
+        return 4 * n * n + 8 * self._rank * (n + columns * self._rank) + 12 * 8 * n * columns * self.Y.shape[1]
+
+    def _by_pcg(self) -> list[Array]:
+        """All parts, ridges and targets as columns of one block; those that converge slowly are factorised for."""
+        (n, k), f, g = self.Y.shape, self.weights.shape[1], self.ridges.size
+        part, ridge, target = (index.ravel() for index in np.indices((f, g, k)))
+        scale, unit = np.sqrt(self.weights)[:, part], units(self.Y)[target]
+        exact, most = _Stored(self.K, self.gram.workers), max(n // ROWS_PER_ITERATION, 1)
+        B, zero, landmarks = scale * (self.Y[:, target] / unit), np.zeros((n, part.size)), _Landmarks(self, part, ridge)
+        means = self.ridges[ridge], scale, landmarks.solve, B, zero, self.tol, most, Clock(), silent
+        found = Refinement(exact, *means)
+        found.refine(_Stored(self.K.astype(np.float32), self.gram.workers))
+        values = (unit * (exact @ (scale * found.X))).reshape(n, f, g, k).transpose(2, 1, 0, 3)
+        for p, r in np.argwhere((found.residuals > self.tol).reshape(f, g, k).any(axis=2)):
+            values[r, p] = self._factorised(p, float(self.ridges[r]))
+        return list(values)
+
+    def _factorised(self, p: int, ridge: float) -> Array:
+        """What one part predicts, by Cholesky."""
+        (rows,) = np.nonzero(self.weights[:, p])
+        scale = np.sqrt(self.weights[rows, p])[:, None]
+        A = scale * self.K[np.ix_(rows, rows)] * scale.T
+        A[np.diag_indices_from(A)] += ridge
+        found, _ = solve(A, scale * self.Y[rows], tol=self.tol)
+        return np.asarray(self.K[:, rows] @ (scale * found.x))
+
+    # ---- by the inverse -----------------------------------------------------------------------------------------
+
+    def _by_inverse(self) -> Predicted:
+        """All parts of every ridge from one inverse; from factorisations where that loses digits."""
+        scale = np.sqrt(self.weights.max(axis=1))[:, None]
+        B, left_out = scale * self.Y, [np.flatnonzero(column == 0) for column in self.weights.T]
+        for ridge in self.ridges.tolist():
+            A = scale * self.K * scale.T
+            A[np.diag_indices_from(A)] += ridge
+            G = _inverse(A)
+            a = G @ B
+            if relative_residuals(B - A @ a, B).max(initial=0.0) > EXACT:
+                yield np.array([self._factorised(p, ridge) for p in range(len(left_out))])
+            else:
+                yield self.Y - np.array([_residuals(G, a, rows, ridge) for rows in left_out]) / scale
+
+
+def _residuals(G: Array, a: Array, rows: NDArray[np.intp], ridge: float) -> Array:
+    """``S (y - f)`` of the fit without some rows: G_vv⁻¹ a_v at these, and μ times its own a at the others."""
+    own = np.linalg.solve(G[np.ix_(rows, rows)], a[rows])
+    found = ridge * (a - G[:, rows] @ own)
+    found[rows] = own
+    return found
+
+
+def _inverse(A: Array) -> Array:
+    """The inverse of a positive definite matrix."""
+    lower = scipy.linalg.cholesky(A, lower=True, check_finite=False)
+    G, info = scipy.linalg.lapack.dpotri(lower, lower=1, overwrite_c=1)
+    if info:
+        raise np.linalg.LinAlgError("the matrix is singular")
+    return np.asarray(np.tril(G) + np.tril(G, -1).T)
+
+
+@dataclass(frozen=True, eq=False)
+class _Stored:
+    """A matrix that is multiplied by strips, one thread each."""
+
+    matrix: NDArray[Any]
+    workers: int
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        return self.matrix.dtype
+
+    def __matmul__(self, V: Array) -> Array:
+        out, (narrow, scale) = np.empty(V.shape), narrowed(V, self.dtype)
+
+        def strip(rows: slice) -> None:
+            np.matmul(self.matrix[rows], narrow, out=out[rows], casting="same_kind")
+
+        n = len(out)
+        run(strip, spans(n, -(-n // self.workers)), self.workers)
+        return out if scale is None else out * scale
+
+
+@dataclass(frozen=True, eq=False)
+class _Landmarks:
+    """The preconditioner ``(S F Fᵀ S + μI)⁻¹`` of each column, by Woodbury: F is that of all parts."""
+
+    folds: Folds
+    part: NDArray[np.intp]
+    ridge: NDArray[np.intp]
+
+    @cached_property
+    def factor(self) -> NDArray[Any]:
+        """F, in single precision where that does not hide the least ridge."""
+        folds, gram = self.folds, self.folds.gram
+        scale, least = np.sqrt(folds.weights.max(keepdims=True)), float(folds.ridges.min())
+        dtype = np.float32 if narrow_enough(gram, scale, least) else np.float64
+        enough = least / (float(folds.K.trace()) * float(scale[0, 0]) ** 2)
+        return rpcholesky(gram, folds._rank, folds.random_state, tol=min(enough, 1.0), dtype=dtype).factor
+
+    @cached_property
+    def cores(self) -> dict[tuple[int, int], NDArray[Any]]:
+        """Upper Cholesky factors of ``I + Fᵀ W F / μ``, by part and ridge."""
+        F, weights = self.factor, self.folds.weights
+        most = weights.max(axis=1)
+        total, cores = _outer(F, most), {}
+        for p, own in enumerate(weights.T):
+            (less,) = np.nonzero(own < most)
+            moments = total - _outer(F[less], (most - own)[less])
+            for r, ridge in enumerate(self.folds.ridges.tolist()):
+                core = np.linalg.cholesky(np.eye(len(moments)) + moments / ridge)
+                cores[p, r] = core.astype(F.dtype, copy=False).T
+        return cores
+
+    def solve(self, R: Array, columns: NDArray[np.intp]) -> Array:
+        """Apply it: R (n, k), the residuals of some columns."""
+        F, ridges = self.factor, self.folds.ridges[self.ridge[columns]]
+        if not F.shape[1]:
+            return R / ridges
+        scale, workers = np.sqrt(self.folds.weights)[:, self.part[columns]], self.folds.gram.workers
+        narrow, strips = (scale * R).astype(F.dtype, copy=False), spans(len(R), -(-len(R) // workers))
+        inner = np.sum(run(lambda rows: F[rows].T @ narrow[rows], strips, workers), axis=0) / ridges.astype(F.dtype)
+        inner = np.asfortranarray(inner)
+        for key in set(zip(self.part[columns].tolist(), self.ridge[columns].tolist(), strict=True)):
+            (own,) = np.nonzero((self.part[columns] == key[0]) & (self.ridge[columns] == key[1]))
+            inner[:, own] = scipy.linalg.cho_solve((self.cores[key], False), inner[:, own], check_finite=False)
+        Z = np.empty_like(R)
+
+        def strip(rows: slice) -> None:
+            Z[rows] = (R[rows] - scale[rows] * (F[rows] @ inner)) / ridges
+
+        run(strip, strips, workers)
+        return Z
+
+
+def _outer(F: NDArray[Any], weights: Array) -> Array:
+    """Fᵀ W F, in the type of F for a strip and in float64 over strips."""
+    total = np.zeros((F.shape[1], F.shape[1]))
+    for rows in spans(len(F), 2048):
+        some = F[rows]
+        total += some.T @ (some if np.all(weights[rows] == 1.0) else weights[rows, None].astype(F.dtype) * some)
+    return total
