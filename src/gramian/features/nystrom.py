@@ -150,9 +150,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         # ``tol`` is a promise about all rows.
         if self.tol is None and not is_precomputed(kernel) and not holds_objects(self.kernel, X):
             among = sampled_rows(X.shape[0], self.n_components, self.memory, self.random_state)
-        factor = self._choose(kernel, X, among)
+        factor, gram = self._choose(kernel, X, among)
         F = self._features(X) if factor is None else factor.astype(dtype_of(X), copy=False)
-        diagonal = self.kernel_.diag(X).astype(np.float64, copy=False)
+        diagonal = (gram.diagonal() if among is None else kernel.diag(X)).astype(np.float64, copy=False)
         missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F, dtype=np.float64), 0.0)
         self.trace_error_ = float(missed.sum() / diagonal.sum()) if diagonal.any() else 0.0
         return F
@@ -185,8 +185,13 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         degree, coef0 = 3 if self.degree is None else self.degree, 1.0 if self.coef0 is None else self.coef0
         return resolve(self.kernel, X, gamma=self.gamma, degree=degree, coef0=coef0, params=self.kernel_params)
 
-    def _choose(self, kernel: Kernel, X: Any, among: NDArray[np.intp] | None) -> NDArray[np.float64] | None:
-        """Choose landmarks among some rows of X, or among all; return the features of all where the rule made them."""
+    def _choose(
+        self, kernel: Kernel, X: Any, among: NDArray[np.intp] | None
+    ) -> tuple[NDArray[np.float64] | None, Gram]:
+        """Choose landmarks among some rows of X, or among all; return the features of all where the rule made them.
+
+        With K of the rows that they were chosen among.
+        """
         rank = self._rank(X.shape[0])
         some = X if among is None else X[among]
         gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs)
@@ -207,7 +212,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self.components_ = X[index]
         self.normalization_ = whitening
         self._n_features_out = index.size
-        return factor
+        return factor, gram
 
     def _landmarks(self, gram: Gram, X: Any, rank: int) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any] | None]:
         """Landmarks, the Cholesky factor of their block of K, and the features of all rows if the rule makes them."""

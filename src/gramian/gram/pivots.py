@@ -15,6 +15,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from gramian.gram.operator import Gram
+from gramian.gram.threads import SMALL
 from gramian.kernels.tunable import natural
 from gramian.resources import one_blas_thread, random_of, run, spans
 
@@ -245,7 +246,10 @@ def _grow(gram: Gram, store: NDArray[Any], rank: int, index: Index, lower: Array
         np.maximum(left - np.einsum("ij,ij->j", rows, rows, dtype=np.float64), 0.0, out=left)
 
     n = gram.shape[0]
-    run(strip, spans(n, min(max(n // STRIPS, STRIP // STRIPS), STRIP)), gram.workers)
+    if n <= STRIP and n * index.size <= SMALL:
+        strip(slice(0, n))
+    else:
+        run(strip, spans(n, min(max(n // STRIPS, STRIP // STRIPS), STRIP)), gram.workers)
 
 
 def eliminate(H: Array, stale: Array, uniforms: Array, floor: float) -> tuple[Index, Array]:
