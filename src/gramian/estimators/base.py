@@ -126,8 +126,10 @@ def row_weights(sample_weight: Any, X: Any, *, negative: bool = False) -> NDArra
 
     Where ``negative`` ones are allowed, they count as zero, with a warning.
     """
+    if sample_weight is None:
+        return np.ones(X.shape[0] if isinstance(X, np.ndarray) else _num_samples(X))
     rows = np.empty((_num_samples(X), 1))
-    none = sample_weight is not None and not np.any(np.asarray(sample_weight))
+    none = not np.any(np.asarray(sample_weight))
     options: dict[str, Any] = {"dtype": np.float64, "ensure_non_negative": not negative}
     weights = np.zeros(1) if none else _check_sample_weight(sample_weight, rows, **options)
     if negative and (below := int(np.count_nonzero(weights < 0))) < weights.size:

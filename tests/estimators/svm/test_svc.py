@@ -427,3 +427,13 @@ def test_ctrl_c_stops_all_pairs(monkeypatch):
         model.fit(X, y)
     assert seen
     np.testing.assert_array_equal(model.dual_coef_, before)
+
+
+def test_labels_that_look_like_numbers_are_told():
+    with pytest.raises(ValueError, match="Unknown label type"):
+        SVC().fit(X[:40], np.linspace(0.0, 1.0, 40))
+    with pytest.warns(UserWarning, match="unique classes is greater than 50%"):
+        SVC().fit(X[:40], np.arange(40) // 2 + np.arange(40) % 2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        SVC().fit(X, np.array(["a", "b", "c"])[y])

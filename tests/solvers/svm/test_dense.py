@@ -39,7 +39,7 @@ def rows_of(kernel, rows):
 
 def quick(kernel, rows, task, tol=1e-3, polished=POLISHED, **options):
     K = Gram(kernel, rows).dense()
-    return solve_dense(K, Batch.of([task]), tol, 2e-16, polished, **options).solution(0), K
+    return next(solve_dense(K, Batch.of([task]), tol, 2e-16, polished, **options).solutions()), K
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=str)
@@ -91,7 +91,7 @@ def test_without_the_active_set_method_the_gap_is_met():
 
 def test_what_cannot_be_certified_is_left_to_the_general_solver():
     K = Gram(RBF(1.0), X).dense() - 0.5 * np.eye(60)
-    assert solve_dense(K, Batch.of([TASKS["large C"]]), 1e-3, 2e-16, POLISHED).solution(0) is None
+    assert not solve_dense(K, Batch.of([TASKS["large C"]]), 1e-3, 2e-16, POLISHED).met[0]
     assert quick(RBF(1.0), X, TASKS["C"], max_iter=2)[0] is None
 
 
@@ -103,7 +103,7 @@ def test_many_problems_at_once_are_each_of_them_alone():
         signs = np.where(np.arange(size) < size // 2, 1.0, -1.0)
         problems.append(replace(tasks.classification(signs, weight[ids]), objects=ids))
     together = solve_dense(K, Batch.of(problems), 1e-3, 2e-16, POLISHED)
-    for p, problem in enumerate(problems):
-        alone, found = solve_dense(K, Batch.of([problem]), 1e-3, 2e-16, POLISHED).solution(0), together.solution(p)
+    for problem, found in zip(problems, together.solutions(), strict=True):
+        alone = next(solve_dense(K, Batch.of([problem]), 1e-3, 2e-16, POLISHED).solutions())
         np.testing.assert_array_equal(found.beta, alone.beta)
         assert found.certificate.violation == alone.certificate.violation

@@ -66,7 +66,9 @@ DIRECT_INPUTS = 64
 """Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
 SMALL_CELLS = 2**18
 """Entries up to which sparse rows are made dense for a fit: values are faster, and rounded as those of dense rows."""
-STRIP, THREADED = 192, 400
+ALONE = 1500
+"""Rows up to which the whole matrix is made for a single problem: of more, most rows are never asked for."""
+STRIP, THREADED = 192, 800
 """Rows of a strip of a small matrix, and rows of one that is worth a second thread."""
 PROBES, PROBED = 8, 1000
 """Kernel values of so many rows with so many others tell what float32 changes."""
@@ -126,7 +128,8 @@ class GramRows:
 
     def among(self, caches: list[RowCache]) -> KernelRows:
         """Return what the solver reads kernel rows from."""
-        return KernelRows(caches, self.gram.workers, self.direct, self.definite, self.whole)
+        whole = self.whole if self.gram.shape[0] <= ALONE else None
+        return KernelRows(caches, self.gram.workers, self.direct, self.definite, whole)
 
     @property
     def whole(self) -> Vector | None:
@@ -259,7 +262,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         weight = row_weights(sample_weight, X, negative=True)
         kept = np.arange(n) if order is None else order
         kept = kept[weight[kept] > 0]
-        kernel = self._kernel_on(X, weight)
+        kernel = self._resolved(*((X, weight) if kept.size == n else (X[np.sort(kept)], weight[np.sort(kept)])))
         if self.approximation is not None:
             rows: Any = self._feature_matrix(X, kernel, kept)
             return Training(kept, weight[kept], rows.features.kernel_, rows)

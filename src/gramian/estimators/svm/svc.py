@@ -135,17 +135,15 @@ class Pairs:
         return _machine(pair, task, solve(task, self.kernel_rows.among(caches), **options))
 
     def solve_together(
-        self, make: Callable[[Pairs], list[Task]], *, tol: float, max_iter: int, shrinking: bool
+        self, make: Callable[[Pairs], Batch | None], *, tol: float, max_iter: int, shrinking: bool
     ) -> dict[Classes, Pair]:
         """Solve several pairs on one dense matrix where that is small; return those where it succeeded."""
-        tasks, rows = make(self) if len(self.classes) > 1 else [], self.training.rows
-        K = rows.whole if tasks else None
-        if K is None:
+        rows = self.training.rows
+        batch = make(self) if len(self.classes) > 1 and rows.whole is not None else None
+        if batch is None or rows.whole is None:
             return {}
-        spans, ids, _, _ = self.flat
-        batch = Batch.of([replace(task, objects=ids[span]) for task, span in zip(tasks, spans, strict=True)])
-        found = solve_dense(K, batch, tol, rows.rounding, POLISHED, max_iter, rows.workers)
-        solved = zip(self.classes, tasks, map(found.solution, range(len(tasks))), strict=True)
+        found = solve_dense(rows.whole, batch, tol, rows.rounding, POLISHED, max_iter, rows.workers)
+        solved = zip(self.classes, batch.tasks(), found.solutions(), strict=True)
         return {pair: _machine(pair, task, solution) for pair, task, solution in solved if solution is not None}
 
     def map(self, work: Callable[[Classes, Clock], Any], clock: Clock) -> list[Any]:
@@ -215,9 +213,11 @@ class Classifier(OneVsOne):
         "random_state": COMMON["random_state"],
     }
 
-    def _tasks(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> list[Task]:
-        """The first programs of all pairs."""
-        return [self._task(pairs, pair, start=starts.get(pair)) for pair in pairs.classes]
+    def _batch(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> Batch | None:
+        """The first programs of all pairs; None where they are not to be solved together."""
+        spans, rows, _, _ = pairs.flat
+        tasks = [self._task(pairs, pair, start=starts.get(pair)) for pair in pairs.classes]
+        return Batch.of([replace(task, objects=rows[span]) for task, span in zip(tasks, spans, strict=True)])
 
     def _check_feasible(self, pairs: Pairs) -> None:
         """Refuse a parameter that no feasible point meets."""
@@ -253,10 +253,14 @@ class Classifier(OneVsOne):
     def _set_up(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Pairs]:
         """Validate, order the rows by class, and make the row caches."""
         X, y = self._validated(X, y)
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
+        labels = y.ndim == 1 and y.dtype.kind in "iubU"  # to look closer at what can be nothing else takes a while
+        if not labels:
+            check_classification_targets(y)
+            y = column_or_1d(y, warn=True)
         self._fitted_to = FittedTo(X, y, sample_weight)
         self.classes_, codes = np.unique(y, return_inverse=True)
+        if labels and 2 * len(self.classes_) > y.size:
+            check_classification_targets(y)  # it warns where there are so many that they may be numbers to predict
         if len(self.classes_) < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {len(self.classes_)} class "
@@ -314,7 +318,7 @@ class Classifier(OneVsOne):
         with progress(self.verbose, type(self).__name__) as tick:
             first: dict[Classes, Pair] = {}
             if tick is silent and self.max_time is None:  # who watches, or sets a limit, has one pair after the other
-                first = pairs.solve_together(lambda pairs: self._tasks(pairs, starts), **options)
+                first = pairs.solve_together(lambda pairs: self._batch(pairs, starts), **options)
             together = len(first) == len(pairs.classes)
             machines: list[Pair] = (
                 [learned(pair, limit) for pair in pairs.classes] if together else pairs.map(learned, limit)
@@ -532,14 +536,14 @@ class SVC(Classifier):
             return _hard(pairs.signs(pair)[members], alone, pairs)
         return alone(self._task(pairs, pair, members))
 
-    def _tasks(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> list[Task]:
+    def _batch(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> Batch | None:
         if not self.fit_intercept:
-            return []  # one pair after the other
+            return None  # one pair after the other
         if math.isinf(self.C) or starts:
-            return super()._tasks(pairs, starts)
+            return super()._batch(pairs, starts)
         spans, rows, y, _ = pairs.flat
-        all_pairs = svm_tasks.classification(y, self.C * pairs.weight[rows])
-        return [svm_tasks.part(all_pairs, span) for span in spans]
+        task, edges = svm_tasks.classification(y, self.C * pairs.weight[rows]), np.array([0, *(s.stop for s in spans)])
+        return Batch(replace(task, objects=rows), edges, np.diff(edges))
 
     def _price(self, pair: int) -> float:
         return self.C

@@ -8,9 +8,10 @@ pair steps and the active-set method run on K itself. Only an answer whose certi
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -67,6 +68,13 @@ class Batch:
         sizes, splits = [task.start.size for task in tasks], [task.split for task in tasks]
         return cls(replace(tasks[0], **flat), np.cumsum([0, *sizes]), np.array(splits))
 
+    def tasks(self) -> Iterator[Task]:
+        """Yield the tasks, of objects that are known by their position in each."""
+        whole = self.task
+        for (a, z), split in zip(pairwise(self.edges.tolist()), self.splits.tolist(), strict=True):
+            parts = whole.linear[a:z], whole.lower[a:z], whole.upper[a:z], whole.start[a:z], np.arange(z - a)
+            yield Task(*parts, split, whole.kink, whole.scaled)
+
     def __len__(self) -> int:
         return self.splits.size
 
@@ -107,25 +115,25 @@ class Answers:
     steps: Array  # (p,): Pair steps
     seconds: float
 
-    def certificate(self, p: int) -> Certificate:
-        """Return what is proved of a problem where it is met."""
-        return Certificate(
-            kind="duality gap",
-            primal=float(self.dual[p] + self.gap[p]),
-            dual=float(self.dual[p]),
-            gap=float(self.relative[p]),
-            violation=float(self.violation[p]),
-            converged=True,
-            iterations=int(self.steps[p]),
-            seconds=self.seconds / len(self.batch),
-        )
-
-    def solution(self, p: int) -> Solution | None:
-        """Return the answer to one problem, or None where its certificate does not hold."""
-        if not self.met[p]:
-            return None
-        own, (first, last) = slice(*self.batch.edges[p : p + 2]), self.multipliers[p].tolist()
-        return Solution(self.beta[own], self.values[own], (first, last), self.certificate(p), True, False)
+    def solutions(self) -> Iterator[Solution | None]:
+        """Yield the answer to each problem, or None where its certificate does not hold."""
+        seconds = self.seconds / len(self.batch)
+        columns = self.dual + self.gap, self.dual, self.relative, self.violation, self.steps.astype(np.intp)
+        figures, edges = zip(*(c.tolist() for c in columns), strict=True), pairwise(self.batch.edges.tolist())
+        for met, (a, z), levels, line in zip(self.met, edges, self.multipliers.tolist(), figures, strict=True):
+            primal, dual, gap, violation, steps = line
+            certificate = Certificate(
+                kind="duality gap",
+                primal=primal,
+                dual=dual,
+                gap=gap,
+                violation=violation,
+                converged=True,
+                iterations=steps,
+                seconds=seconds,
+            )
+            answer = Solution(self.beta[a:z], self.values[a:z], tuple(levels), certificate, True, False)
+            yield answer if met else None
 
 
 @dataclass(frozen=True, eq=False)

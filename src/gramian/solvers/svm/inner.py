@@ -160,8 +160,9 @@ def _gradient(K: Array, ids: Array, linear: Array, beta: Array, B: Array, made: 
 
 
 @part()
-def _solve(H: Array, right: Array, size: int) -> None:
+def _solve(H: Array, right: Array) -> None:
     """Overwrite the right-hand side with ``(H + ridge)⁻¹`` times it; H keeps its upper half, diagonal included."""
+    size = right.size
     diagonal, ridge, largest = np.empty(size), 0.0, 0.0
     for i in range(size):
         largest = max(largest, abs(H[i, i]))
@@ -217,8 +218,8 @@ def _newton(K: Array, ids: Array, split: int, slope: Array, moving: Array, noise
         for j in range(i, size):
             f, a = ids[free[j]], ids[anchor[j]]
             H[i, j] = own[f] - own[a] - base[f] + base[a]
-    _solve(H, found, size)
-    fall, curvature = -_dot(right, found, size), 0.0
+    _solve(H, found)
+    fall, curvature = -_dot(right, found, right.size), 0.0
     for i in range(size):
         total = 0.5 * H[i, i] * found[i]
         for j in range(i + 1, size):
@@ -361,19 +362,20 @@ def _active_set(
 
 
 @part()
-def _multiplier(lower: Array, upper: Array, kink: float, beta: Array, gradient: Array, start: int, stop: int) -> float:
-    """The mean slope of the free variables of a group, else the middle of what the KKT conditions allow."""
-    total, count, low, high = 0.0, 0, -np.inf, np.inf
-    for t in range(start, stop):
-        rise, fall = _slope(beta[t], gradient[t], lower[t], upper[t], kink)
-        if fall == -rise:
-            total, count = total + fall, count + 1
-        low, high = max(low, fall), min(high, -rise)
-    if count:
-        return total / count
-    if np.isinf(low) or np.isinf(high):
-        return low if np.isinf(high) else high
-    return 0.5 * (low + high)
+def _half_margin(lower: Array, upper: Array, kink: float, split: int, beta: Array, gradient: Array) -> float:
+    """Half the difference of the groups' multipliers: of mean slopes of free variables, else of what KKT allow."""
+    difference = 0.0
+    for g in range(2):
+        total, count, low, high = 0.0, 0, -np.inf, np.inf
+        for t in range(0 if g == 0 else split, split if g == 0 else beta.size):
+            rise, fall = _slope(beta[t], gradient[t], lower[t], upper[t], kink)
+            if fall == -rise:
+                total, count = total + fall, count + 1
+            low, high = max(low, fall), min(high, -rise)
+        level = total / count if count else 0.5 * (low + high)
+        level = low if np.isinf(high) else high if np.isinf(low) else level
+        difference += level if g == 0 else -level
+    return 0.5 * difference
 
 
 @part()
@@ -392,47 +394,6 @@ def _snap(lower: Array, upper: Array, beta: Array) -> None:
             beta[t] = upper[t]
 
 
-@part()
-def _solve_one(
-    K: Array, ids: Array, linear: Array, lower: Array, upper: Array, kink: float, split: int, tol: float, limit: int,
-    polished: bool, work: float, noise: float, scaled: bool, unit: float, beta: Array, gradient: Array, B: Array,
-    made: Array, figures: Array,
-) -> None:  # fmt: skip
-    """Descend from β, solve the KKT equations where the answer is to be ``polished``, compute the gradient anew."""
-    m, bent, measure, settled = beta.size, False, unit, True
-    diagonal, before = np.empty(m), np.empty(m)
-    for t in range(m):
-        made[t], diagonal[t] = False, K[ids[t], ids[t]]
-    _gradient(K, ids, linear, beta, B, made, gradient)
-    if scaled:
-        # The largest squared distance of an object from the first, in feature space.
-        for t in range(m):
-            figures[SPREAD] = max(figures[SPREAD], diagonal[t] + diagonal[0] - 2.0 * K[ids[0], ids[t]])
-    for _ in range(8):
-        if scaled:
-            first = _multiplier(lower, upper, kink, beta, gradient, 0, split)
-            second = _multiplier(lower, upper, kink, beta, gradient, split, m)
-            measure = max(0.5 * (first - second), 1e-7 * figures[SPREAD])
-        taken, curved = _pair_steps(
-            K, ids, diagonal, lower, upper, kink, split, (1.0 if polished else 0.9) * tol * measure, limit, noise,
-            beta, gradient, B, made,
-        )  # fmt: skip
-        figures[STEPS] += taken
-        bent |= curved
-        settled = taken < limit or polished
-        if taken == 0 or taken == limit or not scaled:
-            break
-    if polished and not bent:
-        for t in range(m):
-            before[t] = beta[t]
-        settled = _active_set(K, ids, diagonal, linear, lower, upper, kink, split, work, beta, gradient, B, made)
-        for t in range(0 if settled else m):
-            beta[t] = before[t]
-    _snap(lower, upper, beta)
-    _gradient(K, ids, linear, beta, B, made, gradient)
-    figures[FAILED] = 1.0 if bent or not settled else 0.0
-
-
 @compiled(f"void({M}, {N}, {N}, {N}, {V}, {V}, {V}, f8, f8, i8, i8, f8, f8, b1, f8, {V}, {V}, {M})", **OPTIONS)
 def solve_all(
     K: Array, edges: Array, splits: Array, ids: Array, linear: Array, lower: Array, upper: Array, kink: float,
@@ -444,16 +405,45 @@ def solve_all(
     β holds the starts, and then the answers; ``gradient`` the gradients there; ``figures``, zeros, a line each. Those
     of at most ``polished`` variables are solved to machine precision.
     """
-    widest = 0
+    widest, alone = 0, splits.size == 1 and ids.size == K.shape[0]
     for p in range(splits.size):
         widest = max(widest, edges[p + 1] - edges[p])
-    B, made = np.empty((widest, widest)), np.empty(widest, np.bool_)
+    for t in range(ids.size if alone else 0):
+        alone &= ids[t] == t
+    # One problem of all rows in their order has its matrix already.
+    room, made, diagonal, before = K, np.empty(widest, np.bool_), np.empty(widest), np.empty(widest)
+    if not alone:
+        room = np.empty((widest, widest))
     for p in range(splits.size):
-        a, z = edges[p], edges[p + 1]
-        _solve_one(
-            K, ids[a:z], linear[a:z], lower[a:z], upper[a:z], kink, splits[p], tol, limit, z - a <= polished, work,
-            noise, scaled, unit, beta[a:z], gradient[a:z], B, made, figures[p],
-        )  # fmt: skip
+        a, z, split, line = edges[p], edges[p + 1], splits[p], figures[p]
+        own, pull, low, high, b, slope = ids[a:z], linear[a:z], lower[a:z], upper[a:z], beta[a:z], gradient[a:z]
+        for t in range(z - a):
+            made[t], diagonal[t] = alone, K[own[t], own[t]]
+            # The largest squared distance of an object from the first, in feature space.
+            line[SPREAD] = max(line[SPREAD], diagonal[t] + diagonal[0] - 2.0 * K[own[0], own[t]])
+        _gradient(K, own, pull, b, room, made, slope)
+        ends, bent, settled, measure = z - a <= polished, False, True, unit
+        for _ in range(8):
+            if scaled:
+                measure = max(_half_margin(low, high, kink, split, b, slope), 1e-7 * line[SPREAD])
+            goal = (1.0 if ends else 0.9) * tol * measure
+            taken, curved = _pair_steps(
+                K, own, diagonal, low, high, kink, split, goal, limit, noise, b, slope, room, made
+            )
+            line[STEPS] += taken
+            bent |= curved
+            settled = taken < limit or ends
+            if taken == 0 or taken == limit or not scaled:
+                break
+        if ends and not bent:
+            for t in range(z - a):
+                before[t] = b[t]
+            settled = _active_set(K, own, diagonal, pull, low, high, kink, split, work, b, slope, room, made)
+            for t in range(0 if settled else z - a):
+                b[t] = before[t]
+        _snap(low, high, b)
+        _gradient(K, own, pull, b, room, made, slope)
+        line[FAILED] = 1.0 if bent or not settled else 0.0
 
 
 @compiled(**OPTIONS)

@@ -90,9 +90,8 @@ def solve(
     unwatched = tick is silent and (clock is None or clock.max_time is None)
     if rows.whole is not None and task.tubeless is None and unwatched:
         K, ids, own = rows.whole, rows.ids, rows.ids[task.objects]
-        quick = solve_dense(K, Batch.of([replace(task, objects=own)]), tol, rows.rounding, polished, max_iter).solution(
-            0
-        )
+        batch = Batch.of([replace(task, objects=own)])
+        quick = next(solve_dense(K, batch, tol, rows.rounding, polished, max_iter).solutions())
         if quick is not None:
             return quick if own.size == ids.size else replace(quick, values=K[np.ix_(ids, own)] @ quick.beta)
     with one_blas_thread():

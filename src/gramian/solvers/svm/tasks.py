@@ -61,12 +61,6 @@ def classification(y: Vector, C: Vector, start: Vector | None = None) -> Task:
     return Task(-y, np.minimum(signed, 0.0), np.maximum(signed, 0.0), start, np.arange(y.size), y.size)
 
 
-def part(task: Task, span: slice) -> Task:
-    """Return the variables of a span as a task of their own, in one group."""
-    m = span.stop - span.start
-    return Task(task.linear[span], task.lower[span], task.upper[span], task.start[span], np.arange(m), m)
-
-
 def nu_classification(y: Vector, weight: Vector, nu: float) -> Task:
     """ν classification; the answer has to be divided by ``Solution.unit``: y (m,), weight (m,)."""
     split = int(np.count_nonzero(y > 0))
