@@ -51,8 +51,9 @@ def _judged(
 ) -> dict[str, Any]:
     """Fit to one table, predict the other, report on that; how wrong the model and a linear one are."""
     (old, new), model, out = tables, folder / name, folder / f"{name}_predictions.csv"
-    fitted = _step(screen, "fit", old, "--target", target, "--time-limit", limit, "--out", model)
-    _step(screen, "predict", model, new, *how, "-o", out)
+    again = ["--force"] if model.exists() else []  # a demo in the folder of another
+    fitted = _step(screen, "fit", old, "--target", target, "--time-limit", limit, "--out", model, *again)
+    _step(screen, "predict", model, new, *how, "-o", out, *again)
     try:
         page = _step(screen, "report", model, new, "-o", folder / f"{name}.html")["report"]
     except ImportError as error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from gramian.cli.screen import Screen
 from gramian.cli.shared import add_options, blocks_of, check_free, is_spread, named_columns
+from gramian.numerals import written
 
 HELP = "tune a model on a table and save it"
 DESCRIPTION = "Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it."
@@ -263,7 +264,7 @@ def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) ->
 def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) -> None:
     best, board = model.best_trial_, model.leaderboard_
     screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board}\n")
-    screen.say(f"{best.name}: {board.metric} {best.score:.4g} ± {best.spread:.2g} on rows held out", "bold")
+    screen.say(f"{best.name}: {board.metric} {written(best.score, best.spread)} on rows held out", "bold")
     lines = [f"   {_against(best, trial)}" for trial in board if trial.baseline and trial.ok]
     if model.baseline_ <= best.score:
         lines.append(f"{board.baseline.name} predicts these rows as well, and is simpler: a kernel does not help here")
@@ -301,6 +302,6 @@ def _rounded(expression: str) -> str:
 def _against(best: Any, baseline: Any) -> str:
     """How much better than a baseline, which is said too where it is worse."""
     if baseline.score <= 0:
-        return f"{baseline.name}: {baseline.score:.4g}{', which cannot be beaten' if baseline.score == 0 else ''}"
+        return f"{baseline.name}: {written(baseline.score)}{', which cannot be beaten' if baseline.score == 0 else ''}"
     gain = 1.0 - best.score / baseline.score
-    return f"{abs(gain):.1%} {'below' if gain >= 0 else 'ABOVE'} {baseline.name}'s {baseline.score:.4g}"
+    return f"{abs(gain):.1%} {'below' if gain >= 0 else 'ABOVE'} {baseline.name}'s {written(baseline.score)}"
