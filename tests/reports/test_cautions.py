@@ -1,6 +1,7 @@
 """Warnings in words: each is given where it should be, and only there."""
 
 import warnings
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -192,4 +193,7 @@ def test_measures_are_those_of_their_definitions(X):
     assert measured(found, "1 - roc_auc") == pytest.approx(1 - area)
     right = np.where(found.positive, found.sureness, 1 - found.sureness)
     assert measured(found, "log_loss") == pytest.approx(-np.log(right).mean())
+    rare = replace(found, truth=np.ones(60, dtype=bool), classes=np.array([False, True])).of_rarer
+    assert list(rare.classes) == [True, False]
+    assert np.array_equal(rare.sureness >= rare.threshold, found.sureness <= found.threshold)
     assert measured(found, "error") == pytest.approx(np.mean(found.truth != found.predicted))

@@ -64,6 +64,16 @@ class Evaluation:
         return np.asarray(self.truth == self.classes[1])
 
     @property
+    def of_rarer(self) -> Evaluation:
+        """The same of two classes with the rarer as the second: the one that people look for."""
+        if self.sureness is None or self.positive.mean() <= 0.5:
+            return self
+        sureness, threshold = -self.sureness, -self.threshold
+        if self.probability:
+            sureness, threshold = 1.0 - self.sureness, 1.0 - self.threshold
+        return replace(self, classes=self.classes[::-1], sureness=sureness, threshold=threshold)
+
+    @property
     def parts(self) -> list[NDArray[np.intp]]:
         """Rows of each part."""
         return [np.flatnonzero(self.folds == fold) for fold in np.unique(self.folds)]

@@ -108,7 +108,7 @@ def _plans(
 
 def _of_classifier(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     if found is not None and found.binary:
-        yield from _of_two_classes(found)
+        yield from _of_two_classes(found.of_rarer)
     if found is not None:
         caption, classes = f"Rows are the true class; {found.how}.", list(subject.model.classes_)
         draw = partial(drawings.confusion, found.truth, found.predicted, classes)
@@ -117,7 +117,7 @@ def _of_classifier(subject: Subject, found: Evaluation | None) -> Iterator[Plan]
 
 
 def _of_two_classes(found: Evaluation) -> Iterator[Plan]:
-    """What is found of the second class, and at what price; the diamond is the threshold of the predictions."""
+    """What is found of the rarer class, and at what price; the diamond is the threshold of the predictions."""
     wanted = f"“{found.classes[1]}”"
     caption = (
         f"How much of {wanted} is found, and how much of the rest is taken for it, at every threshold; {found.how}."
