@@ -75,7 +75,7 @@ def em(
     """Alternate E-steps and M-steps until the objective changes by less than ``tol``."""
     clock = clock or Clock()
     mixture, statistics = start, expect(rows, start, workers, hard=hard)
-    value = _objective(statistics)
+    value, rounding = _objective(statistics), _rounding(rows, start)
     values: list[float] = []
     evidence: list[EvidenceSplit] = []
     converged = expired = False
@@ -83,12 +83,13 @@ def em(
         change, previous = value - previous, value
         values.append(value)
         still = hard and change == 0
-        before, again = mixture, partial(expect, rows, mixture, workers, hard=hard)
+        before, slack, again = mixture, rounding, partial(expect, rows, mixture, workers, hard=hard)
         mixture, used = refine(statistics, reg_covar, again)
         bound = _bound(used, mixture)
         statistics = expect(rows, mixture, workers, hard=hard)
         value = _objective(statistics)
-        _require_rise(rows, before, mixture, reg_covar, previous, value)
+        rounding = _rounding(rows, mixture)
+        _require_rise(before, mixture, reg_covar, previous, value, slack + rounding)
         # On its way off a plateau EM speeds up again: the step into the answer counts too.
         converged = still or (abs(change) < tol and value - previous < tol)
         likelihood = statistics.log_likelihood / statistics.total
@@ -150,10 +151,12 @@ def _bound(statistics: Statistics, mixture: Mixture) -> float:
     return expected_joint + statistics.entropy / statistics.total
 
 
-def _require_rise(rows: Rows, before: Mixture, after: Mixture, reg_covar: float, previous: float, value: float) -> None:
+def _require_rise(
+    before: Mixture, after: Mixture, reg_covar: float, previous: float, value: float, rounding: float
+) -> None:
     """Raise where the objective has fallen by more than regularisation and rounding explain."""
     regularisation = 0.5 * reg_covar * max(0.0, float(after.weights @ (before.traces - after.traces)))
-    rounding = ROUNDING * (1 + abs(previous)) + _rounding(rows, before) + _rounding(rows, after)
+    rounding += ROUNDING * (1 + abs(previous))
     if not value >= previous - regularisation - rounding:
         raise ArithmeticError(
             f"the objective of EM fell from {previous!r} to {value!r} per row, which neither reg_covar "
