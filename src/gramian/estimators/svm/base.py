@@ -68,6 +68,8 @@ SMALL_CELLS = 2**18
 """Entries up to which sparse rows are made dense for a fit: values are faster, and rounded as those of dense rows."""
 ALONE = 1500
 """Rows up to which the whole matrix is made for a single problem: of more, most rows are never asked for."""
+FEW_CELLS = 2**20
+"""Entries of K(rows, support vectors) up to which it is made once for all pairs of classes."""
 STRIP, THREADED = 192, 800
 """Rows of a strip of a small matrix, and rows of one that is worth a second thread."""
 PROBES, PROBED = 8, 1000
@@ -446,7 +448,12 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         """K of a few rows with the support vectors; None where there are many, or they are not vectors of numbers."""
         if is_precomputed(self.kernel) or is_sparse(X) or is_sparse(self.support_vectors_):
             return None
-        return columns_of(self, self._kernel, self.support_vectors_).tile(wide(X))
+        vectors = self.support_vectors_
+        K = columns_of(self, self._kernel, vectors).tile(wide(X))
+        if K is not None or not isinstance(X, np.ndarray) or X.size == 0 or len(X) * len(vectors) > FEW_CELLS:
+            return K
+        gram = Gram(self._kernel, wide(X), wide(vectors), memory=self.memory, n_jobs=self.n_jobs)
+        return np.asarray(gram.dense(), dtype=np.float64) if gram.fits else None
 
     @property
     def kernel_(self) -> Kernel:
