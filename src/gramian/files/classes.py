@@ -45,7 +45,8 @@ _HERE = {
 _MIXTURE = {"families": ["Bernoulli", "Gaussian", "Poisson"]}
 """Families of a mixture's components, written as ``mixture.<name>``: a loss is called Poisson too."""
 _AUTO = {
-    "columns": ["Category", "Dropped", "Encoding", "Normal", "NumberColumn", "Standard", "Text"],
+    "average": ["Member"],
+    "columns": ["Category", "Dropped", "Encoding", "Normal", "NumberColumn", "Robust", "Standard", "Text"],
 }
 """How automatic estimators read tables, written as ``auto.<name>``."""
 _SKLEARN = {

@@ -1,4 +1,4 @@
-"""The automatic estimators: the model inside, and the rows and targets that it was fitted to."""
+"""The automatic estimators: the models inside, and the rows and targets that they were fitted to."""
 
 from __future__ import annotations
 
@@ -13,28 +13,37 @@ LEAST_SQUARES = ("gp", "ridge")
 """Machines that learn targets in units of their deviation."""
 
 
-def _rows(model: Any, X: Any) -> Array:
-    return np.asarray(model.scaling_.transform(read_again(model, model.columns_, X)))
+Part = tuple[Any, Array, Any]
+"""A model inside, and the rows and targets that it was fitted to."""
 
 
-def numbers(model: Any, X: Any, y: Any) -> tuple[Any, Array, Array]:
+def _parts(model: Any, X: Any, squares: Any, others: Any) -> list[Part]:
+    """Every model inside, with rows scaled for it and the targets that its kind of machine learns."""
+    Z = read_again(model, model.columns_, X)
+    inside = [(model.machine_, model.best_, model.scaling_)]
+    inside += [(m.machine, m.model, m.scaling) for m in getattr(model, "others_", ())]
+    return [
+        (best, np.asarray(scaling.transform(Z)), squares if machine in LEAST_SQUARES else others)
+        for machine, best, scaling in inside
+    ]
+
+
+def numbers(model: Any, X: Any, y: Any) -> list[Part]:
     """Targets less their mean, in units of their deviation."""
     y = np.asarray(_given(y), dtype=np.float64).ravel()
     y = np.log(y) if getattr(model, "target_scale_", "linear") == "log" else y
     scale = float(y.std())
     targets = (y - y.mean()) / (scale if scale > 1e-14 * abs(float(y.mean())) else 1.0)
-    return model.best_, _rows(model, X), targets[:, None] if model.machine_ in LEAST_SQUARES else targets
+    return _parts(model, X, targets[:, None], targets)
 
 
-def labels(model: Any, X: Any, y: Any) -> tuple[Any, Array, Any]:
+def labels(model: Any, X: Any, y: Any) -> list[Part]:
     """Codes of the classes; for least squares one-hot, or -1 and +1 of two, less their mean and scaled."""
     codes = np.searchsorted(model.classes_, _given(y))
-    if model.machine_ not in LEAST_SQUARES:
-        return model.best_, _rows(model, X), codes
     k = model.classes_.size
     hot = 2.0 * (codes[:, None] == 1) - 1.0 if k == 2 else (codes[:, None] == np.arange(k)).astype(np.float64)
     hot = hot - hot.mean(axis=0)
-    return model.best_, _rows(model, X), hot / (np.sqrt(np.mean(hot**2)) or 1.0)
+    return _parts(model, X, hot / (np.sqrt(np.mean(hot**2)) or 1.0), codes)
 
 
 def _given(y: Any) -> Any:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from gramian.estimators.auto import plans
+from gramian.estimators.auto.candidates import MACHINES
 from gramian.estimators.auto.plans import Effort, Planner, efforts
 from gramian.kernels import RBF
 
@@ -37,14 +39,23 @@ def test_blocks_that_do_not_fit_in_memory_take_time():
 
 
 def test_what_is_reserved_is_what_is_needed():
-    few, medium, many = (Planner(n, 1, 8 * 10**9, limit=300.0) for n in (100, 30_000, 10**6))
+    few, medium, many = (Planner(n, 1, 8 * 10**9, limit=300.0) for n in (100, 10_000, 10**6))
     assert few.reserve("gp") == few.reserve("svm") == 30.0
-    assert many.reserve("gp") == 180.0
-    kept = medium.reserve("ridge")
+    assert many.reserve("gp") == many.reserve("svm") == 180.0
+    kept, way = medium.reserve("ridge"), medium.plan(plans.TYPICAL, 180.0, loo=False)
     assert 30.0 < kept < 180.0
-    assert medium.plan(plans.TYPICAL, kept, loo=False).way == "pcg"
-    assert medium.reserve("svm") == pytest.approx(180.0)
+    assert kept == pytest.approx(plans.MEMBERS * way.whole)
+    assert way.whole > way.seconds > 0
     assert Planner(100, 1, 10**9).reserve("gp") == math.inf
+
+
+def test_trials_are_counted():
+    cost = partial(plans.trial_seconds, "gp", 1000, 10)
+    assert 0 < cost(again=True) < cost() < cost(powers=True)
+    for machine in MACHINES:
+        small, large = (plans.trial_seconds(machine, n, 10) for n in (500, 1000))
+        assert 3.5 * small < large < 9 * small
+    assert plans.trial_seconds("svm", 500, 10, kernels=3) == 3 * plans.trial_seconds("svm", 500, 10)
 
 
 def test_support_vectors_of_too_many_rows_do_not_win():

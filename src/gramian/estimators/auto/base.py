@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from numbers import Integral, Real
@@ -21,13 +21,14 @@ from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import Means, candidates, checked_machines
 from gramian.estimators.auto.columns import NumberColumn, checked_words, encode, fit_scaling, scalings_for
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
-from gramian.estimators.auto.plans import Plan, Planner, Sizes
-from gramian.estimators.auto.refit import Refit, Winner, refit, refit_over_passes
+from gramian.estimators.auto.plans import MEMBERS, Plan, Planner, Sizes
+from gramian.estimators.auto.refit import Refit, Winner, refit, refit_others, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
-from gramian.estimators.auto.search import Search, cheap_score, rungs
+from gramian.estimators.auto.search import ScaledRows, Search, cheap_score, rungs
 from gramian.estimators.auto.splits import among, splits_asked_for
 from gramian.estimators.auto.steps import Observer, Step
 from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
+from gramian.estimators.auto.team import Team, chosen
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.base import sample_seed
 from gramian.kernels import Kernel, resolve
@@ -113,13 +114,14 @@ class AutoKernel(Nested, BaseEstimator):
                 X, y, blocks = self._sampled(as_blocks(X, y))
             given = Given(X, y, sample_weight, groups, blocks is not None)
             clock = clock or Clock(self.time_limit)
-            search, winner = self._searched(given, clock)
+            search, team = self._searched(given, clock, alone=bool(blocks or way))
+            winner = team.winners[0]
             self._seen(silent, clock, search.leaderboard, "the winner on all rows")
             if blocks is None:
-                last = refit(winner, way)
+                last = refit(winner, way or team.ways[0])
             else:
                 last = refit_over_passes(winner, blocks, getattr(self, "classes_", None))
-            self._keep(search, winner, last)
+            self._keep(search, team, [last, *refit_others(team.others)])
         warn_unless_converged(self.certificate_, self)
         return self
 
@@ -138,8 +140,8 @@ class AutoKernel(Nested, BaseEstimator):
             table = pa.table(dict(zip(blocks.names, sample.X.T, strict=True)))
         return table, sample.y, None if sample.index.size == blocks.n_rows else blocks
 
-    def _searched(self, given: Given, clock: Clock) -> tuple[Search, Winner]:
-        """Read a table, and find the machine that predicts best."""
+    def _searched(self, given: Given, clock: Clock, *, alone: bool = False) -> tuple[Search, Team]:
+        """Read a table, and find the machines that predict best."""
         if given.y is None:
             name = type(self).__name__
             raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
@@ -161,7 +163,7 @@ class AutoKernel(Nested, BaseEstimator):
         means = self._means(Z, response, clock)
         numbers = encoding.places(NumberColumn)
         scalings = {name: fit_scaling(name, Z, numbers) for name in scalings_for(Z, numbers)}
-        scaled = {name: scaling.transform(Z) for name, scaling in scalings.items()}
+        scaled = {name: ScaledRows(Z, scaling) for name, scaling in scalings.items()}
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
         asked = splits_asked_for(cv, response.codes, n, given.groups, means.seed)
         steps = rungs(response, n, cv, means.seed, self._sizes, self.time_limit, asked)
@@ -170,15 +172,19 @@ class AutoKernel(Nested, BaseEstimator):
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
         planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes)
         with progress(self.verbose, type(self).__name__) as tick:
-            search = Search(response, scaled, machines, means, planner.reserve, partial(self._seen, tick, clock))
+            search = Search(response, scaled, machines, means, planner, partial(self._seen, tick, clock))
             count = response.targets.shape[1] if classes else 0
             ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps)
         best = next((found for found in ranked if planner.affordable(found.candidate.machine)), ranked[0])
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
-        scaling, source = best.candidate.scaling, search.source_of(best)
-        rows = (encoding, scalings[scaling], scaled[scaling])
-        return search, Winner(best, source, response, *rows, means, planner, source.kernels[0])
+        offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
+        winners = []
+        for found in offered[: 1 if alone else MEMBERS]:
+            source = search.source_of(found)
+            rows = (encoding, scalings[found.candidate.scaling], Z)
+            winners.append(Winner(found, source, response, *rows, means, planner, source.kernels[0]))
+        return search, chosen(search, winners, planner)
 
     def _counted(self, table: list[Column], given: Given) -> tuple[Any, list[Column], Given]:
         """The splits, table, targets, weights and groups of the rows that count; weights are one on average."""
@@ -215,19 +221,23 @@ class AutoKernel(Nested, BaseEstimator):
         if self._observer is not None:
             self._observer(step)
 
-    def _keep(self, search: Search, winner: Winner, last: Refit) -> None:
-        best, response = winner.found, winner.response
-        search.mark(best, WINNER)
-        self.leaderboard_ = _as_saved(search.leaderboard, last.model)
+    def _keep(self, search: Search, team: Team, lasts: list[Refit | None]) -> None:
+        first, last = team.winners[0], lasts[0]
+        assert last is not None
+        response = first.response
+        search.mark(team.found, WINNER)
+        self.leaderboard_ = search.leaderboard if team.others else _as_saved(search.leaderboard, last.model)
         self.best_trial_ = self.leaderboard_[0]
         baseline = self.leaderboard_.baseline
         self.baseline_ = math.nan if baseline is None else baseline.score
-        self.columns_, self.scaling_ = winner.encoding, winner.scaling
-        self.best_, self.machine_, self.refit_ = last.model, last.machine, last.note + search.unfinished
-        self.certificate_, self._centre, self._scale = last.model.certificate_, response.centre, response.scale
-        found = last.held is None or best.rung.asked  # splits that a user chose are more honest than others
-        held, rows = (best.held, best.rung.held_out) if found else (last.held, last.rows)
-        self._calibrate(response, np.asarray(held), np.asarray(rows))
+        self.columns_, self.scaling_ = first.encoding, first.scaling
+        self.best_, self.machine_, self.refit_ = last.model, last.machine, team.note(lasts) + search.unfinished
+        self.weights_, self.others_ = team.weighted(lasts)
+        self._centre, self._scale = response.centre, response.scale
+        certificates = [done.model.certificate_ for done in lasts if done is not None]
+        self.certificate_ = next((c for c in certificates if not c.converged), certificates[0])
+        held, rows = team.held(lasts)
+        self._calibrate(response, held, rows)
 
     def _response(self, y: Any, weights: Array | None) -> Response:
         raise NotImplementedError(f"{type(self).__name__} must define _response(y, weights).")
@@ -242,9 +252,21 @@ class AutoKernel(Nested, BaseEstimator):
     # ---- predict ------------------------------------------------------------------------------------------------
 
     def _rows(self, X: Any) -> Array:
-        """New rows as the fitted machine takes them."""
+        """New rows as ``best_`` takes them."""
+        return np.asarray(self.scaling_.transform(self._encoded(X)))
+
+    def _encoded(self, X: Any) -> Array:
         check_is_fitted(self)
-        return np.asarray(self.scaling_.transform(read_again(self, self.columns_, X)))
+        return np.asarray(read_again(self, self.columns_, X))
+
+    def _members(self, X: Any) -> Iterator[tuple[float, str, Any, Array]]:
+        """Weight, machine, model and scaled rows of every machine that predictions are made of."""
+        Z = self._encoded(X)
+        others = getattr(self, "others_", ())  # older model files have none
+        weights = self.weights_ if others else [1.0]
+        parts = [(self.machine_, self.best_, self.scaling_), *((m.machine, m.model, m.scaling) for m in others)]
+        for weight, (machine, model, scaling) in zip(weights, parts, strict=True):
+            yield float(weight), machine, model, np.asarray(scaling.transform(Z))
 
 
 def _as_saved(board: Leaderboard, model: Any) -> Leaderboard:

@@ -12,16 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.certificates import Certificate
+from gramian.certificates import Certificate, certify
 from gramian.estimators.auto.columns import SCALINGS, Encoding, NumberColumn, Text
 from gramian.estimators.auto.response import PAIRS, Classes, Response
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import svm_path
 from gramian.features.nystrom import Nystroem
-from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, Scaled, White
+from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, PowerExponential, Scaled, White
+from gramian.kernels.metric import Metric
 from gramian.progress import Clock
 from gramian.solvers.gp.evidence import signal_and_noise
+from gramian.solvers.gp.metric import Climb, MetricEvidence, Prior, agop_round, climb
 
 Array = NDArray[np.float64]
 
@@ -32,48 +34,76 @@ ARD_INPUTS = 64
 SMALL, MEDIUM = 150, 400
 """Rows below which only the first few candidates are tried: more would be told apart by chance."""
 FEW, SOME = 2, 5
+GIVEN = "kernel as given"
 PAIRED = 30
 """Classes up to which support vector machines, one for each pair of them, are cheap enough to come first."""
 
-# Smoothness, whether every input has its own lengthscale, scaling, whether a linear part is added.
+# Kernel, whether every input has its own lengthscale, scaling, whether a linear part is added.
 NUMBERS_ORDER = (
     ("Matern-3/2", True, "standard", False),
+    ("Power-3/2", True, "standard", False),
     ("Matern-3/2", False, "standard", False),
     ("Matern-5/2", True, "standard", True),
-    ("Matern-5/2", True, "standard", False),
-    ("Matern-3/2", True, "normal", False),
     ("Matern-1/2", True, "standard", False),
+    ("Matern-5/2", True, "standard", False),
+    ("Power-3/2", True, "normal", False),
+    ("Matern-3/2", True, "normal", False),
     ("RBF", False, "standard", True),
-    ("Matern-5/2", True, "normal", False),
-    ("RBF", True, "standard", False),
-    ("Laplace", False, "standard", False),
+    ("Power-3/2", True, "robust", False),
     ("Matern-1/2", True, "normal", False),
+    ("Matern-3/2", True, "robust", False),
+    ("Power-3/2", False, "normal", False),
+    ("Matern-5/2", True, "normal", False),
+    ("Matern-1/2", True, "robust", False),
+    ("Power-3/2", False, "robust", False),
+    ("Laplace", True, "standard", False),
+    ("Matern-1/2", False, "normal", False),
+    ("RBF", True, "standard", False),
+    ("Power-3/2", False, "standard", False),
     ("Matern-3/2", False, "normal", True),
+    ("Matern-1/2", False, "standard", False),
     ("RBF", False, "standard", False),
 )
 CLASSES_ORDER = (
     ("Matern-3/2", False, "standard", False),
+    ("Power-3/2", False, "standard", False),
     ("Matern-3/2", True, "standard", False),
-    ("Matern-3/2", False, "normal", False),
+    ("Power-3/2", False, "robust", False),
+    ("Power-3/2", False, "normal", False),
     ("Matern-5/2", False, "standard", False),
-    ("Matern-3/2", True, "normal", False),
+    ("Power-3/2", True, "standard", False),
+    ("Laplace", False, "normal", False),
+    ("Matern-3/2", False, "normal", False),
+    ("Matern-3/2", False, "robust", False),
     ("RBF", False, "standard", False),
     ("Matern-1/2", False, "standard", False),
+    ("Power-3/2", True, "normal", False),
+    ("Laplace", True, "standard", False),
+    ("Matern-3/2", True, "normal", False),
+    ("Power-3/2", True, "robust", False),
     ("Matern-1/2", True, "normal", False),
-    ("Matern-1/2", True, "standard", False),
     ("RBF", False, "standard", True),
-    ("Laplace", False, "normal", False),
     ("Matern-5/2", True, "standard", False),
 )
 PLAIN_ORDER = (("RBF", "standard"), ("Laplace", "standard"), ("Matern-3/2", "normal"))
 """For machines that do not learn lengthscales, where there is no process to take them from."""
-RADIAL: dict[str, Any] = {"RBF": RBF, "Laplace": Laplace}
+RADIAL: dict[str, Any] = {"RBF": RBF, "Laplace": Laplace, "Power-3/2": partial(PowerExponential, p=1.5, q=1.0)}
 RADIAL |= {f"Matern-{twice}/2": partial(Matern, nu=twice / 2) for twice in (1, 3, 5)}
 REACH, OWN = 30.0, (0.05, 1e3)
 """How far a shared lengthscale may go from the typical distance, and where a column's own may be."""
 MULTIPLES = (0.3, 0.6, 1.2)
 """Of the typical distance √(2d): lengthscales that such a machine chooses from, where its fits are cheap."""
 
+METRICS = {"evidence": 0.0, "AGOP": 0.5, "AGOP squared": 1.0}
+"""Ways to learn a metric, and the power that the average gradient outer product is raised to."""
+CLASSES_METRICS = ("AGOP",)
+"""For classes the evidence overfits a metric."""
+METRIC_INPUTS = 40
+"""Inputs up to which a metric is learned: its entries are their square."""
+CLIMB, SETTLE, ROUNDS = (45, 25), 20, (3, 1)
+"""Steps over the entries of a metric, at first and on more rows; over scale and variances; and rounds of gradients."""
+METRIC_SLOPE = 0.01
+"""The slope of the evidence, for each row, at which a metric is called learned."""
 NOISE, MOST_NOISE = 0.1, 10.0
 """Where the variance of the noise begins, and how large it may get, in units of the targets' own."""
 EVIDENCE_TOL = 1e-4
@@ -110,6 +140,7 @@ class Candidate:
     kernels: tuple[Kernel, ...] = ()  # To learn from or to choose from; none where the kernel is learned by ``source``
     source: str = ""  # The name of the process whose kernel is taken
     each: bool = False  # Whether every column has a lengthscale of its own
+    metric: str = ""  # A key of ``METRICS`` where all directions have one, learned from that of the kernel on
 
 
 def checked_machines(machines: Any) -> tuple[str, ...]:
@@ -148,7 +179,7 @@ def candidates(
 
 
 def _given(machine: str, kernel: Kernel) -> list[Candidate]:
-    return [Candidate(f"{machine}, {s}, kernel as given", machine, s, (kernel,)) for s in ("standard", "normal")]
+    return [Candidate(f"{machine}, {s}, {GIVEN}", machine, s, (kernel,)) for s in ("standard", "normal")]
 
 
 def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding) -> Iterable[Candidate]:
@@ -157,10 +188,11 @@ def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding)
     for smoothness, each, scaling, linear in order:
         each = each and len(_dense_places(encoding)) <= ARD_INPUTS
         scaling = scaling if scalable else "standard"
+        kernel = _prior(smoothness, each, linear, encoding)
         name = f"gp, {smoothness} {'per column' if each else 'shared'}{' + linear' if linear else ''}, {scaling}"
-        if name not in seen:
-            seen.add(name)
-            yield Candidate(name, "gp", scaling, (_prior(smoothness, each, linear, encoding),), each=each)
+        if (scaling, kernel) not in seen:  # of texts alone there is one
+            seen.add((scaling, kernel))
+            yield Candidate(name, "gp", scaling, (kernel,), each=each)
 
 
 def _plain(machine: str, encoding: Encoding, scalings: Sequence[str]) -> Iterable[Candidate]:
@@ -188,6 +220,35 @@ def derived(machines: Sequence[str], leaders: Sequence[Candidate]) -> list[Candi
     ]
 
 
+def metrics(c: Candidate, learned: Kernel, d: int, *, classes: bool) -> list[Candidate]:
+    """Return processes that learn a metric of d columns, from what a process with a radial kernel has learned on."""
+    if not 2 <= d <= METRIC_INPUTS or c.metric or c.name.endswith(GIVEN) or _radial(learned) is None:
+        return []
+    start = f"{c.name.removeprefix('gp, ').removesuffix(f', {c.scaling}')}"
+    return [
+        Candidate(f"gp, {start}, metric by {name}, {c.scaling}", "gp", c.scaling, (learned,), each=True, metric=name)
+        for name in (CLASSES_METRICS if classes else METRICS)
+    ]
+
+
+def _radial(kernel: Kernel) -> Any:
+    """The radial part of a process whose kernel is a multiple of one, of all columns; None of any other."""
+    signal = signal_and_noise(kernel)[0]
+    inner = signal.kernel if isinstance(signal, Scaled) else None
+    return inner if isinstance(inner, RBF | Matern | Metric) else None
+
+
+def behind_map(kernel: Kernel, d: int) -> tuple[Kernel, Prior]:
+    """Split the kernel of a process into a radial one of lengthscale one, and the map, variance and noise around it."""
+    signal: Any
+    signal, noise = signal_and_noise(kernel)
+    inner = _radial(kernel)
+    if isinstance(inner, Metric):
+        return inner.kernel, Prior(np.asarray(inner.L), float(signal.factor), noise)
+    base = RBF(1.0) if isinstance(inner, RBF) else Matern(1.0, nu=inner.nu)
+    return base, Prior(np.diag(1.0 / np.broadcast_to(inner.lengthscale, d)), float(signal.factor), noise)
+
+
 # ---- kernels ----------------------------------------------------------------------------------------------------
 
 
@@ -202,7 +263,7 @@ def _prior(smoothness: str, each: bool, linear: bool, encoding: Encoding, *, sca
     terms: list[Kernel] = []
     if others:
         d = len(others)
-        start = float(d) if smoothness == "Laplace" else math.sqrt(2.0 * d)
+        start = {"Laplace": float(d), "Power-3/2": math.sqrt(2.0) * d ** (2 / 3)}.get(smoothness, math.sqrt(2.0 * d))
         # Without a floor the search can step to where every row is alone, and the evidence is flat.
         scale, bounds = ([start] * d, OWN) if each else (start, (start / REACH, start * REACH))
         main = RADIAL[smoothness](scale, lengthscale_bounds=bounds)
@@ -243,11 +304,12 @@ class Fitted:
     certificate: Certificate  # Of the fit
 
 
-def fit(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
+def fit(c: Candidate, response: Response, Z: Any, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
     """Fit a candidate to some rows, once for each of its settings: Z (n, d)."""
     means = replace(means, n_jobs=1) if rows.size <= ONE_THREAD else means
     with quiet():
-        return {"gp": _process, "ridge": _ridge}.get(c.machine, _other)(c, response, Z[rows], rows, given, means)
+        make = _metric if c.metric else {"gp": _process, "ridge": _ridge}.get(c.machine, _other)
+        return make(c, response, Z[rows], rows, given, means)
 
 
 def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:
@@ -271,6 +333,36 @@ def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kerne
         signal = signal_and_noise(learned)[0]
         model = KernelRidge(noise, kernel=signal, **means.common()).fit(Z, response.targets[rows], weights)
     return [Fitted(model, learned, {"noise": noise}, model.certificate_)]
+
+
+def _metric(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
+    """A process behind a linear map, which begins at the lengthscales of another."""
+    base, start = behind_map(c.kernels[0] if given is None else given, Z.shape[1])
+    least, clock = max(response.least_noise, means.least_noise), means.common()["max_time"]
+    # As in ``_process``, more rows begin with more noise.
+    start = replace(start, noise=max(start.noise, least if given is None else NOISE))
+    evidence = MetricEvidence(base, Z, response.targets[rows], np.ones(rows.size), means.memory, means.n_jobs)
+    found = _learned_map(evidence, start, c.metric, given is not None, Clock(clock), (least, MOST_NOISE))
+    kernel = found.prior.kernel(base) + White(found.prior.noise)
+    model = KernelRidge(found.prior.noise, kernel=found.prior.kernel(base), **means.common())
+    model.fit(Z, response.targets[rows], response.weights_of(rows))
+    why = "the evidence still rises with the metric; allow more time."
+    done: Any = {"iterations": found.iterations, "seconds": model.certificate_.seconds, "primal": found.value}
+    proof = certify("evidence", found.slope, METRIC_SLOPE, why, **done)
+    return [Fitted(model, kernel, {"noise": found.prior.noise}, proof)]
+
+
+def _learned_map(
+    evidence: MetricEvidence, start: Prior, method: str, again: bool, clock: Clock, noises: tuple[float, float]
+) -> Climb:
+    options: Any = {"clock": clock, "noises": noises}
+    if method == "evidence":
+        return climb(evidence, start, "entries", max_iter=CLIMB[again], **options)
+    found = climb(evidence, start, "scale", max_iter=SETTLE, **options) if again else Climb(start, 0.0, 0.0, 0)
+    for _ in range(ROUNDS[again]):
+        turned = agop_round(evidence, found.prior, METRICS[method], None)
+        found = climb(evidence, turned, "scale", max_iter=SETTLE, **options)
+    return found
 
 
 def _ridge(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:

@@ -29,9 +29,10 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     """Classification by the kernel machine that a search finds best, with calibrated probabilities.
 
     Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked) and
-    brought to one scale in two ways. Gaussian processes on one-hot codes with several kernels, one lengthscale for all
-    columns or one each, kernel ridge, support vectors and kernel logistic regression are judged by cross-validation: on
-    few rows first, the better part on more. The winner is fitted to all rows: exactly where ``time_limit`` and
+    brought to one scale in several ways. Gaussian processes on one-hot codes with several kernels, one lengthscale for
+    all columns, one each, or a metric of all directions, kernel ridge, support vectors and kernel logistic regression
+    are judged by cross-validation: on few rows first, the better part on more. The winner, an average of the best where
+    that helps rows which its weights were not learned from, is fitted to all rows: exactly where ``time_limit`` and
     ``memory`` allow, else by conjugate gradients, else through landmarks (``refit_`` says which, and why).
     Probabilities are the softmax of its outputs, with a temperature and a constant for each class that suit rows it had
     not seen.
@@ -78,14 +79,19 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     best_trial_ : Trial
         The winner's.
     best_ : estimator
-        The winner, fitted to all rows as ``columns_`` and ``scaling_`` make them, its targets being codes.
+        The winner, fitted to all rows as ``columns_`` and ``scaling_`` make them, its targets being codes; of an
+        average, the machine that counts for most.
+    others_ : tuple of Member
+        The other machines of an average, each with ``name``, ``machine``, ``scaling`` and ``model``; else empty.
+    weights_ : array of shape (1 + len(others_),)
+        What the outputs of ``best_`` and of each of ``others_`` are multiplied by.
     refit_ : str
         How it was fitted to all rows, and why so.
     baseline_ : float
         The score of the better baseline, to compare ``best_trial_.score`` with.
     columns_ : Encoding
         How every column was read; prints as a list.
-    scaling_ : Standard or Normal
+    scaling_ : Standard, Normal or Robust
         How numbers were scaled.
     temperature_ : float
         One over what outputs are multiplied by before the softmax.
@@ -244,4 +250,5 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     def _scores(self, X: Any) -> Array:
         check_is_fitted(self)
         response = Classes.fitted(int(self.classes_.size), np.asarray(self._centre), self._scale)
-        return response.outputs(self.best_, self._rows(X)) + self.offsets_
+        parts = [weight * response.outputs(model, Z) for weight, _, model, Z in self._members(X)]
+        return np.asarray(sum(parts[1:], parts[0]) + self.offsets_)

@@ -74,8 +74,13 @@ ONE_HOT = math.sqrt(0.5)
 """Two different levels are then at distance one."""
 PROBE = 2000
 """Values that are looked at to tell texts from numbers and dates written out."""
-SCALINGS = ("standard", "normal", "common")
-"""By mean and deviation; by rank to the normal law, for heavy tails; by one deviation for all columns of one unit."""
+SCALINGS = ("standard", "normal", "robust", "common")
+"""By mean and deviation; by rank to the normal law, for heavy tails; by median and quartiles, far values drawn in; by
+one deviation for all columns of one unit."""
+QUARTILES = 1.349
+"""Deviations between the quartiles of the normal law."""
+NEAR = 3.0
+"""Deviations that the farthest values of ``Robust`` are drawn in to."""
 TOGETHER, APART = 8, 2.0
 """Columns, at least, that may share a unit, as pixels do; and by how much deviations then differ for it to matter."""
 QUANTILES = 500
@@ -491,14 +496,30 @@ class Normal:
         return Z
 
 
+@dataclass(frozen=True, eq=False)
+class Robust:
+    """``u / √(1 + (u/3)²)`` with ``u = (x - median) / spread`` in some columns."""
+
+    places: NDArray[np.intp]  # Which columns; the others stay
+    median: Array  # (k,): Of those columns
+    spread: Array  # (k,): Of those columns
+
+    def transform(self, Z: Array) -> Array:
+        """Return the scaled rows: Z (n, d) → (n, d)."""
+        Z = Standard(self.places, self.median, self.spread).transform(Z)
+        u = np.clip(Z[:, self.places], -1e150, 1e150)
+        Z[:, self.places] = u / np.hypot(1.0, u / NEAR)
+        return Z
+
+
 def scalings_for(Z: Array, places: list[int]) -> tuple[str, ...]:
     """Return the scalings worth a trial: a common one where no column dominates, and some would be blown up alone."""
     with np.errstate(over="ignore"):
         deviation = Z[:, places].std(axis=0)
         typical = float(np.sqrt(np.mean(deviation**2))) if deviation.size else 0.0
     if deviation.size < TOGETHER or not np.isfinite(typical):
-        return SCALINGS[:2]
-    return SCALINGS if deviation.max() <= APART * typical and deviation.min() * APART < typical else SCALINGS[:2]
+        return SCALINGS[:3]
+    return SCALINGS if deviation.max() <= APART * typical and deviation.min() * APART < typical else SCALINGS[:3]
 
 
 def fit_scaling(name: str, Z: Array, places: list[int]) -> Any:
@@ -512,6 +533,10 @@ def fit_scaling(name: str, Z: Array, places: list[int]) -> Any:
         mean, deviation = (some * unit).mean(axis=0) / unit, (some * unit).std(axis=0) / unit
         floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
         return Standard(at, mean, np.where(deviation > floor, deviation, 1.0))
+    if name == "robust" and at.size:
+        spread = np.subtract(*np.quantile(some, [0.75, 0.25], axis=0)) / QUARTILES
+        deviation = fit_scaling("standard", Z, places).deviation  # where more than half of the values are equal
+        return Robust(at, np.median(some, axis=0), np.where(spread > 0, spread, deviation))
     ranks = np.linspace(0.0, 1.0, min(QUANTILES, Z.shape[0]))
     return Normal(at, np.quantile(some, ranks, axis=0) if at.size else np.zeros((ranks.size, 0)))
 

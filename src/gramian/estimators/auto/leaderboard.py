@@ -11,8 +11,9 @@ from gramian.certificates import Certificate
 from gramian.numerals import written
 
 DONE, DROPPED, WINNER, TOO_SLOW = "done", "dropped", "winner", "too slow for all rows"
-"""Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything; and
-better than that, but without the time for it."""
+MEMBER, NO_HELP = "in the average", "no better than one alone"
+"""Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything;
+better than that, but without the time for it; part of the winner; and an average that does not win."""
 METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error", "log_loss": "log-loss"}
 """How names of scores are shown; others, such as ``"1 - roc_auc"``, as they are. Of each, less is better."""
 COLUMNS = ("", "trial", "score", "rows", "fit", "predict", "certificate", "status")
@@ -23,7 +24,7 @@ class Trial:
     """One machine with one kernel and its settings, judged by cross-validation."""
 
     name: str  # In a few words, unique on its leaderboard
-    machine: str  # ``"ridge"``, ``"gp"``, ``"svm"``, ``"machine"`` or ``"baseline"``
+    machine: str  # ``"ridge"``, ``"gp"``, ``"svm"``, ``"machine"``, ``"average"`` or ``"baseline"``
     kernel: str = ""  # The kernel, as an expression; empty for a baseline
     settings: dict[str, Any] = field(default_factory=dict)  # What else was chosen or learned: plain values
     score: float  # Mean over the held-out parts
@@ -99,4 +100,4 @@ class Leaderboard(Sequence[Trial]):
 def _place(trial: Trial) -> tuple[bool, bool, bool, int, float, float]:
     """More rows first, then the smaller score, then the smaller log-loss where scores are equal."""
     score, tie = trial.score if trial.ok else 0.0, trial.figures.get("log_loss", 0.0)
-    return trial.status != WINNER, not trial.ok, trial.status == DROPPED, -trial.rows, score, tie
+    return trial.status != WINNER, not trial.ok, trial.status in (DROPPED, NO_HELP), -trial.rows, score, tie

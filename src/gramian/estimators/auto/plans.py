@@ -20,8 +20,16 @@ LEAST_SQUARES = ("gp", "ridge")
 """Machines whose last fit is least squares; the others are support vectors and machines with any loss."""
 RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that is kept for the last fit."""
-SHARE = 0.5
+SHARES = {"exact": 0.8, "pcg": 0.6, "nystroem": 0.5}
 """The part of that time which a way may take by its count; iterations are made twice, to see how wrong they are."""
+MEMBERS = 4
+"""Machines that an average has at most."""
+EVALUATIONS, AGAIN, SETTINGS = 60, 25, 3
+"""Evaluations of the evidence in a trial, at first and on more rows; settings that another machine is tried with."""
+GRADIENT, POWERS = 8, 40
+"""Operations of a kernel value for each input where lengthscales are learned, and where powers of differences are."""
+EIGEN = 10.0
+"""An eigendecomposition takes about so many times n³ operations."""
 LEAST_LANDMARKS = 100
 CAUTION = 2.0
 """How wrong the counts of support vectors and kernel machines may be."""
@@ -76,6 +84,11 @@ class Plan:
     landmarks: int = 0  # How many
     ridge: float = 0.0  # What an iteration adds to the diagonal, at least
 
+    @property
+    def whole(self) -> float:
+        """Nominal seconds, what is done beside it included."""
+        return self.seconds / SHARES.get(self.way, 1.0)
+
 
 @dataclass(frozen=True)
 class Planner:
@@ -91,13 +104,13 @@ class Planner:
     def plan(self, ridges: Sequence[Effort], budget: float, *, loo: bool) -> Plan:
         """Choose how to fit all rows in a budget."""
         exact = choice.nominal_seconds(choice.factor_operations(self.n, inverse=loo))
-        if choice.factor_bytes(self.n) <= self.memory and exact <= SHARE * budget:
+        if choice.factor_bytes(self.n) <= self.memory and exact <= SHARES["exact"] * budget:
             return Plan("exact", f"{self.n:,} rows, exactly", exact)
         rank = pcg.default_rank(self.n, self.memory)
         for effort in ridges:
             count = effort.on(self.n)
             operations = choice.pcg_operations(self.n, self.targets, count, rank, self.memory)
-            if (seconds := choice.nominal_seconds(operations)) <= SHARE * budget:
+            if (seconds := choice.nominal_seconds(operations)) <= SHARES["pcg"] * budget:
                 reason = f"{self.n:,} rows by about {count} steps of conjugate gradients"
                 return Plan("pcg", reason, seconds, ridge=effort.ridge)
         return self.through_landmarks(budget)
@@ -106,27 +119,46 @@ class Planner:
         """Plan a fit of all rows through as many landmarks as the budget allows; ``why`` says what was tried before."""
         # A few m x m matrices, and the features of the rows that they come from.
         m = min(self.sizes.landmarks, self.n // 2, int(math.sqrt(self.memory / (8 * 8))))
-        while m > LEAST_LANDMARKS and choice.nominal_seconds(choice.landmark_operations(self.n, m)) > SHARE * budget:
+        most = SHARES["nystroem"] * budget
+        while m > LEAST_LANDMARKS and choice.nominal_seconds(choice.landmark_operations(self.n, m)) > most:
             m = int(0.9 * m)
         m = max(m, min(LEAST_LANDMARKS, self.n // 2), 1)
         reason = f"{why}Nyström with {m:,} landmarks: {self.n:,} rows are too many for time_limit or memory"
         return Plan("nystroem", reason, choice.nominal_seconds(choice.landmark_operations(self.n, m)), m)
 
     def reserve(self, machine: str) -> float:
-        """Return how many seconds of the time limit are kept for the last fit."""
+        """Return how many seconds of the time limit are kept for the last fits."""
         low, high = RESERVE[0] * self.limit, RESERVE[1] * self.limit
         if machine not in LEAST_SQUARES:
-            return float(np.clip(self._other_seconds(machine), low, high))
+            return float(np.clip(self.other_seconds(machine), low, high))
+        if self.n <= self.sizes.exact:  # where hyperparameters are learned again
+            again = MEMBERS * trial_seconds("gp", self.n, 1, again=True)
+            return float(np.clip(again, low, high))
         way = self.plan(TYPICAL, high, loo=self.loo)
-        return high if way.way == "nystroem" else float(np.clip(way.seconds / SHARE, low, high))
+        return high if way.way == "nystroem" else float(np.clip(MEMBERS * way.whole, low, high))
 
     def affordable(self, machine: str) -> bool:
         """Tell whether a machine can be fitted to all rows in its part of the time limit."""
-        return machine in LEAST_SQUARES or self._other_seconds(machine) <= RESERVE[1] * self.limit
+        return machine in LEAST_SQUARES or self.other_seconds(machine) <= RESERVE[1] * self.limit
 
-    def _other_seconds(self, machine: str) -> float:
+    def other_seconds(self, machine: str) -> float:
+        """Return what support vectors, or a machine with any loss, take on all rows."""
         svm, newton = choice.svm_operations(self.n), choice.newton_operations(self.n, self.targets)
         return CAUTION * choice.nominal_seconds(svm if machine == "svm" else newton)
+
+
+def trial_seconds(
+    machine: str, n: int, d: int, *, targets: int = 1, kernels: int = 1, again: bool = False, powers: bool = False
+) -> float:
+    """Return what a trial on n rows of d inputs takes on the nominal machine."""
+    if machine == "gp":
+        each = choice.factor_operations(n, inverse=True) + n**2 * (choice.VALUE + d * (POWERS if powers else GRADIENT))
+        return choice.nominal_seconds((AGAIN if again else EVALUATIONS) * each)
+    if machine == "ridge":
+        return choice.nominal_seconds(kernels * (EIGEN * float(n) ** 3 + choice.VALUE * n**2))
+    if machine == "svm":
+        return choice.nominal_seconds(kernels * choice.svm_operations(n))
+    return choice.nominal_seconds(SETTINGS * kernels * choice.newton_operations(n, targets))
 
 
 def efforts(kernel: Kernel, Z: Array, Y: Array, ridge: float, memory: int) -> list[Effort]:

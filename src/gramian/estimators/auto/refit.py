@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from gramian.data.blocks import Blocks
 from gramian.estimators.auto.candidates import Means, fit, quiet, unit
 from gramian.estimators.auto.columns import Encoding
-from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts
+from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts, trial_seconds
 from gramian.estimators.auto.response import Classes, Response, one_hot
 from gramian.estimators.auto.search import Found
 from gramian.estimators.auto.tables import array_columns
@@ -31,6 +32,8 @@ LANDMARK_FLOOR, PASSES_FLOOR = 2e-5, 1e-6
 """The least ridge of a fit through landmarks, in memory and over passes, relative to k(x, x)."""
 USELESS = 0.05
 """A residual above this makes landmarks the better choice."""
+WITNESS_TOL = 1e-2
+"""Relative residual of the iteration that only tells how wrong the first is."""
 WITNESSES = 2000
 """Rows that are predicted before they are added, to see how wrong a fit is."""
 FIRST_ROWS, MORE_ROWS = 20_000, 20_000
@@ -68,10 +71,15 @@ class Winner:
     response: Response
     encoding: Encoding
     scaling: Any
-    Z: Array  # (n, d): The rows, encoded and scaled
+    rows: Array  # (n, d): Encoded
     means: Means
     planner: Planner
     learned: Kernel  # With the noise of a process
+
+    @cached_property
+    def Z(self) -> Array:  # noqa: N802
+        """The rows, encoded and scaled."""
+        return np.asarray(self.scaling.transform(self.rows))
 
     @property
     def machine(self) -> str:
@@ -95,20 +103,36 @@ class Winner:
         """Whether the posterior of a process gives deviations."""
         return self.machine == "gp" and not isinstance(self.response, Classes) and self.response.weights is None
 
-    @property
-    def plan(self) -> Plan:
-        """How to fit all rows: by the time limit and sizes, never by a clock."""
-        n = self.planner.n
-        if n <= self.planner.sizes.exact and 8 * n * n <= self.means.memory:
-            return Plan("exact", f"{n:,} rows, exactly")
+    def plan(self, budget: float) -> Plan:
+        """How to fit all rows in nominal seconds: by the time limit and sizes, never by a clock."""
+        n, planner = self.planner.n, self.planner
+        again = 0.0  # what learning again takes
+        if self.source.candidate.machine == "gp" and n <= planner.sizes.exact:
+            again = trial_seconds("gp", n, self.rows.shape[1], again=True)
+        if self.machine not in LEAST_SQUARES:
+            return Plan("other", f"{n:,} rows, exactly", again + planner.other_seconds(self.machine))
+        if n <= planner.sizes.exact and 8 * n * n <= self.means.memory:
+            return Plan("exact", f"{n:,} rows, exactly", again)
         ridges = efforts(self.kernel, self.Z, self.response.targets, self.ridge, self.means.memory)
-        return self.planner.plan(ridges, self.planner.reserve("gp"), loo=not self.deviations)
+        return planner.plan(ridges, budget, loo=not self.deviations)
 
     def split(self) -> tuple[Rows, Rows]:
         """All rows but some, and those, in random order: to be predicted before they are fitted to."""
         order = np.random.default_rng(self.means.seed).permutation(self.Z.shape[0])
         first = self.Z.shape[0] - min(WITNESSES, self.Z.shape[0] // 5)
         return order[:first], order[first:]
+
+
+def affordable(offered: Iterable[Winner], planner: Planner) -> list[tuple[Winner, Plan]]:
+    """Return the first of some winners, and those after it that can be fitted in the time that is left, by counts."""
+    found: list[tuple[Winner, Plan]] = []
+    left = planner.reserve("gp")
+    for p in offered:
+        way = p.plan(left)
+        if not found or (way.way != "nystroem" and way.whole <= left):
+            found.append((p, way))
+            left -= way.whole
+    return found
 
 
 def refit(p: Winner, way: Plan | None = None) -> Refit:
@@ -118,8 +142,18 @@ def refit(p: Winner, way: Plan | None = None) -> Refit:
         clock = replace(clock, max_time=max(clock.max_time, clock.seconds + GRACE * clock.max_time))
     p, cut = _learned_again(replace(p, means=replace(p.means, clock=clock)))
     with quiet():
-        done = _least_squares(p, way or p.plan) if p.machine in LEAST_SQUARES else _other(p)
+        done = _least_squares(p, way or p.plan(p.planner.reserve("gp"))) if p.machine in LEAST_SQUARES else _other(p)
     return replace(done, note=done.note + cut + ("; time_limit stopped it short" if done.cut else ""))
+
+
+def refit_others(team: Iterable[tuple[Winner, Plan | None]]) -> list[Refit | None]:
+    """Fit the members of an average beside its first; None of those that the clock leaves no time for."""
+    done: list[Refit | None] = []
+    for p, way in team:
+        late = way is not None and p.means.clock.left < way.seconds
+        last = None if late else refit(p, way)
+        done.append(None if last is None or last.cut else last)
+    return done
 
 
 def _learned_again(p: Winner) -> tuple[Winner, str]:
@@ -173,7 +207,8 @@ def _by_iteration(p: Winner, how: Plan) -> Refit:
     if model.certificate_.violation > USELESS or not model.certificate_.converged:
         return Refit(model, "ridge", how.reason)
     rows = p.split()[1]
-    other = KernelRidge(**{**model.get_params(deep=False), "warm_start": True, **p.means.common()})
+    changed = {"warm_start": True, "tol": WITNESS_TOL, **p.means.common()}
+    other = KernelRidge(**{**model.get_params(deep=False), **changed})
     other.dual_coef_ = model.dual_coef_.copy()
     weights = np.ones(p.Z.shape[0]) if p.response.weights is None else p.response.weights.copy()
     weights[rows] = 0.0

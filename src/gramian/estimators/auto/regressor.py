@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from scipy.stats import skew, spearmanr
 from sklearn.base import RegressorMixin
 from sklearn.utils import column_or_1d
@@ -43,10 +44,11 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     """Regression by the kernel machine that a search finds best.
 
     Columns are read by their kind (numbers, categories, booleans, dates, free text; gaps are filled and marked) and
-    brought to one scale in two ways. Gaussian processes with several kernels, one lengthscale for all columns or one
-    each, kernel ridge, support vectors and Huber's loss are judged by cross-validation: on few rows first, the better
-    part on more. The winner is fitted to all rows: exactly where ``time_limit`` and ``memory`` allow, else by conjugate
-    gradients, else through landmarks (``refit_`` says which, and why).
+    brought to one scale in several ways. Gaussian processes with several kernels, one lengthscale for all columns, one
+    each, or a metric of all directions, kernel ridge, support vectors and Huber's loss are judged by cross-validation:
+    on few rows first, the better part on more. The winner, an average of the best where that helps rows which its
+    weights were not learned from, is fitted to all rows: exactly where ``time_limit`` and ``memory`` allow, else by
+    conjugate gradients, else through landmarks (``refit_`` says which, and why).
 
     Parameters
     ----------
@@ -87,14 +89,19 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     best_trial_ : Trial
         The winner's.
     best_ : estimator
-        The winner, fitted to all rows as ``columns_`` and ``scaling_`` make them, its targets standardised.
+        The winner, fitted to all rows as ``columns_`` and ``scaling_`` make them, its targets standardised; of an
+        average, the machine that counts for most.
+    others_ : tuple of Member
+        The other machines of an average, each with ``name``, ``machine``, ``scaling`` and ``model``; else empty.
+    weights_ : array of shape (1 + len(others_),)
+        How much ``best_`` and each of ``others_`` count for.
     refit_ : str
         How it was fitted to all rows, and why so.
     baseline_ : float
         The score of the better baseline, to compare ``best_trial_.score`` with.
     columns_ : Encoding
         How every column was read; prints as a list.
-    scaling_ : Standard or Normal
+    scaling_ : Standard, Normal or Robust
         How numbers were scaled.
     target_scale_ : str
         What machines learned: ``"linear"`` or ``"log"``.
@@ -217,8 +224,9 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     def predict(self, X: Any, return_std: bool = False, return_interval: float | None = None) -> Any:
         """Predict, and say how sure the prediction is.
 
-        A Gaussian process knows its own deviation for every row. For another machine the deviation is the root mean
-        square of ``residuals_``, and the interval reaches as far as their quantile (split conformal prediction).
+        A Gaussian process knows its own deviation for every row, and an average of them that of their mixture. For
+        another machine the deviation is the root mean square of ``residuals_``, and the interval reaches as far as
+        their quantile (split conformal prediction).
 
         Parameters
         ----------
@@ -242,21 +250,37 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
             raise ValueError("At most one of return_std and return_interval can be requested.")
         if return_interval is not None and not 0.0 < return_interval < 1.0:
             raise ValueError(f"return_interval must be a probability between 0 and 1, got {return_interval!r}.")
-        Z, s = self._rows(X), self._scale
-        if self.machine_ == "gp" and (return_std or return_interval is not None):
-            found = self.best_.predict(Z, return_std=return_std, return_interval=return_interval)
-            f, *others = (s * np.asarray(part).ravel() for part in found)
-            if return_std:
-                return self._natural(f), self._deviation(f, others[0])
-            return self._natural(f), *(self._natural(end, shifted=False) for end in others)
-        f = s * np.asarray(self.best_.predict(Z), dtype=np.float64).ravel()
+        mean, variance = self._moments(X, return_std or return_interval is not None)
+        f, weights = self._scale * mean, getattr(self, "residual_weights_", None)
+        if not return_std and return_interval is None:
+            return self._natural(f)
+        reach: Any
+        if variance is None:
+            std = np.full(f.shape, float(np.sqrt(np.average(self.residuals_**2, weights=weights))))
+            reach = 0.0 if return_std else conformal_reach(self.residuals_, float(return_interval or 0.0), weights)
+        else:
+            std = self._scale * np.sqrt(variance)
+            reach = float(ndtri(0.5 + 0.5 * float(return_interval or 0.0))) * std
         if return_std:
-            size = np.sqrt(np.average(self.residuals_**2, weights=getattr(self, "residual_weights_", None)))
-            return self._natural(f), self._deviation(f, np.full(f.shape, float(size)))
-        if return_interval is not None:
-            reach = conformal_reach(self.residuals_, return_interval, getattr(self, "residual_weights_", None))
-            return self._natural(f), *(self._natural(end, shifted=False) for end in (f - reach, f + reach))
-        return self._natural(f)
+            return self._natural(f), self._deviation(f, std)
+        return self._natural(f), *(self._natural(end, shifted=False) for end in (f - reach, f + reach))
+
+    def _moments(self, X: Any, spread: bool) -> tuple[Array, Array | None]:
+        """Mean and, where all members are processes, variance of the mixture that they make, in units of targets."""
+        weights, means, variances = [], [], []
+        for weight, machine, model, Z in self._members(X):
+            weights.append(weight)
+            if spread and machine == "gp":
+                mean, deviation = (np.asarray(part).ravel() for part in model.predict(Z, return_std=True))
+                variances.append(deviation**2)
+            else:
+                mean = np.asarray(model.predict(Z), dtype=np.float64).ravel()
+            means.append(mean)
+        total = np.asarray(weights) @ np.stack(means)
+        if len(variances) < len(means):
+            return total, None
+        apart = [v + (mean - total) ** 2 for v, mean in zip(variances, means, strict=True)]
+        return total, np.asarray(weights) @ np.stack(apart)
 
     def _natural(self, f: Array, *, shifted: bool = True) -> Array:
         """Numbers on the scale that machines learn, less its centre, in units of the targets: f (m,)."""

@@ -13,18 +13,34 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold
 
-from gramian.estimators.auto.candidates import Candidate, Fitted, Means, derived, fit, quiet
+from gramian.estimators.auto.candidates import (
+    MEDIUM,
+    RIDGE_ROWS,
+    Candidate,
+    Fitted,
+    Means,
+    derived,
+    fit,
+    metrics,
+    quiet,
+)
 from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
-from gramian.estimators.auto.plans import Sizes
-from gramian.estimators.auto.response import Response
+from gramian.estimators.auto.plans import Planner, Sizes, trial_seconds
+from gramian.estimators.auto.response import Classes, Judgement, Response
 from gramian.kernels import RBF, Kernel
 from gramian.solvers.choice import factor_operations, nominal_seconds
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-SURVIVORS = (5, 2)
+SURVIVORS = (6, 4)
 """How many candidates reach the second and the third step."""
+PHASES = {
+    1: ((0.8, 0.8, 1.0),),
+    2: ((0.35, 0.35, 0.45), (0.75, 0.9, 1.0)),
+    3: ((0.25, 0.25, 0.3), (0.5, 0.7, 0.7), (0.95, 0.95, 1.0)),
+}
+"""Of the time of the search, by steps: when candidates, then metrics, then machines that follow a process must end."""
 OTHERS = 2
 """And how many of the other kind of lengthscale, where none are among them."""
 LEADERS = 1
@@ -105,7 +121,10 @@ def _screened(folds: Rung) -> list[Rung]:
 
 def _steps(response: Response, n: int, cv: int, seed: int, sizes: Sizes) -> list[Rung]:
     if n <= sizes.folds:
-        return _screened(_folds(response, n, cv, seed))
+        steps = _screened(_folds(response, n, cv, seed))
+        if n >= 2 * sizes.ladder[0] and len(steps) > 1:
+            steps[0] = _held_out(_order(response, n, seed), sizes.ladder[0], cv)
+        return steps
     order = _order(response, n, seed)
     steps = [_held_out(order, size, cv) for size in sizes.ladder if size * STEP <= n]
     if steps[-1].learning < sizes.ladder[-1]:
@@ -151,7 +170,7 @@ def _rung(splits: Sequence[tuple[Rows, Rows]], n: int) -> Rung:
     return Rung(list(splits), [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)
 
 
-def cheap_score(Z: Array, step: Rung, means: Means, response: Response) -> float:
+def cheap_score(Z: Any, step: Rung, means: Means, response: Response) -> float:
     """Return the better score of a linear model and a ridge with a typical kernel: Z (n, d)."""
     ridge = Candidate("ridge", "ridge", "", (RBF(math.sqrt(2.0 * Z.shape[1])),))
 
@@ -161,6 +180,22 @@ def cheap_score(Z: Array, step: Rung, means: Means, response: Response) -> float
     with quiet():
         held = [np.concatenate([f(Z, *split) for split in step.splits]) for f in (response.linear, kernel_ridge)]
     return min(response.judge(each, step.held_out, step.parts).score for each in held)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledRows:
+    """Rows that are scaled when they are asked for."""
+
+    Z: Array  # (n, d): Encoded
+    scaling: Any
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of all rows."""
+        return self.Z.shape
+
+    def __getitem__(self, rows: Any) -> Array:
+        return np.asarray(self.scaling.transform(self.Z[rows]))
 
 
 # ---- the climb ----------------------------------------------------------------------------------------------------
@@ -183,18 +218,20 @@ class Search:
     """One run over the ladder."""
 
     response: Response
-    scaled: dict[str, Array]  # (n, d): The rows by each scaling
+    scaled: dict[str, ScaledRows]  # The rows by each scaling
     machines: Sequence[str]
     means: Means  # Whose clock ends early enough for the last fit
-    reserve: Callable[[str], float]  # Seconds that the last fit of a machine takes
-    observer: Callable[
-        [Leaderboard, str], None
-    ]  # Sees the leaderboard, and what is tried, before and after every trial
+    planner: Planner  # Which tells how many seconds the last fit of a machine takes
+    observer: Callable[[Leaderboard, str], None]  # Sees all trials, and what is tried, before and after every trial
     found: dict[str, Found] = field(default_factory=dict)
     unfinished: str = ""
+    spent: float = 0.0  # Nominal seconds
+    passed: int = 0  # Candidates that the time limit has no room for, by counts
+    late: int = 0  # And by the clock
 
     def __post_init__(self) -> None:
         self.limit = self.means.clock.max_time
+        self.seconds = self.planner.limit - self.planner.reserve(self.machines[0])  # nominal
         self._end_for(self.machines[0])
 
     @property
@@ -209,11 +246,13 @@ class Search:
     def run(self, group: list[Candidate], steps: list[Rung]) -> list[Found]:
         """Climb the ladder."""
         for number, step in enumerate(steps):
-            last = number == len(steps) - 1
+            last, ends = number == len(steps) - 1, PHASES[min(len(steps), 3)][min(number, 2)]
             self._baselines(step)
-            self._step(group, step, must=number == 0)
+            self._step(group, step, ends[0], must=number == 0)
+            if number == 1:
+                self._step(self._metrics(step), step, ends[1])
             if number == 0 or last:
-                self._step(derived(self.machines, self._leaders(step)), step, must=False)
+                self._step(derived(self.machines, self._leaders(step)), step, ends[2])
             if last or not self._ranked:
                 break
             self._end_for(self._ranked[0].candidate.machine)
@@ -233,15 +272,20 @@ class Search:
     def _end_for(self, machine: str) -> None:
         """End the search so early that a machine can still be fitted to all rows."""
         if self.limit is not None:
-            clock = replace(self.means.clock, max_time=self.limit - self.reserve(machine))
+            clock = replace(self.means.clock, max_time=self.limit - self.planner.reserve(machine))
             self.means = replace(self.means, clock=clock)
 
-    def _step(self, group: list[Candidate], step: Rung, *, must: bool) -> None:
-        """Try a group while there is time; the first of the first step in any case."""
+    def _step(self, group: list[Candidate], step: Rung, end: float, *, must: bool = False) -> None:
+        """Try a group as far as a share of the time goes, by counts; the first of the first step in any case."""
         for place, candidate in enumerate(group):
-            first = must and place == 0
-            if not first and (self.means.clock.expired or not self._fits(candidate, step)):
+            first, cost = must and place == 0, self._cost(candidate, step)
+            if not first and self.spent + cost > end * self.seconds:
+                self.passed += 1
                 continue
+            if not first and (self.means.clock.expired or not self._fits(candidate, step)):
+                self.late += 1
+                continue
+            self.spent += cost
             self._try(candidate, step)
             took = self.means.clock.seconds
             if first and self.limit is not None and took > self.limit:
@@ -249,6 +293,17 @@ class Search:
                     f"time_limit={self.limit:g} s is too short for one trial, which took {took:.3g} s; allow at least "
                     f"{math.ceil(3 * took):g} s."
                 )
+
+    def _cost(self, c: Candidate, step: Rung) -> float:
+        """Nominal seconds of a trial: what was learned on fewer rows, or in the first split, saves steps."""
+        n, (_, d) = step.learning, self.scaled[c.scaling].shape
+        n = min(n, RIDGE_ROWS) if c.machine == "ridge" else n
+        shape: Any = {"targets": self.response.targets.shape[1], "kernels": max(len(c.kernels), 1)}
+        shape["powers"] = "Power" in c.name or "Laplace" in c.name
+        again = c.name in self.found
+        return trial_seconds(c.machine, n, d, again=again, **shape) + (len(step.splits) - 1) * trial_seconds(
+            c.machine, n, d, again=True, **shape
+        )
 
     def _fits(self, candidate: Candidate, step: Rung) -> bool:
         """Whether a candidate that was timed on fewer rows will be done in time on more."""
@@ -280,6 +335,18 @@ class Search:
         taken = {found.candidate.source for found in self.found.values() if found.rung is step}
         return [leader for leader in leaders if leader.name not in taken]
 
+    def _metrics(self, step: Rung) -> list[Candidate]:
+        """Metrics from the best process with a radial kernel, where there are rows enough to learn them."""
+        if step.rows < MEDIUM:
+            return []
+        d, classes = next(iter(self.scaled.values())).shape[1], isinstance(self.response, Classes)
+        for found in self._ranked:
+            if found.rung is step and found.candidate.machine == "gp":
+                made = metrics(found.candidate, found.kernels[0], d, classes=classes)
+                if made:
+                    return made
+        return []
+
     def mark(self, found: Found, status: str) -> None:
         """Write on the leaderboard what became of a trial."""
         self.found[found.trial.name] = replace(found, trial=replace(found.trial, status=status))
@@ -287,6 +354,13 @@ class Search:
     def _keep(self, candidate: Candidate, step: Rung, trial: dict[str, Any], **learned: Any) -> None:
         made = Trial(name=candidate.name, machine=candidate.machine, rows=step.rows, **trial)
         self.found[candidate.name] = Found(candidate, made, step, **learned)
+
+    def add(self, name: str, members: Sequence[Found], judged: Judgement, **trial: Any) -> Found:
+        """Put an average of trials on the leaderboard."""
+        step = members[0].rung
+        seconds = {f"{w}_seconds": sum(getattr(m.trial, f"{w}_seconds") for m in members) for w in ("fit", "predict")}
+        self._keep(Candidate(name, "average", ""), step, {**vars(judged), **seconds, **trial})
+        return self.found[name]
 
     def _try(self, candidate: Candidate, step: Rung) -> None:
         self.observer(self.leaderboard, f"{candidate.name} on {step.rows:,} rows")
@@ -335,10 +409,11 @@ class Search:
         return before.kernels[0] if before is not None and before.kernels else None
 
     def _baselines(self, step: Rung) -> None:
+        rows: Any = self.scaled["standard"]
         for name, rule in ((self.response.simplest_rule, self.response.simplest), ("linear", self.response.linear)):
             begun = time.perf_counter()
             with quiet():
-                held = np.concatenate([rule(self.scaled["standard"], train, test) for train, test in step.splits])
+                held = np.concatenate([rule(rows, train, test) for train, test in step.splits])
             judged = self.response.judge(held, step.held_out, step.parts)
             trial = {"fit_seconds": time.perf_counter() - begun, "baseline": True, **vars(judged)}
             self._keep(Candidate(name, "baseline", ""), step, trial)

@@ -118,14 +118,21 @@ class Climb:
 
 
 def climb(
-    evidence: MetricEvidence, start: Prior, free: str, *, max_iter: int, clock: Clock, tick: Tick = silent
+    evidence: MetricEvidence,
+    start: Prior,
+    free: str,
+    *,
+    max_iter: int,
+    clock: Clock,
+    tick: Tick = silent,
+    noises: tuple[float, float] = NOISES,
 ) -> Climb:
     """Maximise the evidence over variances and, of L, the ``"scale"``, scales of ``"rows"``, or ``"entries"``."""
     entries, (d, k), unit = free == "entries", start.L.shape, unit_of(start.L)
     size = {"scale": 1, "rows": d, "entries": d * k}[free]
     limits = Bounds(
-        np.r_[np.full(size, -1e4 if entries else SCALES[0]), np.log([AMPLITUDES[0], NOISES[0]])],
-        np.r_[np.full(size, 1e4 if entries else SCALES[1]), np.log([AMPLITUDES[1], NOISES[1]])],
+        np.r_[np.full(size, -1e4 if entries else SCALES[0]), np.log([AMPLITUDES[0], noises[0]])],
+        np.r_[np.full(size, 1e4 if entries else SCALES[1]), np.log([AMPLITUDES[1], noises[1]])],
     )
     first = np.r_[start.L.reshape(-1) / unit if entries else np.zeros(size), np.log([start.amplitude, start.noise])]
     steps = 0

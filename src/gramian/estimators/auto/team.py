@@ -1,0 +1,94 @@
+"""Who makes the predictions: one machine, or an average of some, and what came of their last fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gramian.estimators.auto.average import Member, averaged
+from gramian.estimators.auto.leaderboard import DONE, MEMBER, NO_HELP
+from gramian.estimators.auto.plans import Plan, Planner
+from gramian.estimators.auto.refit import Refit, Winner, affordable
+from gramian.estimators.auto.response import Classes
+from gramian.estimators.auto.search import Found, Search
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+
+@dataclass(frozen=True, eq=False)
+class Team:
+    """Machines, how to fit them to all rows, and how much each counts."""
+
+    found: Found  # The winner on the leaderboard: a trial, or an average of trials
+    winners: Sequence[Winner]  # The first counts for most
+    ways: Sequence[Plan | None]  # None where it is planned when it is fitted
+    weights: Array  # (k,)
+
+    @property
+    def others(self) -> list[tuple[Winner, Plan | None]]:
+        """All but the first."""
+        return list(zip(self.winners[1:], self.ways[1:], strict=True))
+
+    def note(self, lasts: Sequence[Refit | None]) -> str:
+        """Say how the machines were fitted to all rows."""
+        first, *others = lasts
+        assert first is not None
+        names = [p.found.candidate.name for p in self.winners]
+        if not others:
+            return first.note
+        told = [f"{n}: {'time_limit left it out' if r is None else r.note}" for n, r in zip(names, lasts, strict=True)]
+        return "; ".join(told)
+
+    def weighted(self, lasts: Sequence[Refit | None]) -> tuple[Array, tuple[Member, ...]]:
+        """Return the weights of those that were fitted, and all of them but the first."""
+        weights = np.where([done is not None for done in lasts], self.weights, 0.0)
+        if not isinstance(self.winners[0].response, Classes) or np.count_nonzero(weights) == 1:
+            weights = weights / weights.sum()
+        members = [
+            Member(p.found.candidate.name, done.machine, p.scaling, done.model)
+            for p, done in zip(self.winners[1:], lasts[1:], strict=True)
+            if done is not None
+        ]
+        return weights[weights > 0], tuple(members)
+
+    def held(self, lasts: Sequence[Refit | None]) -> tuple[Array, Rows]:
+        """Return outputs for rows that the fits had not seen: of the last fits where all have them, else of trials."""
+        there = [(p, done) for p, done in zip(self.winners, lasts, strict=True) if done is not None]
+        weights, _ = self.weighted(lasts)
+        sets = [done.rows for _, done in there if done.held is not None and done.rows is not None]
+        common: Rows = reduce(np.intersect1d, sets) if len(sets) == len(there) else np.zeros(0, dtype=np.intp)
+        if not common.size or self.winners[0].found.rung.asked:  # splits that a user chose are more honest than others
+            outputs = [np.asarray(p.found.held) for p, _ in there]
+            return np.tensordot(weights, np.stack(outputs), axes=1), self.winners[0].found.rung.held_out
+        total = np.zeros(1)
+        for weight, (_, done) in zip(weights, there, strict=True):
+            assert done.held is not None
+            assert done.rows is not None
+            order = np.argsort(done.rows)
+            total = total + weight * done.held[order[np.searchsorted(done.rows[order], common)]]
+        return total, common
+
+
+def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
+    """Choose between the best machine alone and an average of those that can be fitted in time."""
+    if len(offered) == 1:
+        return Team(offered[0].found, offered, [None], np.ones(1))
+    team = affordable(offered, planner)
+    average = averaged([p.found for p, _ in team], offered[0].response)
+    if average is None:
+        return Team(team[0][0].found, [team[0][0]], [team[0][1]], np.ones(1))
+    parts = [team[i] for i in average.members]
+    members = [p.found for p, _ in parts]
+    weights = dict(zip((m.candidate.name for m in members), average.weights.tolist(), strict=True))
+    options = {"settings": {"weights": weights}, "status": DONE if average.helps else NO_HELP}
+    found = search.add(f"average of {len(members)}", members, average.judged, **options)
+    if not average.helps:
+        return Team(team[0][0].found, [team[0][0]], [team[0][1]], np.ones(1))
+    for member in members:
+        search.mark(member, MEMBER)
+    return Team(found, [p for p, _ in parts], [way for _, way in parts], average.weights)

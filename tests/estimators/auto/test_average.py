@@ -1,0 +1,106 @@
+"""Averages of machines: weights from held-out rows, judged by rows that they were not learned from."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from gramian import AutoKernelClassifier, AutoKernelRegressor, verify
+from gramian.estimators.auto import team
+from gramian.estimators.auto.average import averaged
+from gramian.estimators.auto.candidates import Candidate
+from gramian.estimators.auto.leaderboard import Trial
+from gramian.estimators.auto.metrics import metric_of
+from gramian.estimators.auto.response import Classes, Numbers
+from gramian.estimators.auto.search import Found, Rung
+from gramian.estimators.auto.tables import array_columns
+from gramian.files import load, save
+from gramian.kernels import RBF
+
+RMSE = metric_of("rmse", classes=False)
+
+
+def found(response, *outputs):
+    """Trials with some outputs for all rows."""
+    rows = np.arange(len(outputs[0]))
+    step = Rung([(rows, rows)], [rows], rows.size)
+    judged = [response.judge(held, rows, [rows]) for held in outputs]
+    trials = [Trial(name=str(i), machine="gp", rows=rows.size, **vars(j)) for i, j in enumerate(judged)]
+    return [Found(Candidate(t.name, "gp", ""), t, step, held=h) for t, h in zip(trials, outputs, strict=True)]
+
+
+def test_independent_errors_are_averaged():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal(400)
+    response = Numbers(y, RMSE)
+    noise = rng.standard_normal((3, 400, 1)) * np.r_[0.5, 0.5, 5.0][:, None, None]
+    average = averaged(found(response, *(response.targets + noise)), response)
+    assert average.helps
+    assert set(average.members) == {0, 1}  # the third is hardly worth its weight
+    assert average.weights.sum() == pytest.approx(1.0)
+    np.testing.assert_allclose(average.weights, 0.5, atol=0.1)
+    assert average.judged.score == pytest.approx(0.5 / np.sqrt(2), rel=0.1)
+
+
+def test_what_is_right_alone_stays_alone():
+    rng = np.random.default_rng(0)
+    response = Numbers(rng.standard_normal(100), RMSE)
+    noise = rng.standard_normal((100, 1))
+    assert not averaged(found(response, response.targets + noise, response.targets + 2.0 * noise), response).helps
+    assert averaged(found(response, response.targets), response) is None
+
+
+@pytest.mark.parametrize("count", [2, 4])
+def test_classes_are_averaged_whatever_the_units(count):
+    rng = np.random.default_rng(0)
+    codes = rng.integers(0, count, 600)
+    response = Classes(codes, count, metric_of("error", classes=True))
+    hot = np.eye(count)[codes]
+    noise = 0.7 * rng.standard_normal((3, 600, count))
+    outputs = [hot + noise[0], 100.0 * (hot + noise[1]), rng.standard_normal((600, count))]
+    trials = found(response, *outputs)
+    average = averaged(trials, response)
+    assert average.helps
+    assert set(average.members) == {0, 1}
+    weights = dict(zip(average.members, average.weights, strict=True))
+    assert weights[0] / weights[1] == pytest.approx(100.0, rel=0.5)
+    assert average.judged.score < min(t.trial.score for t in trials)
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-2, 2, (330, 3))
+    return X, np.abs(X[:, 0]) + np.sin(2 * X[:, 1]) * X[:, 2] + 0.3 * rng.standard_normal(330)
+
+
+@pytest.mark.parametrize("make", [AutoKernelRegressor, AutoKernelClassifier])
+def test_an_average_predicts_and_is_kept_in_a_file(make, table, tmp_path, monkeypatch):
+    """Whether or not it is the better one."""
+    monkeypatch.setattr(team, "averaged", lambda *given: replace(averaged(*given), helps=True))
+    X, y = table
+    y = np.digitize(y, [0.5, 1.5]) if make is AutoKernelClassifier else y
+    model = make(None, machines=["gp", "svm"], kernel=1.0 * RBF(1.0), cv=3, random_state=0, n_jobs=1).fit(
+        X[:200], y[:200]
+    )
+    board = model.leaderboard_
+    assert board[0].machine == "average"
+    assert board[0].status == "winner"
+    assert len(model.weights_) == 1 + len(model.others_) == len(board[0].settings["weights"]) >= 2
+    assert {t.name for t in board if t.status == "in the average"} == set(board[0].settings["weights"])
+    assert model.refit_.count("200 rows, exactly") == len(model.weights_)
+    save(model, tmp_path / "model")
+    same = load(tmp_path / "model")
+    np.testing.assert_array_equal(same.predict(X[200:]), model.predict(X[200:]))
+    Z = model.columns_.transform(array_columns(X[200:]))
+    parts = [(model.best_, model.scaling_), *((m.model, m.scaling) for m in model.others_)]
+    if make is AutoKernelRegressor:
+        by_hand = sum(w * m.predict(s.transform(Z)).ravel() for w, (m, s) in zip(model.weights_, parts, strict=True))
+        np.testing.assert_allclose(model.predict(X[200:]), model._centre + model._scale * by_hand)
+        _, lower, upper = model.predict(X[200:], return_interval=0.9)
+        assert 0.8 < np.mean((lower <= y[200:]) & (y[200:] <= upper)) < 0.98
+    else:
+        np.testing.assert_allclose(same.predict_proba(X[200:]).sum(axis=1), 1.0)
+    assert verify(model, X[:200], y[:200]).converged == model.certificate_.converged
