@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cases.gpu_fits import fits
 from benchmarks.data import load
 from benchmarks.harness import Comparison, case
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
@@ -51,6 +52,7 @@ def gpu() -> Iterator[Comparison]:
     products(torch)
     ridge(torch)
     processes(torch)
+    fits(torch)
     left = torch.cuda.memory_allocated()
     print(f"bytes left on the card after all fits: {left}")
     yield from ()

@@ -74,6 +74,7 @@ WRONG = {
     "seed": (f"{FIT} --seed -1", "--seed must be between 0 and 2^32 - 1, got -1."),
     "rows without a meaning": (f"{FIT} --kernel Spectrum(3)", "got X with 6 columns; pass one.\n"),
     "memory": (f"{FIT} --memory lots", "memory must be"),
+    "device": (f"{FIT} --device gpu", "device must be None, 'cuda'"),
     "kernel": (f"{FIT} --kernel RFB()", "did you mean 'RBF'?"),
     "kernel code": (f"{FIT} --kernel __import__('os')", "no such kernel"),
     "text as numbers": ("fit t.csv --target kind --task regression --out new", "holds no numbers"),

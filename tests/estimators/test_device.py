@@ -3,29 +3,55 @@ interpreter."""
 
 import os
 import pickle
+import warnings
+from functools import partial
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from sklearn import config_context
+from sklearn.exceptions import ConvergenceWarning
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"  # read when Triton is imported
+    torch.set_num_threads(1)  # more would wait for each other's small pieces
 pytest.importorskip("triton")
 
+from gramian.estimators.gp.classifier import GaussianProcessClassifier  # noqa: E402
 from gramian.estimators.gp.regressor import GaussianProcessRegressor  # noqa: E402
 from gramian.estimators.interpolator import KernelInterpolator  # noqa: E402
+from gramian.estimators.machine.classifier import KernelMachineClassifier  # noqa: E402
+from gramian.estimators.machine.regressor import KernelMachineRegressor  # noqa: E402
+from gramian.estimators.metric import MetricMap  # noqa: E402
+from gramian.estimators.pca import KernelPCA  # noqa: E402
 from gramian.estimators.ridge import KernelRidge  # noqa: E402
+from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM  # noqa: E402
+from gramian.estimators.svm import base as svm_base  # noqa: E402
+from gramian.features.fourier import FourierFeatures  # noqa: E402
 from gramian.features.nystrom import Nystroem  # noqa: E402
 from gramian.files import load, save  # noqa: E402
 from gramian.gram import card  # noqa: E402
 from gramian.kernels import RBF, Matern, Sigmoid, White  # noqa: E402
+from gramian.solvers.gp import hyperparameters  # noqa: E402
+from gramian.solvers.machine import function_space  # noqa: E402
+from gramian.solvers.svm import smo  # noqa: E402
+from gramian.verification import verify  # noqa: E402
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
 
 @pytest.fixture(autouse=True)
 def on_torch(monkeypatch):
+    """Without a card, products by torch's tiles: what is generated is compared in tests/gram."""
     monkeypatch.setattr(card, "found", lambda device: torch.device(DEVICE))
+    monkeypatch.setattr(card.Card, "_runs_triton", lambda engine: DEVICE == "cuda")
+
+
+@pytest.fixture
+def interpreted(monkeypatch):
+    """Generated products, in Triton's interpreter where there is no card."""
+    monkeypatch.setattr(card.Card, "_runs_triton", lambda engine: True)
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +105,7 @@ def test_float32_rows_give_float32_predictions(data):
     assert model.predict(X).dtype == np.float32
 
 
-def test_the_same_seed_gives_the_same_answer(data):
+def test_the_same_seed_gives_the_same_answer(data, interpreted):
     X, y, _ = data
     a, b = (
         KernelRidge(0.1, kernel=RBF(1.0), solver="pcg", random_state=0, device="cuda").fit(X, y).dual_coef_
@@ -120,7 +146,7 @@ def test_a_process_is_that_of_the_cpu(how, data, tmp_path):
         )
 
 
-def test_a_process_by_conjugate_gradients(data, tmp_path):
+def test_a_process_by_conjugate_gradients(data, tmp_path, interpreted):
     X, y, _ = data
     how = {"kernel": RBF(1.0) + White(0.1, "fixed"), "solver": "pcg", "optimizer": None, "random_state": 0, "tol": 1e-9}
     ours, theirs = (GaussianProcessRegressor(**how, device=device).fit(X, y) for device in ("cuda", None))
@@ -175,3 +201,193 @@ def test_a_matrix_too_large_names_what_would_fit(data, monkeypatch):
     monkeypatch.setattr(card, "free_memory", lambda device: 80_000)
     with pytest.raises(MemoryError, match=r"factor of 120 rows takes 115 KB and 80 KB .* room for 100 rows"):
         KernelRidge(0.1, kernel="rbf", solver="cholesky", device="cuda", memory="1GB").fit(X, y)
+
+
+# ---- support vectors --------------------------------------------------------------------------------------------
+
+
+def labels(data):
+    X, y, _ = data
+    return X, (y[:, 0] > 0.2).astype(int) + (y[:, 1] > 1.0)
+
+
+@pytest.fixture
+def by_descent(monkeypatch):
+    """The solver for many rows, on few."""
+    monkeypatch.setattr(smo, "POLISHED", 0)
+    monkeypatch.setattr(svm_base, "SMALL", 0)
+
+
+MACHINES = [
+    (SVC, {"C": 3.0}),
+    (SVC, {"C": 3.0, "fit_intercept": False}),
+    (NuSVC, {"nu": 0.3}),
+    (SVR, {"C": 3.0}),
+    (NuSVR, {"C": 3.0}),
+    (OneClassSVM, {"nu": 0.3}),
+]
+
+
+@pytest.mark.parametrize(("make", "how"), MACHINES)
+@pytest.mark.parametrize("small", [True, False])
+def test_support_vectors_are_those_of_the_cpu(make, how, small, data, request, tmp_path):
+    if not small:
+        request.getfixturevalue("by_descent")
+    X, y = labels(data)
+    y = data[1][:, 0] if make in (SVR, NuSVR) else y
+    ours, theirs = (make(**how, kernel=RBF(1.0), tol=1e-8, device=d).fit(X, y, data[2]) for d in ("cuda", None))
+    assert ours.certificate_.converged
+    values = "predict" if make in (SVR, NuSVR) else "decision_function"
+    Z = np.concatenate([X, X + 0.1] * 2)
+    np.testing.assert_allclose(getattr(ours, values)(Z), getattr(theirs, values)(Z), atol=1e-5)
+    assert verify(ours, X, y, data[2]).converged
+    save(ours, tmp_path / "model")
+    back = load(tmp_path / "model")
+    assert back.device is None
+    np.testing.assert_allclose(getattr(back, values)(Z), getattr(ours, values)(Z), atol=1e-12)
+
+
+def test_noise_is_on_the_diagonal_of_kernel_rows(data, by_descent):
+    X, y = labels(data)
+    kernel = RBF(1.0) + White(0.5)
+    ours, theirs = (SVC(kernel=kernel, tol=1e-8, device=d).fit(X, y) for d in ("cuda", None))
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-5)
+
+
+# ---- other machines ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [40, 120])
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_machines_are_those_of_the_cpu(loss, rows, data, monkeypatch):
+    monkeypatch.setattr(function_space, "DENSE_ROWS", 50)
+    X, y = labels(data)
+    X, y = X[:rows], y[:rows] > 0
+    ours, theirs = (KernelMachineClassifier(loss, lam=0.01, device=d).fit(X, y) for d in ("cuda", None))
+    assert ours.certificate_.converged
+    np.testing.assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-4)
+    many = np.repeat(X, 3, axis=0) + 0.1
+    np.testing.assert_allclose(ours.decision_function(many), theirs.decision_function(many), atol=1e-4)
+
+
+def test_a_robust_regression(data):
+    X, y, weights = data
+    ours, theirs = (
+        KernelMachineRegressor("huber", lam=1e-3, kernel=Matern(1.0, nu=1.5), device=d).fit(X, y[:, 0], weights)
+        for d in ("cuda", None)
+    )
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("solver", ["dense", "lanczos"])
+def test_principal_components(solver, data):
+    X, _, _ = data
+    how = {"kernel": RBF(1.0), "eigen_solver": solver, "random_state": 0}
+    ours, theirs = (KernelPCA(5, **how, device=d).fit(X) for d in ("cuda", None))
+    assert ours.certificate_.converged
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-6)
+    Z = np.repeat(X, 2, axis=0) + 0.1
+    np.testing.assert_allclose(ours.transform(Z), theirs.transform(Z), atol=1e-5)
+
+
+def test_a_process_for_classes(data, tmp_path):
+    X, y = labels(data)
+    X, y = X[:60], y[:60]
+    how = {"kernel": 1.0 * RBF([1.0, 1.0]), "optimizer": None}
+    ours, theirs = (GaussianProcessClassifier(**how, device=d).fit(X, y > 0) for d in ("cuda", None))
+    assert ours.certificate_.converged
+    assert ours.log_marginal_likelihood_value_ == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-7)
+    at = theirs.kernel_.theta + 0.3
+    for a, b in zip(ours.log_marginal_likelihood(at, True), theirs.log_marginal_likelihood(at, True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(ours.predict_proba(X + 0.1), theirs.predict_proba(X + 0.1), atol=1e-3)
+    save(ours, tmp_path / "model")
+    np.testing.assert_allclose(load(tmp_path / "model").predict_proba(X), ours.predict_proba(X), atol=1e-9)
+
+
+@pytest.mark.parametrize("method", ["evidence", "agop"])
+def test_a_metric(method, data):
+    X, y, weights = data
+    how = {"method": method, "rounds": 1, "max_iter": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        ours, theirs = (MetricMap(**how, device=d).fit(X[:30], y[:30], weights[:30]) for d in ("cuda", None))
+    np.testing.assert_allclose(ours.metric_, theirs.metric_, rtol=1e-3)
+    assert ours.evidence_ == pytest.approx(theirs.evidence_, rel=1e-5)
+
+
+# ---- maps -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_maps(dtype, data):
+    X = data[0].astype(dtype)
+    for make in (partial(Nystroem, RBF(1.0), n_components=20), partial(FourierFeatures, RBF(1.0), n_components=21)):
+        ours, theirs = (make(random_state=0, device=d).fit(X) for d in ("cuda", None))
+        got = ours.transform(X)
+        assert got.dtype == dtype
+        np.testing.assert_allclose(got, theirs.transform(X), atol=1e-8 if dtype == np.float64 else 1e-3)
+    maps = [Nystroem(n_components=20, random_state=0, device=d) for d in ("cuda", None)]
+    a, b = (KernelRidge(0.1, kernel=RBF(1.0), approximation=m).fit(X, data[1]).predict(X) for m in maps)
+    np.testing.assert_allclose(a, b, atol=1e-6 if dtype == np.float64 else 1e-4)
+
+
+def test_waves_need_dense_rows(data):
+    X = sp.csr_array(data[0])
+    with pytest.raises(TypeError, match="dense rows"):
+        FourierFeatures(RBF(1.0), device="cuda").fit(X).transform(X)
+    assert FourierFeatures(RBF(1.0), device="auto").fit(X).transform(X).shape == (120, 100)
+
+
+# ---- predictions ------------------------------------------------------------------------------------------------
+
+
+def test_predictions_are_streamed(data, monkeypatch):
+    from gramian.gram import columns
+
+    X, y, _ = data
+    model = KernelRidge(0.1, kernel=RBF(1.0), device="cuda").fit(X, y)
+    Z = np.repeat(X, 3, axis=0) + 0.1
+    whole = model.predict(Z)
+    monkeypatch.setattr(columns, "STREAMED", 100)
+    np.testing.assert_allclose(model.predict(Z), whole, atol=1e-12)
+
+
+def test_tensors_in_and_out(data, monkeypatch):
+    """As scikit-learn's estimators do with ``array_api_dispatch``: what came on a device goes back there."""
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
+    X, y, weights = (torch.as_tensor(part, device=DEVICE) for part in data)
+    theirs = GaussianProcessRegressor(RBF(1.0), optimizer=None, alpha=0.1).fit(data[0], data[1])
+    with config_context(array_api_dispatch=True):
+        gp = GaussianProcessRegressor(RBF(1.0), optimizer=None, alpha=0.1).fit(X, y)
+        mean, deviation = gp.predict(X[:5] + 0.1, return_std=True)
+        assert gp.device is None
+        assert mean.device == deviation.device == X.device
+        np.testing.assert_allclose(mean.cpu(), theirs.predict(data[0][:5] + 0.1), atol=1e-9)
+        machine = SVC(kernel=RBF(1.0)).fit(X, (y[:, 0] > 0).to(torch.int64), sample_weight=weights)
+        assert machine.predict(X).dtype == torch.int64
+        assert machine.predict(X).device == X.device
+        F = Nystroem(RBF(1.0), n_components=5, random_state=0).fit_transform(X.to(torch.float32))
+        assert (F.dtype, F.device) == (torch.float32, X.device)
+        assert KernelRidge(0.1, kernel="rbf").fit(X, y[:, 0]).score(X, y[:, 0]) > 0.5
+    if DEVICE == "cpu":
+        assert isinstance(gp.predict(X[:5]), np.ndarray)
+    else:
+        with pytest.raises(TypeError, match="array_api_dispatch=True"):
+            gp.predict(X[:5])
+
+
+def test_all_rows_begin_where_few_have_ended(data, monkeypatch):
+    X, y, _ = data
+    monkeypatch.setattr(hyperparameters, "LARGE", 100)
+    monkeypatch.setattr(hyperparameters, "SMALL", 60)
+    ours, theirs = (
+        GaussianProcessRegressor(1.0 * RBF(1.0), noise="learn", evidence="full", random_state=0, device=d)
+        for d in ("cuda", None)
+    )
+    ours.fit(X, y)
+    monkeypatch.undo()
+    assert ours.certificate_.converged
+    assert ours.log_marginal_likelihood_value_ == pytest.approx(
+        theirs.fit(X, y).log_marginal_likelihood_value_, rel=1e-6
+    )

@@ -61,6 +61,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--cv", type=int, default=5, help="folds of the cross-validation (default: %(default)s)")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="(default: %(default)g)")
     parser.add_argument("--memory", help="the most memory to use, such as 4GB (default: half of what is free)")
+    parser.add_argument("--device", metavar="NAME", help="a GPU to try and fit models on: cuda, cuda:1, or auto")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: %(default)s)")
     add_options(parser)
 
@@ -140,6 +141,7 @@ def _over_blocks(options: argparse.Namespace, settings: dict[str, Any], screen: 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
     """What the estimator is made with, checked before anything is read."""
+    from gramian.gram.engine import checked_device
     from gramian.kernels.parse import parse
     from gramian.kernels.resolve import names
     from gramian.resources import memory_budget
@@ -162,6 +164,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
         "machines": "auto" if options.model == "auto" else [options.model],
         "kernel": kernel,
         "random_state": options.seed,
+        "device": checked_device(options.device),
     }
 
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from gramian.data.parts import Need, Part
 from gramian.data.passes import Checkpoint, Item, Passes, executor_for
 from gramian.data.sources import Mapped, Opened, is_dask, opened
+from gramian.data.tensors import with_tensors
 
 if TYPE_CHECKING:
     from gramian.data.results import Results
@@ -256,12 +257,13 @@ class MethodOfRows(Protocol[Array]):
 
 
 def by_blocks(method: Callable[[Any, Any], Array]) -> MethodOfRows[Array]:
-    """Let a method of an estimator take blocks: it then returns ``Results``."""
+    """Let a method of an estimator take blocks, of which it returns ``Results``, and arrays of other libraries."""
+    direct = with_tensors(method)
 
     @functools.wraps(method)
     def streamed(self: Any, X: Any, *args: Any, **options: Any) -> Any:
         if not is_blocks(X):
-            return method(self, X, *args, **options)
+            return direct(self, X, *args, **options)
         if args:
             raise TypeError(f"over blocks, options of {method.__name__} are given by name.")
         from gramian.data.results import results_of

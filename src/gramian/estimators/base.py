@@ -195,7 +195,8 @@ def refuse_device(estimator: Any) -> None:
     """Refuse a GPU together with a map."""
     if checked_device(estimator.device) not in (None, "auto") and estimator.approximation is not None:
         raise ValueError(
-            f"device={estimator.device!r} is for exact fits; with approximation= leave device=None, or set 'auto'."
+            f"device={estimator.device!r} is for exact fits; with a map, leave device=None here and set it on the map: "
+            "approximation=Nystroem(..., device='cuda')."
         )
 
 
@@ -308,9 +309,6 @@ class Expansion(KernelParameters):
             return np.asarray(self.approximation_.evaluate(X, self.coef_, self.memory), dtype=np.float64)
         if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
             X = X[:, self._landmarks]
-        if self.device is not None:
-            K = Gram(self.kernel_, wide(X), wide(self.X_fit_), self.memory, self.n_jobs, self.device)
-            return np.asarray(K @ self.dual_coef_)
         return columns_of(self, self.kernel_, self.X_fit_).times(wide(X), self.dual_coef_)
 
 

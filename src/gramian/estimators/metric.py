@@ -15,6 +15,7 @@ from sklearn.utils.multiclass import type_of_target
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.certificates import certify
+from gramian.data.tensors import with_tensors
 from gramian.estimators.base import COMMON, DTYPES, fitting, refuse_blocks, row_weights
 from gramian.features.base import parameters_checked
 from gramian.gram.operator import narrow, wide
@@ -78,6 +79,9 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         Bytes to hold at most, as a number or ``"1GB"``; by default half of what is available.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which the evidence is computed, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one
+        where there is one and the kernel can run there. Files of the model do not keep it.
     verbose : int or bool, default=False
         Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
@@ -140,6 +144,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     max_time: float | None = None
     memory: int | str | None = None
     n_jobs: int | None = None
+    device: str | None = None
     verbose: int | bool = False
     random_state: Any = None
 
@@ -154,7 +159,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         "n_restarts": [Interval(Integral, 0, None, closed="left")],
         "tol": [None, Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
-        **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "verbose", "random_state")},
+        **{name: COMMON[name] for name in ("max_time", "memory", "n_jobs", "device", "verbose", "random_state")},
     }
 
     def __sklearn_tags__(self) -> Any:
@@ -229,7 +234,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     def _learn(self, X: Array, Y: Array, varies: NDArray[np.bool_], clock: Clock, tick: Tick) -> None:
         base = Matern(1.0, nu=1.5) if self.kernel is None else self.kernel
-        evidence = MetricEvidence(base, X, Y, self.row_weights_, self.memory, self.n_jobs)
+        evidence = MetricEvidence(base, X, Y, self.row_weights_, self.memory, self.n_jobs, self.device)
         start = self._start(evidence, clock, tick)
         best = self._run(evidence, start, clock, tick)
         best = self._restarted(evidence, start, best, clock, tick)
@@ -301,6 +306,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.kernel_ = Prior(self.L_, best.prior.amplitude).kernel(base)
         self.noise_, self.evidence_ = best.prior.noise, best.value
 
+    @with_tensors
     def transform(self, X: Any) -> NDArray[Any]:
         """Map rows.
 

@@ -18,6 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from gramian.data.blocks import by_blocks
 from gramian.data.passes import Held, Passes
+from gramian.data.tensors import with_tensors
 from gramian.estimators.base import (
     APPROXIMATION,
     COMMON,
@@ -31,6 +32,7 @@ from gramian.estimators.base import (
     kernel_tags,
     opened,
     refuse,
+    refuse_device,
     resolved,
     sampled,
     validated,
@@ -114,6 +116,9 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         features, which is PCA of an approximate K; ``eigen_solver`` is then left at ``"auto"``.
     memory : int, str or None, default=None
         Bytes of K to hold at most, as a number or ``"1GB"``; by default half of what is available.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which K is made, multiplied and decomposed, through torch (``pip install 'gramian[gpu]'``); ``"auto"``
+        takes one where there is one and the kernel can run there. Files of the model do not keep it.
     max_time : float or None, default=None
         Seconds; ``"lanczos"`` then returns the best so far with a warning.
     verbose : int or bool, default=False
@@ -172,6 +177,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
     center: bool = True
     inverse: str = "ridge"
     approximation: Any = None
+    device: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **KERNEL,
@@ -188,6 +194,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         "inverse": [StrOptions({"ridge", "fixed-point"})],
         "approximation": APPROXIMATION,
         "random_state": COMMON["random_state"],
+        "device": COMMON["device"],
     }
 
     def __sklearn_tags__(self) -> Any:
@@ -219,6 +226,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             The fitted estimator.
         """
         with fitting(self) as clock:
+            refuse_device(self)
             if self.fit_inverse_transform and is_precomputed(self.kernel):
                 raise ValueError("Cannot fit_inverse_transform with a precomputed kernel.")
             if self.approximation is None:
@@ -256,7 +264,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             refuse(self)
         X = self._training_rows(X)
         kernel, rows, means = resolved(self, X), wide(X), None
-        gram = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
+        gram = Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
         try:
             gram.check_symmetric()
         except ValueError as error:
@@ -361,6 +369,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
                 stacklevel=5,
             )
 
+    @with_tensors
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
         """Find the components and project the same rows on them, which costs nothing more.
 
@@ -415,7 +424,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
                     f"inverse='fixed-point' is for the RBF kernel, and the kernel is {self.kernel_!r}; use 'ridge'."
                 )
             return
-        means: Any = {"memory": self.memory, "n_jobs": self.n_jobs, "random_state": self.random_state}
+        means: Any = {name: getattr(self, name) for name in ("memory", "n_jobs", "random_state", "device")}
         try:
             self._inverse = KernelRidge(self.alpha, kernel=self.kernel_, **means).fit(wide(self.X_transformed_fit_), X)
         except ValueError as error:
@@ -425,6 +434,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             ) from error
         self.dual_coef_ = self._inverse.dual_coef_
 
+    @with_tensors
     def inverse_transform(self, X: Any) -> NDArray[Any]:
         """Find rows whose projections are given ones, as nearly as can be.
 

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from gramian.data.blocks import as_blocks, by_blocks, is_blocks
 from gramian.data.parts import Need, Part, Sums, total
 from gramian.data.passes import Passes, sample_rows
+from gramian.data.tensors import with_tensors
 from gramian.features.accuracy import Accuracy, observed
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
@@ -36,6 +37,7 @@ _CONSTRAINTS: dict[str, list[Any]] = {
     "memory": [None, str, Interval(Real, 1, None, closed="left")],
     "random_state": ["random_state", np.random.Generator],
     "n_jobs": [Integral, None],
+    "device": [None, str],
 }
 
 
@@ -44,8 +46,8 @@ Same = TypeVar("Same")
 
 
 def parameters_checked(fit: Method) -> Method:
-    """Make a method that fits check the estimator's parameters first, as scikit-learn's do; its type stays."""
-    checked: Method = _fit_context(prefer_skip_nested_validation=True)(fit)
+    """Make a method that fits check the estimator's parameters first, as scikit-learn's do, and take tensors."""
+    checked: Method = with_tensors(_fit_context(prefer_skip_nested_validation=True)(fit))
     return checked
 
 

@@ -17,6 +17,7 @@ from gramian.features.accuracy import Components, components_for
 from gramian.features.base import ExplicitMap, constraints
 from gramian.features.frequencies import METHODS, draw
 from gramian.features.waves import waves
+from gramian.gram.engine import device_for
 from gramian.kernels import resolve
 from gramian.kernels.resolve import resolve_gamma
 from gramian.resources import random_of
@@ -48,6 +49,9 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Draws the frequencies.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which the waves are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        there is one and the rows are dense. Files of the model do not keep it.
 
     Attributes
     ----------
@@ -82,9 +86,10 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     gamma: float | str | None = None
     random_state: Any = None
     n_jobs: int | None = None
+    device: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = constraints(
-        *("kernel", "n_components", "gamma", "random_state", "n_jobs"), method=[StrOptions(set(METHODS))]
+        *("kernel", "n_components", "gamma", "random_state", "n_jobs", "device"), method=[StrOptions(set(METHODS))]
     )
 
     def _fit(self, X: Any) -> None:
@@ -105,6 +110,10 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     def _features(self, X: Any) -> NDArray[Any]:
         size = self._n_features_out
         scale = math.sqrt(2.0 * self.kernel_.amplitude / size)
+        if self.device is not None and (device := device_for(self.device, X)) is not None:
+            from gramian.gram.card_waves import waves as on_card
+
+            return on_card(X, self.frequencies_, self.offset_, scale, size, self.center_, device)
         return waves(X, self.frequencies_, self.offset_, scale, size, self.n_jobs, self.center_)
 
     def components_for(self, eps: float, X: Any, delta: float = 0.05) -> Components:

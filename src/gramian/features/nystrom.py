@@ -67,6 +67,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Seed of the choice.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which kernel values of the landmarks are made, through torch (``pip install 'gramian[gpu]'``);
+        ``"auto"`` takes one where there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
     ----------
@@ -107,9 +110,10 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     memory: int | str | None = None
     random_state: Any = None
     n_jobs: int | None = None
+    device: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = constraints(
-        *("kernel", "gamma", "n_components", "memory", "random_state", "n_jobs"),
+        *("kernel", "gamma", "n_components", "memory", "random_state", "n_jobs", "device"),
         coef0=[Interval(Real, None, None, closed="neither"), None],
         degree=[Interval(Real, 0, None, closed="left"), None],
         kernel_params=[dict, None],
@@ -194,7 +198,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         """
         rank = self._rank(X.shape[0])
         some = X if among is None else X[among]
-        gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs)
+        gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
         index, lower, factor = self._landmarks(gram, some, rank)
         nothing = index.size == 0
         if nothing:  # K = 0: one zero feature
@@ -271,6 +275,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         out = np.empty(K.shape, dtype_of(X))
         height = max(memory_budget(self.memory) // (4 * 8 * K.shape[1]), 1)
         for rows in spans(K.shape[0], height):
+            if K.card is not None:
+                out[rows] = K.card.product(K._A[rows], K._B, self.normalization_.T, False)
+                continue
             # K L⁻ᵀ, at half the operations of a product with a full matrix.
             strip = np.ascontiguousarray(K.rows(rows), dtype=np.float64)
             out[rows] = scipy.linalg.blas.dtrmm(1.0, self.normalization_, strip.T, lower=1, overwrite_b=1).T
@@ -281,7 +288,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         if is_precomputed(self.kernel_):
             X, landmarks = X[:, self.component_indices_], landmarks[:, self.component_indices_]
         memory = self.memory if memory is None else memory
-        return Gram(self.kernel_, X, landmarks, memory=memory, n_jobs=self.n_jobs)
+        return Gram(self.kernel_, X, landmarks, memory=memory, n_jobs=self.n_jobs, device=self.device)
 
     def values(self, X: Any) -> NDArray[np.float64]:
         """Return the kernel values of rows with the landmarks, of which the features are ``values @ normalization_.T``.

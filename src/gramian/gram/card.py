@@ -23,6 +23,9 @@ SCRATCH = 4 * 10**9
 """Bytes of tiles that are used and thrown away, at most; and a quarter of what is free."""
 DEEPEST = 24
 """Inputs up to which double precision is fused; above, products of matrices are faster."""
+WIDEST = {False: 128, True: 16}
+"""Columns of V up to which K is made again for each few of them, in single and in double precision."""
+KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 
 def available() -> bool:
@@ -31,8 +34,9 @@ def available() -> bool:
 
 
 def budget(memory: int | str | None, device: torch.device) -> int:
-    """Return a memory budget in bytes; by default half of what is free on the card."""
-    return int(SHARE * free_memory(device)) if memory is None else memory_budget(memory)
+    """Return a memory budget in bytes; by default half of what is free, on the card or here, whichever is less."""
+    own = memory_budget(memory)
+    return min(int(SHARE * free_memory(device)), own) if memory is None else own
 
 
 def found(device: str) -> torch.device:
@@ -44,6 +48,11 @@ def found(device: str) -> torch.device:
     if (card.index or 0) >= count:
         raise RuntimeError(f"device={device!r}: there are {count} cards, cuda:0 to cuda:{count - 1}.")
     return torch.device("cuda", torch.cuda.current_device() if card.index is None else card.index)
+
+
+def chosen(device: torch.device) -> Any:
+    """Make a card the one that ``"cuda"`` and ``"auto"`` mean, for the length of a ``with`` block."""
+    return torch.cuda.device(device)
 
 
 def free_memory(device: torch.device) -> int:
@@ -90,7 +99,7 @@ class Card:
 
     def prepare(self, X: Any, Y: Any) -> tuple[Points, Points, np.dtype[Any]]:
         """Return both sides of the matrix on the card, and the dtype of its entries."""
-        if is_sparse(X) or is_sparse(Y):
+        if is_sparse(Y):
             raise TypeError("a GPU takes dense rows, got a sparse matrix; pass X.toarray(), or device=None.")
         sides = [np.asarray(Z) for Z in (X, Y) if Z is not None]
         single = all(side.dtype == np.float32 for side in sides)
@@ -123,8 +132,8 @@ class Card:
         """Write K(A, B) by panels: out (n, m) → (n, m)."""
         with self._room(A, B):
             for rows in self.tiles(A, B):
-                if len(B):
-                    out[rows] = to_numpy(self.kernel.tile(A[rows], B))
+                if len(B):  # narrowed there: half of the bytes where it is to be float32
+                    out[rows] = to_numpy(self.kernel.tile(A[rows], B).to(KINDS[out.dtype.name]))
         return out
 
     def product(self, A: Points, B: Points, V: NDArray[Any], flipped: bool) -> NDArray[np.float64]:
@@ -135,17 +144,19 @@ class Card:
 
     def multiply(self, A: Points, B: Points, V: torch.Tensor, double: bool, flipped: bool = False) -> torch.Tensor:
         """Return ``K(A, B) @ V`` or its like with Kᵀ on the card, by a generated kernel where there can be one."""
-        if (double and self._inputs(A) > DEEPEST) or not self._runs_triton():
-            return self._by_tiles(A, B, V, flipped)
+        few = V.shape[1] <= WIDEST[double] and not (double and self._inputs(A) > DEEPEST)
+        if not few or not self._runs_triton():
+            return self.by_tiles(A, B, V, flipped)
         from gramian.gram.fused import Fused
 
         sides = (B, A) if flipped else (A, B)
         key = (*map(id, sides), double)
-        if key not in self._fused:
-            self._fused[key] = Fused(self.kernel, *sides, double, self.device)
-        return self._fused[key] @ V
+        if key not in self._fused:  # with the rows themselves, for as long as they live nobody else has their ids
+            self._fused[key] = Fused(self.kernel, *sides, double, self.device), sides
+        return self._fused[key][0] @ V
 
-    def _by_tiles(self, A: Points, B: Points, V: torch.Tensor, flipped: bool) -> torch.Tensor:
+    def by_tiles(self, A: Points, B: Points, V: torch.Tensor, flipped: bool = False) -> torch.Tensor:
+        """Return ``K(A, B) @ V`` or its like with Kᵀ on the card, in float64, with nothing to be compiled or kept."""
         V = V.to(torch.float64)
         if flipped:
             total = torch.zeros((len(B), V.shape[1]), dtype=V.dtype, device=V.device)
@@ -153,6 +164,17 @@ class Card:
                 total += self.kernel.tile(A[rows], B).T @ V[rows]
             return total
         return torch.cat([self.kernel.tile(A[rows], B) @ V for rows in self.tiles(A, B)])
+
+    def sum_of_rows(self, A: Points, B: Points, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return ``K(A, B) @ weights`` for a few columns B that will not come again: weights (m,) → (n,)."""
+        with self._room(A, B):
+            return to_numpy(self.by_tiles(A, B, self._on_card(weights)[:, None])[:, 0])
+
+    def eigh(self, matrix: NDArray[np.float64], rank: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the largest eigenvalues of a symmetric matrix, ascending, and their vectors: matrix (n, n)."""
+        with room(self.device, f"the eigenvectors of {len(matrix):,} rows"):
+            values, vectors = torch.linalg.eigh(self._on_card(matrix))
+            return to_numpy(values[-rank:]), to_numpy(vectors[:, -rank:])
 
     def _inputs(self, A: Points) -> int:
         own = [part.shape[1] for part in A.parts[:1] if len(part.shape) == 2]

@@ -69,9 +69,10 @@ class CardFactor:
         return 2.0 * float(self.lower.diagonal().log().sum())
 
     def solve(self, B: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the solution Z of ``(S K S + D) Z = B``: B (n, k)."""
-        half = torch.linalg.solve_triangular(self.lower, torch.as_tensor(B, device=self.lower.device), upper=False)
-        return to_numpy(torch.linalg.solve_triangular(self.lower.T, half, upper=True))
+        """Return the solution Z of ``(S K S + D) Z = B``: B (n,) or (n, k)."""
+        right = torch.as_tensor(B, device=self.lower.device).reshape(self.n, -1)
+        half = torch.linalg.solve_triangular(self.lower, right, upper=False)
+        return to_numpy(torch.linalg.solve_triangular(self.lower.T, half, upper=True)).reshape(B.shape)
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
         """``(S K S + D) @ V`` from the kernel itself: V (n, k)."""
@@ -85,24 +86,53 @@ class CardFactor:
         return to_numpy(torch.linalg.solve_triangular(self.lower, right, upper=False))
 
     def explained(self, cross: Any) -> NDArray[np.float64]:
-        """Return the diagonal of ``K A⁻¹ Kᵀ`` for the ``Gram`` K of new rows with these: → (m,)."""
+        """Return the diagonal of ``K S A⁻¹ S Kᵀ`` for the ``Gram`` K of new rows with these: → (m,)."""
         new, engine = cross._A, cross.engine
         out = torch.empty(len(new), dtype=torch.float64, device=self.lower.device)
         with room(engine.device, f"the variance of {len(new):,} rows"):
             for rows in engine.tiles(new, cross._B, 2):
-                K = engine.kernel.tile(new[rows], cross._B)
+                K = engine.kernel.tile(new[rows], cross._B) * self.scale.T
                 out[rows] = (torch.linalg.solve_triangular(self.lower, K.T, upper=False) ** 2).sum(dim=0)
         return to_numpy(out)
 
     def evidence_vjp(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``½ Σ W ∘ ∂K/∂theta`` with ``W = left rightᵀ - A⁻¹``, by panels: left, right (n, t) → (p,)."""
+        """Return ``½ Σ W ∘ ∂K/∂theta`` with ``W = left rightᵀ - S A⁻¹ S``, by panels: left, right (n, t) → (p,).
+
+        The factor becomes the inverse, of which only the half below the diagonal is made.
+        """
         with room(self.engine.device, f"the gradient of the evidence of {self.n:,} rows"):
-            inverse = torch.cholesky_inverse(self.lower)
+            inverse = self.invert()
             a, b = (torch.as_tensor(side, device=inverse.device) for side in (left, right))
             total = np.zeros(self.engine.kernel.theta.size)
             for rows in self.engine.tiles(self.A, self.B, DERIVATIVE_TILES):
-                total += self.engine.kernel.tile_vjp(self.A[rows], self.B, a[rows] @ b.T - inverse[rows])
-        return 0.5 * total
+                own = slice(0, rows.stop)
+                W = a[rows] @ b[own].T - self.scale[rows] * inverse[rows, own] * self.scale[own].T
+                # A pair below the diagonal stands for two, and the gradient has a factor ½: the diagonal is halved.
+                corner = W[:, rows]
+                corner.tril_()
+                corner.diagonal().mul_(0.5)
+                total += self.engine.kernel.tile_vjp(self.A[rows], self.B[own], W)
+        return total
+
+    def invert(self) -> torch.Tensor:
+        """Turn L into A⁻¹ on and below the diagonal, in the same memory; the factor is void from then on."""
+        A = self.lower
+        blocks = spans(self.n, STRIP)
+        for j in reversed(range(len(blocks))):  # L⁻¹: what lies to the right of a column is inverted by then
+            c = blocks[j]
+            unit = torch.eye(c.stop - c.start, dtype=A.dtype, device=A.device)
+            corner = torch.linalg.solve_triangular(A[c, c], unit, upper=False)
+            below = A[c.stop :, c] @ -corner
+            for r in blocks[j + 1 :]:
+                A[r, c] = A[r, c.stop : r.stop] @ below[: r.stop - c.stop]
+            A[c, c] = corner
+        for r in blocks:  # L⁻ᵀ L⁻¹: a row needs itself and what lies below
+            A[r, : r.stop] = A[r, r].T @ A[r, : r.stop] + A[r.stop :, r].T @ A[r.stop :, : r.stop]
+        return A
+
+    def inverted_diagonal(self) -> NDArray[np.float64]:
+        """Return the diagonal of what ``invert`` has made: → (n,)."""
+        return to_numpy(self.lower.diagonal().clone())
 
     def inverse_diagonal(self) -> NDArray[np.float64]:
         """Return the diagonal of the inverse, by strips of L⁻¹: → (n,)."""

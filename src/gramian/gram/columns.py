@@ -10,22 +10,27 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.gram.operator import Gram
+from gramian.gram.operator import Gram, wide
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points
+from gramian.resources import spans
 
 Made = TypeVar("Made")
 WHOLE = 20_000
 """Cells that are made in one piece, without threads or tiles: their scratch is below a megabyte."""
 KEPT = 10**6
 """Numbers in the columns, up to which they are kept prepared: for more, a product takes longer than to prepare them."""
+STREAMED = 2**20
+"""Rows that are on a GPU at a time."""
 
 
 class Columns:
     """K(·, Y) for one kernel and Y; Y is prepared when it is first needed, and kept."""
 
-    def __init__(self, kernel: Kernel, Y: Any, memory: int | str | None, n_jobs: int | None) -> None:
-        self.given = kernel, Y, memory, n_jobs
+    def __init__(
+        self, kernel: Kernel, Y: Any, memory: int | str | None, n_jobs: int | None, device: str | None = None
+    ) -> None:
+        self.given = kernel, Y, memory, n_jobs, device
         self.kernel, self.Y = kernel, Y
         # Only what nobody has set a limit for is kept beside the rows themselves.
         numbers = isinstance(Y, np.ndarray) and Y.ndim == 2 and Y.dtype == np.float64
@@ -58,11 +63,13 @@ class Columns:
     def times(self, X: Any, V: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return K(X, Y) @ V for checked rows: V (m,) or (m, k)."""
         K: Any = self.tile(X)
-        return np.asarray((self._gram(X) if K is None else K) @ V)
-
-    def _gram(self, X: Any) -> Gram:
-        kernel, Y, memory, n_jobs = self.given
-        return Gram(kernel, X, Y, memory=memory, n_jobs=n_jobs)
+        if K is not None:
+            return np.asarray(K @ V)
+        kernel, Y, memory, n_jobs, device = self.given
+        if device is None:
+            return np.asarray(Gram(kernel, X, Y, memory, n_jobs) @ V)
+        grams = (Gram(kernel, X[rows], wide(Y), memory, n_jobs, device) for rows in spans(X.shape[0], STREAMED))
+        return np.concatenate([np.asarray(gram @ V) for gram in grams])
 
 
 _KEPT: WeakKeyDictionary[Any, tuple[tuple[Any, ...], Any]] = WeakKeyDictionary()
@@ -82,4 +89,4 @@ def kept(owner: Any, make: Callable[..., Made], *given: Any) -> Made:
 
 def columns_of(owner: Any, kernel: Kernel, Y: Any) -> Columns:
     """Return the columns of a fitted estimator."""
-    return kept(owner, Columns, kernel, Y, owner.memory, owner.n_jobs)
+    return kept(owner, Columns, kernel, Y, owner.memory, owner.n_jobs, getattr(owner, "device", None))

@@ -16,18 +16,29 @@ if TYPE_CHECKING:
 
 def engine_for(asked: str | None, kernel: Kernel, memory: int | str | None, workers: int, X: Any) -> Threads | Card:
     """Return the engine for a kernel and rows on the device that the user names."""
-    name = checked_device(asked)
-    if name is None or (name == "auto" and (is_sparse(X) or not generated(kernel) or not has_card())):
+    device = None if asked == "auto" and not generated(kernel) else device_for(asked, X)
+    if device is None:
         return Threads(kernel, memory_budget(memory), workers)
+    from gramian.gram import card
+
+    name = "cuda" if asked == "auto" else str(asked)
+    return card.Card(kernel, card.budget(memory, device), workers, name, device)
+
+
+def device_for(asked: str | None, X: Any) -> Any:
+    """Return torch's device that the user names, for some rows; None for this machine."""
+    name = checked_device(asked)
+    if name is None or (name == "auto" and (is_sparse(X) or not has_card())):
+        return None
     try:
         from gramian.gram import card
     except ImportError as error:
         raise ImportError(
             f"device={asked!r} needs torch, which is not installed: pip install 'gramian[gpu]'."
         ) from error
-    name = "cuda" if name == "auto" else name
-    device = card.found(name)
-    return card.Card(kernel, card.budget(memory, device), workers, name, device)
+    if is_sparse(X):
+        raise TypeError("a GPU takes dense rows, got a sparse matrix; pass X.toarray(), or device=None.")
+    return card.found("cuda" if name == "auto" else name)
 
 
 def checked_device(device: str | None) -> str | None:

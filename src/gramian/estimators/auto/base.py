@@ -31,6 +31,7 @@ from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
 from gramian.estimators.auto.team import Team, chosen
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.base import sample_seed
+from gramian.gram.engine import device_for
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress, silent
@@ -41,6 +42,8 @@ Array = NDArray[np.float64]
 LOG = logging.getLogger("gramian")
 COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
+GPU_SPEED = 100.0
+"""How much faster than the nominal machine a GPU is taken to be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +71,7 @@ class AutoKernel(Nested, BaseEstimator):
     scoring: Any = None
     random_state: Any = None
     n_jobs: int | None = None
+    device: str | None = None
     verbose: int = 0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -77,7 +81,7 @@ class AutoKernel(Nested, BaseEstimator):
         "machines": [StrOptions({"auto"}), list, tuple],
         "kernel": [None, str, Kernel],
         "scoring": [None, str, callable],
-        **{name: COMMON[name] for name in ("memory", "random_state", "n_jobs", "verbose")},
+        **{name: COMMON[name] for name in ("memory", "random_state", "n_jobs", "device", "verbose")},
     }
 
     _observer: Observer | None = field(default=None, init=False)
@@ -170,7 +174,8 @@ class AutoKernel(Nested, BaseEstimator):
         if not given.sampled:
             response = self._rescaled(response, partial(cheap_score, scaled["standard"], steps[0], means))
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
-        planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes)
+        speed = GPU_SPEED if means.device else 1.0
+        planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes, speed)
         with progress(self.verbose, type(self).__name__) as tick:
             search = Search(response, scaled, machines, means, planner, partial(self._seen, tick, clock))
             count = response.targets.shape[1] if classes else 0
@@ -209,7 +214,8 @@ class AutoKernel(Nested, BaseEstimator):
         if self.memory is None:
             memory = 1 << (memory.bit_length() - 1)  # what is available changes, and sizes should not
         some = slice(max(memory // (COPIES * 8 * Z.shape[1]), 1))
-        return Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock)
+        device = None if device_for(self.device, Z) is None else "auto"  # where a kernel has no GPU code: here
+        return Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock, device)
 
     def _seen(self, tick: Tick, clock: Clock, board: Leaderboard, doing: str) -> None:
         """Show a step on the progress bar, in the log and to the observer."""

@@ -286,12 +286,13 @@ class Means:
     seed: int  # Of everything random
     least_noise: float = 0.0  # How much the targets of equal rows differ: no process learns less
     clock: Clock = field(default_factory=Clock)  # When to be done
+    device: str | None = None  # ``"auto"`` where there is a GPU to be used
 
     def common(self, *, timed: bool = True) -> dict[str, Any]:
         """Return what every machine takes; the next fit has the time that the last one left."""
         limited = timed and self.clock.max_time is not None
         left = max(self.clock.left, MOMENT / self.clock.pace) if limited else None
-        return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left}
+        return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left, "device": self.device}
 
 
 @dataclass(frozen=True, eq=False)

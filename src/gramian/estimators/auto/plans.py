@@ -100,17 +100,18 @@ class Planner:
     limit: float = math.inf  # Nominal seconds of everything, the search included
     loo: bool = False  # Whether a process, too, needs the inverse of its factor: for leave-one-out predictions
     sizes: Sizes = Sizes()
+    speed: float = 1.0  # How much faster than the nominal machine matrices are factorised and multiplied
 
     def plan(self, ridges: Sequence[Effort], budget: float, *, loo: bool) -> Plan:
         """Choose how to fit all rows in a budget."""
-        exact = choice.nominal_seconds(choice.factor_operations(self.n, inverse=loo))
+        exact = choice.nominal_seconds(choice.factor_operations(self.n, inverse=loo)) / self.speed
         if choice.factor_bytes(self.n) <= self.memory and exact <= SHARES["exact"] * budget:
             return Plan("exact", f"{self.n:,} rows, exactly", exact)
         rank = pcg.default_rank(self.n, self.memory)
         for effort in ridges:
             count = effort.on(self.n)
             operations = choice.pcg_operations(self.n, self.targets, count, rank, self.memory)
-            if (seconds := choice.nominal_seconds(operations)) <= SHARES["pcg"] * budget:
+            if (seconds := choice.nominal_seconds(operations) / self.speed) <= SHARES["pcg"] * budget:
                 reason = f"{self.n:,} rows by about {count} steps of conjugate gradients"
                 return Plan("pcg", reason, seconds, ridge=effort.ridge)
         return self.through_landmarks(budget)

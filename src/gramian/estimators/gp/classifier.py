@@ -106,6 +106,10 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         Seconds after which the search for hyperparameters stops, for each binary problem.
     memory : int, str or None, default=None
         Bytes that the fit, and a prediction beside what the fit keeps, may hold; by default half of what is available.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which the latent values are sought and the evidence is computed, through torch (``pip install
+        'gramian[gpu]'``); ``"auto"`` takes one where there is one and the kernel can run there. Files of the model do
+        not keep it.
     verbose : int, default=0
         Whether to show progress.
 
@@ -150,6 +154,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     max_iter: int = 1000
     max_time: float | None = None
     memory: int | str | None = None
+    device: str | None = None
     verbose: int = 0
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
@@ -341,10 +346,12 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 
 
 def _posterior(
-    root: Any, L: Any, kernel: Kernel, X: Any, y: Any, pi: Any, memory: Any, n_jobs: Any, certificate: Certificate
+    device: str | None, root: Any, L: Any, kernel: Kernel, X: Any, y: Any, pi: Any, *rest: Any
 ) -> LaplacePosterior:
     """The Gaussian around the mode, from what a fit leaves behind."""
-    return LaplacePosterior(root, L, kernel, wide(X), y - pi, memory, n_jobs, certificate)
+    found = LaplacePosterior(root, L, kernel, wide(X), y - pi, *rest)
+    found.device = device
+    return found
 
 
 def _probability(mean: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -390,13 +397,14 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         self.X_train_ = X.copy() if self.copy_X_train else X
         self.kernel_ = kernel
         self.pi_, self.W_sr_ = found.pi, found.root
-        self.L_ = np.tril(found.factor.packed)
+        self.L_ = found.lower()
         self.log_marginal_likelihood_value_ = found.evidence
         self.certificate_ = found.certificate if learned is None else learned.certified(found.certificate)
         return self
 
     def _evidence(self, X: Any, labels: NDArray[Any]) -> LaplaceEvidence:
-        return LaplaceEvidence(X, labels, self.memory, self.n_jobs, max_iter=self.max_iter_predict)
+        options: Any = {"max_iter": self.max_iter_predict, "device": self.device}
+        return LaplaceEvidence(X, labels, self.memory, self.n_jobs, **options)
 
     def _learn(self, kernel: Kernel, evidence: LaplaceEvidence, labels: NDArray[Any], clock: Clock) -> Optimum | None:
         if self.optimizer is None or kernel.theta.size == 0:
@@ -414,7 +422,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
 
     def _posterior(self) -> LaplacePosterior:
         given = (self.kernel_, self.X_train_, self.y_train_, self.pi_, self.memory, self.n_jobs, self.certificate_)
-        return kept(self, _posterior, self.W_sr_, self.L_, *given)
+        return kept(self, _posterior, self.device, self.W_sr_, self.L_, *given)
 
     def predict(self, X: Any) -> NDArray[Any]:  # type: ignore[override]  # never of blocks
         """Return the likelier class: X (m, d) → (m,)."""

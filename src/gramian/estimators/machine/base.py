@@ -30,6 +30,7 @@ from gramian.estimators.base import (
     is_blocks,
     opened,
     refuse,
+    refuse_device,
     restored_on_failure,
     row_weights,
     rows_of,
@@ -69,6 +70,7 @@ MACHINE: dict[str, list[Any]] = {
     "cv": ["cv_object"],
     "random_state": COMMON["random_state"],
     "warm_start": COMMON["warm_start"],
+    "device": COMMON["device"],
 }
 """Constraints on the parameters of a machine."""
 GRID = np.logspace(0, -6, 13)
@@ -152,7 +154,7 @@ class Exact:
 
     def values(self, fitted: list[Fitted], X: Any) -> list[Array]:
         """Return the values of functions at new rows; of a precomputed kernel, at rows of k(new, these)."""
-        K = Gram(self.kernel, wide(X), wide(self.points), self.space.gram.memory, self.space.gram.workers)
+        K = self.space.gram.like(wide(X), wide(self.points))
         return [np.asarray(K @ each.at.alpha + each.at.b) for each in fitted]
 
     def kept(self, fitted: list[Fitted]) -> Last:
@@ -295,6 +297,7 @@ class Machine(Duality, Expansion):
     max_iter: int = 1000
     random_state: Any = None
     warm_start: bool = False
+    device: str | None = None
 
     dual_point_: ClassVar[Any]
 
@@ -377,6 +380,7 @@ class Machine(Duality, Expansion):
     @contextmanager
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Iterator[Exact | InFeatures]:
         """Have the space of the functions for the length of a ``with`` block."""
+        refuse_device(self)
         if not is_blocks(X):
             X, y = self._validated(X, y)
             if self.approximation is None:

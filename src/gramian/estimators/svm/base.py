@@ -31,6 +31,7 @@ from gramian.estimators.base import (
     has_landmarks,
     kernel_tags,
     refuse_blocks,
+    refuse_device,
     row_weights,
     validated,
     warn_unless_converged,
@@ -47,7 +48,7 @@ from gramian.kernels.tunable import Nested
 from gramian.resources import memory_budget, run, spans, worker_count
 from gramian.rkhs import Function
 from gramian.solvers.svm.dense import SMALL
-from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows, RowCache, Wide
+from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, RowCache, Wide
 from gramian.solvers.svm.smo import POLISHED
 from gramian.solvers.svm.tasks import Solution
 
@@ -171,6 +172,18 @@ class GramRows:
         return True
 
 
+class CardMatrix(GramRows):
+    """The kernel matrix of some rows on a GPU: there is nothing to cache."""
+
+    def caches(self, blocks: list[slice], budget: float) -> list[Any]:
+        """Return the rows of each block."""
+        return [np.arange(block.start, block.stop) for block in blocks]
+
+    def among(self, caches: list[Any]) -> Any:
+        """Return what the solver reads kernel rows from."""
+        return CardRows(self.gram, np.concatenate(caches), self.definite, self.whole)
+
+
 @dataclass(frozen=True)
 class FeatureMatrix:
     """The features of some rows: the kernel matrix is F Fᵀ."""
@@ -219,6 +232,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
     max_time: float | None = None
     n_jobs: int | None = None
     memory: int | str | None = None
+    device: str | None = None
 
     _along: ClassVar[tuple[str, ...]]
     """Parameters along which fits share their set-up and start at each other."""
@@ -234,7 +248,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         "cache_size": [Interval(Real, 0, None, closed="neither")],
         "max_iter": [Interval(Integral, -1, None, closed="left")],
         "approximation": APPROXIMATION,
-        **{name: COMMON[name] for name in ("verbose", "max_time", "n_jobs", "memory")},
+        **{name: COMMON[name] for name in ("verbose", "max_time", "n_jobs", "memory", "device")},
     }
 
     def __sklearn_tags__(self) -> Any:
@@ -261,6 +275,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
     def _training(self, X: Any, sample_weight: Any, order: Index | None = None) -> Training:
         """Drop rows of weight zero and set up the kernel between the others, in the order given."""
         n, X = _num_samples(X), X if is_precomputed(self.kernel) else wide(X)
+        refuse_device(self)
         weight = row_weights(sample_weight, X, negative=True)
         kept = np.arange(n) if order is None else order
         kept = kept[weight[kept] > 0]
@@ -278,9 +293,11 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         if is_sparse(X) and _small(X, kernel):
             X = X.toarray()
         direct = self._is_direct(X, kernel)
+        rows = X[np.ix_(kept, kept)] if precomputed else X[kept]
+        if self.device is not None and (gram := self._gram(kernel, rows)).card is not None:
+            return CardMatrix(gram, None, True)
         single = self._narrow(kernel, X, kept)
         if single is None:
-            rows = X[np.ix_(kept, kept)] if precomputed else X[kept]
             return GramRows(self._gram(kernel, rows), None, direct)
         full = Wide(lambda i, j: kernel(X[kept[i]], X[kept[j]]), cache(lambda: self._gram(kernel, X[kept])))
         return GramRows(single, full, direct)
@@ -293,7 +310,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         return vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
 
     def _gram(self, kernel: Kernel, rows: Any) -> Gram:
-        return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs)
+        return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
 
     def _feature_matrix(self, X: Any, kernel: Kernel, kept: Index) -> FeatureMatrix:
         """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
@@ -432,7 +449,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
             return columns_of(self, self._kernel, vectors).times(wide(X), coefficients)
         if is_sparse(X) != is_sparse(vectors):
             X, vectors = sp.csr_array(X), sp.csr_array(vectors)
-        K = Gram(self._kernel, wide(X), wide(vectors[part]), memory=self.memory, n_jobs=self.n_jobs)
+        K = Gram(self._kernel, wide(X), wide(vectors[part]), self.memory, self.n_jobs, self.device)
         return np.asarray(K @ coefficients)
 
     def _times(self, X: Any, rows: Index) -> Callable_[[Vector], Vector]:

@@ -224,6 +224,9 @@ class SVR(_Regressor):
         Threads; by default all cores.
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
     ----------
@@ -328,6 +331,9 @@ class NuSVR(_Regressor):
         Threads; by default all cores.
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
     ----------
@@ -423,6 +429,9 @@ class OneClassSVM(OutlierMixin, _Single):
         Threads; by default all cores.
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
     ----------

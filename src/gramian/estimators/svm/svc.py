@@ -451,6 +451,9 @@ class SVC(Classifier):
         Threads; by default all cores.
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
     ----------
@@ -617,6 +620,9 @@ class NuSVC(Classifier):
         Threads; by default all cores.
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
     ----------

@@ -48,6 +48,8 @@ SCREEN = 500
 """Rows on which the starts compete, at most."""
 FEW, LEAST, PART = 300, 150, 3
 """Rows up to which starts compete on all; else on at least so many, and on one in so many of at most ``SCREEN``."""
+LARGE, SMALL = 16_000, 4000
+"""Above so many rows, the climb on all of them begins at the optimum of so few."""
 SAMPLE = 500
 """Rows that a typical distance is taken from."""
 CELLS = 10_000_000
@@ -113,6 +115,10 @@ def learn_from_rows(
     **options: Any,
 ) -> Optimum:
     """Maximise the evidence of some rows, for targets of mean square ``size``; many starts compete on few rows."""
+    if index.size > LARGE and isinstance(options.get("optimizer"), str):
+        some = np.sort(rng.permutation(index)[:SMALL])
+        near = learn_from_rows(kernel, evidence_of, some, X, size, rng, start=start, restarts=restarts, **options)
+        return learn(kernel.with_theta(near.theta), evidence_of(index), **options)
     low, high = widened(kernel, X, size, back=True).bounds.T
     drawn = rng.uniform(low, high, (restarts, low.size))
     compete = SCREEN if index.size > SCREEN else max(index.size // PART, LEAST)

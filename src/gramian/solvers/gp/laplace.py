@@ -19,6 +19,7 @@ from scipy.special import expit, ndtr, xlogy
 from gramian.certificates import Certificate, certify
 from gramian.gram import Gram
 from gramian.kernels import Kernel
+from gramian.kernels.points import to_numpy
 from gramian.progress import Clock
 from gramian.resources import memory_budget, spans
 from gramian.solvers.gp.evidence import Evidence, blas_for, inverse_below, lower_vjp, square_arrays, workers_for
@@ -54,13 +55,39 @@ class Mode:
     coefficients: Array  # (n,): y - π, with ``f = K (y - π)``
     pi: Array  # (n,): Probabilities of the class 1
     root: Array  # (n,): H^½, the square root of the curvature
-    factor: Factor  # Of B
+    factor: Any  # Of B, here or on a GPU
     evidence: float  # log q(y | X)
     certificate: Certificate  # The duality gap
 
+    def lower(self) -> Array:
+        """Return the factor as an array of its own: → (n, n)."""
+        return np.asarray(self.factor.lower() if isinstance(self.factor, Factor) else to_numpy(self.factor.lower))
+
+
+@dataclass(frozen=True, eq=False)
+class OnCard:
+    """K on a GPU, made anew for each product; the factor of B is there too."""
+
+    gram: Gram
+
+    def __matmul__(self, v: Array) -> Array:
+        return np.asarray(self.gram @ v)
+
+    def factor(self, root: Array) -> Any:
+        """Return the factor of B at H^½: root (n,)."""
+        assert self.gram.card is not None
+        found = self.gram.card.factor(self.gram._A, self.gram._B, root[:, None], 1.0)
+        if found.failed:
+            raise NotPositiveDefiniteError(found.failed - 1, 0.0)
+        return found
+
+    def variance(self, factor: Any) -> Array:
+        """Return the posterior variance of the latent values: → (n,)."""
+        return np.asarray(self.gram.diagonal() - factor.explained(self.gram))
+
 
 def mode(
-    K: Array,
+    K: Array | OnCard,
     y: NDArray[Any],
     *,
     start: Array | None = None,
@@ -73,7 +100,7 @@ def mode(
     ``start`` are latent values, as at the mode of another K.
     """
     clock = Clock()
-    B = np.empty_like(K) if out is None else out
+    B = np.empty_like(K) if out is None and isinstance(K, np.ndarray) else out
     newton = _Newton(K, np.asarray(y, dtype=np.float64))
     if start is not None:
         newton.jump(start, B)
@@ -96,7 +123,7 @@ def mode(
 class _Newton:
     """Coefficients a with f = K a, and what follows from them."""
 
-    def __init__(self, K: Array, y: Array) -> None:
+    def __init__(self, K: Array | OnCard, y: Array) -> None:
         self.K, self.y = K, y
         self.sign = 2.0 * y - 1.0
         zero = np.zeros_like(y)
@@ -112,7 +139,7 @@ class _Newton:
         self.dual = -float((xlogy(p, p) + xlogy(1.0 - p, 1.0 - p)).sum() + 0.5 * (self.slope @ of_slope))
         self.gap = max(self.primal - self.dual, 0.0) / max(abs(self.primal), abs(self.dual), 1.0)
 
-    def jump(self, f: Array, B: Array) -> None:
+    def jump(self, f: Array, B: Array | None) -> None:
         """Take a Newton step from latent values, of which K need not know, where it ends higher than zero."""
         here = self.f, self.slope, self.root
         pi = expit(f)
@@ -125,19 +152,22 @@ class _Newton:
     def _objective(self, a: Array, f: Array) -> float:
         return float(np.logaddexp(0.0, -self.sign * f).sum() + 0.5 * (a @ f))
 
-    def factorise(self, B: Array) -> Factor:
+    def factorise(self, B: Array | None) -> Any:
         """Factor of B = I + H^½ K H^½, whose eigenvalues are at least one where K is what it should be."""
+        if isinstance(self.K, OnCard):
+            return self.K.factor(self.root)
+        assert B is not None
         np.multiply(self.K, self.root, out=B)
         B *= self.root[:, None]
         B[np.diag_indices_from(B)] += 1.0
         return cholesky(B, jitter_limit=0.0)
 
-    def _target(self, factor: Factor) -> Array:
+    def _target(self, factor: Any) -> Array:
         """The coefficients at which a whole Newton step ends."""
         b = self.root**2 * self.f + self.slope
         return b - self.root * factor.solve(self.root * (self.K @ b))
 
-    def step(self, factor: Factor) -> bool:
+    def step(self, factor: Any) -> bool:
         """One Newton step, halved until it climbs; whether it did."""
         a = self._target(factor)
         f = self.K @ a
@@ -186,19 +216,32 @@ class LaplaceEvidence:
         n_jobs: int | None = None,
         *,
         max_iter: int = 100,
+        device: str | None = None,
     ) -> None:
         self.X, self.y = X, np.asarray(y, dtype=np.float64)
         self.memory, self.workers = memory_budget(memory), workers_for(self.y.size, n_jobs)
-        self.max_iter = max_iter
+        self.max_iter, self.device = max_iter, device
         self.last: Array | None = None
-        self._K, self._B = square_arrays(self.y.size, 2, self.memory, "fit fewer rows")
+        self._K: Any = None
+        self._B: Any = None
+        if device is None:
+            self._reserve()
+
+    def _reserve(self) -> None:
+        """Take the n x n arrays, once."""
+        if self._K is None:
+            self._K, self._B = square_arrays(self.y.size, 2, self.memory, "fit fewer rows")
 
     def mode(self, kernel: Kernel) -> Mode:
         """Return the mode at a kernel; its factor lies in an array that the next call overwrites."""
-        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers)
-        gram.dense(out=self._K)
+        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers, device=self.device)
+        if gram.card is None:
+            self._reserve()
+            self._matrix: Any = gram.dense(out=self._K)
+        else:
+            self._matrix = OnCard(gram)
         try:
-            found = mode(self._K, self.y, start=self.last, max_iter=self.max_iter, out=self._B)
+            found = mode(self._matrix, self.y, start=self.last, max_iter=self.max_iter, out=self._B)
         except NotPositiveDefiniteError as error:
             raise np.linalg.LinAlgError(f"{diagnosis(gram)}; use another kernel, or add White to it.") from error
         self.last = found.f
@@ -211,21 +254,29 @@ class LaplaceEvidence:
             return Evidence(found.evidence, self._gradient(kernel, found) if gradient else None, 0.0)
 
     def _gradient(self, kernel: Kernel, at: Mode) -> Array:
-        K, root, factor = self._K, at.root, at.factor
-        explained = np.empty(self.y.size)
-        for columns in spans(self.y.size, STRIP):
-            C = factor.half_solve(root[:, None] * K[:, columns])
-            explained[columns] = np.einsum("ij,ij->j", C, C)
+        K, root, factor = self._matrix, at.root, at.factor
+        on_card = isinstance(K, OnCard)
+        variance = K.variance(factor) if on_card else self._variance(at)
         # How the curvature at the mode, and with it log det B, follows the mode: half the posterior variance times
         # the third derivative of the log likelihood, pulled back through (I + K H)⁻¹.
-        third = -0.5 * (np.diagonal(K) - explained) * at.pi * (1.0 - at.pi) * (1.0 - 2.0 * at.pi)
+        third = -0.5 * variance * at.pi * (1.0 - at.pi) * (1.0 - 2.0 * at.pi)
         u = third - root * factor.solve(root * (K @ third))
         g = at.coefficients
+        left, right = np.column_stack([g, u, g]), np.column_stack([g, g, u])
+        if on_card:
+            return np.asarray(factor.evidence_vjp(left, right))
         R = inverse_below(factor)
         R *= root
         R *= root[:, None]
-        left, right = np.column_stack([g, u, g]), np.column_stack([g, g, u])
         return lower_vjp(kernel, kernel.prepare(self.X), R, left, right, self.workers)
+
+    def _variance(self, at: Mode) -> Array:
+        """The posterior variance of the latent values: → (n,)."""
+        K, variance = self._matrix, np.empty(self.y.size)
+        for columns in spans(self.y.size, STRIP):
+            C = at.factor.half_solve(at.root[:, None] * K[:, columns])
+            variance[columns] = np.einsum("ij,ij->j", C, C)
+        return np.asarray(np.diagonal(K) - variance)
 
 
 def logistic_gaussian(mean: Array, variance: Array) -> Array:

@@ -18,7 +18,7 @@ from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
-from gramian.solvers.gp.evidence import FEW, LogEvidence, evidence_value, inverse_below, lower_vjp
+from gramian.solvers.gp.evidence import FEW, LogEvidence, card_factor, evidence_value, inverse_below, lower_vjp
 from gramian.solvers.linear.cholesky import NotPositiveDefiniteError
 
 Array = NDArray[np.float64]
@@ -67,8 +67,9 @@ class MetricEvidence(LogEvidence):
         weights: Array,
         memory: int | str | None = None,
         n_jobs: int | None = None,
+        device: str | None = None,
     ) -> None:
-        super().__init__(X, Y, 0.0, memory, n_jobs)
+        super().__init__(X, Y, 0.0, memory, n_jobs, device=device)
         self.kernel, self.weights, self.n_jobs = kernel, weights, n_jobs
 
     def at(self, prior: Prior) -> Slope:
@@ -79,26 +80,38 @@ class MetricEvidence(LogEvidence):
     def _slope(self, prior: Prior) -> Slope:
         n, t = self.Y.shape
         kernel, self.noise = prior.kernel(self.kernel), prior.noise / self.weights
-        points = kernel.prepare(self.X)
         try:
-            factor, _ = self._factor(kernel, points)
+            points, factor = self._factorised(kernel)
         except NotPositiveDefiniteError:
             return Slope(-math.inf, np.zeros(prior.L.shape), np.zeros(2))
         alpha = factor.solve(self.Y)
         extra = float(self.weights.sum()) - n  # rows that equal rows stand for
         value = evidence_value(factor, self.Y, alpha)
         value -= 0.5 * t * (float(np.log(self.weights).sum()) + extra * math.log(2.0 * math.pi * prior.noise))
-        inverse = inverse_below(factor)
-        slope = t * lower_vjp(kernel, points, inverse, alpha / t, alpha, self.workers)
-        own = np.einsum("ij,ij->i", alpha, alpha) - t * np.diagonal(inverse)
+        if points is None:
+            slope, diagonal = t * factor.evidence_vjp(alpha / t, alpha), factor.inverted_diagonal()
+        else:
+            inverse = inverse_below(factor)
+            slope, diagonal = t * lower_vjp(kernel, points, inverse, alpha / t, alpha, self.workers), inverse.diagonal()
+        own = np.einsum("ij,ij->i", alpha, alpha) - t * diagonal
         by_noise = 0.5 * float(self.noise @ own) - 0.5 * t * extra
         return Slope(value, slope[1:].reshape(prior.L.shape), np.array([slope[0], by_noise]))
+
+    def _factorised(self, kernel: Kernel) -> tuple[Any, Any]:
+        """The prepared rows and the factor of K + D; on a GPU, the rows are there."""
+        if self.device is not None:
+            gram = Gram(kernel, self.X, n_jobs=self.workers, device=self.device)
+            if gram.card is not None:
+                return None, card_factor(gram, self.noise)
+            self._reserve()
+        points = kernel.prepare(self.X)
+        return points, self._factor(kernel, points)[0]
 
     def gradients(self, prior: Prior) -> Array:
         """Return the gradients of the posterior means at the rows: → (t, n, d)."""
         kernel, self.noise = prior.kernel(self.kernel), prior.noise / self.weights
-        alpha = self._factor(kernel, kernel.prepare(self.X))[0].solve(self.Y)
-        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.n_jobs)
+        alpha = self._factorised(kernel)[1].solve(self.Y)
+        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
         return np.stack([gram.grad_inputs(a) for a in alpha.T])
 
     def outer_products(self, prior: Prior) -> Array:

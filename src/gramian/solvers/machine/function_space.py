@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from gramian.gram import Gram, SymmetricGram, rpcholesky
 from gramian.solvers.linear.pcg import default_rank
-from gramian.solvers.svm.row_cache import KernelRows, RowCache
+from gramian.solvers.svm.row_cache import CardRows, KernelRows, RowCache
 
 DENSE_ROWS = 4000
 """Rows up to which K is held as it is, where memory allows: 128 MB."""
@@ -60,8 +60,10 @@ class ExactSpace:
         """Return K @ V, to single precision at least: V (n, k) → (n, k)."""
         return self._dense @ V if self._dense is not None else self._stored @ V
 
-    def rows(self) -> KernelRows:
+    def rows(self) -> KernelRows | CardRows:
         """Return kernel rows for ``smo``, with a cache of a part of the memory."""
+        if self.gram.card is not None:
+            return CardRows(self.gram, np.arange(self.shape[0]))
         cache = RowCache(self.gram, np.arange(self.shape[0]), int(CACHE_SHARE * self.gram.memory))
         return KernelRows([cache], self.gram.workers)
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
+from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows
 
 
 class AnchoredRows:
@@ -21,7 +21,7 @@ class AnchoredRows:
     """The origin has no column in a cache."""
     whole = None
 
-    def __init__(self, rows: KernelRows | FeatureRows) -> None:
+    def __init__(self, rows: KernelRows | FeatureRows | CardRows) -> None:
         self.rows, self.direct, self.definite = rows, rows.direct, rows.definite
         self.rounding, self.size = rows.rounding, len(rows.ids)
         self.ids = np.arange(self.size + 1)

@@ -41,7 +41,7 @@ def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
             matrix -= means
             matrix -= means[:, None]
             matrix += means.mean()
-        pairs = eigen.dense(_centred(K, ask), matrix, ask)
+        pairs = eigen.dense(_centred(K, ask), matrix, ask, gram.card.eigh if gram.card is not None else eigen.lapack)
     elif solver == "lanczos":
         pairs = _lanczos(gram, K, ask)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -143,14 +144,23 @@ def lowest(A: Operator) -> float:
     return float(scipy.linalg.eigvalsh((H + H.T) / 2.0)[0])
 
 
-def dense(A: Operator, matrix: Array, ask: Request) -> Spectrum:
-    """Decompose the matrix itself by LAPACK: matrix (n, n)."""
-    first, n = matrix.shape[0] - ask.rank, matrix.shape[0]
+def lapack(matrix: Array, rank: int) -> tuple[Array, Array]:
+    """Return the largest eigenvalues, ascending, and their vectors, by LAPACK: matrix (n, n)."""
+    first, n = matrix.shape[0] - rank, matrix.shape[0]
     # Of a range, LAPACK's fast driver finds none where all eigenvalues coincide; then it is asked for all.
     values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(first, n - 1), check_finite=False)
-    if values.size < ask.rank:
+    if values.size < rank:
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
         values, vectors = values[first:], vectors[:, first:]
+    return values, vectors
+
+
+def dense(
+    A: Operator, matrix: Array, ask: Request, decompose: Callable[[Array, int], tuple[Array, Array]] = lapack
+) -> Spectrum:
+    """Decompose the matrix itself: matrix (n, n)."""
+    first = matrix.shape[0] - ask.rank
+    values, vectors = decompose(matrix, ask.rank)
     advice = "the matrix is not symmetric, not finite, or so large before centring that only rounding is left of it."
     smallest = min(values[0], lowest(matrix)) if first else values[0]
     return ask.certified(A, values[::-1], vectors[:, ::-1], smallest, ask.tol or TOLERANCE["dense"], 1, advice)

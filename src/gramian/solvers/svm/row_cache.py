@@ -1,4 +1,5 @@
-"""Rows of a Gram matrix for ``smo``: computed when asked for and kept while there is room, or products of features."""
+"""Rows of a Gram matrix for ``smo``: computed when asked for and kept while there is room, or summed on a GPU; or
+products of features."""
 
 from __future__ import annotations
 
@@ -282,6 +283,49 @@ class FeatureRows:
         total = np.zeros(len(self.ids))
         self.add(objects, weights, total)
         return total
+
+    def upgrade(self) -> bool:
+        """Say that there is no fuller precision to go on in."""
+        return False
+
+
+class CardRows:
+    """What ``KernelRows`` is to a kernel on this machine, for one on a GPU, where a row is made faster than it is read.
+
+    Nothing is kept: of a sum of q kernel rows, only the rows' weights and the n sums cross the bus.
+    """
+
+    direct = True
+    """A block of the kernel is made at once: the working set may be large."""
+    shrinkable = None
+    """Columns that are left out would save nothing."""
+    evicted = 0
+
+    def __init__(self, gram: Gram, ids: Index, definite: bool = True, whole: NDArray[np.float64] | None = None) -> None:
+        self.gram, self.ids, self.definite, self.whole = gram, ids, definite, whole
+        self.rounding, self.largest_square = gram.rounding, len(ids)
+        self._A = gram._A if len(ids) == gram.shape[0] else gram._A[ids]
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return k(x, x) of every object: → (n,)."""
+        return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
+
+    def square(self, objects: Index) -> NDArray[np.float64]:
+        """Return the kernel of some objects with each other: → (q, q)."""
+        return self.exact(objects, objects)
+
+    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
+        total += self.exact_sum(objects, weights)
+
+    def exact(self, objects: Index, others: Index) -> NDArray[np.float64]:
+        """Return a block of the kernel: → (len(objects), len(others))."""
+        return self.gram.rows(self.ids[objects], self.ids[others])
+
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""
+        assert self.gram.card is not None
+        return self.gram.card.sum_of_rows(self._A, self.gram._B[self.ids[objects]], weights)
 
     def upgrade(self) -> bool:
         """Say that there is no fuller precision to go on in."""

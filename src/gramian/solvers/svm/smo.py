@@ -28,7 +28,7 @@ from gramian.resources import one_blas_thread
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
 from gramian.solvers.svm.dense import Batch, solve_dense
-from gramian.solvers.svm.row_cache import FeatureRows, Index, KernelRows
+from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows
 from gramian.solvers.svm.tasks import (
     EPSILON,
     FEASIBLE,
@@ -43,7 +43,7 @@ from gramian.solvers.svm.tasks import (
     Vector,
 )
 
-Rows = KernelRows | FeatureRows | AnchoredRows
+Rows = KernelRows | FeatureRows | CardRows | AnchoredRows
 WORKING_SET = 1024
 COSTLY_SET = 256
 """Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""

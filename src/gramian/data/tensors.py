@@ -1,0 +1,71 @@
+"""Arrays of other libraries, torch's above all, as scikit-learn's ``array_api_dispatch`` has them: in as they are, out
+on the device where they came from. Inside they are NumPy's, and on a GPU the engine's."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from copy import copy
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from array_api_compat import is_torch_array
+from sklearn import get_config
+
+from gramian.kernels.points import is_foreign, namespace, to_numpy
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def with_tensors(method: Method) -> Method:
+    """Let a method of an estimator take arrays of another library; what it returns is then an array of the same."""
+
+    @functools.wraps(method)
+    def taken(self: Any, X: Any, *args: Any, **options: Any) -> Any:
+        if not is_foreign(X) or hasattr(X, "dask"):
+            return method(self, X, *args, **options)
+        on_card = is_torch_array(X) and X.device.type == "cuda"
+        dispatched = get_config()["array_api_dispatch"]
+        if on_card and not dispatched:
+            raise TypeError(
+                f"{type(self).__name__} got a tensor on {X.device}; tensors are taken, and returned where they were, "
+                "after sklearn.set_config(array_api_dispatch=True). Otherwise pass X.cpu()."
+            )
+        args = tuple(_here(value) for value in args)
+        options = {name: _here(value) for name, value in options.items()}
+        estimator, place = _placed(self, X) if on_card else (self, nullcontext())
+        with place:
+            found = method(estimator, to_numpy(X), *args, **options)
+        if found is estimator:
+            learned = {**vars(estimator), "device": self.device} if estimator is not self else vars(self).copy()
+            vars(self).clear()
+            vars(self).update(learned)
+            return self
+        return _like(found, X) if dispatched else found
+
+    return cast(Method, taken)
+
+
+def _here(value: Any) -> Any:
+    return to_numpy(value) if is_foreign(value) else value
+
+
+def _placed(estimator: Any, X: Any) -> tuple[Any, AbstractContextManager[Any]]:
+    """The estimator on the device of a tensor, where it has no other; a copy, so that nobody sees it there."""
+    if getattr(estimator, "device", "none of its own") is not None:
+        return estimator, nullcontext()
+    from gramian.gram import card
+
+    moved = copy(estimator)
+    moved.device = "auto"
+    return moved, card.chosen(X.device)
+
+
+def _like(found: Any, X: Any) -> Any:
+    """Numbers as arrays of the library and on the device of X; labels that are text stay NumPy's."""
+    if isinstance(found, tuple):
+        return tuple(_like(each, X) for each in found)
+    if isinstance(found, np.ndarray) and found.dtype.kind in "fiub":
+        return namespace(X).asarray(found, device=X.device)
+    return found

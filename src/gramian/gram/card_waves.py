@@ -1,0 +1,37 @@
+"""Cosines and sines of X @ W on a GPU, by blocks of rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from gramian.gram.card import KINDS, SCRATCH, free_memory, room
+from gramian.kernels.points import to_numpy
+from gramian.resources import spans
+
+
+def waves(
+    X: NDArray[Any],
+    W: NDArray[np.float64],
+    offset: NDArray[np.float64],
+    scale: float,
+    size: int,
+    center: NDArray[np.float64],
+    device: torch.device,
+) -> NDArray[Any]:
+    """Return the first ``size`` columns of ``scale · (cos P, sin P)``, ``P = (X - center) @ W + offset``."""
+    out = np.empty((X.shape[0], size), X.dtype)
+    kind = KINDS[out.dtype.name]
+    height = max(min(SCRATCH, free_memory(device) // 4) // (8 * 4 * W.shape[1]), 1)
+    with room(device, f"{size:,} features of {X.shape[0]:,} rows"):
+        # Phases in float64, whatever the rows are: float32 would lose the digits of a large one.
+        turned, middle, ahead = (torch.as_tensor(part, device=device) for part in (W, center, offset))
+        for rows in spans(X.shape[0], height):
+            moved = torch.as_tensor(np.ascontiguousarray(X[rows]), device=device).to(torch.float64)
+            phases = (moved - middle) @ turned + ahead
+            both = torch.cat([phases.cos(), phases.sin()], dim=1)[:, :size]
+            out[rows] = to_numpy((scale * both).to(kind))
+    return out
