@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from threadpoolctl import threadpool_info
 
 import reference_gp as reference
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
-from gramian.kernels import RBF, Linear, Matern, Precomputed, Sigmoid, Spectrum, White
+from gramian.kernels import RBF, Constant, Linear, Matern, Precomputed, Sigmoid, Spectrum, White
 from gramian.solvers.gp.hyperparameters import noise_of_repeats
 from gramian.solvers.gp.posterior import exact_posterior
 
@@ -450,3 +451,14 @@ def test_targets_of_any_size_are_normalised(rng, size):
     other = GaussianProcessRegressor(RBF(1.0), normalize_y=True, alpha=1e-4).fit(X, size * y)
     for a, b in zip(one.predict(X, return_std=True), other.predict(X, return_std=True), strict=True):
         np.testing.assert_allclose(b / size, a, rtol=1e-6)
+
+
+def test_rounding_of_a_row_does_not_decide_where_a_flat_parameter_ends():
+    kernel = Constant(0.1, value_bounds=(1e-2, 1e2)) * RBF(1.0) + Constant(1e-5, value_bounds=(1e-5, 1e2))
+    X = np.array([1.0, 3.0, 5.0, 6.0, 7.0, 8.0, 1.0])[:, None]
+    y = (X * np.sin(X))[:, 0] + np.eye(7)[6]
+    new, near = np.linspace(0, 10, 50)[:, None], X + 1e-15 * np.eye(7)[:, 6:]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the bound is one of them
+        one, two = (GaussianProcessRegressor(kernel, alpha=1e-2).fit(rows, y).predict(new) for rows in (X, near))
+    np.testing.assert_allclose(one, two, atol=1e-7)

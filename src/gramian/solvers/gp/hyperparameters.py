@@ -32,6 +32,10 @@ AIM, POLISHED = 0.01, 0.1
 """Shares of the slope that a fit may leave: what L-BFGS tries for, and below which no Newton step is worth it."""
 FLAT_VALUE = 1e-11
 """A relative gain below which L-BFGS only follows rounding."""
+FINE = {"ftol": FLAT_VALUE, "maxls": 10}
+"""Where a climb to the end stops, but for its slope."""
+SETTLED = 1e-4
+"""The same share where a parameter was put at its bound: the others then have to agree however it came there."""
 NEAR = 0.3
 """A distance, in theta, at which a climb has come to where another one ended."""
 APART = 1.0
@@ -258,17 +262,34 @@ class _Climb:
 
     def to_the_end(self, start: Theta) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
-        run = self.lbfgs(start, {"ftol": FLAT_VALUE, "gtol": AIM * self.flat, "maxls": 10})
+        run = self.polished(self.lbfgs(start, FINE | {"gtol": AIM * self.flat}), POLISHED * self.flat)
+        bound = self.towards(run)
+        if bound is None or not self.at(bound).value >= run.value:
+            return run
+        # On the way there the value is flat, and where it ends depends on rounding: the bound does not.
+        return self.polished(self.lbfgs(bound, FINE | {"gtol": AIM * self.flat}), SETTLED * self.flat)
+
+    def polished(self, run: _Run, flat: float) -> _Run:
+        """Newton steps while they lower the slope."""
         steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
         for _ in range(steps):
             left = self.violation(run)
-            if left <= POLISHED * self.flat or self.clock.expired:
+            if left <= flat or self.clock.expired:
                 break
             trial = self.newton(run)
             if not self.violation(trial) < left:
                 break
             run = trial
         return run
+
+    def towards(self, run: _Run) -> Theta | None:
+        """The same with the parameter of the worst slope at the bound to which that points; None where all are flat."""
+        slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
+        if not AIM * self.flat < self.violation(run) < math.inf:
+            return None
+        worst, moved = int(np.argmax(np.abs(slope))), run.theta.copy()
+        moved[worst] = self.bounds[worst, int(slope[worst] > 0)]
+        return moved
 
     def newton(self, run: _Run) -> _Run:
         """One Newton step within the bounds, with a Hessian of differences of slopes."""
