@@ -13,4 +13,6 @@ from matplotlib import pyplot as plt
 
 here = Path(__file__).parent
 runpy.run_path(str(here.parent / "examples" / "plot_at_a_glance.py"))
-plt.gcf().savefig(here / "at_a_glance.png", dpi=90, pil_kwargs={"optimize": True})
+plt.gcf().savefig(
+    here / "at_a_glance.png", dpi=90, pil_kwargs={"optimize": True}
+)

@@ -28,13 +28,18 @@ SIZE = {"width": 1180, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 
 def sample(name: str, size: int, columns: int = 3) -> list[list[float]]:
     """Points of the page's own samples."""
-    return [row[:columns] for row in draw(Asked({"sample": name, "size": size}))["points"]]
+    return [
+        row[:columns]
+        for row in draw(Asked({"sample": name, "size": size}))["points"]
+    ]
 
 
 def iris() -> dict[str, object]:
     """Petals of three kinds of iris."""
     X, y = load_iris(return_X_y=True)
-    points = [[*row, int(c)] for row, c in zip(X[:, 2:].tolist(), y, strict=True)]
+    points = [
+        [*row, int(c)] for row, c in zip(X[:, 2:].tolist(), y, strict=True)
+    ]
     names = ["petal length", "petal width", "kind"]
     return {
         "points": points,
@@ -49,7 +54,11 @@ STATES = {
     "regression": {"paths": 4, "loss": "none"},
     "features": {},
     "duality": {},
-    "approximation": {"method": "nystrom", "landmarks": 12, "points": sample("rings", 100, 2)},
+    "approximation": {
+        "method": "nystrom",
+        "landmarks": 12,
+        "points": sample("rings", 100, 2),
+    },
     "mixtures": {"points": sample("blobs", 90, 2), "steps": 6},
     "own": iris(),
 }
@@ -58,7 +67,16 @@ STATES = {
 def main() -> None:
     """Open each room, wait for its pictures, and keep what a window shows."""
     FOLDER.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "gramian", "play", "--no-open", "--port", "0", "--json"]
+    command = [
+        sys.executable,
+        "-m",
+        "gramian",
+        "play",
+        "--no-open",
+        "--port",
+        "0",
+        "--json",
+    ]
     options = webdriver.ChromeOptions()
     options.binary_location = shutil.which("chromium")
     for flag in (
@@ -69,7 +87,9 @@ def main() -> None:
     ):
         options.add_argument(flag)
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        address = json.loads("".join(server.stdout.readline() for _ in range(3)))["address"]
+        address = json.loads(
+            "".join(server.stdout.readline() for _ in range(3))
+        )["address"]
         browser = webdriver.Chrome(
             options=options, service=Service(shutil.which("chromedriver"))
         )
@@ -78,7 +98,9 @@ def main() -> None:
             browser.get("about:blank")
             browser.get(f"{address}#{room}?{quote(json.dumps(state))}")
             time.sleep(6)  # the map of the evidence comes row by row
-            shot = Image.open(io.BytesIO(browser.get_screenshot_as_png())).convert("RGB")
+            shot = Image.open(
+                io.BytesIO(browser.get_screenshot_as_png())
+            ).convert("RGB")
             shot.quantize(200).save(FOLDER / f"{room}.png", optimize=True)
         browser.quit()
         server.send_signal(signal.SIGINT)

@@ -21,7 +21,7 @@ FLAGS = (
 
 def started(profile):
     """A browser with a profile of its own; the test is skipped, saying so, where there is none."""
-    pytest.importorskip("selenium", reason="selenium is not installed: pip install gramian[test]")
+    pytest.importorskip("selenium", reason="selenium is not installed: pip install '.[test]'")
     if CHROMIUM is None or DRIVER is None:
         pytest.skip("no chromium with its driver; on Debian: apt-get install chromium chromium-driver")
     from selenium import webdriver

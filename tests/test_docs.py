@@ -6,6 +6,7 @@ import doctest
 import importlib.util
 import inspect
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -91,7 +92,10 @@ def anchors(page):
 def exists(target):
     """Whether a file is there, or will be made by Sphinx from something that is."""
     if target.is_relative_to(DOCS / "gallery"):
-        return target.stem == "index" or (ROOT / "examples" / f"{target.stem}.py").exists()
+        page = target.relative_to(DOCS / "gallery")
+        if shown := re.fullmatch(r"sphx_glr_(\w+)_\d{3}\.png", page.name):
+            page = page.parents[1] / shown[1]
+        return page.stem == "index" or (ROOT / "examples" / page.with_suffix(".py")).exists()
     if target.is_relative_to(DOCS / "api" / "generated"):
         *module, name = target.stem.removesuffix("-function").split(".")
         return hasattr(importlib.import_module(".".join(module)), name)
@@ -103,7 +107,7 @@ def contents(page):
     for fence in FENCE.finditer(page.read_text()):
         if fence[2].strip() == "{toctree}":
             for entry in re.findall(r"^([^:\s]\S*)$", fence[3], re.MULTILINE):
-                yield page.parent / f"{entry}.md"
+                yield (page.parent / f"{entry}.md").resolve()
 
 
 def links(page):
@@ -145,6 +149,59 @@ def test_no_page_shows_an_image_from_elsewhere(page):
     assert not [image for image in shown if "//" in image]
 
 
+def test_every_guide_has_a_picture():
+    for page in contents(DOCS / "guide" / "index.md"):
+        assert re.search(r"^```{(?:figure|image)}", page.read_text(), re.MULTILINE), f"{page.name} has no picture"
+
+
+def shown(page):
+    """A page as its readers see it: without comments, in which the tests find what is only checked."""
+    return re.sub(r"^<!--.*?^-->$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.parent != DOCS / "theory"], ids=name_of)
+def test_guides_show_results_and_not_assertions(page):
+    assert not re.search(r"^(?:>>> |\.\.\. +)assert\b", shown(page), re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ("searched", "page"),
+    [
+        ("multiclass probability", "multiclass"),
+        ("imbalanced data", "imbalanced"),
+        ("missing values", "categories"),
+        ("categories", "categories"),
+        ("calibration", "calibration"),
+        ("thresholds", "calibration"),
+        ("feature importance", "importance"),
+        ("time series", "time_series"),
+        ("deployment", "deployment"),
+        ("choosing a model", "choosing_model"),
+    ],
+)
+def test_what_people_search_for_is_a_heading(searched, page):
+    """The search of the manual looks at headings first."""
+    headings = re.findall(r"^#+ +(.*)$", FENCE.sub("", (DOCS / "guide" / f"{page}.md").read_text()), re.MULTILINE)
+    assert any(searched in heading.lower() for heading in headings)
+
+
+def test_every_extra_is_in_the_page_on_installing():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    page = (DOCS / "install.md").read_text()
+    assert not [extra for extra in project["optional-dependencies"] if f'".[{extra}]"' not in page]
+
+
+def test_hints_name_what_works_in_a_clone():
+    """There is no gramian in any registry, so that an extra of a clone is what can be installed."""
+    sources = [*(ROOT / "src").rglob("*.py"), *PAGES, ROOT / "README.md"]
+    assert not [file for file in sources if re.search(r"pip install \S?gramian", file.read_text())]
+
+
+def test_the_reader_of_model_files_has_thirty_lines():
+    code = next(code for _, code in blocks((DOCS / "model_format.md").read_text(), is_script))
+    assert len([line for line in code.splitlines() if line.strip()]) <= 30
+
+
 # ---- the reference ---------------------------------------------------------------------------------------------------
 
 
@@ -158,6 +215,14 @@ def test_every_public_name_has_a_page_in_the_reference(module):
         value = getattr(names, name)
         if inspect.isclass(value) or inspect.isfunction(value):
             assert f"{module}.{name}" in REFERENCE, f"{module}.{name} is not in docs/api.md"
+
+
+@pytest.mark.parametrize("name", [name for name in REFERENCE if name.count(".") == 1])
+def test_signatures_name_parameters(name):
+    value = getattr(importlib.import_module("gramian"), name.rpartition(".")[2], None)
+    if inspect.isclass(value):
+        kinds = {parameter.kind for parameter in inspect.signature(value).parameters.values()}
+        assert not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
 
 
 def test_the_reference_lists_only_what_exists():

@@ -81,7 +81,7 @@ def test_prune_and_restrict(f, rng):
 
 @pytest.mark.parametrize("ridge", [0.0, 0.3])
 def test_three_worst_cases_over_unit_balls(rng, ridge):
-    """Item 12: each figure is the norm of the error functional of its own space, with the weights of the fit."""
+    """Each figure is the norm of the error functional of its own space, with the weights of the fit."""
     X, Z = rng.standard_normal((9, 2)), rng.standard_normal((6, 2))
     f = Function(KERNEL, X, rng.standard_normal(9), ridge=ridge, noise=ridge, memory=2000)
     K = KERNEL(X) + ridge * np.eye(9)
@@ -189,7 +189,7 @@ def test_misuse(f, g):
     ids=repr,
 )
 def test_norm_on_a_grid_by_the_fourier_transform(k, accuracy):
-    """Item 12b: (2π)^(-d) ∫ |f̂|²/S is αᵀKα."""
+    """The norm by the Fourier transform: (2π)^(-d) ∫ |f̂|²/S is αᵀKα."""
     f = Function(k, [[-1.0], [0.5], [1.0]], [1.0, -2.0, 0.7])
     grid = np.arange(-20, 20, 0.02)
     assert fourier_norm(k, f(grid[:, None]), 0.02) == pytest.approx(f.norm(), rel=accuracy)

@@ -23,7 +23,9 @@ def rendered(node: nodes.Element, *, as_block: bool) -> str:
         return f"<code>{escape(node.astext())}</code>"
     # Bars of norms as letters: taken for operators they get space around them, and slip where they have an exponent.
     return re.sub(
-        r"<mo[^>]*>([‖|])</mo>", r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>', mathml
+        r"<mo[^>]*>([‖|])</mo>",
+        r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>',
+        mathml,
     )
 
 
@@ -35,7 +37,9 @@ def inline(writer: Any, node: nodes.Element) -> None:
 
 def block(writer: Any, node: nodes.Element) -> None:
     """Write a formula on a line of its own, which scrolls where the page is narrow."""
-    writer.body.append(f'<div class="formula">{rendered(node, as_block=True)}</div>\n')
+    writer.body.append(
+        f'<div class="formula">{rendered(node, as_block=True)}</div>\n'
+    )
     raise nodes.SkipNode
 
 

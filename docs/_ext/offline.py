@@ -19,8 +19,12 @@ def check(app: Any, error: Exception | None) -> None:
     """Look through the pages once they are written."""
     if error is None and app.builder.format == "html":
         for page in sorted(Path(app.outdir).rglob("*.html")):
-            for address in sorted(set(FETCHED.findall(page.read_text(encoding="utf-8")))):
-                logger.warning("%s would fetch %s", page.relative_to(app.outdir), address)
+            for address in sorted(
+                set(FETCHED.findall(page.read_text(encoding="utf-8")))
+            ):
+                logger.warning(
+                    "%s would fetch %s", page.relative_to(app.outdir), address
+                )
 
 
 def setup(app: Any) -> dict[str, bool]:

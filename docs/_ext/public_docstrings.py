@@ -17,15 +17,22 @@ ROOT = Path(__file__).parents[2]
 
 def public_names() -> Iterator[str]:
     """The names of the reference, and the methods that gramian itself gives them."""
-    for name in re.findall(r"~(gramian[\w.]*)", (ROOT / "docs" / "api.md").read_text()):
+    for name in re.findall(
+        r"~(gramian[\w.]*)", (ROOT / "docs" / "api.md").read_text()
+    ):
         yield name
         module, _, attribute = name.rpartition(".")
         value = getattr(importlib.import_module(module), attribute)
         if inspect.isclass(value):
             own = {
-                m for c in value.__mro__ if c.__module__.startswith("gramian") for m in vars(c)
+                m
+                for c in value.__mro__
+                if c.__module__.startswith("gramian")
+                for m in vars(c)
             }
-            methods = (m for m in sorted(own) if inspect.isfunction(getattr(value, m)))
+            methods = (
+                m for m in sorted(own) if inspect.isfunction(getattr(value, m))
+            )
             yield from (
                 f"{name}.{m}"
                 for m in methods
@@ -45,7 +52,9 @@ def main() -> int:
         one_line = "\n" not in found["docstring"].strip()
         for code, message in found["errors"]:
             if code in checks and not (code == "RT01" and one_line):
-                wrong.add(f"{found['file']}:{found['file_line']}: {code} {message} ({name})")
+                wrong.add(
+                    f"{found['file']}:{found['file_line']}: {code} {message} ({name})"
+                )
     print(*sorted(wrong), sep="\n")
     return len(wrong) > 0
 

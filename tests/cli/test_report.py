@@ -40,7 +40,7 @@ def test_report_without_its_packages(table: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setitem(sys.modules, "gramian.reports", None)
     gramian.save(gramian.KernelRidge().fit([[0.0], [1.0]], [0.0, 1.0]), table.parent / "m")
     assert main(["report", str(table.parent / "m")]) == 2
-    assert 'pip install "gramian[report]"' in capsys.readouterr().err
+    assert 'pip install ".[report]"' in capsys.readouterr().err
 
 
 def test_report_needs_to_know_the_target(table: Path, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:

@@ -81,7 +81,7 @@ def test_the_power_function_is_the_deviation(kernel, noise):
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=repr)
 def test_the_deviation_is_attained_by_the_worst_function(kernel):
-    """Item 12: sup over the unit ball of |g(x) - Σ w_i g(x_i)| is √k̄(x, x), attained at the residual of k(x, ·)."""
+    """The sup over the unit ball of |g(x) - Σ w_i g(x_i)| is √k̄(x, x), attained at the residual of k(x, ·)."""
     X, y, Z = data(15)
     gp = process(kernel, 0.0).fit(X, y)
     _, std = gp.predict(Z, return_std=True)
@@ -105,5 +105,5 @@ def test_function_is_the_mean_with_several_targets():
 def test_the_example_runs():
     pyplot = pytest.importorskip("matplotlib.pyplot")
     pyplot.switch_backend("agg")
-    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "plot_three_views.py"))
+    runpy.run_path(str(Path(__file__).parents[2] / "examples" / "regression" / "plot_three_views.py"))
     pyplot.close("all")

@@ -23,7 +23,7 @@ from gramian import (
 from gramian import kernels as gk
 from gramian.cli import main
 
-runtime = pytest.importorskip("onnxruntime", reason="pip install 'gramian[onnx]'")
+runtime = pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
 from gramian.onnx import export  # noqa: E402
 
 RNG = np.random.default_rng(0)

@@ -18,7 +18,7 @@ import pytest
 
 import chromium
 
-pytest.importorskip("selenium", reason="selenium is not installed: pip install gramian[test]")
+pytest.importorskip("selenium", reason="selenium is not installed: pip install '.[test]'")
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys

@@ -68,7 +68,7 @@ def test_without_matplotlib_the_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", missing)
     for name in [m for m in sys.modules if m.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)
-    with pytest.raises(ImportError, match=r'pip install "gramian\[report\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[report\]"'):
         style.axes()
 
 

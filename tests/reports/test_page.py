@@ -254,7 +254,7 @@ def test_without_jinja_the_error_names_the_extra(monkeypatch, tmp_path):
 
     model = gramian.SVC().fit(X, BINARY)
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ImportError, match=r'pip install "gramian\[report\]"'):
+    with pytest.raises(ImportError, match=r'pip install "\.\[report\]"'):
         gramian.report(model, path=tmp_path / "r.html")
 
 

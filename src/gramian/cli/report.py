@@ -24,7 +24,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     try:
         from gramian.reports import report
     except ModuleNotFoundError as error:
-        raise ImportError('reports need matplotlib and jinja2: pip install "gramian[report]"') from error
+        raise ImportError('reports need matplotlib and jinja2: pip install ".[report]" in the clone') from error
     model, notes = saved(options)
     X = y = target = None
     if options.data is not None:

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace, screen: Screen) -> None:
 
         from gramian.cli.service import Limits, Service, application
     except ImportError as error:
-        raise ImportError(f"{error}; gramian serve needs its extra: pip install 'gramian[serve]'") from None
+        raise ImportError(f"{error}; gramian serve needs its extra: pip install '.[serve]' in the clone") from None
     model, notes = saved(options)
     if not hasattr(model, "predict"):
         raise ValueError(f"{type(model).__name__} does not predict, so there is nothing to serve.")

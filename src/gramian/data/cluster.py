@@ -175,7 +175,7 @@ def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[
         from distributed import Client, LocalCluster
         from distributed.comm.addressing import resolve_address
     except ImportError as error:
-        raise ImportError('a Dask cluster needs dask[distributed]; pip install "gramian[cluster]".') from error
+        raise ImportError('a Dask cluster needs dask[distributed]; pip install ".[cluster]" in the clone.') from error
     if cluster is not None:
         try:
             resolve_address(cluster)  # a client of a wrong address takes a minute to go away

@@ -97,7 +97,7 @@ class KernelRidge(KernelExpansion):
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
         Where K is made and multiplied: on this machine's cores; on a GPU, through torch
-        (``pip install 'gramian[gpu]'``); or, with ``"auto"``, on a GPU where there is one and the kernel can run there.
+        (``pip install '.[gpu]'``); or, with ``"auto"``, on a GPU where there is one and the kernel can run there.
         Files of the model do not keep it.
     verbose : int or bool, default=False
         Whether to show a progress bar.

@@ -34,7 +34,7 @@ def device_for(asked: str | None, X: Any) -> Any:
         from gramian.gram import card
     except ImportError as error:
         raise ImportError(
-            f"device={asked!r} needs torch, which is not installed: pip install 'gramian[gpu]'."
+            f"device={asked!r} needs torch, which is not installed: pip install '.[gpu]' in the clone."
         ) from error
     if is_sparse(X):
         raise TypeError("a GPU takes dense rows, got a sparse matrix; pass X.toarray(), or device=None.")

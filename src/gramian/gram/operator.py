@@ -44,7 +44,7 @@ class Gram(LinearOperator):
     n_jobs : int or None, default=None
         Threads; by default every core this process may use. The result depends on it only by rounding.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        Where the tiles are made: on this machine's threads; on a GPU, through torch (``pip install 'gramian[gpu]'``),
+        Where the tiles are made: on this machine's threads; on a GPU, through torch (``pip install '.[gpu]'``),
         with products fused from the kernel's expression; or, with ``"auto"``, on a GPU where there is one and the
         kernel can run there.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from numbers import Real
@@ -264,9 +265,18 @@ class Tunable:
         return self.with_fields({f"{name}_bounds": "fixed" for name in names or listed})
 
 
+class _OfInit:
+    """The signature of a class whose ``__new__`` only looks at names: that of ``__init__``, without self."""
+
+    def __get__(self, instance: object, owner: Any) -> inspect.Signature:
+        own = inspect.signature(owner.__init__)
+        return own.replace(parameters=list(own.parameters.values())[1:])
+
+
 class Nested:
     """A mixin for estimators with a kernel: its fields are parameters too, though a kernel is a frozen value."""
 
+    __signature__: ClassVar[Any] = _OfInit()
     elsewhere: ClassVar[dict[str, str]] = {}
     """What parameters of other machines are called here."""
 

@@ -99,7 +99,7 @@ def export(model: Any, path: str | Path, X: Any = None) -> Exported:
 
         from gramian.onnx.graph import Graph
     except ImportError as error:
-        raise ImportError(f"{error}; ONNX files need an extra: pip install 'gramian[onnx]'") from None
+        raise ImportError(f"{error}; ONNX files need an extra: pip install '.[onnx]' in the clone") from None
     if not isinstance(model, ABLE):
         names = ", ".join(kind.__name__ for kind in ABLE)
         raise TypeError(f"{type(model).__name__} cannot be written as ONNX; these can: {names}.")

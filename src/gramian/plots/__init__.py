@@ -2,7 +2,7 @@
 
 ``XDisplay.from_estimator(...)`` computes what is to be seen, keeps it as plain arrays and draws it;
 ``.plot(ax=None)`` draws it again.
-matplotlib is needed to draw, and comes with ``pip install "gramian[report]"``.
+matplotlib is needed to draw, and comes with ``pip install ".[report]"``.
 """
 
 from gramian.plots.boundary import DecisionBoundaryDisplay

@@ -23,7 +23,7 @@ def pyplot() -> Any:
     try:
         from matplotlib import pyplot as plt
     except ImportError as error:
-        raise ImportError('pictures need matplotlib: pip install "gramian[report]"') from error
+        raise ImportError('pictures need matplotlib: pip install ".[report]" in the clone') from error
     return plt
 
 

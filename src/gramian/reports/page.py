@@ -95,7 +95,7 @@ def report(
     try:
         from jinja2 import Environment
     except ImportError as error:
-        raise ImportError('a report needs jinja2 and matplotlib: pip install "gramian[report]"') from error
+        raise ImportError('a report needs jinja2 and matplotlib: pip install ".[report]" in the clone') from error
     file = Path(path)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"{path}: there is no folder {file.parent}; create it first.")

@@ -39,7 +39,7 @@ def test_the_compiled_loop_is_the_plain_one(rng, moons):
 
 
 def test_the_algorithm_of_lectures_step_by_step(moons):
-    """Item 18: draws from all rows, α = β/(λt) at step t, and the plain average of these α, from a history."""
+    """Draws from all rows, α = β/(λt) at step t, and the plain average of these α, from a history."""
     X, y = moons
     lam, steps = 1e-2, 450
     with pytest.warns(ConvergenceWarning):

@@ -153,10 +153,16 @@ def test_the_same_start_gives_scikit_learns_likelihood_in_every_step(covariance_
 def test_the_same_seed_gives_scikit_learns_fit(covariance_type, init_params):
     X = clusters(400)
     params = {"covariance_type": covariance_type, "init_params": init_params, "random_state": 3, "max_iter": 300}
-    ours, theirs = GaussianMixture(3, **params).fit(X), mixture.GaussianMixture(3, **params).fit(X)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="all components are nearly the same")
+        ours = GaussianMixture(3, **params).fit(X)
+    theirs = mixture.GaussianMixture(3, **params).fit(X)
     if covariance_type == "tied" and init_params in ("k-means++", "random_from_data"):
         # There scikit-learn divides the scatter of all rows by the count of the K chosen ones.
         assert ours.lower_bound_ >= theirs.lower_bound_ - 1e-3
+    elif ours.n_iter_ > theirs.n_iter_:  # where components are alike, small steps are not the end for us
+        assert init_params == "random"
+        assert ours.lower_bound_ > theirs.lower_bound_
     else:
         assert ours.n_iter_ == theirs.n_iter_
         assert_allclose(ours.means_, theirs.means_, rtol=1e-6)
@@ -426,13 +432,21 @@ def three_heaps():
 
 @pytest.mark.parametrize("covariance_type", ["full", "tied", "diag", "spherical"])
 def test_the_certificate_knows_one_start_only(covariance_type):
-    """From random responsibilities components begin, and may end, nearly the same."""
+    """From random responsibilities components begin nearly the same; small steps there are not taken for the end."""
     X = three_heaps()
-    poor = GaussianMixture(3, covariance_type=covariance_type, init_params="random", random_state=1).fit(X)
+    random = GaussianMixture(3, covariance_type=covariance_type, init_params="random", random_state=1)
     single = GaussianMixture(1, covariance_type=covariance_type).fit(X)
-    assert poor.lower_bound_ == pytest.approx(single.lower_bound_, abs=0.02)
-    assert "stationary point of one start" in poor.certificate_.message
-    assert "components are nearly the same" in poor.certificate_.message
+    if covariance_type == "tied":  # one matrix for all explains so much that EM does not leave
+        with pytest.warns(ConvergenceWarning, match="components are nearly the same"):
+            random.fit(X)
+        assert random.lower_bound_ == pytest.approx(single.lower_bound_, abs=0.02)
+        assert "components are nearly the same" in random.certificate_.message
+    else:
+        assert random.fit(X).lower_bound_ > single.lower_bound_ + 0.5
+        assert random.converged_
+        assert np.all(np.diff(random.lower_bounds_) > -1e-9)
+        assert len(random.evidence_) == random.n_iter_ <= random.max_iter
+    assert "stationary point of one start" in random.certificate_.message
     good = GaussianMixture(3, covariance_type=covariance_type, random_state=0).fit(X)
     assert "nearly the same" not in good.certificate_.message
     assert "nearly the same" not in single.certificate_.message

@@ -132,7 +132,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         Threads; by default all.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
         Where the evidence, the factor and predictions are computed: on this machine's cores; on a GPU, through torch
-        (``pip install 'gramian[gpu]'``), where the factor then stays; or, with ``"auto"``, on a GPU where there is one
+        (``pip install '.[gpu]'``), where the factor then stays; or, with ``"auto"``, on a GPU where there is one
         and the kernel can run there. Files of the model do not keep it.
     verbose : int, default=0
         Whether to show progress.

@@ -40,6 +40,8 @@ AGREED = 10.0
 """Tolerances within which starts have ended at the same place."""
 AGREEING = 3
 """Random starts that must end there; two often end at the same poor place."""
+PATIENCE = 1e-3
+"""By which tol is multiplied for as long as all components are nearly the same."""
 TOLERANCE = 1e-6
 """What rounding leaves of the likelihood per sample."""
 LISTED = 8
@@ -108,7 +110,9 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     precisions_cholesky_ : ndarray
         Upper triangular P with ``Σ⁻¹ = P Pᵀ``.
     converged_ : bool
-        Whether ``tol`` was met.
+        Whether ``tol`` was met. Where all components are nearly the same, as after random responsibilities, that is a
+        saddle point: EM then goes on with a thousandth of ``tol`` until they are told apart, and a warning says so
+        where they are not. It is never a proof that another start would not end higher.
     n_iter_ : int
         Iterations of the best start.
     lower_bound_ : float
@@ -264,7 +268,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         with one_blas_thread(), progress(self.verbose, "Gaussian mixture", total=self.n_init * self.max_iter) as tick:
             for done, (mixture, previous) in enumerate(self._starts(rows, kind, workers)):
                 tell = _every(self.verbose_interval, tick, done * self.max_iter)
-                solutions.append(em(rows, mixture, workers, previous=previous, tick=tell, **options))
+                solutions.append(_patient(rows, mixture, workers, previous=previous, tick=tell, **options))
                 if solutions[-1].expired or self._agreed(solutions):
                     break
         self.starts_ = np.array([(solution.values or (-math.inf,))[-1] for solution in solutions])
@@ -339,6 +343,19 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             )
 
 
+def _patient(rows: Rows, start: Mixture, workers: Workers, *, tol: float, max_iter: int, **options: Any) -> EMResult:
+    """EM; where all components are nearly the same, which is a saddle point, small steps are not taken for the end."""
+    found = em(rows, start, workers, tol=tol, max_iter=max_iter, **options)
+    left = max_iter - len(found.values)
+    if not found.converged or left < 1 or not _alike(found.mixture):
+        return found
+    options |= {"previous": found.values[-1], "tol": PATIENCE * tol, "max_iter": left}
+    more = em(rows, found.mixture, workers, **options)
+    converged = more.converged or (more.gain < tol and not _alike(more.mixture))
+    values, evidence = found.values + more.values, found.evidence + more.evidence
+    return replace(more, values=values, evidence=evidence, converged=converged)
+
+
 def _every(interval: int, tick: Tick, offset: int) -> Tick:
     """Tell of every so many iterations."""
 
@@ -365,7 +382,11 @@ def _degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
         ("component", point, f"collapsed to a point: {most}; {remedy}"),
         ("component", flat & ~point, f"flat: {most} in some direction; {remedy}, or choose a simpler covariance_type"),
     ]
-    return [f"{_subject(noun, which)} {state}." for noun, which, state in found if np.any(which)]
+    told = [f"{_subject(noun, which)} {state}." for noun, which, state in found if np.any(which)]
+    alike = (
+        "all components are nearly the same, hardly better than a single one: start elsewhere (init_params='kmeans')"
+    )
+    return told or ([f"{alike}, or lower n_components or tol."] if _alike(mixture) else [])
 
 
 def _alike(mixture: Mixture) -> bool:
@@ -384,16 +405,12 @@ def _of_starts(solution: EMResult, ends: Floats) -> list[str]:
     """What a fit knows of other optima: it is a stationary point of its own start, and others may end higher."""
     if not solution.values:
         return []
-    told = "It is a stationary point of one start; others may end higher (n_init)."
-    if ends.size > 1:
-        told = (
-            f"It is a stationary point, the best of {ends.size} starts, which ended between {ends.min():.4g} and "
-            f"{ends.max():.4g} per sample."
-        )
-    if not _alike(solution.mixture):
-        return [told]
-    poor = "Its components are nearly the same, so it is hardly better than a single one: start elsewhere"
-    return [told, f"{poor} (init_params='kmeans'), or lower tol."]
+    if ends.size == 1:
+        return ["It is a stationary point of one start; others may end higher (n_init)."]
+    return [
+        f"It is a stationary point, the best of {ends.size} starts, which ended between {ends.min():.4g} and "
+        f"{ends.max():.4g} per sample."
+    ]
 
 
 def _certificate(solution: EMResult, notes: Iterable[str], seconds: float) -> Certificate:

@@ -160,8 +160,8 @@ class ExactPath(Path):
             start, found = of.at, self._found(of)
             norms.append(found.norm)
             before = norms[-2] if len(norms) > 1 else np.inf
-            # The least minimiser is as optimal as f with this lam, so their losses differ by what their norms do, and
-            # what these still lack is less than the last step: lam was a hundred times as large.
+            # Weak duality: no function of norm up to R has a loss below value - gap - lam/2 (R² - ‖f‖²). That the least
+            # minimiser is among them is not proved but seen: what its norm still lacks is less than the last step.
             lost = of.gap + 0.5 * lam * self.total * abs(found.norm**2 - before**2)
             steady = abs(found.norm - before) <= STEADY * max(found.norm, before)
             if (steady and lost <= goal.tol * max(abs(found.value), p.least_scale)) or goal.clock.expired:
@@ -169,7 +169,8 @@ class ExactPath(Path):
                 if p.predict is not None:  # certified is what is predicted
                     found = self._found(replace(of, at=replace(of.at, values=p.predict(of.at.alpha))))
                 said = self.fitted(found, found, found.value, least, off, lam)
-                note = f"lam=0 as the limit of small lam, here {lam:.1e}"
+                reach = float(np.sqrt(found.norm**2 + abs(found.norm**2 - before**2)))
+                note = f"lam=0 as the limit of small lam, here {lam:.1e}; the bound is for norms up to {reach:.4g}"
                 return replace(said, certificate=replace(said.certificate, message=said.certificate.message or note))
         raise ValueError(
             f"with lam=0 the loss has no minimum that float64 can reach: ‖f‖ went from {norms[0]:.3g} to "

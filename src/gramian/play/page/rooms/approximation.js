@@ -15,7 +15,7 @@ export const approximation = {
   title: "Random features and Nyström",
   theorem:
     "By Bochner's theorem a stationary kernel is an average of waves, and D random waves approximate it with an error like 1/√D; m landmarks give K ≈ K_nm K_mm⁻¹ K_mn, which is exact at the landmarks.",
-  theory: "maps",
+  theory: "large_n",
   columns: 2,
   start: { points: START, kernel: "RBF(1.0)", method: "fourier", features: 50, draw: "orthogonal", landmarks: 10, rule: "rpcholesky", seed: 0 },
 

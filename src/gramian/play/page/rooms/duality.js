@@ -9,7 +9,7 @@ export const duality = {
   title: "Duality",
   theorem:
     "Whatever 0 ≤ λ ≤ C with Σ λᵢyᵢ = 0 you choose, the dual function Σ λᵢ - ½ Σ λᵢλⱼyᵢyⱼk(xᵢ, xⱼ) is a lower bound of ½‖w‖² + C Σ ξᵢ; at the optimum the two meet, and that is what a certificate proves.",
-  theory: "any_loss",
+  theory: "duality",
   start: {
     points: [[-1.8, 0.4, 0], [-0.9, 1.2, 0], [-0.6, -0.8, 0], [1.6, 0.3, 1], [0.8, -1.2, 1], [0.3, 0.6, 1]],
     kernel: "Linear()",

@@ -40,7 +40,7 @@ for name, kernel in kernels.items():
     assert report
 
 # %%
-# The Gaussian kernel is an exponential, normalised: item 4 of the theory.
+# The Gaussian kernel is an exponential, normalised.
 
 assert np.allclose(exp(0.25 * Linear()).normalized()(grid), RBF(2.0)(grid))
 
