@@ -80,7 +80,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which the evidence is computed, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one
+        A GPU on which the evidence is computed, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one
         where there is one and the kernel can run there. Files of the model do not keep it.
     verbose : int or bool, default=False
         Whether to show a progress bar.

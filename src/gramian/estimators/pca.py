@@ -117,7 +117,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
     memory : int, str or None, default=None
         Bytes of K to hold at most, as a number or ``"1GB"``; by default half of what is available.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which K is made, multiplied and decomposed, through torch (``pip install 'gramian[gpu]'``); ``"auto"``
+        A GPU on which K is made, multiplied and decomposed, through torch (``pip install '.[gpu]'``); ``"auto"``
         takes one where there is one and the kernel can run there. Files of the model do not keep it.
     max_time : float or None, default=None
         Seconds; ``"lanczos"`` then returns the best so far with a warning.

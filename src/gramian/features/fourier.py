@@ -50,7 +50,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which the waves are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        A GPU on which the waves are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
         there is one and the rows are dense. Files of the model do not keep it.
 
     Attributes

@@ -68,7 +68,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel values of the landmarks are made, through torch (``pip install 'gramian[gpu]'``);
+        A GPU on which kernel values of the landmarks are made, through torch (``pip install '.[gpu]'``);
         ``"auto"`` takes one where there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes

@@ -80,7 +80,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which machines are tried and fitted, through torch (``pip install 'gramian[gpu]'``), where their
+        A GPU on which machines are tried and fitted, through torch (``pip install '.[gpu]'``), where their
         kernels can run there; ``"auto"`` takes one where there is one. Files of the model do not keep it.
     verbose : int, default=0
         Whether to show progress.

@@ -81,7 +81,7 @@ class KernelMachineRegressor(Machine, MultiOutputMixin, RegressorMixin, BaseEsti
     memory : int, str or None, default=None
         Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which K is made and multiplied, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one
+        A GPU on which K is made and multiplied, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one
         where there is one and the kernel can run there. Files of the model do not keep it.
     tol : float, default=1e-6
         Relative duality gap to reach and to certify. With a map the last digits cost little, and f is within

@@ -225,7 +225,7 @@ class SVR(_Regressor):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
         there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
@@ -332,7 +332,7 @@ class NuSVR(_Regressor):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
         there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
@@ -430,7 +430,7 @@ class OneClassSVM(OutlierMixin, _Single):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
         there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes

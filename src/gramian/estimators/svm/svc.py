@@ -452,7 +452,7 @@ class SVC(Classifier):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
         there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
@@ -621,7 +621,7 @@ class NuSVC(Classifier):
     memory : int, str or None, default=None
         Bytes for tiles of the kernel at predict.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install 'gramian[gpu]'``); ``"auto"`` takes one where
+        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
         there is one and the kernel can run there. Files of the model do not keep it.
 
     Attributes
