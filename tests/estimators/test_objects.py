@@ -27,7 +27,7 @@ from gramian import (
 from gramian.kernels import Precomputed, Spectrum
 
 KERNEL = Spectrum(2)
-CLASSIFIERS = [SVC(kernel=KERNEL), NuSVC(kernel=KERNEL), KernelMachineClassifier(kernel=KERNEL, lam=1e-2)]
+CLASSIFIERS = [SVC(kernel=KERNEL), NuSVC(kernel=KERNEL), KernelMachineClassifier(kernel=KERNEL, lam=1e-2, tol=1e-10)]
 REGRESSORS = [
     SVR(kernel=KERNEL),
     NuSVR(kernel=KERNEL),

@@ -176,7 +176,7 @@ def test_the_gap_is_that_of_fenchel_and_young(data):
 def test_a_fit_that_stops_short_says_so(data):
     X, y, _ = data
     with pytest.warns(ConvergenceWarning, match="max_iter=1 was reached"):
-        model = KernelMachineClassifier("hinge", max_iter=1).fit(X, y > 0)
+        model = KernelMachineClassifier("squared_hinge", max_iter=1).fit(X, y > 0)
     assert not model.certificate_.converged
     with pytest.warns(ConvergenceWarning, match="max_time=1e-09 s passed"):
         KernelMachineClassifier(max_time=1e-9).fit(X, y > 0)

@@ -263,6 +263,11 @@ class _Climb:
     def to_the_end(self, start: Theta) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
         run = self.polished(self.lbfgs(start, FINE | {"gtol": AIM * self.flat}), POLISHED * self.flat)
+        if self.flat < self.violation(run) < math.inf and not (
+            run.limited or self.clock.expired
+        ):  # a valley, such as that of a metric's turns
+            again = self.lbfgs(run.theta, FINE | {"gtol": AIM * self.flat, "ftol": 0.0})
+            run = min(run, self.polished(again, POLISHED * self.flat), key=self.violation)
         bound = self.towards(run)
         if bound is None or not self.at(bound).value >= run.value:
             return run

@@ -26,7 +26,11 @@ from gramian.solvers.svm import smo
 from gramian.solvers.svm.tasks import Task
 
 ROUNDS = 20
-"""Rounds of as many pair steps as there are rows, within which the quick cases are done; a round counts as a step."""
+"""Rounds within which the quick cases are done; a round counts as a step."""
+ROUND = 500
+"""Pair steps of a round: as many as there are rows, and at least these."""
+FINER = 1e-6
+"""Of the tolerance: the last pair steps cost little, and weights then equal repetitions to more digits."""
 
 Array = NDArray[np.float64]
 
@@ -55,19 +59,21 @@ def minimise(
     low, high = (fit.w * end for end in fit.loss.domain(fit.y))
     rows = space.rows() if intercept else AnchoredRows(space.rows())
     task = _task(fit, start[:, 0], -high[:, 0] / mu, -low[:, 0] / mu, anchored=not intercept)
-    budget = min(ROUNDS, max_iter) * n
-    found = smo.solve(task, rows, tol=max(goal, 1e-12), max_iter=budget, clock=clock, tick=tick)
+    size = max(n, ROUND)
+    budget = min(ROUNDS, max_iter) * size
+    found = smo.solve(task, rows, tol=max(FINER * goal, 1e-12), max_iter=budget, clock=clock, tick=tick)
     alpha, values = found.beta[:n, None], found.values[:n, None]
-    b = best_constant(fit, values, np.array([found.bias]), middle=True) if intercept else np.zeros(1)
+    b = best_constant(fit, values, np.array([found.bias + fit.y.mean()]), middle=True) if intercept else np.zeros(1)
     at = Iterate(alpha, values, b)
     u = np.clip(-mu * alpha, low, high)
     dual = -fit.conjugate(u) - 0.5 * mu * at.norm2
     gap = fit.value(at.f) + 0.5 * mu * at.norm2 - dual
-    return NewtonResult(at, u, -mu * values, max(gap, 0.0), -(-found.certificate.iterations // n))
+    return NewtonResult(at, u, -mu * values, max(gap, 0.0), -(-found.certificate.iterations // size))
 
 
 def _task(fit: DataFit, start: Array, lower: Array, upper: Array, *, anchored: bool) -> Task:
-    linear, kink, m = -fit.y[:, 0], float(fit.loss.tube()), start.size
+    # A sum of zero feels no constant in the targets, and rounding does.
+    linear, kink, m = (0.0 if anchored else fit.y.mean()) - fit.y[:, 0], float(fit.loss.tube()), start.size
     start = np.clip(start, lower, upper)
     if not anchored:  # zero is within the bounds, so there is room for a sum of zero
         off = float(start.sum())
