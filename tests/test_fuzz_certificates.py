@@ -13,8 +13,8 @@ PAST = {
     1: [575690789, 1114828486],  # coefficients so large that predictions lose digits; slopes by differences
     2: [784420733, 1038351060],  # a multiplier that is off by 2% and a gap that is not
     3: [187549375, 543480690],  # landmarks next to each other, whose coefficients are large
-    4: [716057742, 445056026, 1939974971, 792659562],  # dual points that only the path to the optimum shows
-    5: [912497667, 111814466, 1312892966],  # the same; and near-duplicates in single precision
+    4: [716057742, 445056026, 1939974971, 792659562, 1396611004],  # dual points that only the path to the optimum shows
+    5: [912497667, 111814466, 1312892966, 1952742110],  # the same; and near-duplicates in single precision
     6: [1424752139],  # a draw of landmarks that did not end
     7: [1746191344, 862336904, 2145068962, 1512277610],  # one row; eigenvalues of rounding; constants of three classes
 }

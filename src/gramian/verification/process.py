@@ -63,8 +63,8 @@ def regression(model: Any, data: Data) -> Certificate:
         )
     if not residual <= RESIDUAL + lost:
         faults.append(f"the posterior's residual is {residual:.1e}, above {RESIDUAL:.0e}")
-    slope, value = evidence(model, data, Y, noise) if _learned(model) else (None, math.nan)
-    return _certificate(model, residual, slope, faults, primal=value)
+    slope, value, unsure = evidence(model, data, Y, noise) if _learned(model) else (None, math.nan, 0.0)
+    return _certificate(model, residual, slope, faults, primal=value, rounding=unsure)
 
 
 def _certificate(model: Any, residual: float, slope: float | None, faults: list[str], **more: Any) -> Certificate:
@@ -78,8 +78,8 @@ def _learned(model: Any) -> bool:
     return model.optimizer is not None and model.kernel_.theta.size > 0
 
 
-def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float]:
-    """``½ tr((ααᵀ - (K + D)⁻¹) ∂K)`` on the rows that the kernel was learned from, on the bounds; and the evidence."""
+def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float, float]:
+    """``½ tr((ααᵀ - (K + D)⁻¹) ∂K)`` on the rows that taught the kernel, on the bounds; the evidence; zero."""
     rows = np.asarray(model.evidence_rows_)
     X, Y = data.X[np.ix_(rows, rows)] if is_precomputed(model.kernel_) else data.X[rows], Y[rows]
     _check_memory(rows.size, data.memory)
@@ -89,26 +89,26 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
     try:
         factor = cho_factor(A, lower=True)
     except LinAlgError:
-        return math.inf, -math.inf
+        return math.inf, -math.inf, 0.0
     alpha = cho_solve(factor, Y)
     W = 0.5 * (alpha @ alpha.T - Y.shape[1] * cho_solve(factor, np.eye(rows.size)))
     logdet = 2.0 * float(np.log(np.diagonal(factor[0])).sum())
     value = _log_density(float(np.vdot(Y, alpha)), logdet, Y)
-    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value
+    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value, 0.0
 
 
-def _restricted_slope(model: Any, X: Any, A: Array, Y: Array, T: Array) -> tuple[float, float]:
+def _restricted_slope(model: Any, X: Any, A: Array, Y: Array, T: Array) -> tuple[float, float, float]:
     """The same for contrasts Nᵀy, N an orthonormal basis of what is orthogonal to the trend."""
     N = null_space(T.T)
     try:
         factor = cho_factor(N.T @ A @ N, lower=True)
     except LinAlgError:
-        return math.inf, -math.inf
+        return math.inf, -math.inf, 0.0
     left = N.T @ Y
     alpha = N @ cho_solve(factor, left)
     W = 0.5 * (alpha @ alpha.T - Y.shape[1] * N @ cho_solve(factor, N.T))
     value = _log_density(float(np.vdot(Y, alpha)), 2.0 * float(np.log(np.diagonal(factor[0])).sum()), left)
-    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value
+    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value, 0.0
 
 
 def _log_density(quadratic: float, logdet: float, Y: Array) -> float:
@@ -147,8 +147,9 @@ def _at_landmarks(model: Any, data: Data, Y: Array, noise: Array, beta: Array) -
     return 0.0 if residual <= 64.0 * EPS * lost else residual
 
 
-def _bound_slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float]:
-    """The slope, by differences, of ``log N(y | 0, Q + D) - ½ tr(D⁻¹(K - Q))``, landmarks held still; and its value."""
+def _bound_slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float, float]:
+    """The slope, by differences, of ``log N(y | 0, Q + D) - ½ tr(D⁻¹(K - Q))``, landmarks held still; its value;
+    and three times how far two differences are apart: landmarks next to each other cost digits."""
 
     def bound(theta: Array) -> float:
         diagonal, L, B, D = _landmarks(model.kernel_.with_theta(theta), model, data, noise)
@@ -161,12 +162,13 @@ def _bound_slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float,
 
     theta = np.asarray(model.kernel_.theta)
 
-    def difference(e: Array) -> float:
-        return bound(theta + e) - bound(theta - e)
+    def differences(e: Array) -> tuple[float, float]:
+        """Of second and of fourth order: what the one is off may be more than the slope at a good optimum."""
+        near, far = (bound(theta + h) - bound(theta - h) for h in (e, 2 * e))
+        return near / (2 * STEP), (8 * near - far) / (12 * STEP)
 
-    # Differences of fourth order: what those of second order are off is more than the slope at a good optimum.
-    slopes = [(8 * difference(e) - difference(2 * e)) / (12 * STEP) for e in STEP * np.eye(theta.size)]
-    return _projected(model.kernel_, np.array(slopes)), bound(theta)
+    rough, slopes = np.array([differences(e) for e in STEP * np.eye(theta.size)]).T
+    return _projected(model.kernel_, slopes), bound(theta), 3.0 * float(np.abs(slopes - rough).max())
 
 
 # ---- classes ----------------------------------------------------------------------------------------------------

@@ -244,7 +244,7 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
             faults.append("the optimum is lost in the rounding of sums of kernel values")
         # An error in a value counts in the violation of a pair as it is, in the gap times the price of its row.
         price = float(np.maximum(np.abs(program.lower), np.abs(program.upper)).sum())
-        lost = 2.0 * program.stretch * float(shown.lost.max()) * max(1.0 / program.unit, price / scale)
+        lost = 2.0 * max(program.stretch * float(shown.lost.max()), rounding) * max(1.0 / program.unit, price / scale)
         values = {"primal": primal, "dual": dual, "violation": max(violation, 0.0), "rounding": lost}
         if claim.kind != "stationary":
             values["gap"] = gap
