@@ -174,7 +174,7 @@ def test_a_constant_beside_the_ridge(data):
         ours, theirs = (
             KernelRidge(**how, solver=solver, device=device).fit(X, y[:, 0] + 9.0) for device in ("cuda", None)
         )
-        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-5)
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
 
 
 def test_files_know_nothing_of_devices(data, tmp_path):

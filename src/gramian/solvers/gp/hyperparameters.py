@@ -30,6 +30,8 @@ ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
 """Where a climb ends whose place is compared with others first."""
 AIM, POLISHED = 0.01, 0.1
 """Shares of the slope that a fit may leave: what L-BFGS tries for, and below which no Newton step is worth it."""
+ENOUGH = 0.5
+"""What L-BFGS tries for where an evaluation takes seconds."""
 FLAT_VALUE = 1e-11
 """A relative gain below which L-BFGS only follows rounding."""
 FINE = {"ftol": FLAT_VALUE, "maxls": 10}
@@ -122,7 +124,7 @@ def learn_from_rows(
     if index.size > LARGE and isinstance(options.get("optimizer"), str):
         some = np.sort(rng.permutation(index)[:SMALL])
         near = learn_from_rows(kernel, evidence_of, some, X, size, rng, start=start, restarts=restarts, **options)
-        return learn(kernel.with_theta(near.theta), evidence_of(index), **options)
+        return learn(kernel.with_theta(near.theta), evidence_of(index), thorough=False, **options)
     low, high = widened(kernel, X, size, back=True).bounds.T
     drawn = rng.uniform(low, high, (restarts, low.size))
     compete = SCREEN if index.size > SCREEN else max(index.size // PART, LEAST)
@@ -183,11 +185,13 @@ def maximise(
     optimizer: Optimizer | None = None,
     tol: float = 1e-6,
     max_iter: int = 1000,
+    thorough: bool = True,
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Optimum:
     """Climb to the end from the start that leads highest, as rough climbs tell: on ``screen``, where there is one."""
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
+    climb.aim, climb.polish = (AIM, POLISHED) if thorough else (ENOUGH, 1.0)
     inside = [np.clip(start, *bounds.T) for start in starts]
     if optimizer is not None:
         ends = [optimizer(climb.descend, start, bounds=bounds)[0] for start in inside]
@@ -218,7 +222,7 @@ class _Climb:
     ) -> None:
         self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
         self.flat, self.max_iter = flat, max_iter
-        self.iterations = 0
+        self.iterations, self.aim, self.polish = 0, AIM, POLISHED
         self.known: list[Theta] = []  # ends of climbs; one that comes near to them stops
 
     def ranked(self, starts: list[Theta], screen: Objective) -> list[Theta]:
@@ -262,17 +266,16 @@ class _Climb:
 
     def to_the_end(self, start: Theta) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
-        run = self.polished(self.lbfgs(start, FINE | {"gtol": AIM * self.flat}), POLISHED * self.flat)
-        if self.flat < self.violation(run) < math.inf and not (
-            run.limited or self.clock.expired
-        ):  # a valley, such as that of a metric's turns
-            again = self.lbfgs(run.theta, FINE | {"gtol": AIM * self.flat, "ftol": 0.0})
-            run = min(run, self.polished(again, POLISHED * self.flat), key=self.violation)
+        run = self.polished(self.lbfgs(start, FINE | {"gtol": self.aim * self.flat}), self.polish * self.flat)
+        ended = run.limited or self.clock.expired
+        if not ended and self.flat < self.violation(run) < math.inf:  # in a valley, such as that of a metric's turns
+            again = self.lbfgs(run.theta, FINE | {"gtol": self.aim * self.flat, "ftol": 0.0})
+            run = min(run, self.polished(again, self.polish * self.flat), key=self.violation)
         bound = self.towards(run)
         if bound is None or not self.at(bound).value >= run.value:
             return run
         # On the way there the value is flat, and where it ends depends on rounding: the bound does not.
-        return self.polished(self.lbfgs(bound, FINE | {"gtol": AIM * self.flat}), SETTLED * self.flat)
+        return self.polished(self.lbfgs(bound, FINE | {"gtol": self.aim * self.flat}), SETTLED * self.flat)
 
     def polished(self, run: _Run, flat: float) -> _Run:
         """Newton steps while they lower the slope."""
@@ -290,7 +293,7 @@ class _Climb:
     def towards(self, run: _Run) -> Theta | None:
         """The same with the parameter of the worst slope at the bound to which that points; None where all are flat."""
         slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
-        if not AIM * self.flat < self.violation(run) < math.inf:
+        if not self.aim * self.flat < self.violation(run) < math.inf:
             return None
         worst, moved = int(np.argmax(np.abs(slope))), run.theta.copy()
         moved[worst] = self.bounds[worst, int(slope[worst] > 0)]
