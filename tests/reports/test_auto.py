@@ -59,6 +59,16 @@ def test_a_classifier(table, tmp_path):
     assert f"threshold {model.threshold_:.3g}" in page
 
 
+def test_a_classifier_of_several(table, tmp_path):
+    X, y = table
+    labels = np.digitize(y, [-1.0, 1.0])
+    model = gramian.AutoKernelClassifier(time_limit=None, machines=["ridge"], cv=3, random_state=0)
+    page = told(model.fit(X[:80], labels[:80]), X[80:], labels[80:], tmp_path=tmp_path)
+    assert model.threshold_ is None
+    assert "Which classes are confused" in page
+    assert "Left out" not in page
+
+
 def test_new_rows_that_are_worse_than_promised(table, tmp_path):
     X, y = table
     model = gramian.AutoKernelRegressor(time_limit=None, machines=["ridge"], cv=3, random_state=0).fit(X[:80], y[:80])

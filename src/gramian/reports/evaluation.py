@@ -181,7 +181,8 @@ def _ranked(found: Evaluation, subject: Subject) -> Evaluation:
                 out[np.ix_(part, np.searchsorted(classes, fitted.classes_))] = values
     sureness = out[:, 1] if classes.size == 2 else out
     probability = method == "predict_proba"
-    threshold = float(getattr(model, "threshold_", 0.5)) if probability else 0.0
+    own = getattr(model, "threshold_", None)  # None among several classes
+    threshold = (0.5 if own is None else float(own)) if probability else 0.0
     return replace(found, sureness=sureness, probability=probability, threshold=threshold)
 
 
