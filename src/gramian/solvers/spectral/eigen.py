@@ -56,7 +56,10 @@ class Rounding:
     def _worst(self, residuals: Array, values: Array, n: int) -> float:
         """Return the worst residual, relative to its own eigenvalue; to the largest where it is mere rounding."""
         size, largest, rounding = np.abs(values), float(np.abs(values).max(initial=0.0)), self._of(values)
-        excused = (residuals <= rounding) & ((size <= self.zero(values, n)) | (DIGITS * residuals <= size))
+        zero = self.zero(values, n)
+        excused = (residuals <= rounding) & ((size <= zero) | (DIGITS * residuals <= size))
+        if largest <= zero:  # none is told apart from zero, so there is nothing to be relative to
+            residuals = np.where(excused, 0.0, residuals)
         scale = np.where(excused, largest, np.maximum(size, self.floor * largest))
         return float(np.max(residuals / np.where(scale > 0, scale, 1.0), initial=0.0))
 
