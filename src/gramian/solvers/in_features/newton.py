@@ -124,6 +124,11 @@ class _Seen:
     mu: float  # The penalty's strength
     m: int  # Features
 
+    @property
+    def width(self) -> float:
+        """Of the envelope."""
+        return self.ask.width
+
 
 Way = Generator[Ask, tuple[Sums, int], Optimum]
 Look = Generator[Ask, tuple[Sums, int], _Seen]
@@ -173,36 +178,23 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
         why = _ended(steps, strikes, limits)
         if best.gap <= goal or why:
             return replace(best, why=why)
-        step, width, tries, flat = curvature.step(here.slope), here.ask.width, tries + 1, False
+        step, tries, flat = curvature.step(here.slope), tries + 1, False
         descent = float(np.sum(here.slope * step))
         if functions.kinks and _stage_solved(here, 0.0 if strikes else np.inf if long else -0.5 * descent, goal):
             shrink = max(shrink**2, STEEPEST) if tries == 1 and here.smooth_gap <= here.kink_gap else SHRINK
-            share = max(
-                shrink,
-                STAGE * goal * best.size / max(here.kink_gap, EPS * best.size),
-                NARROWEST * start.width / width,
-            )
-            share, tries, long = min(share, SHRINK), 0, False
-            there = yield from looked(here.ask.theta + _narrowed(here, share, m), share * width)
-            if not there.objective <= here.found.primal:
-                there = yield from looked(here.ask.theta, max(share, SHRINK) * width)
+            share = max(shrink, _useful(here, goal * best.size, EPS * best.size), NARROWEST * start.width / here.width)
+            there, tries, long = (yield from _next_stage(here, min(share, SHRINK), m, looked)), 0, False
         elif functions.kinks and tries > PATIENCE:
             # Steps that cross kinks again and again gain little; a wider envelope has fewer of them.
-            tries, long, shrink = 0, False, SHRINK
-            there = yield from looked(here.ask.theta, width / SHRINK**4)
+            there, tries, long = (yield from looked(here.ask.theta, here.width / SHRINK**4)), 0, False
+            shrink = SHRINK
         else:
-            hessian = functions.kinks or (
-                left > CHORD and (not functions.diagonal or len(curvature.pairs) >= MOST_PAIRS)
-            )
-            there, flat = here, abs(descent) <= FLAT * abs(here.objective)
-            if flat or not long:
-                there = yield from looked(here.ask.theta + step, width, hessian)
-                long = not (flat or there.objective <= here.objective + 1e-4 * descent)
-            if long:
-                # Where steps have begun to go too far, the next is likely to.
-                there = yield from _shortened(here, step, looked)
-                long = functions.kinks and LONG * np.abs(step).max() > np.abs(there.ask.theta - here.ask.theta).max()
-            left = there.smooth_gap / (here.smooth_gap or 1.0)
+            chord = left <= CHORD or (functions.diagonal and len(curvature.pairs) < MOST_PAIRS)
+            flat = abs(descent) <= FLAT * abs(here.objective)
+            enough = np.inf if flat else here.objective + 1e-4 * descent
+            hessian, long = functions.kinks or not chord, long and not flat
+            there, long = yield from _stepped(here, step, enough, hessian, long, looked)
+            long, left = functions.kinks and long, there.smooth_gap / (here.smooth_gap or 1.0)
         gained = there.found.primal < best.primal or there.found.dual > best.dual
         strikes = 0 if gained or (there is not here and not flat) else strikes + 1
         done = functions.kinks and there.found.gap <= goal  # then a warm start from it is done at once
@@ -223,6 +215,19 @@ def _stage_solved(here: _Seen, left: float, goal: float) -> bool:
     return here.kink_gap > STAGE * goal * here.found.size and left <= STAGE * here.kink_gap
 
 
+def _useful(here: _Seen, goal: float, rounding: float) -> float:
+    """Return the share of the width from which on a narrower envelope is narrow enough."""
+    return STAGE * goal / max(here.kink_gap, rounding)
+
+
+def _next_stage(here: _Seen, share: float, m: int, looked: Callable[..., Look]) -> Look:
+    """Look at a share of the width: where its first step is expected to end or, where that is worse, from here."""
+    there = yield from looked(here.ask.theta + _narrowed(here, share, m), share * here.width)
+    if there.objective <= here.found.primal:
+        return there
+    return (yield from looked(here.ask.theta, max(share, SHRINK) * here.width))
+
+
 def _narrowed(here: _Seen, share: float, m: int) -> Array:
     """Newton's step for an envelope of a share of the width, as far as this one tells of it.
 
@@ -232,6 +237,18 @@ def _narrowed(here: _Seen, share: float, m: int) -> Array:
     assert here.turns is not None
     slope = here.slope + (1.0 / share - 1.0) * here.turns
     return Curvature.of(here.hessian / share, here.mu, m, len(slope)).step(slope)
+
+
+def _stepped(
+    here: _Seen, step: Array, enough: float, hessian: bool, long: bool, looked: Callable[..., Look]
+) -> Generator[Ask, tuple[Sums, int], tuple[_Seen, bool]]:
+    """Take a step, or what gains of it, and tell whether it went too far; after one that did, the next is likely to."""
+    if not long:
+        there = yield from looked(here.ask.theta + step, here.width, hessian)
+        if there.objective <= enough:
+            return there, False
+    there = yield from _shortened(here, step, looked)
+    return there, bool(LONG * np.abs(step).max() > np.abs(there.ask.theta - here.ask.theta).max())
 
 
 def _shortened(here: _Seen, step: Array, looked: Callable[..., Look]) -> Look:
