@@ -24,39 +24,16 @@ def answer(asked: Asked) -> dict[str, Any]:
     if np.unique(y).size < 2:
         raise ValueError("a classifier needs points of two classes or more; add some of another class.")
     machine = asked.choice("machine", MACHINES)
-    C = asked.number("C", 1.0, 1e-6, 1e6)
-    settings: dict[str, dict[str, Any]] = {
-        "svc": {"C": C},
-        "pegasos": {
-            "lam": 1.0 / (len(X) * C),
-            "n_iter": asked.whole("steps", 200, 1, 100_000),
-            "tol": 1e-9,
-            "variant": asked.choice("variant", VARIANTS),
-            "random_state": asked.whole("seed", 0, 0, 2**31),
-        },
-        "gp": {"optimizer": None},
-    }
-    options = settings.get(machine, {"loss": machine, "lam": 1.0 / (len(X) * C)})
-    estimator: Any = {
-        "svc": SVC,
-        "pegasos": PegasosClassifier,
-        "gp": GaussianProcessClassifier,
-    }.get(machine, KernelMachineClassifier)
+    estimator, options = _machine(asked, machine)
     with recorded(asked.tell) as traces:
         model = estimator(kernel=kernel, **options).fit(X, y)
-    grid = asked.grid(GRID)
-    binary = model.classes_.size == 2
-    values = "predict_proba" if machine == "gp" else "decision_function"
-    field = getattr(model, values)(grid) if binary else model.predict(grid)
-    at_points = getattr(model, values)(X)
-    if machine == "gp" and binary:
-        field, at_points = field[:, 1], at_points[:, 1]
+    grid, binary = asked.grid(GRID), model.classes_.size == 2
     certificate = model.certificate_
     found = {
         **_objective(machine, model),
         "gap": certificate.gap,
         "errors": int(np.sum(model.predict(X) != y)),
-        "values": at_points,
+        "values": _values(machine, model, X),
         **_weights(machine, model, X),
     }
     kinds = model.kinds_.tolist() if machine == "svc" else None
@@ -66,7 +43,7 @@ def answer(asked: Asked) -> dict[str, Any]:
         "certificate": str(certificate),
         "converged": certificate.converged,
         "picture": {
-            "field": field,
+            "field": _values(machine, model, grid) if binary else model.predict(grid),
             "size": GRID,
             "levels": ([0.5] if machine == "gp" else [-1.0, 0.0, 1.0]) if binary else [],
             "classes": model.classes_,
@@ -76,6 +53,33 @@ def answer(asked: Asked) -> dict[str, Any]:
         "text": _text(machine, model, found, kinds, len(X)),
         "python": _script(asked, estimator.__name__, options, machine, binary),
     }
+
+
+def _machine(asked: Asked, machine: str) -> tuple[Any, dict[str, Any]]:
+    """The estimator, and its parameters but for the kernel."""
+    C = asked.number("C", 1.0, 1e-6, 1e6)
+    lam = 1.0 / (len(asked.points) * C)
+    if machine == "svc":
+        return SVC, {"C": C}
+    if machine == "gp":
+        return GaussianProcessClassifier, {"optimizer": None}
+    if machine != "pegasos":
+        return KernelMachineClassifier, {"loss": machine, "lam": lam}
+    return PegasosClassifier, {
+        "lam": lam,
+        "n_iter": asked.whole("steps", 200, 1, 100_000),
+        "tol": 1e-9,
+        "variant": asked.choice("variant", VARIANTS),
+        "random_state": asked.whole("seed", 0, 0, 2**31),
+    }
+
+
+def _values(machine: str, model: Any, X: Array) -> Array:
+    """The decision function, or of a process the probabilities; of two classes, that of the second."""
+    if machine != "gp":
+        return model.decision_function(X)
+    shares = model.predict_proba(X)
+    return shares[:, 1] if model.classes_.size == 2 else shares
 
 
 def _objective(machine: str, model: Any) -> dict[str, float]:
