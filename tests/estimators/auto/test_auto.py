@@ -27,10 +27,6 @@ from gramian.verification import verify
 from peak import peak_bytes
 
 QUICK = {"time_limit": None, "cv": 2, "n_jobs": 1}
-APPROXIMATE = {
-    "check_sample_weight_equivalence_on_dense_data": "scales of columns, ridges by leave-one-out and kernels by "
-    "evidence see rows, not weights"
-}
 
 
 @parametrize_with_checks(
@@ -39,16 +35,13 @@ APPROXIMATE = {
         AutoKernelRegressor(machines=["gp"], kernel=1.0 * Matern(2.0), **QUICK),
         AutoKernelClassifier(machines=["svm"], kernel=RBF(2.0), **QUICK),
         AutoKernelClassifier(machines=["gp"], kernel=1.0 * Matern(2.0), **QUICK),
-    ],
-    expected_failed_checks=lambda estimator: APPROXIMATE,
+    ]
 )
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
 
-@parametrize_with_checks(
-    [AutoKernelRegressor(), AutoKernelClassifier()], expected_failed_checks=lambda estimator: APPROXIMATE
-)
+@parametrize_with_checks([AutoKernelRegressor(), AutoKernelClassifier()])
 def test_scikit_learn_contract_as_constructed(estimator, check, monkeypatch):
     """With its own time limit; fewer kernels are tried, and no machines that follow them, for the sake of the suite."""
     for name in ("NUMBERS_ORDER", "CLASSES_ORDER", "PLAIN_ORDER"):
@@ -428,7 +421,7 @@ def test_weights_move_the_fit_of_every_machine(machine, waves):
     weights = np.where(np.arange(160) % 2, 1.0, 1e-4)
     how = {"machines": [machine], "kernel": 1.0 * RBF(1.0), "cv": 2, "random_state": 0, "n_jobs": 1}
     errors = [np.mean((AutoKernelRegressor(None, **how).fit(X, y, w).predict(Z) - z) ** 2) for w in (None, weights)]
-    assert errors[1] < 0.4 * errors[0]  # kernels of processes are learned without weights
+    assert errors[1] < 0.4 * errors[0]
 
 
 def test_rows_of_weight_zero_are_not_there(waves):

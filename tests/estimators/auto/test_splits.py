@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold, TimeSeriesSplit
 from gramian.estimators.auto.plans import Sizes
 from gramian.estimators.auto.response import Numbers
 from gramian.estimators.auto.search import rungs
-from gramian.estimators.auto.splits import among, splits_asked_for
+from gramian.estimators.auto.splits import among, own_order, repeated, splits_asked_for
 
 
 def test_a_number_alone_leaves_it_to_the_search():
@@ -47,7 +47,25 @@ def test_pairs_of_rows_and_rows_that_do_not_count():
     assert (list(second), list(last)) == ([3, 4], [0, 1])
     (a, b), _ = among(pairs, np.array([0, 2, 3]), 5)
     assert (list(a), list(b)) == ([0, 1], [2])
+    (a, b), _ = among(pairs, np.array([3, 0, 2, 0, 3]), 5)
+    assert (list(a), list(b)) == ([1, 2, 3], [0, 4])
     assert among(KFold(3), np.array([0, 2]), 5).n_splits == 3
     for wrong in ([(np.array([0, 9]), np.array([1]))], [(np.array([], dtype=int), np.array([1]))], 7.5):
         with pytest.raises(ValueError, match=r"cv must|Expected `cv`"):
             splits_asked_for(wrong, None, 5, None, 0)
+
+
+def test_whole_weights_of_few_rows_are_repetitions():
+    rows, weights = repeated(np.array([2.0, 0.0, 1.0]), most=3)
+    assert (list(rows), list(weights)) == ([0, 0, 2], [1.0, 1.0, 1.0])
+    for given, most in (([2.0, 0.0, 1.0], 2), ([2.5, 0.0, 1.0], 9)):
+        rows, weights = repeated(np.array(given), most)
+        assert (list(rows), list(weights)) == ([0, 2], [given[0], 1.0])
+
+
+def test_rows_have_an_order_of_their_own(rng):
+    numbers, texts = rng.integers(0, 3, 30) + 0.5, rng.choice(np.array(["a", None, "b"], dtype=object), 30)
+    mixed = rng.permutation(30)
+    here, there = own_order([numbers, texts]), mixed[own_order([numbers[mixed], texts[mixed]])]
+    np.testing.assert_array_equal(numbers[here], numbers[there])
+    np.testing.assert_array_equal(texts[here], texts[there])

@@ -8,7 +8,7 @@ import pytest
 import reference_gp as reference
 from gramian.kernels import RBF, Constant, Linear, Matern, Periodic, RationalQuadratic, Sigmoid, White
 from gramian.solvers.gp import evidence as module
-from gramian.solvers.gp.evidence import LogEvidence, inverse_below, signal_and_noise
+from gramian.solvers.gp.evidence import LogEvidence, WeightedEvidence, inverse_below, signal_and_noise
 from gramian.solvers.linear.cholesky import cholesky
 
 KERNELS = [
@@ -86,3 +86,12 @@ def test_signal_and_noise():
     product = RBF(1.0) * (Constant(1.0) + White(0.1))
     assert signal_and_noise(product) == (product, 0.0)
     assert signal_and_noise(White(0.5)) == (White(0.5), 0.0)
+
+
+def test_a_row_of_weight_w_is_w_equal_rows(rng):
+    X, Y, counts = rng.standard_normal((12, 2)), rng.standard_normal((12, 2)), rng.integers(1, 4, 12)
+    kernel = 1.3 * Matern([0.8, 2.0], nu=1.5) + White(0.3)
+    once = WeightedEvidence(X, Y, counts.astype(float))(kernel, gradient=True)
+    often = LogEvidence(np.repeat(X, counts, axis=0), np.repeat(Y, counts, axis=0), 0.0)(kernel, gradient=True)
+    assert once.value == pytest.approx(often.value)
+    np.testing.assert_allclose(once.gradient, often.gradient, rtol=1e-8)

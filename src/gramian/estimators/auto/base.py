@@ -25,7 +25,7 @@ from gramian.estimators.auto.plans import MEMBERS, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_others, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.search import ScaledRows, Search, cheap_score, rungs
-from gramian.estimators.auto.splits import among, splits_asked_for
+from gramian.estimators.auto.splits import among, own_order, repeated, splits_asked_for
 from gramian.estimators.auto.steps import Observer, Step
 from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
 from gramian.estimators.auto.team import Team, chosen
@@ -184,6 +184,7 @@ class AutoKernel(Nested, BaseEstimator):
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
+        means = replace(means, pace=search.pace)
         winners = []
         for found in offered[: 1 if alone else MEMBERS]:
             source = search.source_of(found)
@@ -192,21 +193,28 @@ class AutoKernel(Nested, BaseEstimator):
         return search, chosen(search, winners, planner)
 
     def _counted(self, table: list[Column], given: Given) -> tuple[Any, list[Column], Given]:
-        """The splits, table, targets, weights and groups of the rows that count; weights are one on average."""
-        n = table[0].values.shape[0]
+        """The splits, table, targets, weights and groups of the rows that count; weights are one on average.
+
+        Within splits that a user gives, whole weights of few rows are repetitions, and no order matters.
+        """
+        n, y = table[0].values.shape[0], np.asarray(plain(given.y))
         groups = None if given.groups is None else column_or_1d(plain(given.groups))
         check_consistent_length(table[0].values, groups)
-        if given.sample_weight is None:
-            return self.cv, table, replace(given, groups=groups)
         rows: Any = np.empty((n, 1))
         weights = _check_sample_weight(plain(given.sample_weight), rows, dtype=np.float64, ensure_non_negative=True)
-        kept = np.flatnonzero(weights)
-        if kept.size < n:
+        pairs = not isinstance(self.cv, Integral) and not hasattr(self.cv, "split")
+        cv = list(self.cv) if pairs else self.cv
+        kept, weights = repeated(weights, self._sizes.folds if pairs else 0)
+        if pairs and n <= self._sizes.folds and y.size == n:
+            keys = [*(column.values for column in table), y.ravel(), *([] if groups is None else [groups])]
+            order = own_order([*(key[kept] for key in keys), weights])
+            kept, weights = kept[order], weights[order]
+        if not np.array_equal(kept, np.arange(n)):
             table = [replace(column, values=column.values[kept]) for column in table]
-            groups = None if groups is None else groups[kept]
-            given = replace(given, y=np.asarray(plain(given.y))[kept])
-        weights = weights[kept] / weights[kept].mean()
-        return among(self.cv, kept, n), table, replace(given, sample_weight=weights, groups=groups)
+            groups, cv = None if groups is None else groups[kept], among(cv, kept, n)
+            given = replace(given, y=y[kept])
+        equal = weights.size == 0 or np.ptp(weights) == 0.0
+        return cv, table, replace(given, sample_weight=None if equal else weights / weights.mean(), groups=groups)
 
     def _means(self, Z: Array, response: Response, clock: Clock) -> Means:
         seed = int(random_of(self.random_state).randint(2**31 - 1))

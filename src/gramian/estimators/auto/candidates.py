@@ -22,7 +22,9 @@ from gramian.features.nystrom import Nystroem
 from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, PowerExponential, Scaled, White
 from gramian.kernels.metric import Metric
 from gramian.progress import Clock
-from gramian.solvers.gp.evidence import signal_and_noise
+from gramian.resources import random_of
+from gramian.solvers.gp.evidence import WeightedEvidence, signal_and_noise
+from gramian.solvers.gp.hyperparameters import learn_from_rows, widened
 from gramian.solvers.gp.metric import Climb, MetricEvidence, Prior, agop_round, climb
 
 Array = NDArray[np.float64]
@@ -287,6 +289,12 @@ class Means:
     least_noise: float = 0.0  # How much the targets of equal rows differ: no process learns less
     clock: Clock = field(default_factory=Clock)  # When to be done
     device: str | None = None  # ``"auto"`` where there is a GPU to be used
+    pace: float = 1.0  # Seconds that a nominal one takes, as this machine is now
+
+    @property
+    def nominal_left(self) -> float:
+        """Nominal seconds that the clock has room for."""
+        return max(self.clock.left, 0.0) / self.pace
 
     def common(self, *, timed: bool = True) -> dict[str, Any]:
         """Return what every machine takes; the next fit has the time that the last one left."""
@@ -326,14 +334,29 @@ def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kerne
     signal, noise = (c.kernels[0], NOISE) if given is None else signal_and_noise(given)
     # More rows than the kernel was learned from are a surprise to small noise: from there the evidence leads astray.
     prior = signal + White(max(noise, NOISE, least), (least, MOST_NOISE))
-    options: Any = {"start": "data" if given is None else "given", "evidence": "full", "tol": EVIDENCE_TOL}
-    options |= {"max_iter": STEPS, "random_state": means.seed, **means.common()}
-    model = GaussianProcessRegressor(prior, alpha=1e-10, **options).fit(Z, response.targets[rows])
-    learned, noise, weights = model.kernel_, float(model.noise_), response.weights_of(rows)
-    if weights is not None:  # of the noise: a process takes none
-        signal = signal_and_noise(learned)[0]
-        model = KernelRidge(noise, kernel=signal, **means.common()).fit(Z, response.targets[rows], weights)
-    return [Fitted(model, learned, {"noise": noise}, model.certificate_)]
+    options: Any = {"start": "data" if given is None else "given", "tol": EVIDENCE_TOL, "max_iter": STEPS}
+    targets, weights = response.targets[rows], response.weights_of(rows)
+    if weights is not None:
+        return [_weighted_process(prior, Z, targets, weights, means, **options)]
+    options |= {"evidence": "full", "random_state": means.seed, **means.common()}
+    model = GaussianProcessRegressor(prior, alpha=1e-10, **options).fit(Z, targets)
+    return [Fitted(model, model.kernel_, {"noise": float(model.noise_)}, model.certificate_)]
+
+
+def _weighted_process(prior: Kernel, Z: Array, Y: Array, weights: Array, means: Means, **options: Any) -> Fitted:
+    """A process of rows that count more or less, as a ridge with its kernel and noise."""
+    size, rng = float(np.mean(Y**2)), random_of(means.seed)
+    prior = widened(prior, Z, size)
+
+    def evidence_of(index: NDArray[np.intp]) -> WeightedEvidence:
+        return WeightedEvidence(Z[index], Y[index], weights[index], means.memory, means.n_jobs, means.device)
+
+    options |= {"optimizer": "fmin_l_bfgs_b", "clock": Clock(means.common()["max_time"])}
+    learned = learn_from_rows(prior, evidence_of, np.arange(Y.shape[0]), Z, size, rng, **options)
+    kernel = widened(prior.with_theta(learned.theta), Z, size, back=True)
+    signal, noise = signal_and_noise(kernel)
+    model = KernelRidge(noise, kernel=signal, **means.common()).fit(Z, Y, weights)
+    return Fitted(model, kernel, {"noise": noise}, learned.certified(model.certificate_))
 
 
 def _metric(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
@@ -342,11 +365,13 @@ def _metric(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel
     least, clock = max(response.least_noise, means.least_noise), means.common()["max_time"]
     # As in ``_process``, more rows begin with more noise.
     start = replace(start, noise=max(start.noise, least if given is None else NOISE))
-    evidence = MetricEvidence(base, Z, response.targets[rows], np.ones(rows.size), means.memory, means.n_jobs)
+    weights = response.weights_of(rows)
+    counts = np.ones(rows.size) if weights is None else weights
+    evidence = MetricEvidence(base, Z, response.targets[rows], counts, means.memory, means.n_jobs)
     found = _learned_map(evidence, start, c.metric, given is not None, Clock(clock), (least, MOST_NOISE))
     kernel = found.prior.kernel(base) + White(found.prior.noise)
     model = KernelRidge(found.prior.noise, kernel=found.prior.kernel(base), **means.common())
-    model.fit(Z, response.targets[rows], response.weights_of(rows))
+    model.fit(Z, response.targets[rows], weights)
     why = "the evidence still rises with the metric; allow more time."
     done: Any = {"iterations": found.iterations, "seconds": model.certificate_.seconds, "primal": found.value}
     proof = certify("evidence", found.slope, METRIC_SLOPE, why, **done)

@@ -147,8 +147,8 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
         y : array-like of shape (n,)
             Labels.
         sample_weight : array-like of shape (n,) or None, default=None
-            How much each row counts, in fits, scores and calibration; one of weight zero is as if it were not there.
-            The kernels of processes are learned without weights.
+            How much each row counts, in fits, scores and calibration, relative to the others; one of weight zero is as
+            if it were not there. Of at most 2,000 rows in splits that ``cv`` lists, whole weights are repetitions.
         groups : array-like of shape (n,) or None, default=None
             Rows of one group are never both learned from and held out.
 

@@ -150,7 +150,7 @@ def refit_others(team: Iterable[tuple[Winner, Plan | None]]) -> list[Refit | Non
     """Fit the members of an average beside its first; None of those that the clock leaves no time for."""
     done: list[Refit | None] = []
     for p, way in team:
-        late = way is not None and p.means.clock.left < way.seconds
+        late = way is not None and p.means.nominal_left < way.seconds
         last = None if late else refit(p, way)
         done.append(None if last is None or last.cut else last)
     return done
@@ -171,10 +171,10 @@ def _learned_again(p: Winner) -> tuple[Winner, str]:
 
 def _least_squares(p: Winner, how: Plan) -> Refit:
     if how.way == "exact":
-        try:
+        if p.planner.n <= p.planner.sizes.exact or how.seconds <= p.means.nominal_left:
             return _exactly(p, how)
-        except TimeoutError:
-            how = p.planner.through_landmarks(GRACE * p.planner.limit, "time_limit stopped an exact fit; ")
+        how = p.plan(p.means.nominal_left)
+        how = replace(how, reason=f"time_limit stopped an exact fit; {how.reason}")
     if how.way == "pcg":
         iterated = _by_iteration(p, how)
         if iterated.model.certificate_.violation <= USELESS:
@@ -187,8 +187,6 @@ def _least_squares(p: Winner, how: Plan) -> Refit:
 def _exactly(p: Winner, how: Plan) -> Refit:
     targets, few = p.response.targets, p.planner.n <= p.planner.sizes.exact
     common = p.means.common(timed=not few)
-    if not few and p.means.clock.left < how.seconds:
-        raise TimeoutError("the search left less time than the factorisation is expected to take.")
     if p.deviations:
         process = GaussianProcessRegressor(p.learned, optimizer=None, solver="cholesky", **common)
         return Refit(process.fit(p.Z, targets), "gp", how.reason)

@@ -156,8 +156,9 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
         y : array-like of shape (n,)
             Numbers to predict.
         sample_weight : array-like of shape (n,) or None, default=None
-            How much each row counts, in fits and scores; one of weight zero is as if it were not there. The kernels of
-            processes are learned without weights, and intervals come from residuals.
+            How much each row counts, in fits and scores, relative to the others; one of weight zero is as if it were
+            not there. Of at most 2,000 rows in splits that ``cv`` lists, whole weights are repetitions. With weights,
+            intervals come from residuals.
         groups : array-like of shape (n,) or None, default=None
             Rows of one group are never both learned from and held out.
 

@@ -45,8 +45,6 @@ OTHERS = 2
 """And how many of the other kind of lengthscale, where none are among them."""
 LEADERS = 1
 """Processes whose kernels other machines take over."""
-GROWTH = 2.6
-"""The time of a trial grows with this power of its rows; between n² for the Gram matrix and n³ for its factor."""
 HELD_OUT = 4000
 """Rows to judge by at most, where a part is held out."""
 STEP = 1.25
@@ -228,6 +226,7 @@ class Search:
     spent: float = 0.0  # Nominal seconds
     passed: int = 0  # Candidates that the time limit has no room for, by counts
     late: int = 0  # And by the clock
+    pace: float = 1.0  # Seconds that a nominal one takes, by the trials of the last step
 
     def __post_init__(self) -> None:
         self.limit = self.means.clock.max_time
@@ -257,7 +256,7 @@ class Search:
                 break
             self._end_for(self._ranked[0].candidate.machine)
             group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
-            if not group or not self._fits(group[0], steps[number + 1]):
+            if not group or self._is_late(self._cost(group[0], steps[number + 1])):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
         if not self._ranked:
@@ -277,16 +276,18 @@ class Search:
 
     def _step(self, group: list[Candidate], step: Rung, end: float, *, must: bool = False) -> None:
         """Try a group as far as a share of the time goes, by counts; the first of the first step in any case."""
+        spent, begun = self.spent, time.perf_counter()
         for place, candidate in enumerate(group):
             first, cost = must and place == 0, self._cost(candidate, step)
             if not first and self.spent + cost > end * self.seconds:
                 self.passed += 1
                 continue
-            if not first and (self.means.clock.expired or not self._fits(candidate, step)):
+            if not first and self._is_late(cost):
                 self.late += 1
                 continue
             self.spent += cost
             self._try(candidate, step)
+            self.pace = (time.perf_counter() - begun) / (self.spent - spent)
             took = self.means.clock.seconds
             if first and self.limit is not None and took > self.limit:
                 raise TimeoutError(
@@ -305,13 +306,9 @@ class Search:
             c.machine, n, d, again=True, **shape
         )
 
-    def _fits(self, candidate: Candidate, step: Rung) -> bool:
-        """Whether a candidate that was timed on fewer rows will be done in time on more."""
-        before = self.found.get(candidate.name)
-        if before is None or not before.trial.ok:
-            return True
-        ratio = (step.learning / before.rung.learning) ** GROWTH * len(step.splits) / len(before.rung.splits)
-        return before.trial.fit_seconds * ratio <= self.means.clock.left
+    def _is_late(self, cost: float) -> bool:
+        """Whether the clock has no room for nominal seconds, on a machine as busy as this one."""
+        return self.means.clock.expired or self.pace * cost > self.means.clock.left
 
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a step, the others being marked as dropped; machines that follow a process bring it along."""

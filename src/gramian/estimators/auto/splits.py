@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
@@ -30,13 +31,39 @@ def splits_asked_for(cv: Any, codes: Any, n: int, groups: Any, seed: int) -> lis
 
 
 def among(cv: Any, kept: Rows, n: int) -> Any:
-    """Return splits of n rows as those of the rows that are kept; numbers and splitters stay."""
-    if isinstance(cv, Integral) or hasattr(cv, "split") or kept.size == n:
+    """Return splits of n rows as those of the rows that are kept, some repeatedly; numbers and splitters stay."""
+    if isinstance(cv, Integral) or hasattr(cv, "split"):
         return cv
-    place = np.full(n, -1, dtype=np.intp)
-    place[kept] = np.arange(kept.size)
-    found = [[place[_checked(part, n)] for part in pair] for pair in cv]
-    return [tuple(part[part >= 0] for part in pair) for pair in found]
+    order = np.argsort(kept, kind="stable")
+
+    def places(part: Any) -> Rows:
+        ends = (np.searchsorted(kept[order], _checked(part, n), side).tolist() for side in ("left", "right"))
+        return np.sort(np.concatenate([order[a:b] for a, b in zip(*ends, strict=True)]))
+
+    return [tuple(places(part) for part in pair) for pair in cv]
+
+
+def repeated(weights: NDArray[np.float64], most: int) -> tuple[Rows, NDArray[np.float64]]:
+    """Return rows as often as whole weights say, and what each then weighs; others, and too many, once and as before.
+
+    Rows of weight zero are left out.
+    """
+    if np.all(weights == np.floor(weights)) and weights.sum() <= most:
+        kept = np.repeat(np.arange(weights.size), weights.astype(np.intp))
+        return kept, np.ones(kept.size)
+    kept = np.flatnonzero(weights)
+    return kept, weights[kept]
+
+
+def own_order(keys: Sequence[NDArray[Any]]) -> Rows:
+    """Return an order of rows that does not depend on the one they came in: keys (n,) each."""
+    codes = [np.unique(_comparable(key), return_inverse=True)[1].ravel() for key in keys]
+    return np.lexsort(codes[::-1])
+
+
+def _comparable(values: NDArray[Any]) -> NDArray[Any]:
+    """Objects as texts, which have an order."""
+    return np.array([f"{type(v).__name__} {v}" for v in values]) if values.dtype == object else values
 
 
 def _by_groups(folds: int, classes: bool, groups: int, seed: int) -> Any:

@@ -132,6 +132,59 @@ class LogEvidence:
         return cholesky(K, jitter_limit=JITTER_LIMIT), tau
 
 
+class WeightedEvidence(LogEvidence):
+    """The log evidence of rows that count more or less: one of weight w as w equal rows.
+
+    The noise is the last term of the kernels that it is called with.
+    """
+
+    def __init__(
+        self,
+        X: Any,
+        Y: NDArray[np.float64],
+        weights: NDArray[np.float64],
+        memory: int | str | None = None,
+        n_jobs: int | None = None,
+        device: str | None = None,
+    ) -> None:
+        super().__init__(X, Y, 0.0, memory, n_jobs, device=device)
+        self.weights = weights
+
+    def _evaluate(self, kernel: Kernel, gradient: bool) -> Evidence:
+        value, slope, by_noise = self.beside_noise(*signal_and_noise(kernel))
+        return Evidence(value, np.append(slope, by_noise) if gradient else None, 0.0)
+
+    def beside_noise(self, kernel: Kernel, noise: float) -> tuple[float, NDArray[np.float64], float]:
+        """Return the evidence of a kernel beside noise, and its gradients by the kernel and by the log of the noise."""
+        n, t = self.Y.shape
+        self.noise = noise / self.weights
+        try:
+            points, factor = self._factorised(kernel)
+        except NotPositiveDefiniteError:
+            return -math.inf, np.zeros(kernel.theta.size), 0.0
+        alpha = factor.solve(self.Y)
+        extra = float(self.weights.sum()) - n  # rows that equal rows stand for
+        value = evidence_value(factor, self.Y, alpha)
+        value -= 0.5 * t * (float(np.log(self.weights).sum()) + extra * math.log(2.0 * math.pi * noise))
+        if points is None:
+            slope, diagonal = t * factor.evidence_vjp(alpha / t, alpha), factor.inverted_diagonal()
+        else:
+            inverse = inverse_below(factor)
+            slope, diagonal = t * lower_vjp(kernel, points, inverse, alpha / t, alpha, self.workers), inverse.diagonal()
+        own = np.einsum("ij,ij->i", alpha, alpha) - t * diagonal
+        return value, slope, 0.5 * float(self.noise @ own) - 0.5 * t * extra
+
+    def _factorised(self, kernel: Kernel) -> tuple[Any, Any]:
+        """The prepared rows and the factor of K + D; on a GPU, the rows are there."""
+        if self.device is not None:
+            gram = Gram(kernel, self.X, n_jobs=self.workers, device=self.device)
+            if gram.card is not None:
+                return None, card_factor(gram, self.noise)
+            self._reserve()
+        points = kernel.prepare(self.X)
+        return points, self._factor(kernel, points)[0]
+
+
 def workers_for(n: int, n_jobs: int | None) -> int:
     """Return how many threads make the matrix of n rows."""
     return 1 if n <= FEW else worker_count(n_jobs)

@@ -6,7 +6,6 @@ The process behind the map has the kernel ``amplitude · k(Lᵀx, Lᵀz)`` and n
 from __future__ import annotations
 
 import math
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +16,7 @@ from scipy.optimize import Bounds, OptimizeResult, minimize
 from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.progress import Clock, Tick, silent
-from gramian.resources import one_blas_thread
-from gramian.solvers.gp.evidence import FEW, LogEvidence, card_factor, evidence_value, inverse_below, lower_vjp
-from gramian.solvers.linear.cholesky import NotPositiveDefiniteError
+from gramian.solvers.gp.evidence import WeightedEvidence, blas_for
 
 Array = NDArray[np.float64]
 
@@ -53,11 +50,8 @@ class Slope:
     variances: Array  # (2,): By the logarithms of amplitude and noise
 
 
-class MetricEvidence(LogEvidence):
-    """The log evidence of some rows as a function of the map before the kernel.
-
-    A row of weight w counts as w equal rows.
-    """
+class MetricEvidence(WeightedEvidence):
+    """The log evidence of some rows as a function of the map before the kernel."""
 
     def __init__(
         self,
@@ -69,43 +63,14 @@ class MetricEvidence(LogEvidence):
         n_jobs: int | None = None,
         device: str | None = None,
     ) -> None:
-        super().__init__(X, Y, 0.0, memory, n_jobs, device=device)
-        self.kernel, self.weights, self.n_jobs = kernel, weights, n_jobs
+        super().__init__(X, Y, weights, memory, n_jobs, device)
+        self.kernel, self.n_jobs = kernel, n_jobs
 
     def at(self, prior: Prior) -> Slope:
         """Evaluate the evidence and its slope."""
-        with one_blas_thread() if self.Y.shape[0] <= FEW else nullcontext():
-            return self._slope(prior)
-
-    def _slope(self, prior: Prior) -> Slope:
-        n, t = self.Y.shape
-        kernel, self.noise = prior.kernel(self.kernel), prior.noise / self.weights
-        try:
-            points, factor = self._factorised(kernel)
-        except NotPositiveDefiniteError:
-            return Slope(-math.inf, np.zeros(prior.L.shape), np.zeros(2))
-        alpha = factor.solve(self.Y)
-        extra = float(self.weights.sum()) - n  # rows that equal rows stand for
-        value = evidence_value(factor, self.Y, alpha)
-        value -= 0.5 * t * (float(np.log(self.weights).sum()) + extra * math.log(2.0 * math.pi * prior.noise))
-        if points is None:
-            slope, diagonal = t * factor.evidence_vjp(alpha / t, alpha), factor.inverted_diagonal()
-        else:
-            inverse = inverse_below(factor)
-            slope, diagonal = t * lower_vjp(kernel, points, inverse, alpha / t, alpha, self.workers), inverse.diagonal()
-        own = np.einsum("ij,ij->i", alpha, alpha) - t * diagonal
-        by_noise = 0.5 * float(self.noise @ own) - 0.5 * t * extra
+        with blas_for(self.Y.shape[0]):
+            value, slope, by_noise = self.beside_noise(prior.kernel(self.kernel), prior.noise)
         return Slope(value, slope[1:].reshape(prior.L.shape), np.array([slope[0], by_noise]))
-
-    def _factorised(self, kernel: Kernel) -> tuple[Any, Any]:
-        """The prepared rows and the factor of K + D; on a GPU, the rows are there."""
-        if self.device is not None:
-            gram = Gram(kernel, self.X, n_jobs=self.workers, device=self.device)
-            if gram.card is not None:
-                return None, card_factor(gram, self.noise)
-            self._reserve()
-        points = kernel.prepare(self.X)
-        return points, self._factor(kernel, points)[0]
 
     def gradients(self, prior: Prior) -> Array:
         """Return the gradients of the posterior means at the rows: → (t, n, d)."""
