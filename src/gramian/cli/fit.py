@@ -7,11 +7,13 @@ import hashlib
 import re
 import time
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 from gramian.cli.screen import Screen
 from gramian.cli.shared import add_options, blocks_of, check_free, is_spread, named_columns
 from gramian.numerals import written
+from gramian.progress import Clock
 
 HELP = "tune a model on a table and save it"
 DESCRIPTION = "Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it."
@@ -19,8 +21,8 @@ FEW = 10
 """Different whole numbers up to which a target is taken for classes."""
 SAMPLE = 10_000
 """Rows of data in blocks that tell whether the target holds classes."""
-WIDE = 300
-"""Characters of a kernel that are shown."""
+LONG, WIDE = 300, 100
+"""Characters of a kernel that are shown, and of a line of text."""
 WORDS = {
     "number": "a number",
     "category": "a category",
@@ -68,14 +70,14 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Fit and save."""
-    start = time.perf_counter()
+    clock = Clock(options.time_limit, start=time.perf_counter(), wall=True)
     from gramian.files import save
     from gramian.files.write import check_folder
 
     settings = _settings(options)
     check_folder(Path(options.out))
     check_free(Path(options.out), options.force)
-    model, task, notes = (_over_blocks if is_spread(options) else _on_a_table)(options, settings, screen)
+    model, task, notes = (_over_blocks if is_spread(options) else _on_a_table)(options, settings, clock, screen)
     save(model, options.out, data=notes)
     code = _python(options, task, model.get_params(deep=False))
     _tell(model, options, code, screen)
@@ -90,12 +92,13 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
         "certificate": model.certificate_.to_dict(),
         "columns": {column.name: str(column) for column in model.columns_.columns},
         "refit": model.refit_,
-        "seconds": time.perf_counter() - start,
+        "explanation": model.explain(),
+        "seconds": clock.seconds,
         "python": code,
     }
 
 
-def _on_a_table(options: argparse.Namespace, settings: dict[str, Any], screen: Screen) -> tuple[Any, str, Any]:
+def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Screen) -> tuple[Any, str, Any]:
     """The model, the task, and what to note of the data."""
     from gramian.data.tables import in_order, open_table, split_target
 
@@ -112,7 +115,7 @@ def _on_a_table(options: argparse.Namespace, settings: dict[str, Any], screen: S
     screen.say(f"{options.data}: {X.num_rows:,} rows, {columns}; {options.target} is a {task} target")
     if lost := table.num_rows - X.num_rows:
         screen.say(f"{lost:,} rows without a target are left out")
-    _fit(model, X, y, beside, screen)
+    _fit(model, X, y, beside, clock, screen)
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
     with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -121,7 +124,7 @@ def _on_a_table(options: argparse.Namespace, settings: dict[str, Any], screen: S
     return model, task, notes
 
 
-def _over_blocks(options: argparse.Namespace, settings: dict[str, Any], screen: Screen) -> tuple[Any, str, Any]:
+def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: Screen) -> tuple[Any, str, Any]:
     """The same for data in blocks: the search looks at a sample, the winner's kernel is fitted to all rows."""
     for name in ("weight", "group", "time_column"):
         if getattr(options, name) is not None:
@@ -134,7 +137,7 @@ def _over_blocks(options: argparse.Namespace, settings: dict[str, Any], screen: 
         columns = len(blocks.names or ())
         size = f"{blocks.n_rows:,} rows in {len(blocks.items):,} blocks, {columns} columns"
         screen.say(f"{options.data}: {size}; {options.target} is a {task} target")
-        model.fit(blocks).set_params(verbose=0)
+        model._fit(blocks, None, clock).set_params(verbose=0)
         notes = {"source": str(options.data), "target": options.target, "rows": blocks.n_rows}
     return model, task, notes
 
@@ -224,12 +227,13 @@ def _estimator(task: str, settings: dict[str, Any]) -> Any:
     return (AutoKernelRegressor if task == "regression" else AutoKernelClassifier)(**settings)
 
 
-def _fit(model: Any, X: Any, y: Any, beside: dict[str, Any], screen: Screen) -> None:
+def _fit(model: Any, X: Any, y: Any, beside: dict[str, Any], clock: Clock, screen: Screen) -> None:
+    """Fit within what is left of the time limit: it runs since the command began."""
     with screen.search() as watch:
         if watch is not None:
             model._observer = watch
         try:
-            model.fit(X, y, **beside)
+            model._fit(X, y, clock, **beside)
         finally:
             vars(model).pop("_observer", None)
 
@@ -265,20 +269,18 @@ def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) ->
 
 
 def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) -> None:
+    from gramian.estimators.auto.explain import explained
+    from gramian.estimators.auto.leaderboard import METRICS
+
     best, board = model.best_trial_, model.leaderboard_
     screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board}\n")
-    screen.say(f"{best.name}: {board.metric} {written(best.score, best.spread)} on rows held out", "bold")
-    lines = [f"   {_against(best, trial)}" for trial in board if trial.baseline and trial.ok]
-    if model.baseline_ <= best.score:
-        lines.append(f"{board.baseline.name} predicts these rows as well, and is simpler: a kernel does not help here")
-    if (threshold := getattr(model, "threshold_", None)) not in (None, 0.5):
-        lines.append(f"{model.classes_[1]} is predicted from a probability of {threshold:.3g} on (threshold_)")
-    if getattr(model, "target_scale_", "") == "log":
-        lines.append(f"learned on a log scale of {options.target}: predictions and intervals are positive")
-    if best.kernel:
+    metric = METRICS.get(board.metric, board.metric)
+    screen.say(f"{best.name}: {metric} {written(best.score, best.spread)} on rows held out\n", "bold")
+    lines = ["\n".join(wrap(part, WIDE, break_on_hyphens=False)) for part in explained(model, columns=False)]
+    lines = ["\n\n".join(lines), ""]
+    if best.kernel and best.machine != "linear":
         lines.append(f"kernel: {_rounded(best.kernel)}")
     lines += [
-        f"fitted to all rows: {model.refit_}",
         f"certificate: {model.certificate_}",
         f"saved: {options.out}",
         "\nin Python:\n",
@@ -299,12 +301,4 @@ def _listed(columns: Any) -> str:
 def _rounded(expression: str) -> str:
     """An expression with four digits of each number, for reading."""
     text = re.sub(r"\d+\.\d+(e[-+]?\d+)?", lambda found: f"{float(found[0]):.4g}", expression)
-    return text if len(text) <= WIDE else f"{text[:WIDE]}... (gramian inspect shows all)"
-
-
-def _against(best: Any, baseline: Any) -> str:
-    """How much better than a baseline, which is said too where it is worse."""
-    if baseline.score <= 0:
-        return f"{baseline.name}: {written(baseline.score)}{', which cannot be beaten' if baseline.score == 0 else ''}"
-    gain = 1.0 - best.score / baseline.score
-    return f"{abs(gain):.1%} {'below' if gain >= 0 else 'ABOVE'} {baseline.name}'s {written(baseline.score)}"
+    return text if len(text) <= LONG else f"{text[:LONG]}... (gramian inspect shows all)"

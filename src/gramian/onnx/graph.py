@@ -11,7 +11,7 @@ import onnx
 from onnx import TensorProto, helper, numpy_helper
 
 if TYPE_CHECKING:
-    from gramian.onnx.export import Output
+    from gramian.onnx.machines import Output
 
 OPSET, IR = 17, 8
 """The version of the operators, and of the format; old enough for the runtimes in use."""

@@ -57,9 +57,8 @@ def _of_trials(board: Any, best: Any) -> Board:
 
 
 def _cells(trial: Any) -> tuple[str, ...]:
-    status = "baseline" if trial.baseline and trial.ok else trial.status
     seconds = (f"{trial.fit_seconds:.2g} s", f"{trial.predict_seconds:.2g} s")
-    return (written(trial.score, trial.spread), f"{trial.rows:,}", *seconds, status)
+    return (written(trial.score, trial.spread), f"{trial.rows:,}", *seconds, trial.outcome)
 
 
 def _of_search(search: Any) -> Board:

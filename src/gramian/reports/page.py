@@ -18,6 +18,7 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples
 
 from gramian import __version__
+from gramian.estimators.auto.explain import explained
 from gramian.inspection.fitted import sampled, unnamed
 from gramian.numerals import written
 from gramian.plots.style import pyplot
@@ -133,6 +134,7 @@ def _content(subject: Subject, title: str | None) -> dict[str, Any]:
         "verified": None if verified is None else str(verified),
         "confirmed": verified is None or agree(certificate, verified, getattr(subject.machine, "tol", None)),
         "cautions": cautions(subject, found, score),
+        "words": explained(subject.model) if subject.automatic else [],
         "sections": [(head, [p for p in shown if p.svg and p.section == s]) for s, head in SECTIONS.items()],
         "left_out": [p for p in shown if not p.svg],
         "board": board,

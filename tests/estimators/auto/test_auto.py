@@ -12,6 +12,7 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score
 from sklearn.model_selection import TimeSeriesSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -91,13 +92,59 @@ def test_beats_the_baselines_and_says_by_how_much(waves, fitted):
     assert error < 1.5 * fitted.best_trial_.score
     board = fitted.leaderboard_
     assert {"mean", "linear"} <= {t.name for t in board if t.baseline}
-    assert {t.machine for t in board} == {"baseline", "gp", "ridge", "svm", "machine", "average"}
+    assert {t.machine for t in board} == {"baseline", "linear", "gp", "ridge", "svm", "machine", "average"}
     assert board.best == fitted.best_trial_
     assert fitted.best_trial_.status == "winner"
     assert fitted.best_trial_.name in str(board)
     assert fitted.certificate_.converged
     assert np.isclose(board.baseline.score, fitted.baseline_)
     assert len({t.name for t in board}) == len(board)
+
+
+@pytest.mark.parametrize("classes", [False, True])
+def test_a_linear_model_wins_where_nothing_is_better(classes, tmp_path):
+    """It is fitted to all rows as scikit-learn fits it, saved, certified, explained."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 3))
+    f = X @ [1.0, -2.0, 0.0] + rng.standard_normal(120)
+    make, y = (AutoKernelClassifier, np.where(f > 0, "up", "down")) if classes else (AutoKernelRegressor, f)
+    model = make(None, cv=3, random_state=0, n_jobs=1).fit(X, y)
+    best = model.best_trial_
+    assert (best.machine, best.status, best.score) == ("linear", "winner", model.baseline_)
+    assert model.leaderboard_.best == best
+    assert "A linear model does as well as any kernel" in model.explain()
+    assert model.others_ == ()
+    Z = model.scaling_.transform(X)
+    if classes:
+        C = best.settings["C"]
+        peer = LogisticRegression(C=C, tol=1e-8).fit(Z, y)
+        np.testing.assert_allclose(model.best_.decision_function(Z), peer.decision_function(Z), atol=0.02)
+    else:
+        slopes = np.polynomial.polynomial.polyfit(model.predict(X), f, 1)
+        np.testing.assert_allclose(slopes, [0.0, 1.0], atol=0.05)
+        assert np.std(np.diff(model.predict(np.linspace(0, 1, 5)[:, None] * np.ones(3)))) < 1e-10
+    assert verify(model, X, y).converged
+    save(model, tmp_path / "model")
+    np.testing.assert_array_equal(load(tmp_path / "model").predict(X), model.predict(X))
+    alone = make(None, machines=["gp"], cv=3, random_state=0, n_jobs=1).fit(X, y)
+    assert alone.machine_ != "linear"
+    assert alone.best_trial_.machine == "gp"
+    assert "A linear model does as well" in alone.explain()
+    only = make(None, machines=["linear"], random_state=0, n_jobs=1).fit(X, y)
+    assert {t.machine for t in only.leaderboard_} == {"linear", "baseline"}
+    with pytest.raises(ValueError, match="a linear model takes no kernel"):
+        make(None, machines=["linear"], kernel="rbf").fit(X, y)
+
+
+def test_what_was_found_in_words(fitted):
+    told = fitted.explain()
+    tried, won, columns, proof = told.split("\n\n")
+    assert tried.startswith(f"{len(fitted.leaderboard_) - 1} models were tried in ")
+    assert "1 linear model" in tried
+    assert "below a linear model, which has 0." in won
+    assert "always the mean has 0." in won
+    assert columns == "It uses 3 of 3 columns: 3 numbers (column 0, column 1, column 2)."
+    assert "The certificate says that the fit is as exact as was asked for" in proof
 
 
 def test_same_seed_same_winner(waves, fitted):
@@ -167,6 +214,13 @@ def test_text_categories_dates_and_gaps():
     new, z = people(100, seed=1)
     model = AutoKernelRegressor(None, machines=["gp"], cv=2, random_state=0, n_jobs=1).fit(frame, y)
     kinds = str(model.columns_)
+    told = model.explain()
+    for part in (
+        "It uses 5 of 6 columns: 1 number (age), 1 yes or no (member), 1 date (day), 1 category (city) and 1 text",
+        "Gaps in age are filled with the median and marked.",
+        "Left out: id (an identifier, 300 different values in 300 rows).",
+    ):
+        assert part in told
     for line in ("age: number, a missing value", "city: category with 3", "member: boolean", "day: date", "note: text"):
         assert line in kinds
     assert "id: left out" in kinds

@@ -90,7 +90,7 @@ def test_an_average_predicts_and_is_kept_in_a_file(make, table, tmp_path, monkey
     assert board[0].status == "winner"
     assert len(model.weights_) == 1 + len(model.others_) == len(board[0].settings["weights"]) >= 2
     assert {t.name for t in board if t.status == "in the average"} == set(board[0].settings["weights"])
-    assert model.refit_.count("200 rows, exactly") == len(model.weights_)
+    assert model.refit_ == f"each of {len(model.weights_)} machines to 200 rows, exactly"
     save(model, tmp_path / "model")
     same = load(tmp_path / "model")
     np.testing.assert_array_equal(same.predict(X[200:]), model.predict(X[200:]))

@@ -12,7 +12,7 @@ from scipy.optimize import minimize, nnls
 from scipy.special import log_softmax
 
 from gramian.estimators.auto.response import Classes, Judgement, Response, fit_temperature, log_loss
-from gramian.estimators.auto.search import Found
+from gramian.estimators.auto.search import Found, order
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -67,19 +67,14 @@ def averaged(offered: Sequence[Found], response: Response) -> Average | None:
     members = np.flatnonzero(weights)
     members = members[np.argsort(-weights[members], kind="stable")]
     # The best alone is chosen on other rows too: who is best of several on some rows is best there by chance as well.
-    helps = members.size > 1 and _order(judged) < _order(response.judge(alone, rows, rung.parts))
+    helps = members.size > 1 and order(judged) < order(response.judge(alone, rows, rung.parts))
     return Average(tuple(members.tolist()), weights[members], judged, helps)
-
-
-def _order(judged: Judgement) -> tuple[float, float]:
-    """Less is better; equal scores are told apart by log-loss."""
-    return judged.score, judged.figures.get("log_loss", 0.0)
 
 
 def _best(outputs: Array, rows: Rows, response: Response) -> int:
     """The best of some outputs for the same rows."""
     whole = [np.arange(rows.size)]
-    return min(range(len(outputs)), key=lambda i: _order(response.judge(outputs[i], rows, whole)))
+    return min(range(len(outputs)), key=lambda i: order(response.judge(outputs[i], rows, whole)))
 
 
 def _pruned(outputs: Array, rows: Rows, response: Response) -> Array:

@@ -20,6 +20,7 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import Means, candidates, checked_machines
 from gramian.estimators.auto.columns import NumberColumn, checked_words, encode, fit_scaling, scalings_for
+from gramian.estimators.auto.explain import explained
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.plans import MEMBERS, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_others, refit_over_passes
@@ -149,7 +150,7 @@ class AutoKernel(Nested, BaseEstimator):
         if given.y is None:
             name = type(self).__name__
             raise ValueError(f"This {name} estimator requires y to be passed, but the target y is None.")
-        machines = checked_machines(self.machines)
+        machines = checked_machines(self.machines, self.kernel)
         table = columns_of(self, given.X, reset=True)
         check_consistent_length(table[0].values, given.y)
         cv, table, given = self._counted(table, given)
@@ -262,6 +263,17 @@ class AutoKernel(Nested, BaseEstimator):
 
     def _calibrate(self, response: Any, held: Array, rows: NDArray[np.intp]) -> None:
         raise NotImplementedError(f"{type(self).__name__} must define _calibrate(response, held, rows).")
+
+    def explain(self) -> str:
+        """Say what was tried, what won and by how much, how columns are used, and what the certificate says.
+
+        Returns
+        -------
+        str
+            A few sentences, a paragraph for each of these.
+        """
+        check_is_fitted(self)
+        return "\n\n".join(explained(self))
 
     # ---- predict ------------------------------------------------------------------------------------------------
 

@@ -16,9 +16,11 @@ from gramian.certificates import Certificate, certify
 from gramian.estimators.auto.columns import SCALINGS, Encoding, NumberColumn, Text
 from gramian.estimators.auto.response import PAIRS, Classes, Response
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
+from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import svm_path
 from gramian.features.nystrom import Nystroem
+from gramian.features.polynomial import PolynomialMap
 from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, PowerExponential, Scaled, White
 from gramian.kernels.metric import Metric
 from gramian.progress import Clock
@@ -29,8 +31,10 @@ from gramian.solvers.gp.metric import Climb, MetricEvidence, Prior, agop_round, 
 
 Array = NDArray[np.float64]
 
-MACHINES = ("gp", "ridge", "svm", "machine")
-"""Gaussian process (least squares on codes, for classes), ridge, support vectors, Huber or logistic loss."""
+LINEAR = "linear"
+MACHINES = ("gp", "ridge", "svm", "machine", LINEAR)
+"""Gaussian process (least squares on codes, for classes), ridge, support vectors, Huber or logistic loss; and a linear
+model, which stands beside them whether or not it may win."""
 ARD_INPUTS = 64
 """Inputs up to which each may have a lengthscale of its own."""
 SMALL, MEDIUM = 150, 400
@@ -116,6 +120,8 @@ ONE_THREAD = 1000
 """Rows up to which threads cost more than they save."""
 RIDGE_ROWS = 1500
 """Rows from which a ridge by leave-one-out goes through as many landmarks, not through all eigenvectors."""
+LINEAR_COSTS = (0.03, 1.0, 30.0)
+"""C of a linear model of classes, for columns of deviation one."""
 COSTS = (1.0, 10.0, 100.0)
 """C of a support vector machine, for k(x, x) = 1."""
 STRENGTHS = (1e-3, 1e-5)
@@ -145,10 +151,12 @@ class Candidate:
     metric: str = ""  # A key of ``METRICS`` where all directions have one, learned from that of the kernel on
 
 
-def checked_machines(machines: Any) -> tuple[str, ...]:
-    """Return the machines that a user allows."""
+def checked_machines(machines: Any, kernel: Any = None) -> tuple[str, ...]:
+    """Return the machines that a user allows; a linear model takes no kernel."""
     if isinstance(machines, str) and machines == "auto":
-        return MACHINES
+        return MACHINES if kernel is None else MACHINES[:-1]
+    if kernel is not None and LINEAR in machines:
+        raise ValueError("a linear model takes no kernel; leave 'linear' out of machines, or leave kernel out.")
     wrong = [m for m in machines if m not in MACHINES]
     if wrong or not len(machines):
         raise ValueError(f"machines must be 'auto' or a list of {', '.join(MACHINES)}, got {machines!r}.")
@@ -173,7 +181,7 @@ def candidates(
         if kernel is None and n >= SMALL:
             cheap = [m for m in ("ridge", "svm") if m in machines and (m == "ridge" or 0 < classes <= PAIRED)]
             found = [_cheap(m, encoding, scalings) for m in cheap] + found
-    for machine in (m for m in machines if m != "gp"):
+    for machine in (m for m in machines if m not in ("gp", LINEAR)):
         if machine == "ridge" or "gp" not in machines:
             plain = _given(machine, kernel) if kernel is not None else list(_plain(machine, encoding, scalings))
             found += plain[: 1 if n < SMALL else None]
@@ -317,7 +325,7 @@ def fit(c: Candidate, response: Response, Z: Any, rows: Any, given: Kernel | Non
     """Fit a candidate to some rows, once for each of its settings: Z (n, d)."""
     means = replace(means, n_jobs=1) if rows.size <= ONE_THREAD else means
     with quiet():
-        make = _metric if c.metric else {"gp": _process, "ridge": _ridge}.get(c.machine, _other)
+        make = _metric if c.metric else {"gp": _process, "ridge": _ridge, LINEAR: _linear}.get(c.machine, _other)
         return make(c, response, Z[rows], rows, given, means)
 
 
@@ -401,6 +409,26 @@ def _ridge(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel 
     best = min(models, key=lambda m: float(np.sum(np.min(np.atleast_2d(m.loo_path_.T), axis=1))))
     alpha = float(np.exp(np.mean(np.log(best.alpha_))))
     return [Fitted(best, best.kernel_, {"alpha": alpha}, best.certificate_)]
+
+
+def linear_model(classes: bool, n: int, means: Means, settings: dict[str, Any], **options: Any) -> Any:
+    """Return a linear model of n rows, unfitted: a ridge chosen by leave-one-out, or logistic regression."""
+    options |= {"approximation": PolynomialMap(1), **means.common(), "device": None}
+    if classes:
+        return KernelMachineClassifier(lam=1.0 / (n * settings["C"]), **options)
+    return KernelRidge(settings.get("alpha", "loo"), **options)
+
+
+def _linear(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
+    """Linear functions of the columns: numbers by least squares, classes by the logistic loss."""
+    weights, classes, found = response.weights_of(rows), isinstance(response, Classes), []
+    targets = response.labels[rows] if classes else response.targets[rows]
+    for settings in [{"C": C} for C in LINEAR_COSTS] if classes else [{}]:
+        options = {"tol": TOLERANCES["machine"]} if classes else {}
+        model = linear_model(classes, rows.size, means, settings, **options).fit(Z, targets, weights)
+        settings = settings or {"alpha": float(model.alpha_[0])}
+        found.append(Fitted(model, model.kernel_, settings, model.certificate_))
+    return found
 
 
 def _other(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:

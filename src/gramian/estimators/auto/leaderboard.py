@@ -24,7 +24,7 @@ class Trial:
     """One machine with one kernel and its settings, judged by cross-validation."""
 
     name: str  # In a few words, unique on its leaderboard
-    machine: str  # ``"ridge"``, ``"gp"``, ``"svm"``, ``"machine"``, ``"average"`` or ``"baseline"``
+    machine: str  # ``"ridge"``, ``"gp"``, ``"svm"``, ``"machine"``, ``"linear"``, ``"average"`` or ``"baseline"``
     kernel: str = ""  # The kernel, as an expression; empty for a baseline
     settings: dict[str, Any] = field(default_factory=dict)  # What else was chosen or learned: plain values
     score: float  # Mean over the held-out parts
@@ -34,13 +34,18 @@ class Trial:
     certificate: Certificate | None = None  # Of the last fit; ``None`` for a baseline
     rows: int  # How many rows it was judged on: cheap subsets come first
     status: str = DONE  # ``"done"``
-    baseline: bool = False  # Whether it only stands beside, and cannot win
+    baseline: bool = False  # Whether it is there to compare with; of those, only a linear model can win
     figures: dict[str, float] = field(default_factory=dict)  # Further measures of the same predictions
 
     @property
     def ok(self) -> bool:
         """Whether there is a score."""
         return math.isfinite(self.score)
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, in words."""
+        return "baseline" if self.baseline and self.ok and self.status == DONE else self.status
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields as plain values."""
@@ -76,7 +81,7 @@ class Leaderboard(Sequence[Trial]):
     @property
     def best(self) -> Trial | None:
         """The first that can win; ``None`` before there is one."""
-        return next((trial for trial in self if trial.ok and not trial.baseline), None)
+        return next((t for t in self if t.ok and (not t.baseline or t.status == WINNER)), None)
 
     @property
     def baseline(self) -> Trial | None:
@@ -88,9 +93,8 @@ class Leaderboard(Sequence[Trial]):
         trial = self[place]
         proof = "" if trial.certificate is None else ("converged" if trial.certificate.converged else "NOT converged")
         score = written(trial.score, trial.spread)
-        status = "baseline" if trial.baseline and trial.ok else trial.status
         seconds = (f"{trial.fit_seconds:.2g} s", f"{trial.predict_seconds:.2g} s")
-        return (str(place + 1), trial.name, score, f"{trial.rows:,}", *seconds, proof, status)
+        return (str(place + 1), trial.name, score, f"{trial.rows:,}", *seconds, proof, trial.outcome)
 
     def to_dicts(self) -> list[dict[str, Any]]:
         """Return every trial as plain values, in order."""

@@ -17,7 +17,8 @@ from gramian.solvers.linear import pcg
 Array = NDArray[np.float64]
 
 LEAST_SQUARES = ("gp", "ridge")
-"""Machines whose last fit is least squares; the others are support vectors and machines with any loss."""
+OTHERS = ("svm", "machine")
+"""Machines whose last fit is least squares, and support vectors and machines with any loss."""
 RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that is kept for the last fit."""
 SHARES = {"exact": 0.8, "pcg": 0.6, "nystroem": 0.5}
@@ -130,7 +131,7 @@ class Planner:
     def reserve(self, machine: str) -> float:
         """Return how many seconds of the time limit are kept for the last fits."""
         low, high = RESERVE[0] * self.limit, RESERVE[1] * self.limit
-        if machine not in LEAST_SQUARES:
+        if machine in OTHERS:
             return float(np.clip(self.other_seconds(machine), low, high))
         if self.n <= self.sizes.exact:  # where hyperparameters are learned again
             again = MEMBERS * trial_seconds("gp", self.n, 1, again=True)
@@ -140,7 +141,7 @@ class Planner:
 
     def affordable(self, machine: str) -> bool:
         """Tell whether a machine can be fitted to all rows in its part of the time limit."""
-        return machine in LEAST_SQUARES or self.other_seconds(machine) <= RESERVE[1] * self.limit
+        return machine not in OTHERS or self.other_seconds(machine) <= RESERVE[1] * self.limit
 
     def other_seconds(self, machine: str) -> float:
         """Return what support vectors, or a machine with any loss, take on all rows."""

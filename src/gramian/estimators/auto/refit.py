@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks
-from gramian.estimators.auto.candidates import Means, fit, quiet, unit
+from gramian.estimators.auto.candidates import LINEAR, Means, fit, linear_model, quiet, unit
 from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts, trial_seconds
 from gramian.estimators.auto.response import Classes, Response, one_hot
@@ -22,6 +22,7 @@ from gramian.estimators.ridge import KernelRidge
 from gramian.features.nystrom import Nystroem
 from gramian.kernels import Kernel
 from gramian.losses import EpsilonInsensitive
+from gramian.progress import Clock
 from gramian.resources import spans
 from gramian.solvers.gp.evidence import signal_and_noise
 
@@ -109,6 +110,8 @@ class Winner:
         again = 0.0  # what learning again takes
         if self.source.candidate.machine == "gp" and n <= planner.sizes.exact:
             again = trial_seconds("gp", n, self.rows.shape[1], again=True)
+        if self.machine == LINEAR:
+            return Plan("other", f"{n:,} rows, exactly")
         if self.machine not in LEAST_SQUARES:
             return Plan("other", f"{n:,} rows, exactly", again + planner.other_seconds(self.machine))
         if n <= planner.sizes.exact and 8 * n * n <= self.means.memory:
@@ -142,7 +145,10 @@ def refit(p: Winner, way: Plan | None = None) -> Refit:
         clock = replace(clock, max_time=max(clock.max_time, clock.seconds + GRACE * clock.max_time))
     p, cut = _learned_again(replace(p, means=replace(p.means, clock=clock)))
     with quiet():
-        done = _least_squares(p, way or p.plan(p.planner.reserve("gp"))) if p.machine in LEAST_SQUARES else _other(p)
+        if p.machine in LEAST_SQUARES:
+            done = _least_squares(p, way or p.plan(p.planner.reserve("gp")))
+        else:
+            done = _linear(p) if p.machine == LINEAR else _other(p)
     return replace(done, note=done.note + cut + ("; time_limit stopped it short" if done.cut else ""))
 
 
@@ -252,6 +258,17 @@ def _other(p: Winner) -> Refit:
     return Refit(model.fit(p.Z, p.response.labels, p.response.weights), p.machine, note)
 
 
+def _linear(p: Winner) -> Refit:
+    """A linear model: numbers by least squares, whose ridge is chosen again, or classes."""
+    n, note, classes = p.planner.n, f"{p.planner.n:,} rows, exactly", isinstance(p.response, Classes)
+    model = linear_model(classes, n, p.means, p.found.settings if classes else {})
+    if classes:
+        return Refit(model.fit(p.Z, p.response.labels, p.response.weights), "machine", note)
+    model.fit(p.Z, p.response.targets, p.response.weights)
+    held = p.response.from_least_squares(p.response.targets - model.loo_residuals_)
+    return Refit(model, "ridge", note, held, np.arange(n))
+
+
 # ---- over passes ------------------------------------------------------------------------------------------------
 
 
@@ -290,13 +307,16 @@ class Encoded:
 
 def refit_over_passes(p: Winner, blocks: Blocks, labels: NDArray[Any] | None) -> Refit:
     """Fit the kernel of the winner on a sample to all rows of blocks, through landmarks."""
-    n, some, classes, squares = blocks.n_rows, p.Z.shape[0], labels is not None, p.machine in LEAST_SQUARES
+    n, some, classes = blocks.n_rows, p.Z.shape[0], labels is not None
+    squares = p.machine in LEAST_SQUARES or (p.machine == LINEAR and not classes)
     landmarks = Nystroem(n_components=min(p.planner.sizes.other_landmarks, some // 2), selection="uniform")
     common = {"approximation": landmarks, "random_state": p.means.seed, **p.means.common(timed=False)}
     common, settings = {"kernel": p.kernel, **common}, p.found.settings
-    if squares:
+    if p.machine == LINEAR:
+        final: Any = linear_model(classes, n, replace(p.means, clock=Clock()), settings)
+    elif squares:
         # A map cannot interpolate.
-        final: Any = KernelRidge(max(p.ridge, PASSES_FLOOR * float(np.mean(p.kernel.diag(p.Z[:100])))), **common)
+        final = KernelRidge(max(p.ridge, PASSES_FLOOR * float(np.mean(p.kernel.diag(p.Z[:100])))), **common)
     else:
         loss: Any = "logistic" if classes else "huber"
         if p.machine == "svm":
@@ -306,8 +326,10 @@ def refit_over_passes(p: Winner, blocks: Blocks, labels: NDArray[Any] | None) ->
         final = p.response.makers["machine"](loss, lam=lam, **common)
     encoded = Encoded(p.encoding, p.scaling, p.response.centre, p.response.scale, labels, squares, p.response.log)
     final.fit(blocks.mapped(encoded))
-    count = final.approximation_.components_.shape[0]
-    note = f"Nyström with {count:,} landmarks over {n:,} rows in blocks; chosen on {some:,}"
+    count = (
+        "exactly" if p.machine == LINEAR else f"Nyström with {final.approximation_.components_.shape[0]:,} landmarks"
+    )
+    note = f"{count} over {n:,} rows in blocks; chosen on {some:,}"
     # One function for each class, where there may have been one for each pair: what they mean is learned anew, from
     # rows that are few among those of the fit.
     held = p.response.outputs(final, p.Z) if classes and not squares else None

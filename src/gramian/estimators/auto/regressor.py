@@ -64,8 +64,8 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     cv : int, splitter or iterable, default=5
         Folds; with more than 2,000 rows, one part is held out instead and cut into so many for the spread. Or a
         splitter of scikit-learn, or pairs of rows to learn from and rows held out; with more than 2,000 rows, the last.
-    machines : "auto" or list of {"gp", "ridge", "svm", "machine"}, default="auto"
-        What may be tried.
+    machines : "auto" or list of {"gp", "ridge", "svm", "machine", "linear"}, default="auto"
+        What may win. A linear model is judged in any case, and wins where it is allowed to and nothing is better.
     kernel : Kernel, str or None, default=None
         The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
     scoring : str, callable or None, default=None

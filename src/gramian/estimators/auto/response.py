@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax, logit
-from sklearn.linear_model import LogisticRegression, RidgeCV
 
 from gramian.estimators.auto.metrics import CLASSES, NUMBERS, Metric, error, mae, rmse, unexplained
 from gramian.estimators.machine.classifier import KernelMachineClassifier
@@ -136,14 +135,9 @@ class Numbers(Judged):
         figures = {"rmse": rmse(y, predicted, w), "mae": mae(y, predicted, w), "r2": 1.0 - unexplained(y, predicted, w)}
         return Judgement(self.scorer.loss(y, predicted, w), _spread(each), figures)
 
-    def simplest(self, Z: Array, train: Rows, test: Rows) -> Array:
+    def simplest(self, train: Rows, test: Rows) -> Array:
         """Return outputs of the simplest rule, the mean: → (m, 1)."""
         return np.full((test.size, 1), np.average(self.targets[train, 0], weights=self.weights_of(train)))
-
-    def linear(self, Z: Array, train: Rows, test: Rows) -> Array:
-        """Return outputs of a linear model: Z (n, d) → (m, 1)."""
-        model = RidgeCV(np.logspace(-3, 4, 15)).fit(Z[train], self.targets[train, 0], self.weights_of(train))
-        return self.outputs(model, Z[test])
 
 
 def weighted_quantile(values: Array, level: float, weights: Array | None) -> float:
@@ -276,20 +270,10 @@ class Classes(Judged):
         best = tried[losses <= losses.min() + 1e-12]
         return float(best[best.size // 2])
 
-    def simplest(self, Z: Array, train: Rows, test: Rows) -> Array:
+    def simplest(self, train: Rows, test: Rows) -> Array:
         """Return outputs of the simplest rule: how frequent each class is, in logarithms. → (m, c)."""
         counts = np.bincount(self.codes[train], self.weights_of(train), minlength=self.count)
         return np.tile(np.log(np.maximum(counts / counts.sum(), 0.5 / train.size)), (test.size, 1))
-
-    def linear(self, Z: Array, train: Rows, test: Rows) -> Array:
-        """Return outputs of a linear model: Z (n, d) → (m, c)."""
-        present = np.unique(self.codes[train])
-        if present.size < 2:
-            return self.simplest(Z, train, test)
-        model = LogisticRegression(max_iter=200).fit(Z[train], self.codes[train], self.weights_of(train))
-        out = np.full((test.size, self.count), math.log(0.5 / train.size))
-        out[:, present] = model.predict_log_proba(Z[test])
-        return np.maximum(out, -700.0)
 
 
 def one_hot(codes: Rows, count: int) -> Array:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sklearn.model_selection import KFold, StratifiedKFold
 
 from gramian.estimators.auto.candidates import (
+    LINEAR,
     MEDIUM,
     RIDGE_ROWS,
     Candidate,
@@ -58,6 +59,10 @@ TRIAL_FACTORS = 15
 SHARE = 0.4
 """The part of the time limit that one trial may take by its count."""
 DEFAULT = Sizes()
+WORTH = 0.005
+"""The part of the score of a linear model by which others must be better than it."""
+BASELINE = Candidate(LINEAR, LINEAR, "standard")
+"""What everything is compared with."""
 
 
 # ---- the ladder ---------------------------------------------------------------------------------------------------
@@ -171,13 +176,12 @@ def _rung(splits: Sequence[tuple[Rows, Rows]], n: int) -> Rung:
 def cheap_score(Z: Any, step: Rung, means: Means, response: Response) -> float:
     """Return the better score of a linear model and a ridge with a typical kernel: Z (n, d)."""
     ridge = Candidate("ridge", "ridge", "", (RBF(math.sqrt(2.0 * Z.shape[1])),))
-
-    def kernel_ridge(Z: Array, train: Rows, test: Rows) -> Array:
-        return response.outputs(fit(ridge, response, Z, train, None, means)[0].model, Z[test])
-
-    with quiet():
-        held = [np.concatenate([f(Z, *split) for split in step.splits]) for f in (response.linear, kernel_ridge)]
-    return min(response.judge(each, step.held_out, step.parts).score for each in held)
+    scores = []
+    for tried in (BASELINE, ridge):
+        models = [(fit(tried, response, Z, train, None, means)[0].model, test) for train, test in step.splits]
+        held = np.concatenate([response.outputs(model, Z[test]) for model, test in models])
+        scores.append(response.judge(held, step.held_out, step.parts).score)
+    return min(scores)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +247,8 @@ class Search:
         return self.found[found.candidate.source] if found.candidate.source else found
 
     def run(self, group: list[Candidate], steps: list[Rung]) -> list[Found]:
-        """Climb the ladder."""
+        """Climb the ladder; a linear model alone is judged on its last step."""
+        steps = steps if group else steps[-1:]
         for number, step in enumerate(steps):
             last, ends = number == len(steps) - 1, PHASES[min(len(steps), 3)][min(number, 2)]
             self._baselines(step)
@@ -259,14 +264,24 @@ class Search:
             if not group or self._is_late(self._cost(group[0], steps[number + 1])):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
-        if not self._ranked:
-            first = next(trial for trial in self.leaderboard if not trial.baseline)
+        if not (ranked := self._with_linear(self._ranked)):
+            first = next(trial for trial in self.leaderboard if not trial.ok)
             raise ValueError(f"no machine could be fitted; the first: {first.name}, {first.status.rstrip('.')}.")
-        return self._ranked
+        return ranked
 
     @property
     def _ranked(self) -> list[Found]:
         return [self.found[trial.name] for trial in self.leaderboard if trial.ok and not trial.baseline]
+
+    def _with_linear(self, ranked: list[Found]) -> list[Found]:
+        """The linear model among those that were judged on the same rows, before who is hardly better than it."""
+        linear = self.found[LINEAR]
+        if LINEAR not in self.machines or not linear.trial.ok:
+            return ranked
+        same = [found for found in ranked if found.rung is linear.rung]
+        better = [found for found in same if beats(found.trial, linear.trial)]
+        place = len(better) if same else len(ranked)
+        return [*ranked[:place], linear, *ranked[place:]]
 
     def _end_for(self, machine: str) -> None:
         """End the search so early that a machine can still be fitted to all rows."""
@@ -384,10 +399,11 @@ class Search:
             fitting, predicting = fitting + between - begun, predicting + time.perf_counter() - between
         pooled = [np.concatenate(each) for each in zip(*held, strict=True)]
         judged = [self.response.judge(each, step.held_out, step.parts) for each in pooled]
-        best = min(range(len(judged)), key=lambda i: (judged[i].score, judged[i].figures.get("log_loss", 0.0)))
+        best = min(range(len(judged)), key=lambda i: order(judged[i]))
         chosen = [models[best] for models in fits]
         last = chosen[-1]
         trial = {"fit_seconds": fitting, "predict_seconds": predicting, **vars(judged[best])}
+        trial |= {"baseline": candidate.machine == LINEAR}
         trial |= {"settings": {"scaling": candidate.scaling, **last.settings}}
         trial |= {"kernel": repr(last.kernel), "certificate": last.certificate}
         kernels = [m.kernel for m in chosen]
@@ -406,12 +422,20 @@ class Search:
         return before.kernels[0] if before is not None and before.kernels else None
 
     def _baselines(self, step: Rung) -> None:
-        rows: Any = self.scaled["standard"]
-        for name, rule in ((self.response.simplest_rule, self.response.simplest), ("linear", self.response.linear)):
-            begun = time.perf_counter()
-            with quiet():
-                held = np.concatenate([rule(rows, train, test) for train, test in step.splits])
-            judged = self.response.judge(held, step.held_out, step.parts)
-            trial = {"fit_seconds": time.perf_counter() - begun, "baseline": True, **vars(judged)}
-            self._keep(Candidate(name, "baseline", ""), step, trial)
-        self.observer(self.leaderboard, "")
+        """The simplest rule, and a linear model."""
+        begun = time.perf_counter()
+        held = np.concatenate([self.response.simplest(train, test) for train, test in step.splits])
+        judged = self.response.judge(held, step.held_out, step.parts)
+        trial = {"fit_seconds": time.perf_counter() - begun, "baseline": True, **vars(judged)}
+        self._keep(Candidate(self.response.simplest_rule, "baseline", ""), step, trial)
+        self._try(BASELINE, step)
+
+
+def beats(judged: Judgement | Trial, linear: Trial) -> bool:
+    """Tell whether predictions are so much better than those of a linear model that they are worth a kernel."""
+    return linear.score - judged.score > WORTH * abs(linear.score)
+
+
+def order(judged: Judgement | Trial) -> tuple[float, float]:
+    """Return a score, of which less is better, and what equal scores are told apart by."""
+    return judged.score, judged.figures.get("log_loss", 0.0)

@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.estimators.auto.average import Member, averaged
+from gramian.estimators.auto.candidates import LINEAR
 from gramian.estimators.auto.leaderboard import DONE, MEMBER, NO_HELP
 from gramian.estimators.auto.plans import Plan, Planner
 from gramian.estimators.auto.refit import Refit, Winner, affordable
 from gramian.estimators.auto.response import Classes
-from gramian.estimators.auto.search import Found, Search
+from gramian.estimators.auto.search import Found, Search, beats
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -41,8 +42,10 @@ class Team:
         names = [p.found.candidate.name for p in self.winners]
         if not others:
             return first.note
-        told = [f"{n}: {'time_limit left it out' if r is None else r.note}" for n, r in zip(names, lasts, strict=True)]
-        return "; ".join(told)
+        notes = ["time_limit left it out" if done is None else done.note for done in lasts]
+        if len(set(notes)) == 1:
+            return f"each of {len(notes)} machines to {notes[0]}"
+        return "; ".join(f"{name}: {note}" for name, note in zip(names, notes, strict=True))
 
     def weighted(self, lasts: Sequence[Refit | None]) -> tuple[Array, tuple[Member, ...]]:
         """Return the weights of those that were fitted, and all of them but the first."""
@@ -85,9 +88,11 @@ def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
     parts = [team[i] for i in average.members]
     members = [p.found for p, _ in parts]
     weights = dict(zip((m.candidate.name for m in members), average.weights.tolist(), strict=True))
-    options = {"settings": {"weights": weights}, "status": DONE if average.helps else NO_HELP}
+    first = team[0][0].found
+    helps = average.helps and (first.candidate.machine != LINEAR or beats(average.judged, first.trial))
+    options = {"settings": {"weights": weights}, "status": DONE if helps else NO_HELP}
     found = search.add(f"average of {len(members)}", members, average.judged, **options)
-    if not average.helps:
+    if not helps:
         return Team(team[0][0].found, [team[0][0]], [team[0][1]], np.ones(1))
     for member in members:
         search.mark(member, MEMBER)

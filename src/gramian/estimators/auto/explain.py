@@ -1,0 +1,179 @@
+"""An automatic model in words: what was tried, what won, how columns are used, what the certificate says."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from gramian.certificates import Certificate
+from gramian.estimators.auto.columns import Dropped, NumberColumn
+from gramian.estimators.auto.leaderboard import METRICS, Leaderboard, Trial
+from gramian.numerals import written
+
+KINDS = {
+    "gp": ("Gaussian process", "Gaussian processes"),
+    "ridge": ("kernel ridge", "kernel ridges"),
+    "svm": ("support vector machine", "support vector machines"),
+    "machine": ("kernel machine", "kernel machines"),
+    "average": ("average of the best", "averages of the best"),
+    "linear": ("linear model", "linear models"),
+}
+"""Machines, one and several."""
+SCALES = {
+    "standard": "columns by mean and deviation",
+    "normal": "columns by rank",
+    "robust": "columns by median and quartiles",
+    "common": "all columns by one deviation",
+}
+RULES = {"mean": "always the mean", "majority": "the shares of the classes"}
+"""Baselines that look at no column, and what they predict."""
+PROOFS = {
+    "duality gap": "its objective is within {} of the best there is, relatively",
+    "residual": "its equations hold to {}, relatively",
+    "evidence": "the slope of its evidence is {}",
+    "stationary": "its slope is {}, though a better optimum may be elsewhere",
+    "eigen-residual": "its eigenvectors hold to {}, relatively",
+}
+"""Kinds of certificates."""
+COLUMNS = {
+    "number": ("number", "numbers"),
+    "boolean": ("yes or no", "yes or no"),
+    "date": ("date", "dates"),
+    "Category": ("category", "categories"),
+    "Text": ("text", "texts"),
+}
+"""Kinds of columns, one and several."""
+NAMED = 6
+"""Columns of a kind that are named."""
+
+
+def explained(model: Any, *, columns: bool = True) -> list[str]:
+    """Return the whole story, a paragraph for each part; that of the columns can be left out."""
+    board, best = model.leaderboard_, model.best_trial_
+    used = _columns(model.columns_.columns) if columns else ""
+    parts = (_tried(board), _won(board, best), used, _target(model), _fitted(model))
+    return [part for part in parts if part]
+
+
+def verdict(board: Leaderboard, best: Trial) -> str:
+    """Return how the winner stands beside a linear model."""
+    linear = next((t for t in board if t.machine == "linear" and t.ok), None)
+    if linear is None or linear.rows != best.rows:
+        return "No linear model was judged on the same rows."
+    mine, its = written(best.score, best.spread), written(linear.score, linear.spread)
+    if best.name == linear.name:
+        beside = [t for t in board if t.ok and not t.baseline and t.rows == best.rows]
+        if not beside:
+            return "A linear model is all that was to be tried."
+        other = min(beside, key=lambda t: t.score)
+        return (
+            f"A linear model does as well as any kernel: {mine} against {written(other.score, other.spread)} of "
+            f"“{other.name}”. It is the simpler one, and was taken."
+        )
+    gain = linear.score - best.score
+    if gain <= 0.0:
+        return f"A linear model does as well: {its} against {mine}. A kernel does not help here."
+    by = f"{gain / abs(linear.score):.0%} below" if best.score > 0.0 else "below"
+    if gain < max(best.spread, linear.spread, 0.0) / 2.0:
+        return f"A linear model does nearly as well: {its}; the winner is {by} it, which may be chance."
+    return f"That is {by} a linear model, which has {its}."
+
+
+def _tried(board: Leaderboard) -> str:
+    """What was tried, how long that took, and how it was judged."""
+    counts = Counter(t.machine for t in board if t.machine in KINDS)
+    seconds = sum(t.fit_seconds + t.predict_seconds for t in board if t.machine != "average")
+    kinds = _listed(_counted(counts[machine], *KINDS[machine]) for machine in KINDS if counts[machine])
+    failed = sum(not t.ok for t in board)
+    text = f"{counts.total()} models were tried in {written(seconds, digits=2)} seconds: {kinds}."
+    if failed:
+        text += f" {_counted(failed, 'of them failed', 'of them failed')}; the leaderboard says why."
+    return f"{text} They were judged by {_metric(board)} on rows that they had not seen, and less is better."
+
+
+def _won(board: Leaderboard, best: Trial) -> str:
+    """What won, of what it is made, and by how much."""
+    score = f"{_metric(board)} {written(best.score, best.spread)} on rows held out of {best.rows:,}"
+    lines = [f"The winner is {_described(best)}: {score}.", verdict(board, best)]
+    for rule, predicts in RULES.items():
+        simplest = next((t for t in board if t.name == rule and t.ok and t.rows == best.rows), None)
+        if simplest is not None:
+            lines.append(f"To predict {predicts} has {written(simplest.score, simplest.spread)}.")
+    return " ".join(lines)
+
+
+def _described(trial: Trial) -> str:
+    """A trial in words."""
+    if trial.machine == "average":
+        weights = trial.settings["weights"]
+        total = sum(weights.values())
+        parts = [f"“{name}” ({weight / total:.0%})" for name, weight in weights.items()]
+        return f"an average of {len(parts)} machines, {_listed(parts)}"
+    if trial.machine == "linear":
+        return "a linear model, a weighted sum of the columns"
+    scaling = SCALES.get(trial.settings.get("scaling", ""), "")
+    what = KINDS[trial.machine][0]
+    return f"a {what} (“{trial.name}”{f', {scaling}' if scaling else ''})"
+
+
+def _columns(columns: Iterable[Any]) -> str:
+    """How columns are used, by kind, and which are left out, and why."""
+    columns = list(columns)
+    used = [c for c in columns if not isinstance(c, Dropped)]
+    parts = []
+    for kind, (one, many) in COLUMNS.items():
+        own = [c for c in used if getattr(c, "kind", type(c).__name__) == kind]
+        parts += [f"{_counted(len(own), one, many)} ({_named(own)})"] if own else []
+    text = f"It uses {len(used)} of {_counted(len(columns), 'column', 'columns')}: {_listed(parts)}."
+    gaps = [c for c in used if isinstance(c, NumberColumn) and c.gaps]
+    if gaps:
+        text += f" Gaps in {_named(gaps)} are filled with the median and marked."
+    left = [f"{c.name} ({c.reason})" for c in columns if isinstance(c, Dropped)]
+    if left:
+        shown = left[:NAMED] + ([f"{len(left) - NAMED} more"] if len(left) > NAMED else [])
+        text += f" Left out: {_listed(shown)}."
+    return text
+
+
+def _target(model: Any) -> str:
+    """What is special about how targets are predicted."""
+    lines = []
+    if getattr(model, "target_scale_", "linear") == "log":
+        lines.append("The logarithm of the target is learned, so that predictions and intervals are positive.")
+    if (threshold := getattr(model, "threshold_", None)) not in (None, 0.5):
+        lines.append(f"{model.classes_[1]} is predicted from a probability of {written(threshold)} on.")
+    return " ".join(lines)
+
+
+def _fitted(model: Any) -> str:
+    return f"Fitted to all rows: {model.refit_}. {_certified(model.certificate_)}"
+
+
+def _certified(certificate: Certificate) -> str:
+    """What a certificate says."""
+    figure = f"{certificate.figure:.1e}" if math.isfinite(certificate.figure) else "unknown"
+    proof = PROOFS[certificate.kind].format(figure)
+    if certificate.converged:
+        return f"The certificate says that the fit is as exact as was asked for: {proof}."
+    return f"The certificate says that the fit stopped short: {proof}. {certificate.message}"
+
+
+def _metric(board: Leaderboard) -> str:
+    return METRICS.get(board.metric, board.metric)
+
+
+def _named(columns: Iterable[Any]) -> str:
+    names = [str(c.name) for c in columns]
+    return ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" if len(names) > NAMED else "")
+
+
+def _counted(count: int, one: str, many: str) -> str:
+    return f"{count:,} {one if count == 1 else many}"
+
+
+def _listed(parts: Iterable[str]) -> str:
+    """Parts with commas between them, and “and” before the last."""
+    *first, last = list(parts) or ["none"]
+    return f"{', '.join(first)} and {last}" if first else last

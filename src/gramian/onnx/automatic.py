@@ -1,0 +1,203 @@
+"""Automatic models of numbers as ONNX operators: gaps, scales, every machine inside, and what is made of them."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.polynomial import Chebyshev
+from numpy.typing import NDArray
+from scipy.special import ndtri
+from sklearn.base import is_classifier
+
+from gramian.estimators.auto.columns import NEAR, TAIL, Dropped, Normal, NumberColumn, Robust, Standard
+from gramian.estimators.auto.response import MOST_LOG
+from gramian.estimators.svm import SVC
+from gramian.onnx.machines import Output, flat, labelled, regressor, values
+
+if TYPE_CHECKING:
+    from gramian.onnx.graph import Graph
+
+Array = NDArray[np.float64]
+TERMS = 48
+"""Of the polynomial that stands in for the quantiles of the normal law; it is then exact to 1e-13."""
+ROWS = 200
+"""Rows on which a graph is compared with the model where none are given."""
+DOUBLE, WHOLE = 11, 7
+"""Types of ONNX."""
+
+
+def outputs(g: Graph, model: Any, x: str) -> dict[str, Output]:
+    """Return what the model answers."""
+    z = _encoded(g, model.columns_.columns, x)
+    others = getattr(model, "others_", ())
+    weights = model.weights_ if others else [1.0]
+    parts = [(model.machine_, model.best_, model.scaling_), *((m.machine, m.model, m.scaling) for m in others)]
+    members = [
+        (float(weight), machine, inside, _scaled(g, scaling, z))
+        for weight, (machine, inside, scaling) in zip(weights, parts, strict=True)
+    ]
+    return (_classes if is_classifier(model) else _numbers)(g, model, members)
+
+
+def rows_like(model: Any) -> Array:
+    """Return random rows about where those of the fit were, with gaps where there may be some."""
+    rng, scaling = np.random.default_rng(0), model.scaling_
+    rows = np.zeros((ROWS, model.n_features_in_))
+    if isinstance(scaling, Normal):
+        middle, spread = np.median(scaling.quantiles, axis=0), scaling.quantiles.std(axis=0)
+    else:
+        middle, spread = list(vars(scaling).values())[1:]
+    at = {int(place): k for k, place in enumerate(scaling.places)}
+    place = 0
+    for j, column in enumerate(model.columns_.columns):
+        if isinstance(column, NumberColumn):
+            rows[:, j] = middle[at[place]] + spread[at[place]] * rng.standard_normal(ROWS)
+            rows[rng.random(ROWS) < (0.1 if column.gaps else 0.0), j] = np.nan
+        place += column.width
+    return rows
+
+
+def _encoded(g: Graph, columns: Any, x: str) -> str:
+    """Numbers with gaps filled and marked; columns of other kinds cannot be in a table of numbers."""
+    parts = []
+    for j, column in enumerate(columns):
+        if isinstance(column, Dropped):
+            continue
+        if not isinstance(column, NumberColumn) or column.kind == "date" or column.written:
+            raise ValueError(
+                f"ONNX takes rows of numbers, but {column.name} is read as: {column}. Leave it out of the fit "
+                f"(columns={{{column.name!r}: 'drop'}}), or keep the model as a folder (gramian.save), from which "
+                "gramian predict and gramian serve take all columns."
+            )
+        own = g("Slice", x, np.array([j]), np.array([j + 1]), np.array([1]))
+        missing = g("IsNaN", own)
+        parts.append(g("Where", missing, float(column.fill), own))
+        parts += [g("Cast", missing, to=DOUBLE)] if column.gaps else []
+    return g("Concat", *parts, axis=1)
+
+
+# ---- scales -------------------------------------------------------------------------------------------------------
+
+
+def _scaled(g: Graph, scaling: Any, z: str) -> str:
+    """All columns are numbers, so that all of them are scaled."""
+    if isinstance(scaling, Standard):
+        return g("Div", g("Sub", z, scaling.mean), scaling.deviation)
+    if isinstance(scaling, Robust):
+        u = g("Clip", g("Div", g("Sub", z, scaling.median), scaling.spread), np.array(-1e150), np.array(1e150))
+        third = g("Div", u, np.full(scaling.median.size, NEAR))
+        return g("Div", u, g("Sqrt", g("Add", g("Mul", third, third), 1.0)))
+    known = np.ascontiguousarray(scaling.quantiles.T)
+    upward = _rank(g, z, known)
+    downward = _rank(g, g("Neg", z), -known[:, ::-1])
+    rank = g("Mul", g("Add", g("Sub", upward, downward), 1.0), 0.5)
+    return _normal_quantile(g, g("Clip", rank, np.array(TAIL), np.array(1.0 - TAIL)))
+
+
+def _rank(g: Graph, z: str, known: Array) -> str:
+    """Ranks between 0 and 1 by interpolation, as ``np.interp`` does it: z (n, k), known (k, q) ascending."""
+    k, q = known.shape
+    below = g("Cast", g("GreaterOrEqual", g("Unsqueeze", z, np.array([2])), known[None]), to=WHOLE)
+    count = g("ReduceSum", below, np.array([2]), keepdims=0)
+    at = g("Min", g("Max", g("Sub", count, np.array(1)), np.array(0)), np.array(q - 2))
+    places = g("Add", at, q * np.arange(k))
+    low, high = g("Gather", known.ravel(), places), g("Gather", known.ravel(), g("Add", places, np.array(1)))
+    width = g("Sub", high, low)
+    # Where the last values are equal there is no width, and whoever is there is beyond them.
+    share = g("Where", g("Greater", width, 0.0), g("Div", g("Sub", z, low), width), 1.0)
+    share = g("Clip", share, np.array(0.0), np.array(1.0))
+    return g("Div", g("Add", g("Cast", at, to=DOUBLE), share), float(q - 1))
+
+
+def _normal_quantile(g: Graph, p: str) -> str:
+    """The inverse of the normal distribution, by a polynomial of the logarithm of the smaller tail."""
+    ends = [math.log(0.5 * TAIL), math.log(0.5)]
+    series = Chebyshev.interpolate(lambda t: -ndtri(np.exp(t)), TERMS, ends)
+    other = g("Sub", 1.0, p)
+    t = g("Log", g("Min", p, other))
+    u = g("Div", g("Sub", t, sum(ends) / 2.0), (ends[1] - ends[0]) / 2.0)
+    twice = g("Add", u, u)
+    first = second = g("Mul", u, 0.0)
+    for c in series.coef[:0:-1]:  # Clenshaw's recurrence
+        first, second = g("Add", g("Sub", g("Mul", twice, first), second), float(c)), first
+    value = g("Add", g("Sub", g("Mul", u, first), second), float(series.coef[0]))
+    return g("Mul", value, g("Sign", g("Sub", p, other)))
+
+
+# ---- numbers ------------------------------------------------------------------------------------------------------
+
+
+def _numbers(g: Graph, model: Any, members: Any) -> dict[str, Output]:
+    """The prediction in units of the targets and, of processes, the deviation."""
+    found = [(weight, regressor(g, inside, z)) for weight, _, inside, z in members]
+    means = [(weight, _column(g, out["prediction"])) for weight, out in found]
+    total = g.total("Add", [g("Mul", mean, weight) for weight, mean in means])
+    f = g("Mul", total, float(model._scale))
+    named = {"prediction": _natural(g, model, f)}
+    if all("deviation" in out for _, out in found):
+        variances = []
+        for (weight, mean), (_, out) in zip(means, found, strict=True):
+            own, apart = _column(g, out["deviation"]), g("Sub", mean, total)
+            variances.append(g("Mul", g("Add", g("Mul", own, own), g("Mul", apart, apart)), weight))
+        std = g("Mul", g("Sqrt", g.total("Add", variances)), float(model._scale))
+        if model._is_log:  # of a log-normal law
+            most = g("Min", g("Mul", std, std), MOST_LOG)
+            std = g("Mul", named["prediction"], g("Sqrt", g("Sub", g("Exp", most), 1.0)))
+        named["deviation"] = std
+    return {name: Output(flat(g, value), 1) for name, value in named.items()}
+
+
+def _column(g: Graph, out: Output) -> str:
+    return out.value if out.rank == 2 else g("Unsqueeze", out.value, np.array([1]))
+
+
+def _natural(g: Graph, model: Any, f: str) -> str:
+    f = g("Add", f, float(model._centre + getattr(model, "shift_", 0.0)))
+    return g("Exp", g("Min", f, MOST_LOG)) if model._is_log else f
+
+
+# ---- classes ------------------------------------------------------------------------------------------------------
+
+
+def _classes(g: Graph, model: Any, members: Any) -> dict[str, Output]:
+    """Labels, decision values and probabilities."""
+    count, T = model.classes_.size, float(model.temperature_)
+    parts = [g("Mul", _scores(g, model, inside, z), weight) for weight, _, inside, z in members]
+    scores = g("Add", g.total("Add", parts), np.asarray(model.offsets_, dtype=np.float64))
+    probabilities = g("Softmax", g("Div", scores, np.full(count, T)), axis=1)
+    if count == 2:
+        level = T * math.log(model.threshold_ / (1.0 - model.threshold_))
+        decision = flat(g, g("Sub", g("MatMul", scores, np.array([[-1.0], [1.0]])), np.array([level])))
+        best = g("Cast", g("Greater", decision, 0.0), to=WHOLE)
+    else:
+        decision = g("Add", scores, T * np.log(model.class_weight_))
+        best = g("ArgMax", decision, axis=1, keepdims=0)
+    made = {"label": labelled(g, model.classes_, best), "decision": Output(decision, 1 if count == 2 else 2)}
+    return {**made, "probabilities": Output(probabilities, 2)}
+
+
+def _scores(g: Graph, model: Any, inside: Any, z: str) -> str:
+    """One number for each class from a machine: (n, c)."""
+    count = model.classes_.size
+    if not hasattr(inside, "classes_"):
+        f = g("Mul", _column(g, regressor(g, inside, z)["prediction"]), np.array([float(model._scale)]))
+        return _each_way(g, g("Add", f, np.atleast_1d(np.asarray(model._centre, dtype=np.float64))), count)
+    if inside.classes_.size < count:
+        raise ValueError("the machine inside has seen some of the classes only, and cannot be written as ONNX.")
+    f = g("Add", values(g, inside, z), np.atleast_1d(np.asarray(inside.intercept_, dtype=np.float64)))
+    if count == 2:
+        return _each_way(g, f if np.size(inside.intercept_) == 1 else g("MatMul", f, np.array([[-1.0], [1.0]])), 2)
+    if not isinstance(inside, SVC):
+        return f
+    lost, won = np.zeros((2, count * (count - 1) // 2, count))
+    for p, (i, j) in enumerate(combinations(range(count), 2)):
+        lost[p, i], won[p, j] = 1.0, -1.0
+    return g("Add", g("MatMul", g("Min", f, 0.0), lost), g("MatMul", g("Max", f, 0.0), won))
+
+
+def _each_way(g: Graph, f: str, count: int) -> str:
+    """Where one number is given for two classes, half of it each way."""
+    return g("MatMul", f, np.array([[-0.5, 0.5]])) if count == 2 else f
