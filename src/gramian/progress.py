@@ -59,7 +59,7 @@ def silent(done: float, **figures: float) -> None:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds since the start, and whether ``max_time`` has passed; compiling is not counted but where ``wall`` is set."""
+    """Seconds since the start, and whether ``max_time`` has passed; compiling does not count unless ``wall`` is set."""
 
     max_time: float | None = None  # Seconds allowed; ``None`` for no limit
     start: float = field(default_factory=compiling.now)  # When it was started

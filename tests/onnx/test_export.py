@@ -1,13 +1,17 @@
 """ONNX files: the model's numbers in double precision, for every kernel and estimator that can be written."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from gramian import (
     SVC,
     SVR,
+    AutoKernelClassifier,
+    AutoKernelRegressor,
     FourierFeatures,
     GaussianMixture,
     GaussianProcessRegressor,
@@ -18,10 +22,14 @@ from gramian import (
     NuSVC,
     NuSVR,
     Nystroem,
+    PolynomialMap,
     save,
 )
 from gramian import kernels as gk
 from gramian.cli import main
+from gramian.estimators.auto.average import Member
+from gramian.estimators.auto.columns import fit_scaling
+from gramian.estimators.auto.tables import array_columns
 
 runtime = pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")
 from gramian.onnx import export  # noqa: E402
@@ -82,6 +90,7 @@ MODELS = {
     ),
     "ridge through landmarks": (KernelRidge(0.1, kernel="rbf", approximation=SMALL), NUMBERS),
     "ridge through waves": (KernelRidge(0.1, kernel="rbf", approximation=WAVES), NUMBERS),
+    "linear": (KernelRidge(0.1, approximation=PolynomialMap(1)), NUMBERS),
     "interpolation": (KernelInterpolator(gk.Matern(0.3, nu=2.5)), NUMBERS),
     "process": (GaussianProcessRegressor(optimizer=None, alpha=0.1), NUMBERS),
     "svr": (SVR(), NUMBERS),
@@ -133,6 +142,54 @@ def test_what_cannot_be_written_is_told(make, words, tmp_path):
     with pytest.raises((TypeError, ValueError), match=words):
         export(make(), tmp_path / "model.onnx")
     assert not (tmp_path / "model.onnx").exists()
+
+
+GAPS, NEW_GAPS = (np.column_stack([np.exp(2 * rows), np.round(rows[:, 0])]) for rows in (X, NEW))
+GAPS[::7, 1] = NEW_GAPS[::4, 1] = np.nan
+AUTOMATIC = {
+    "process": ("robust", AutoKernelRegressor, {"machines": ["gp"]}, NUMBERS),
+    "ridge, log": ("normal", AutoKernelRegressor, {"machines": ["ridge"], "target_scale": "log"}, np.exp(NUMBERS)),
+    "tube": ("standard", AutoKernelRegressor, {"machines": ["svm"], "scoring": "pinball-0.8"}, NUMBERS),
+    "linear": ("robust", AutoKernelRegressor, {"machines": ["linear"]}, NUMBERS),
+    "two classes": ("robust", AutoKernelClassifier, {"machines": ["machine"], "scoring": "f1"}, TWO),
+    "pairs": ("normal", AutoKernelClassifier, {"machines": ["svm"], "class_weight": "balanced"}, THREE),
+    "codes": ("robust", AutoKernelClassifier, {"machines": ["ridge"]}, THREE),
+    "logistic": ("standard", AutoKernelClassifier, {"machines": ["linear"]}, TWO),
+}
+
+
+@pytest.mark.parametrize(("scaling", "make", "options", "y"), AUTOMATIC.values(), ids=AUTOMATIC)
+def test_automatic_models_of_numbers(scaling, make, options, y, tmp_path):
+    """Columns as they come, with gaps, on every scale; an average of two machines is made by hand."""
+    model = make(None, cv=2, random_state=0, n_jobs=1, **options).fit(GAPS, y)
+    places = list(range(model.columns_.width))
+    model.scaling_ = fit_scaling(scaling, model.columns_.transform(array_columns(GAPS)), places)
+    if scaling == "robust":
+        other = Member("again", model.machine_, fit_scaling("standard", GAPS[:, [0, 1, 2, 3, 3]], places), model.best_)
+        other = replace(other, scaling=replace(other.scaling, mean=np.zeros(5), deviation=np.full(5, 9.0)))
+        model.others_, model.weights_ = (other,), np.array([0.7, 0.3])
+    told = export(model, tmp_path / "model.onnx")
+    assert told.difference <= 1e-9
+    found = answers(told.path, NEW_GAPS)
+    if make is AutoKernelRegressor:
+        mean, std = model.predict(NEW_GAPS, return_std=True)
+        np.testing.assert_allclose(found["prediction"], mean, rtol=1e-9)
+        assert ("deviation" in found) == (model.machine_ == "gp")
+        if "deviation" in found:
+            np.testing.assert_allclose(found["deviation"], std, rtol=1e-7)
+        return
+    np.testing.assert_array_equal(found["label"], model.predict(NEW_GAPS))
+    np.testing.assert_allclose(found["decision"], model.decision_function(NEW_GAPS), rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(found["probabilities"], model.predict_proba(NEW_GAPS), rtol=1e-9)
+
+
+def test_tables_that_are_not_of_numbers_are_refused(tmp_path):
+    table = pd.DataFrame({"size": X[:, 0], "colour": np.where(X[:, 1] > 1, "red", "blue")})
+    model = AutoKernelRegressor(None, machines=["linear"], n_jobs=1).fit(table, NUMBERS)
+    with pytest.raises(ValueError, match="colour is read as: category with 2 levels.*'drop'.*gramian serve"):
+        export(model, tmp_path / "model.onnx")
+    numbers = AutoKernelRegressor(None, machines=["linear"], n_jobs=1, columns={"colour": "drop"}).fit(table, NUMBERS)
+    assert export(numbers, tmp_path / "model.onnx").difference <= 1e-9
 
 
 def test_the_command(tmp_path, capsys):

@@ -85,7 +85,8 @@ def _encoded(g: Graph, columns: Any, x: str) -> str:
 def _scaled(g: Graph, scaling: Any, z: str) -> str:
     """All columns are numbers, so that all of them are scaled."""
     if isinstance(scaling, Standard):
-        return g("Div", g("Sub", z, scaling.mean), scaling.deviation)
+        # Of one column, a quotient would be fused as a product with a scalar is.
+        return g("MatMul", g("Sub", z, scaling.mean), np.diag(1.0 / scaling.deviation))
     if isinstance(scaling, Robust):
         u = g("Clip", g("Div", g("Sub", z, scaling.median), scaling.spread), np.array(-1e150), np.array(1e150))
         third = g("Div", u, np.full(scaling.median.size, NEAR))
@@ -106,8 +107,9 @@ def _rank(g: Graph, z: str, known: Array) -> str:
     places = g("Add", at, q * np.arange(k))
     low, high = g("Gather", known.ravel(), places), g("Gather", known.ravel(), g("Add", places, np.array(1)))
     width = g("Sub", high, low)
-    # Where the last values are equal there is no width, and whoever is there is beyond them.
-    share = g("Where", g("Greater", width, 0.0), g("Div", g("Sub", z, low), width), 1.0)
+    # Where the first or the last values are equal there is no width, and whoever is there is before or beyond them.
+    beyond = g("Cast", g("Greater", count, np.array(0)), to=DOUBLE)
+    share = g("Where", g("Greater", width, 0.0), g("Div", g("Sub", z, low), width), beyond)
     share = g("Clip", share, np.array(0.0), np.array(1.0))
     return g("Div", g("Add", g("Cast", at, to=DOUBLE), share), float(q - 1))
 
@@ -134,20 +136,25 @@ def _numbers(g: Graph, model: Any, members: Any) -> dict[str, Output]:
     """The prediction in units of the targets and, of processes, the deviation."""
     found = [(weight, regressor(g, inside, z)) for weight, _, inside, z in members]
     means = [(weight, _column(g, out["prediction"])) for weight, out in found]
-    total = g.total("Add", [g("Mul", mean, weight) for weight, mean in means])
-    f = g("Mul", total, float(model._scale))
+    total = g.total("Add", [_times(g, mean, weight) for weight, mean in means])
+    f = _times(g, total, float(model._scale))
     named = {"prediction": _natural(g, model, f)}
     if all("deviation" in out for _, out in found):
         variances = []
         for (weight, mean), (_, out) in zip(means, found, strict=True):
             own, apart = _column(g, out["deviation"]), g("Sub", mean, total)
-            variances.append(g("Mul", g("Add", g("Mul", own, own), g("Mul", apart, apart)), weight))
-        std = g("Mul", g("Sqrt", g.total("Add", variances)), float(model._scale))
+            variances.append(_times(g, g("Add", g("Mul", own, own), g("Mul", apart, apart)), weight))
+        std = _times(g, g("Sqrt", g.total("Add", variances)), float(model._scale))
         if model._is_log:  # of a log-normal law
             most = g("Min", g("Mul", std, std), MOST_LOG)
             std = g("Mul", named["prediction"], g("Sqrt", g("Sub", g("Exp", most), 1.0)))
         named["deviation"] = std
     return {name: Output(flat(g, value), 1) for name, value in named.items()}
+
+
+def _times(g: Graph, value: str, factor: float, width: int = 1) -> str:
+    """Some columns times a number, as a product of matrices: one with a scalar is fused, in single precision."""
+    return g("MatMul", value, factor * np.eye(width))
 
 
 def _column(g: Graph, out: Output) -> str:
@@ -165,7 +172,7 @@ def _natural(g: Graph, model: Any, f: str) -> str:
 def _classes(g: Graph, model: Any, members: Any) -> dict[str, Output]:
     """Labels, decision values and probabilities."""
     count, T = model.classes_.size, float(model.temperature_)
-    parts = [g("Mul", _scores(g, model, inside, z), weight) for weight, _, inside, z in members]
+    parts = [_times(g, _scores(g, model, inside, z), weight, count) for weight, _, inside, z in members]
     scores = g("Add", g.total("Add", parts), np.asarray(model.offsets_, dtype=np.float64))
     probabilities = g("Softmax", g("Div", scores, np.full(count, T)), axis=1)
     if count == 2:
@@ -183,7 +190,8 @@ def _scores(g: Graph, model: Any, inside: Any, z: str) -> str:
     """One number for each class from a machine: (n, c)."""
     count = model.classes_.size
     if not hasattr(inside, "classes_"):
-        f = g("Mul", _column(g, regressor(g, inside, z)["prediction"]), np.array([float(model._scale)]))
+        f = _column(g, regressor(g, inside, z)["prediction"])
+        f = _times(g, f, float(model._scale), np.size(model._centre))
         return _each_way(g, g("Add", f, np.atleast_1d(np.asarray(model._centre, dtype=np.float64))), count)
     if inside.classes_.size < count:
         raise ValueError("the machine inside has seen some of the classes only, and cannot be written as ONNX.")

@@ -37,6 +37,8 @@ class Output:
 def rows_of(model: Any) -> Array:
     """Return rows that a model keeps: those of its expansion, landmarks, or the middle of all."""
     features: Any = getattr(model, "approximation_", None)
+    if isinstance(features, PolynomialMap):  # it keeps none
+        return np.eye(features.n_features_in_)
     kept: list[Any] = [getattr(model, name, None) for name in ("X_fit_", "X_train_")]
     kept += [getattr(features, "components_", None), getattr(features, "center_", None)]
     rows: Any = next((each for each in [*kept, getattr(model, "support_vectors_", None)] if each is not None), None)
