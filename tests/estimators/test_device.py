@@ -18,12 +18,14 @@ if not torch.cuda.is_available():
     torch.set_num_threads(1)  # more would wait for each other's small pieces
 pytest.importorskip("triton")
 
+from gramian.data import Blocks  # noqa: E402
 from gramian.estimators.gp.classifier import GaussianProcessClassifier  # noqa: E402
 from gramian.estimators.gp.regressor import GaussianProcessRegressor  # noqa: E402
 from gramian.estimators.interpolator import KernelInterpolator  # noqa: E402
 from gramian.estimators.machine.classifier import KernelMachineClassifier  # noqa: E402
 from gramian.estimators.machine.regressor import KernelMachineRegressor  # noqa: E402
 from gramian.estimators.metric import MetricMap  # noqa: E402
+from gramian.estimators.mixture.gaussian import GaussianMixture  # noqa: E402
 from gramian.estimators.pca import KernelPCA  # noqa: E402
 from gramian.estimators.ridge import KernelRidge  # noqa: E402
 from gramian.estimators.svm import SVC, SVR, NuSVC, NuSVR, OneClassSVM  # noqa: E402
@@ -31,8 +33,8 @@ from gramian.estimators.svm import base as svm_base  # noqa: E402
 from gramian.features.fourier import FourierFeatures  # noqa: E402
 from gramian.features.nystrom import Nystroem  # noqa: E402
 from gramian.files import load, save  # noqa: E402
-from gramian.gram import card  # noqa: E402
-from gramian.kernels import RBF, Matern, Sigmoid, White  # noqa: E402
+from gramian.gram import card, card_mixture  # noqa: E402
+from gramian.kernels import RBF, Linear, Matern, Sigmoid, White  # noqa: E402
 from gramian.solvers.gp import hyperparameters  # noqa: E402
 from gramian.solvers.machine import function_space  # noqa: E402
 from gramian.solvers.svm import smo  # noqa: E402
@@ -45,6 +47,7 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 def on_torch(monkeypatch):
     """Without a card, products by torch's tiles: what is generated is compared in tests/gram."""
     monkeypatch.setattr(card, "found", lambda device: torch.device(DEVICE))
+    monkeypatch.setattr(card, "FEW", 0)
     monkeypatch.setattr(card.Card, "_runs_triton", lambda engine: DEVICE == "cuda")
 
 
@@ -163,18 +166,36 @@ def test_a_singular_process_says_so(data):
     with pytest.warns(UserWarning, match="rows coincide"):
         model = GaussianProcessRegressor(RBF(1.0), alpha=1e-18, optimizer=None, device="cuda").fit(X, y)
     assert model.jitter_ > 0
-    with pytest.raises(ValueError, match="no trend= yet"):
-        GaussianProcessRegressor(RBF(1.0), trend="constant", device="cuda").fit(X, y)
+
+
+def test_a_process_beside_a_trend(data, tmp_path):
+    X, y, _ = data
+    y, Z = y + 3.0 + X[:, :1], X[:9] + 0.3
+    how = {"kernel": 1.0 * RBF([1.0, 1.0]), "trend": "linear", "alpha": np.linspace(0.01, 0.1, 120), "optimizer": None}
+    ours, theirs = (GaussianProcessRegressor(**how, device=d).fit(X, y) for d in ("cuda", None))
+    assert ours.certificate_.violation <= 1e-8
+    np.testing.assert_allclose(ours.trend_coef_, theirs.trend_coef_, atol=1e-8)
+    assert ours.log_marginal_likelihood_value_ == pytest.approx(theirs.log_marginal_likelihood_value_, rel=1e-10)
+    at = theirs.kernel_.theta + 0.3
+    for a, b in zip(ours.log_marginal_likelihood(at, True), theirs.log_marginal_likelihood(at, True), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8)
+    save(ours, tmp_path / "model")
+    for model in (ours, load(tmp_path / "model"), pickle.loads(pickle.dumps(ours)).set_params(device=None)):
+        for option in ({"return_std": True}, {"return_cov": True}):
+            for a, b in zip(model.predict(Z, **option), theirs.predict(Z, **option), strict=True):
+                np.testing.assert_allclose(a, b, atol=1e-8)
 
 
 def test_a_constant_beside_the_ridge(data):
-    X, y, _ = data
-    how = {"alpha": 0.1, "kernel": RBF(1.0), "fit_intercept": True}
-    for solver in ("cholesky", "pcg"):
+    X, y, weights = data
+    for solver, tol in (("cholesky", 1e-9), ("pcg", 1e-4)):
+        how = {"alpha": 0.1, "kernel": RBF(1.0), "fit_intercept": True, "store_loo": solver == "cholesky"}
         ours, theirs = (
-            KernelRidge(**how, solver=solver, device=device).fit(X, y[:, 0] + 9.0) for device in ("cuda", None)
+            KernelRidge(**how, solver=solver, device=device).fit(X, y[:, 0] + 9.0, weights) for device in ("cuda", None)
         )
-        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-4)
+        np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=tol)
+    model, same = (KernelRidge(**how | {"store_loo": True}, device=d).fit(X, y + 9.0, weights) for d in ("cuda", None))
+    np.testing.assert_allclose(model.loo_residuals_, same.loo_residuals_, atol=1e-8)
 
 
 def test_files_know_nothing_of_devices(data, tmp_path):
@@ -279,13 +300,13 @@ def test_a_robust_regression(data):
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-5)
 
 
-@pytest.mark.parametrize("solver", ["dense", "lanczos"])
-def test_principal_components(solver, data):
+@pytest.mark.parametrize(("solver", "kernel"), [("dense", RBF(1.0)), ("lanczos", RBF(1.0)), ("lanczos", Linear())])
+def test_principal_components(solver, kernel, data):
     X, _, _ = data
-    how = {"kernel": RBF(1.0), "eigen_solver": solver, "random_state": 0}
+    how = {"kernel": kernel, "eigen_solver": solver, "random_state": 0}
     ours, theirs = (KernelPCA(5, **how, device=d).fit(X) for d in ("cuda", None))
     assert ours.certificate_.converged
-    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-6)
+    np.testing.assert_allclose(ours.eigenvalues_, theirs.eigenvalues_, rtol=1e-6, atol=1e-9)
     Z = np.repeat(X, 2, axis=0) + 0.1
     np.testing.assert_allclose(ours.transform(Z), theirs.transform(Z), atol=1e-5)
 
@@ -314,6 +335,30 @@ def test_a_metric(method, data):
         ours, theirs = (MetricMap(**how, device=d).fit(X[:30], y[:30], weights[:30]) for d in ("cuda", None))
     np.testing.assert_allclose(ours.metric_, theirs.metric_, rtol=1e-3)
     assert ours.evidence_ == pytest.approx(theirs.evidence_, rel=1e-5)
+
+
+# ---- mixtures ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("far", [1.0, 1e4], ids=["by products", "by residuals"])
+@pytest.mark.parametrize("shape", ["full", "tied", "diag", "spherical"])
+def test_a_mixture_is_that_of_the_cpu(shape, far, data, tmp_path, monkeypatch):
+    X = np.concatenate([data[0], data[0] * [0.3, 0.1] + far])
+    weights = np.concatenate([data[2], data[2]])
+    how = {"covariance_type": shape, "random_state": 0, "assignment": "hard" if shape == "diag" else "soft"}
+    monkeypatch.setattr(card_mixture, "SCRATCH", 20_000)  # several blocks
+    ours, theirs = (GaussianMixture(3, **how, device=d).fit(X, sample_weight=weights) for d in ("cuda", None))
+    assert ours.n_iter_ == theirs.n_iter_
+    np.testing.assert_allclose(ours.lower_bounds_, theirs.lower_bounds_, rtol=1e-9)
+    np.testing.assert_allclose(ours.means_, theirs.means_, atol=1e-7 * far)
+    np.testing.assert_allclose(ours.covariances_, theirs.covariances_, atol=1e-7)
+    Z = np.repeat(X, 30, axis=0) + 0.1
+    for name in ("predict", "predict_proba", "score_samples"):
+        np.testing.assert_allclose(getattr(ours, name)(Z), getattr(theirs, name)(Z), rtol=1e-6, atol=1e-7)
+    save(ours, tmp_path / "model")
+    assert load(tmp_path / "model").device is None
+    with pytest.raises(ValueError, match="takes rows in memory"):
+        ours.fit(Blocks(X))
 
 
 # ---- maps -------------------------------------------------------------------------------------------------------
@@ -370,6 +415,9 @@ def test_tensors_in_and_out(data, monkeypatch):
         F = Nystroem(RBF(1.0), n_components=5, random_state=0).fit_transform(X.to(torch.float32))
         assert (F.dtype, F.device) == (torch.float32, X.device)
         assert KernelRidge(0.1, kernel="rbf").fit(X, y[:, 0]).score(X, y[:, 0]) > 0.5
+        assert KernelPCA(2, kernel=RBF(1.0)).fit_transform(X).device == X.device
+        mixture = GaussianMixture(2, random_state=0).fit(X, sample_weight=weights)
+        assert mixture.predict_proba(X).device == mixture.fit_predict(X).device == X.device
     if DEVICE == "cpu":
         assert isinstance(gp.predict(X[:5]), np.ndarray)
     else:

@@ -70,6 +70,7 @@ KERNELS = [
 def on_torch(monkeypatch):
     """``device="cuda"`` where there is no card: the same engine on torch's CPU."""
     monkeypatch.setattr(card, "found", lambda device: torch.device(DEVICE))
+    monkeypatch.setattr(card, "FEW", 0)
 
 
 @pytest.fixture(scope="module")
@@ -114,6 +115,8 @@ def test_many_columns_are_multiplied_by_tiles(rows, monkeypatch):
         X, Y = (side.astype(dtype) for side in rows)
         want = Gram(RBF(1.0), X.astype(float), Y.astype(float)) @ V.astype(dtype)
         close(Gram(RBF(1.0), X, Y, device="cuda") @ V.astype(dtype), want.astype(dtype), tol)
+    monkeypatch.setattr(card, "FEW", N * M)  # and where there are few cells, nothing is compiled
+    close(Gram(RBF(1.0), *rows, device="cuda") @ V[:, 0], Gram(RBF(1.0), *rows) @ V[:, 0], 1e-13)
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS[::4], 2.0 * RBF(1.0) + White(0.3)], ids=repr)

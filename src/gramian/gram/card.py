@@ -25,6 +25,8 @@ DEEPEST = 24
 """Inputs up to which double precision is fused; above, products of matrices are faster."""
 WIDEST = {False: 128, True: 16}
 """Columns of V up to which K is made again for each few of them, in single and in double precision."""
+FEW = 2**28
+"""Cells of K up to which torch's tiles are there before a generated kernel is compiled."""
 KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -59,8 +61,10 @@ def free_memory(device: torch.device) -> int:
     """Return the bytes that a device has left, those that torch holds for itself included."""
     if device.type != "cuda":
         return available_memory()
-    held = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-    return int(torch.cuda.mem_get_info(device)[0] + held)
+    free = torch.cuda.mem_get_info(device)[0]
+    counts = torch.cuda.memory_stats_as_nested_dict(device)  # the flat ones take longer than a small product
+    reserved, allocated = (counts[name]["all"]["current"] for name in ("reserved_bytes", "allocated_bytes"))
+    return int(free + reserved - allocated)
 
 
 @contextmanager
@@ -133,7 +137,11 @@ class Card:
         with self._room(A, B):
             for rows in self.tiles(A, B):
                 if len(B):  # narrowed there: half of the bytes where it is to be float32
-                    out[rows] = to_numpy(self.kernel.tile(A[rows], B).to(KINDS[out.dtype.name]))
+                    tile = self.kernel.tile(A[rows], B).to(KINDS[out.dtype.name])
+                    if out.flags.c_contiguous:
+                        torch.from_numpy(out[rows]).copy_(tile)
+                    else:
+                        out[rows] = to_numpy(tile)
         return out
 
     def product(self, A: Points, B: Points, V: NDArray[Any], flipped: bool) -> NDArray[np.float64]:
@@ -144,8 +152,8 @@ class Card:
 
     def multiply(self, A: Points, B: Points, V: torch.Tensor, double: bool, flipped: bool = False) -> torch.Tensor:
         """Return ``K(A, B) @ V`` or its like with Kᵀ on the card, by a generated kernel where there can be one."""
-        few = V.shape[1] <= WIDEST[double] and not (double and self._inputs(A) > DEEPEST)
-        if not few or not self._runs_triton():
+        narrow = V.shape[1] <= WIDEST[double] and not (double and self._inputs(A) > DEEPEST)
+        if not narrow or len(A) * len(B) <= FEW or not self._runs_triton():
             return self.by_tiles(A, B, V, flipped)
         from gramian.gram.fused import Fused
 
@@ -209,11 +217,11 @@ class Card:
 
         return CardPreconditioner(self, A, B, ridges, scale, narrow, random_state)
 
-    def factor(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any) -> Any:
-        """Return the Cholesky factor of ``S K S + D``, on the card: scale (n, 1), ridge (n,) or a number."""
+    def factor(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any, Q: Any = None) -> Any:
+        """Return the factor of ``S K S + D``, beside a trend Q: scale (n, 1), ridge (n,) or a number, Q (n, q)."""
         from gramian.gram.card_factor import CardFactor
 
-        return CardFactor(self, A, B, scale, ridge)
+        return CardFactor(self, A, B, scale, ridge, Q)
 
     def _room(self, A: Points, B: Points) -> Any:
         return room(self.device, f"what a {len(A):,} x {len(B):,} Gram matrix needs")
@@ -233,3 +241,12 @@ class Symmetric:
     def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
         """``K @ V`` in the precision of V (n, k)."""
         return self.engine.product(self.A, self.B, V, False)
+
+    def place(self, V: NDArray[Any]) -> torch.Tensor:
+        """Return vectors on the card, in float64: V (n, k)."""
+        return self.engine._on_card(V)
+
+    def times(self, V: torch.Tensor, double: bool) -> torch.Tensor:
+        """Return ``K @ V`` on the card, in single or in double precision: V (n, k)."""
+        with self.engine._room(self.A, self.B):
+            return self.engine.multiply(self.A, self.B, V, double)

@@ -18,12 +18,18 @@ STRIP = 2048
 
 
 class CardFactor:
-    """L with ``L Lᵀ = S K S + D``, on the card: scale (n, 1), ridge (n,) or a number."""
+    """L with ``L Lᵀ = S K S + D``, on the card: scale (n, 1), ridge (n,) or a number.
 
-    jitter = 0.0
+    Beside a trend with the orthonormal columns Q (n, q), of ``P (S K S + D) P + τ QQᵀ`` with ``P = I - QQᵀ``.
+    """
 
-    def __init__(self, engine: Card, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any) -> None:
+    jitter = tau = 0.0
+
+    def __init__(
+        self, engine: Card, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any, Q: Any = None
+    ) -> None:
         self.engine, self.A, self.B, self.n = engine, A, B, len(A)
+        self.Q = None if Q is None else torch.as_tensor(Q, device=engine.device)
         self.ridge = torch.as_tensor(np.full(self.n, ridge, dtype=np.float64), device=engine.device)
         self.scale = torch.as_tensor(scale, device=engine.device)  # (n, 1)
         needed, free = 8 * self.n**2, engine.free
@@ -52,9 +58,21 @@ class CardFactor:
             L[rows] = self.engine.kernel.tile(self.A[rows], self.B)
             L[rows] *= self.scale[rows] * self.scale.T
         L.diagonal().add_(self.ridge)
+        if self.Q is not None:
+            self.tau, self.seen = self._project(L, self.Q)
         info = torch.zeros((), dtype=torch.int32, device=L.device)
         torch.linalg.cholesky_ex(L, out=(L, info))
         return L, int(info)
+
+    @staticmethod
+    def _project(A: torch.Tensor, Q: torch.Tensor) -> tuple[float, torch.Tensor]:
+        """Make ``P A P + τ QQᵀ`` of a matrix, in its own memory, with a τ of the size of its entries; and A Q."""
+        tau = max(float(A.max()), -float(A.min())) or 1.0
+        seen = A @ Q
+        half = seen - 0.5 * Q @ (Q.T @ seen + tau * torch.eye(Q.shape[1], dtype=Q.dtype, device=Q.device))
+        A.addmm_(Q, half.T, alpha=-1.0)
+        A.addmm_(half, Q.T, alpha=-1.0)
+        return tau, seen
 
     def release(self) -> None:
         """Give the card's memory back; the factor is void from then on."""
@@ -75,10 +93,14 @@ class CardFactor:
         return to_numpy(torch.linalg.solve_triangular(self.lower.T, half, upper=True)).reshape(B.shape)
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
-        """``(S K S + D) @ V`` from the kernel itself: V (n, k)."""
+        """What was factorised, times V, from the kernel itself: V (n, k)."""
         moved = torch.as_tensor(V, device=self.lower.device)
+        Q = self.Q if self.Q is not None else moved[:, :0]
+        inside = Q.T @ moved
+        moved = moved - Q @ inside
         product = self.engine.multiply(self.A, self.B, self.scale * moved, double=True)
-        return to_numpy(self.scale * product + self.ridge[:, None] * moved)
+        product = self.scale * product + self.ridge[:, None] * moved
+        return to_numpy(product - Q @ (Q.T @ product - self.tau * inside))
 
     def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L⁻¹ Kᵀ``: K (m, n) → (n, m)."""

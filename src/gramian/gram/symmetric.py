@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.gram.operator import Gram, narrowed
+from gramian.kernels.points import is_foreign
 
 
 class SymmetricGram:
@@ -42,7 +43,7 @@ class SymmetricGram:
         if gram.shape[0] != gram.shape[1]:
             raise ValueError(f"only K of X with itself is symmetric, got shape {gram.shape}.")
         self.gram, self.dtype, self.shape = gram, np.dtype(dtype), gram.shape
-        self._product = gram.engine.symmetric(gram._A, gram._B, memory, self.dtype)
+        self._product: Any = gram.engine.symmetric(gram._A, gram._B, memory, self.dtype)
 
     @property
     def stored(self) -> float:
@@ -54,7 +55,13 @@ class SymmetricGram:
         """Bytes of the blocks that are stored."""
         return self._product.nbytes
 
-    def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
+    def _place(self, V: NDArray[Any]) -> Any:
+        """Return vectors where they are multiplied, on a GPU where K is made on one: V (n, k)."""
+        return V if self.gram.card is None else self._product.place(V)
+
+    def __matmul__(self, V: Any) -> Any:
+        if is_foreign(V):
+            return self._product.times(V, self.dtype == np.float64)
         V = np.asarray(V)
         if V.shape[0] != self.shape[0]:
             raise ValueError(f"V must have {self.shape[0]} rows, got {V.shape}.")

@@ -40,6 +40,10 @@ def namespace(a: Array) -> Any:
     return np if isinstance(a, np.ndarray) or is_sparse(a) else array_namespace(a)
 
 
+CLAMPS = {"maximum": "clamp_min", "minimum": "clamp_max"}
+"""What torch calls them where one argument is a number."""
+
+
 def _in_place(name: str) -> Callable[..., Array]:
     """A function of NumPy that overwrites its first argument, and that of the namespace on other arrays."""
     ufunc = getattr(np, name)
@@ -48,6 +52,8 @@ def _in_place(name: str) -> Callable[..., Array]:
         """Apply it to an array and further arguments."""
         if isinstance(a, np.ndarray):
             return ufunc(a, *b, out=a)
+        if is_torch_array(a) and all(isinstance(c, float | int) for c in b):  # which its methods take as they are
+            return getattr(a, CLAMPS.get(name, name))(*b)
         return getattr(namespace(a), name)(a, *(asarray(c, a) for c in b))
 
     return apply
@@ -125,6 +131,8 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
     xp = namespace(like)
     if xp is np:
         return np.asarray(values, dtype=dtype or like.dtype)
+    if isinstance(values, float | int):  # filled where it is: a copy from here would wait for all that goes on there
+        return xp.full((), values, dtype=dtype or like.dtype, device=like.device)
     return xp.asarray(values, dtype=dtype or like.dtype, device=like.device)
 
 
@@ -211,11 +219,20 @@ def _matches(a: NDArray[np.intp], b: NDArray[np.intp]) -> tuple[NDArray[np.intp]
 def put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
     """Write values, one per row of a tile, at some of its entries; in place where the array allows."""
     if is_torch_array(K):
-        K[rows, columns] = values[rows]
+        if _is_run(rows) and _is_run(columns):  # no index has to be moved to where the tile is
+            own = slice(int(rows[0]), int(rows[-1]) + 1)
+            K[own, int(columns[0]) : int(columns[-1]) + 1].diagonal()[:] = values[own]
+        else:
+            K[rows, columns] = values[rows]
         return K
     tile = K if isinstance(K, np.ndarray) else np.array(np.asarray(K))
     tile[rows, columns] = np.asarray(values)[rows]
     return asarray(tile, K)
+
+
+def _is_run(index: NDArray[np.intp]) -> bool:
+    """Whether indices are consecutive."""
+    return bool(index[-1] - index[0] == index.size - 1 and np.all(np.diff(index) == 1))
 
 
 def pick(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp]) -> Array:

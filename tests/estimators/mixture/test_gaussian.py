@@ -43,7 +43,7 @@ def test_parameters_and_defaults_are_those_of_scikit_learn():
     theirs = mixture.GaussianMixture().get_params()
     ours = GaussianMixture().get_params()
     assert {name: ours[name] for name in theirs} == theirs
-    assert set(ours) - set(theirs) == {"assignment", "max_time", "n_jobs"}
+    assert set(ours) - set(theirs) == {"assignment", "device", "max_time", "n_jobs"}
 
 
 def test_it_has_every_public_name_of_scikit_learn():

@@ -252,8 +252,6 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         if self.trend is not None and (self.approximation is not None or is_blocks(X)):
             raise ValueError("trend= needs all rows in memory and no approximation; leave trend=None.")
         refuse_device(self)
-        if self.trend is not None and self.device not in (None, "auto"):
-            raise ValueError(f"device={self.device!r} has no trend= yet; leave one of the two at None.")
         with restored_on_failure(self), blas_threads(self.n_jobs):
             self.trend_ = None
             for name in ("approximation_", "_over_blocks", "L_", "trend_coef_"):

@@ -12,11 +12,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from gramian.data.blocks import by_blocks
 from gramian.estimators.base import row_weights
+from gramian.gram.engine import device_for
 from gramian.resources import random_of
 from gramian.solvers.mixture.covariances import Floats, family
 from gramian.solvers.mixture.e_step import evaluate, evaluate_few
 from gramian.solvers.mixture.em import EvidenceSplit
 from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.on_card import CardExpectation
 from gramian.solvers.mixture.row_tiles import Rows, Workers
 
 BY_COMPONENT = ("posterior", "log_joint")
@@ -228,7 +230,10 @@ class MixtureDensity(Evidence):
             return few.astype(dtype or X.dtype, copy=False)
         centre = self.weights_.astype(np.float64) @ self.means_.astype(np.float64)
         out = np.empty((len(X), len(self.weights_)) if figure in BY_COMPONENT else len(X), dtype or X.dtype)
-        return evaluate(Rows.of(X, centre=centre), self._mixture(centre), Workers(self.n_jobs), figure, out)
+        rows, mixture, device = Rows.of(X, centre=centre), self._mixture(centre), device_for(self.device, X)
+        if device is not None:
+            return CardExpectation(rows, device).evaluate(mixture, figure, out)
+        return evaluate(rows, mixture, Workers(self.n_jobs), figure, out)
 
     def _log_joint(self, X: Any) -> Floats:
         return self._figure("log_joint", X, np.float64)

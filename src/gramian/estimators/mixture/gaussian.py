@@ -19,16 +19,19 @@ from sklearn.utils.validation import validate_data
 
 from gramian.certificates import Certificate
 from gramian.data.blocks import is_blocks
+from gramian.data.tensors import with_tensors
 from gramian.estimators.base import COMMON, opened, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import MixtureDensity
 from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
 from gramian.features.base import sample_seed
+from gramian.gram.engine import checked_device, device_for
 from gramian.progress import Clock, Tick, progress
 from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.mixture.covariances import COVARIANCE_TYPES, Family, Floats, family
 from gramian.solvers.mixture.e_step import Statistics, expect, expectation, frame, tally
 from gramian.solvers.mixture.em import EMResult, em, maximise
 from gramian.solvers.mixture.gaussians import Mixture
+from gramian.solvers.mixture.on_card import CardExpectation
 from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
 
 # Beyond this, squares overflow.
@@ -95,6 +98,9 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         Seconds after which EM is stopped, with a warning; the iteration under way is finished.
     n_jobs : int or None, default=None
         Threads; ``None`` for all cores that the process may use. Results depend on it by rounding at most.
+    device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
+        A GPU for E-steps and predictions, through torch; ``"auto"`` for one where there is one. Starts are found on
+        this machine, and blocks of rows stay here.
 
     Attributes
     ----------
@@ -172,6 +178,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     assignment: str = "soft"
     max_time: float | None = None
     n_jobs: int | None = None
+    device: str | None = None
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "n_components": [Interval(Integral, 1, None, closed="left")],
@@ -186,9 +193,10 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         "precisions_init": ["array-like", None],
         "verbose_interval": [Interval(Integral, 1, None, closed="left")],
         "assignment": [StrOptions({"soft", "hard"})],
-        **{name: COMMON[name] for name in ("random_state", "warm_start", "verbose", "max_time", "n_jobs")},
+        **{name: COMMON[name] for name in ("random_state", "warm_start", "verbose", "max_time", "n_jobs", "device")},
     }
 
+    @with_tensors
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Estimate the parameters by EM, from ``n_init`` starts, and keep the best.
 
@@ -218,11 +226,15 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
                 X, weights = X[weights > 0], weights[weights > 0]
             rows = Rows.of(X, weights)
             self._check_rows(len(X), rows.reach)
-            self._store(self._best_solution(rows, clock), rows, clock)
+            device = device_for(self.device, X)
+            step = expect if device is None else CardExpectation(rows, device)
+            self._store(self._best_solution(rows, clock, step), rows, clock)
         return self
 
     def _fit_over_passes(self, X: Any, sample_weight: Any, clock: Clock) -> None:
         """EM from a start on a sample, a pass for each iteration."""
+        if checked_device(self.device) not in (None, "auto"):
+            raise ValueError(f"device={self.device!r} takes rows in memory; over blocks of them, leave device=None.")
         with opened(self, X, None, sample_weight, targets=False) as passes:
             seen, count = frame(passes)
             self._check_rows(count, seen.reach)
@@ -231,6 +243,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             rows = replace(seen, X=sample.X, weights=sample.weight)
             self._store(self._best_solution(rows, clock, expectation(passes, seen)), seen, clock)
 
+    @with_tensors
     def fit_predict(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]:
         """Fit, and return the component of each sample.
 

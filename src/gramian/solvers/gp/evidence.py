@@ -64,7 +64,7 @@ class LogEvidence:
         # Beside a trend the evidence is that of the contrasts, combinations of the targets that it leaves alone.
         self.X, self.noise, self.trend = X, noise, trend
         self.Y = Y if trend is None else trend.residual(Y)
-        self.device = device if trend is None else None
+        self.device = device
         self.memory, self.workers = memory_budget(memory), workers_for(Y.shape[0], n_jobs)
         if self.device is None:
             self._reserve()
@@ -94,22 +94,26 @@ class LogEvidence:
         value = evidence_value(factor, self.Y, alpha) + contrasts(self.trend, tau + factor.jitter, alpha.shape[1])
         if not gradient:
             return Evidence(value, None, factor.jitter)
-        t = alpha.shape[1]
-        left, right = alpha / t, alpha
-        if self.trend is not None:  # the inverse on the complement of the trend
-            left, right = np.hstack([left, self.trend.Q / (tau + factor.jitter)]), np.hstack([right, self.trend.Q])
-        slope = t * lower_vjp(kernel, points, inverse_below(factor), left, right, self.workers)
+        left, right = self._sides(alpha, tau + factor.jitter)
+        slope = alpha.shape[1] * lower_vjp(kernel, points, inverse_below(factor), left, right, self.workers)
         return Evidence(value, slope, factor.jitter)
+
+    def _sides(self, alpha: NDArray[np.float64], tau: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the sides of ``ααᵀ / t``; beside a trend also what makes the inverse one on its complement."""
+        left, right = alpha / alpha.shape[1], alpha
+        if self.trend is None:
+            return left, right
+        return np.hstack([left, self.trend.Q / tau]), np.hstack([right, self.trend.Q])
 
     def _on_card(self, gram: Gram, gradient: bool) -> Evidence:
         try:
-            factor = card_factor(gram, self.noise)
+            factor = card_factor(gram, self.noise, self.trend)
         except NotPositiveDefiniteError as error:
             return Evidence(-math.inf, np.zeros(gram.kernel.theta.size) if gradient else None, error.jitter)
-        alpha = factor.solve(self.Y)
+        alpha, tau = factor.solve(self.Y), factor.tau  # jitter was projected as the rest
         value, t = evidence_value(factor, self.Y, alpha), alpha.shape[1]
-        slope = t * factor.evidence_vjp(alpha / t, alpha) if gradient else None
-        return Evidence(value, slope, factor.jitter)
+        slope = t * factor.evidence_vjp(*self._sides(alpha, tau)) if gradient else None
+        return Evidence(value + contrasts(self.trend, tau, t), slope, factor.jitter)
 
     def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> tuple[Factor, float]:
         """The factor of K + D, of which only half is computed; beside a trend, of its projection, and τ."""
@@ -201,11 +205,11 @@ def contrasts(trend: TrendBasis | None, tau: float, targets: int) -> float:
     return 0.5 * targets * q * math.log(2.0 * math.pi * tau) if q else 0.0
 
 
-def card_factor(gram: Gram, noise: float | NDArray[np.float64]) -> Any:
-    """Return the factor of K + D on a GPU, with as little jitter as it takes: noise (n,)."""
+def card_factor(gram: Gram, noise: float | NDArray[np.float64], trend: TrendBasis | None = None) -> Any:
+    """Return the factor of K + D on a GPU, beside a trend, with as little jitter as it takes: noise (n,)."""
     n = gram.shape[0]
     assert gram.card is not None
-    factor = gram.card.factor(gram._A, gram._B, np.ones((n, 1)), noise)
+    factor = gram.card.factor(gram._A, gram._B, np.ones((n, 1)), noise, None if trend is None else trend.Q)
     attempt, scale = n * float(np.finfo(np.float64).eps), float(np.abs(factor.diagonal).mean())
     while factor.failed:
         if attempt > JITTER_LIMIT:

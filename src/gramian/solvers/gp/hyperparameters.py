@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -54,8 +55,15 @@ SCREEN = 500
 """Rows on which the starts compete, at most."""
 FEW, LEAST, PART = 300, 150, 3
 """Rows up to which starts compete on all; else on at least so many, and on one in so many of at most ``SCREEN``."""
-LARGE, SMALL = 16_000, 4000
-"""Above so many rows, the climb on all of them begins at the optimum of so few."""
+LARGE, SMALL, THIRD = 16_000, 4000, 3
+"""Above so many rows, the climb on all of them begins at the optimum, and with the curvature, of one in three of them;
+and that at those of so few."""
+FLATTEST = 1e-6
+"""Curvature below this share of the largest counts as so much: a step of Newton's is not longer for it."""
+SHORTER, SHORTEST = 0.25, 5
+"""By what a step that leads down is shortened, and how often."""
+WOBBLE = 1e-9
+"""A relative fall of the value that may be rounding: whether such a step helps, the slope says."""
 SAMPLE = 500
 """Rows that a typical distance is taken from."""
 CELLS = 10_000_000
@@ -80,6 +88,7 @@ class Optimum:
     value: float  # How large; ``-inf`` where no start had a finite value
     slope: Theta  # (p,): The gradient there; at a bound that binds it points outwards
     certificate: Certificate  # Of kind ``"evidence"``: ``primal`` is the value
+    curvature: NDArray[np.float64] | None = None  # (p, p): Less the Hessian there, where it was asked for
 
     def certified(self, solved: Certificate) -> Certificate:
         """Return the certificate joined with that of the posterior."""
@@ -122,9 +131,14 @@ def learn_from_rows(
 ) -> Optimum:
     """Maximise the evidence of some rows, for targets of mean square ``size``; many starts compete on few rows."""
     if index.size > LARGE and isinstance(options.get("optimizer"), str):
-        some = np.sort(rng.permutation(index)[:SMALL])
-        near = learn_from_rows(kernel, evidence_of, some, X, size, rng, start=start, restarts=restarts, **options)
-        return learn(kernel.with_theta(near.theta), evidence_of(index), thorough=False, **options)
+        order, n = rng.permutation(index), index.size
+        rough: Any = {"start": start, "restarts": restarts, "curved": True, **options}
+        near = learn_from_rows(kernel, evidence_of, np.sort(order[:SMALL]), X, size, rng, **rough)
+        for fewer, more in pairwise(sorted({SMALL, max(n // THIRD, SMALL), n})):
+            assert near.curvature is not None
+            on, bent = evidence_of(np.sort(order[:more])), near.curvature * (more / fewer)
+            near = learn(kernel.with_theta(near.theta), on, thorough=False, bent=bent, curved=more < n, **options)
+        return near
     low, high = widened(kernel, X, size, back=True).bounds.T
     drawn = rng.uniform(low, high, (restarts, low.size))
     compete = SCREEN if index.size > SCREEN else max(index.size // PART, LEAST)
@@ -186,10 +200,15 @@ def maximise(
     tol: float = 1e-6,
     max_iter: int = 1000,
     thorough: bool = True,
+    bent: NDArray[np.float64] | None = None,
+    curved: bool = False,
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Optimum:
-    """Climb to the end from the start that leads highest, as rough climbs tell: on ``screen``, where there is one."""
+    """Climb to the end from the start that leads highest, as rough climbs tell: on ``screen``, where there is one.
+
+    Where it is known how ``bent`` the objective is, from the one start by that; it is returned where it is ``curved``.
+    """
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
     climb.aim, climb.polish = (AIM, POLISHED) if thorough else (ENOUGH, 1.0)
     inside = [np.clip(start, *bounds.T) for start in starts]
@@ -200,8 +219,9 @@ def maximise(
         ends = climb.ranked(inside, screen)
         best = climb.first_finite(ends) if value is None else climb.finals(ends, inside, value)
     else:
-        best = climb.competition(inside)
-    return Optimum(best.theta, best.value, best.slope, climb.certificate(best))
+        best = climb.competition(inside) if bent is None else climb.from_curvature(inside[0], bent)
+    curvature = climb.curvature(best, np.ones(best.theta.size, dtype=bool)) if curved else None
+    return Optimum(best.theta, best.value, best.slope, climb.certificate(best), curvature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,20 +321,65 @@ class _Climb:
 
     def newton(self, run: _Run) -> _Run:
         """One Newton step within the bounds, with a Hessian of differences of slopes."""
+        self.iterations += 1
+        return self.at(self.top(run, self.curvature(run, self.free(run)), 1e-3))
+
+    def free(self, run: _Run) -> NDArray[np.bool_]:
+        """Which parameters are not held by a bound."""
         low, high = self.bounds.T
-        free = ~(((run.theta <= low) & (run.slope < 0)) | ((run.theta >= high) & (run.slope > 0)))
-        inward = np.where(run.theta + DIFFERENCE > high, -DIFFERENCE, DIFFERENCE)
-        H = np.zeros((run.theta.size, run.theta.size))
+        return ~(((run.theta <= low) & (run.slope < 0)) | ((run.theta >= high) & (run.slope > 0)))
+
+    def curvature(self, run: _Run, free: NDArray[np.bool_]) -> NDArray[np.float64]:
+        """Less the Hessian, by differences of slopes in the free parameters."""
+        inward = np.where(run.theta + DIFFERENCE > self.bounds[:, 1], -DIFFERENCE, DIFFERENCE)
+        B = np.zeros((run.theta.size, run.theta.size))
         for j in np.flatnonzero(free):
             moved = run.theta.copy()
             moved[j] += inward[j]
-            H[j] = (self.objective(moved)[1] - run.slope) / inward[j]
-        curvature, axes = np.linalg.eigh(0.5 * (H + H.T)[np.ix_(free, free)])
-        size = np.maximum(np.abs(curvature), 1e-3 * np.abs(curvature).max(initial=self.flat))
+            B[j] = (run.slope - self.objective(moved)[1]) / inward[j]
+        return 0.5 * (B + B.T)
+
+    def top(self, run: _Run, B: NDArray[np.float64], flattest: float) -> Theta:
+        """Where Newton's step within the bounds leads; no curvature counts as less than a share of the largest."""
+        free = self.free(run)
+        curvature, axes = np.linalg.eigh(B[np.ix_(free, free)])
+        size = np.maximum(np.abs(curvature), flattest * np.abs(curvature).max(initial=self.flat))
         step = np.zeros_like(run.theta)
         step[free] = np.clip(axes @ ((axes.T @ run.slope[free]) / size), -1.0, 1.0)
-        self.iterations += 1
-        return self.at(np.clip(run.theta + step, low, high))
+        return np.asarray(np.clip(run.theta + step, *self.bounds.T))
+
+    def from_curvature(self, start: Theta, B: NDArray[np.float64]) -> _Run:
+        """Quasi-Newton steps, and L-BFGS from where they end unless the slope is flat there."""
+        run = self.bfgs(start, B)
+        return run if self.violation(run) <= self.polish * self.flat else self.to_the_end(run.theta)
+
+    def bfgs(self, start: Theta, B: NDArray[np.float64]) -> _Run:
+        """Quasi-Newton steps, from a curvature that is known of fewer rows, until the slope is flat or none helps."""
+        run = self.at(start)
+        for _ in range(self.max_iter):
+            if self.violation(run) <= self.aim * self.flat or not math.isfinite(run.value) or self.clock.expired:
+                break
+            trial = self.uphill(run, self.top(run, B, FLATTEST))
+            gain, wobble = trial.value - run.value, WOBBLE * abs(run.value)
+            if not gain > (-wobble if self.violation(trial) < self.violation(run) else wobble):
+                break
+            step, bend = trial.theta - run.theta, run.slope - trial.slope
+            Bs = B @ step
+            if bend @ step > 0 and step @ Bs > 0:
+                B = B + np.outer(bend, bend) / (bend @ step) - np.outer(Bs, Bs) / (step @ Bs)
+            run = trial
+            self.iterations += 1
+            self.tick(self.iterations, evidence=run.value)
+        return run
+
+    def uphill(self, run: _Run, target: Theta) -> _Run:
+        """The end of a step, shortened while it leads down."""
+        for _ in range(SHORTEST):
+            trial = self.at(target)
+            if trial.value >= run.value - WOBBLE * abs(run.value):
+                break
+            target = run.theta + SHORTER * (target - run.theta)
+        return trial
 
     def at(self, theta: Theta) -> _Run:
         return _Run(theta, *self.objective(theta))

@@ -186,8 +186,29 @@ class TrendPosterior(ExactPosterior):
         return covariance
 
 
-class CardPosterior(Posterior):
-    """The posterior by the Cholesky factor of K + D on a GPU; copies, pickles and files take it back to this side."""
+class OnCard(Posterior):
+    """What is the same where the factor lies on a GPU; copies, pickles and files take it back to this side."""
+
+    factor: Any
+
+    def under(self, memory: int | str | None, workers: int | None) -> Self:
+        other = object.__new__(type(self))
+        vars(other).update(vars(self), memory=memory, workers=workers)
+        return other
+
+    def __reduce__(self) -> Any:
+        return _itself, (self.here(),)
+
+    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
+        return np.asarray(self.factor.whiten(K))
+
+    def _given(self) -> tuple[Any, ...]:
+        given = (self.kernel, self.X, self.alpha, self.memory, self.workers, self.certificate)
+        return to_numpy(self.factor.lower), float(self.evidence or 0.0), self.jitter, self.singular, *given
+
+
+class CardPosterior(OnCard):
+    """The posterior by the Cholesky factor of K + D on a GPU."""
 
     def __init__(
         self, factor: Any, device: str | None, evidence: float, jitter: float, singular: str, *given: Any
@@ -196,25 +217,24 @@ class CardPosterior(Posterior):
         self.factor, self.device = factor, device
         self.evidence, self.jitter, self.singular = evidence, jitter, singular
 
-    def under(self, memory: int | str | None, workers: int | None) -> Self:
-        other = object.__new__(type(self))
-        vars(other).update(vars(self), memory=memory, workers=workers)
-        return other
-
     def here(self) -> ExactPosterior:
-        given = (self.kernel, self.X, self.alpha, self.memory, self.workers, self.certificate)
-        L = to_numpy(self.factor.lower)
-        return ExactPosterior(L, float(self.evidence or 0.0), self.jitter, self.singular, *given)
-
-    def __reduce__(self) -> Any:
-        return _itself, (self.here(),)
-
-    def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
-        return np.asarray(self.factor.whiten(K))
+        return ExactPosterior(*self._given())
 
     def variance(self, Z: Any) -> NDArray[np.float64]:
         explained = self.factor.explained(self.gram(Z))
         return np.maximum(np.asarray(self.kernel.diag(Z), dtype=np.float64) - explained, 0.0)
+
+
+class CardTrendPosterior(OnCard, TrendPosterior):
+    """Universal kriging by a factor on a GPU."""
+
+    def __init__(self, factor: Any, device: str | None, basis: TrendBasis, trend: Any, beta: Any, *given: Any) -> None:
+        # The factor itself stands where the others have their matrix L.
+        super().__init__(basis, trend, beta, to_numpy(factor.seen), factor, *given)
+        self.factor, self.device = factor, device
+
+    def here(self) -> TrendPosterior:
+        return TrendPosterior(TrendBasis(self.Q, self.R), self.trend, self.beta, self.U, *self._given())
 
 
 def _itself(value: Any) -> Any:
@@ -233,13 +253,13 @@ def exact_posterior(
     clock: Clock | None = None,
     tick: Tick = silent,
     trend: Any = None,
-) -> ExactPosterior | CardPosterior:
+) -> ExactPosterior | OnCard:
     """Condition on all rows, in one n x n array: X (n, d), Y (n, t), noise (n,); beside a trend, if any."""
     signal, white = signal_and_noise(kernel)
-    gram = Gram(signal, X, memory=memory, n_jobs=workers, device=device if trend is None else None)
+    gram = Gram(signal, X, memory=memory, n_jobs=workers, device=device)
     gram.check_symmetric()
     if gram.card is not None:
-        return _on_card(kernel, gram, X, Y, white + noise, clock)
+        return _on_card(kernel, gram, X, Y, white + noise, clock, trend)
     A = gram.dense(out=np.empty(gram.shape))
     A[np.diag_indices_from(A)] += white + noise
     targets, basis, tau, U = Y, None, 0.0, None
@@ -265,9 +285,8 @@ def exact_posterior(
     given = (A, evidence, factor.jitter, singular, *given)
     if basis is None:
         return ExactPosterior(*given)
-    D = np.asarray(white + noise, dtype=np.float64)
-    values = gram @ solution.x + (D if D.ndim == 0 else D[:, None]) * solution.x
-    return TrendPosterior(basis, trend, basis.coefficients(Y - values), U, *given)
+    beta = basis.coefficients(Y - _times(gram, white + noise, solution.x))
+    return TrendPosterior(basis, trend, beta, U, *given)
 
 
 def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
@@ -277,17 +296,31 @@ def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
     )
 
 
-def _on_card(kernel: Kernel, gram: Gram, X: Any, Y: NDArray[np.float64], D: Any, clock: Clock | None) -> CardPosterior:
+def _on_card(
+    kernel: Kernel, gram: Gram, X: Any, Y: NDArray[np.float64], D: Any, clock: Clock | None, trend: Any
+) -> OnCard:
+    basis = None if trend is None else TrendBasis.of(columns(trend, X))
+    targets = Y if basis is None else basis.residual(Y)
     try:
-        factor = card_factor(gram, D)
+        factor = card_factor(gram, D, basis)
     except NotPositiveDefiniteError as error:
         raise _not_definite(gram) from error
-    solution = solve_with(factor, Y, RESIDUAL, Clock() if clock is None else Clock(start=clock.start))
-    given = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
-    evidence, singular = evidence_value(factor, Y, solution.x), _singular(gram, factor)
+    solution = solve_with(factor, targets, RESIDUAL, Clock() if clock is None else Clock(start=clock.start))
+    evidence = evidence_value(factor, targets, solution.x) + contrasts(basis, factor.tau, Y.shape[1])
+    singular = _singular(gram, factor)
     if singular and not np.any(D > 0):
         raise _not_definite(gram)
-    return CardPosterior(factor, str(gram.engine.name), evidence, factor.jitter, singular, *given)
+    given: Any = (kernel, X, solution.x, gram.memory, gram.workers, solution.certificate)
+    given = (evidence, factor.jitter, singular, *given)
+    if basis is None:
+        return CardPosterior(factor, str(gram.engine.name), *given)
+    beta = basis.coefficients(Y - _times(gram, D, solution.x))
+    return CardTrendPosterior(factor, str(gram.engine.name), basis, trend, beta, *given)
+
+
+def _times(gram: Gram, D: Any, alpha: NDArray[np.float64]) -> NDArray[np.float64]:
+    """(K + D) α: D (n,) or a number."""
+    return np.asarray(gram @ alpha + np.asarray(D, dtype=np.float64).reshape(-1, 1) * alpha)
 
 
 def _singular(gram: Gram, factor: Any) -> str:

@@ -152,14 +152,14 @@ class RidgeProblem:
 
     def by_cholesky(self, tick: Tick = silent) -> Solution:
         """Factorise K once for every distinct ridge."""
-        ridge, scale, factor = np.asarray(self.ridge), self.scale, None
-        on_card = self.gram.card is not None and self.basis is None  # a trend is put into a matrix on this side
-        B, tau, A, diagonal = scale * self.Y, 0.0, np.empty((0, 0)), np.empty(0)
+        ridge, scale = np.asarray(self.ridge), self.scale
+        factor: Any = None
+        on_card = self.gram.card is not None
+        B = scale * self.Y if self.basis is None else self.basis.residual(scale * self.Y)
+        tau, A, diagonal = 0.0, np.empty((0, 0)), np.empty(0)
         if not on_card:
             A = self._matrix()
-            if self.basis is not None:
-                tau = self.basis.put_into(A)
-                B = self.basis.residual(B)
+            tau = 0.0 if self.basis is None else self.basis.put_into(A)
             diagonal = np.diagonal(A).copy()
         x, errors = np.empty(self.Y.shape), np.empty(self.Y.shape) if self.loo else None
         certificates = []
@@ -179,8 +179,8 @@ class RidgeProblem:
                 raise self._singular(0.0)
             x[:, columns] = scale * solution.x
             if errors is not None:
-                own = factor.inverse_diagonal()
-                own = own if self.basis is None else own - self.basis.leverages() / (tau + value)
+                own, held = factor.inverse_diagonal(), factor.tau if on_card else tau + value
+                own = own if self.basis is None else own - self.basis.leverages() / held
                 errors[:, columns] = solution.x / own[:, None] / scale
             certificates.append(solution.certificate)
         worst = max(certificates, key=lambda each: each.violation)
@@ -191,7 +191,8 @@ class RidgeProblem:
         assert self.gram.card is not None
         if last is not None:
             last.release()
-        factor = self.gram.card.factor(self.gram._A, self.gram._B, self.scale, ridge)
+        Q = None if self.basis is None else self.basis.Q
+        factor = self.gram.card.factor(self.gram._A, self.gram._B, self.scale, ridge, Q)
         if factor.failed:
             raise NotPositiveDefiniteError(factor.failed - 1, 0.0)
         return factor

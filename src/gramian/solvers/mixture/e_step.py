@@ -99,7 +99,12 @@ def expect(
 
 def natural_origin(rows: Rows, mixture: Mixture) -> Floats:
     """Return where the moments of an E-step lose no digits: the means, or the rows' centre where that is as good."""
-    return np.zeros_like(mixture.means) if _View.of(rows, mixture).expanded else mixture.means
+    return np.zeros_like(mixture.means) if is_expanded(rows, mixture) else mixture.means
+
+
+def is_expanded(rows: Rows, mixture: Mixture) -> bool:
+    """Whether the expanded form of densities is fast and accurate."""
+    return _View.of(rows, mixture).expanded
 
 
 def tally(

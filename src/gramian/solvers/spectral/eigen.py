@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh
 
 from gramian.certificates import Certificate, certify
+from gramian.kernels.points import asarray, is_foreign, namespace, to_numpy
 from gramian.progress import Clock, Tick, silent
 from gramian.resources import one_blas_thread
 
@@ -94,10 +95,20 @@ class Centred:
         """(n, n)."""
         return self.K.shape
 
-    def __matmul__(self, V: Any) -> Array:
-        V = np.asarray(V, dtype=np.float64)
-        product = np.asarray(self.K @ (V - V.mean(axis=0)), dtype=np.float64)
+    def _place(self, V: Array) -> Any:
+        """Return vectors where they are multiplied."""
+        return _placed(self.K, V)
+
+    def __matmul__(self, V: Any) -> Any:
+        V = V if is_foreign(V) else np.asarray(V, dtype=np.float64)
+        product = self.K @ (V - V.mean(axis=0))
+        product = product if is_foreign(product) else np.asarray(product, dtype=np.float64)
         return product - product.mean(axis=0)
+
+
+def _placed(A: Operator, V: Array) -> Any:
+    """Vectors where an operator multiplies them: on a GPU, or here."""
+    return A._place(V) if hasattr(A, "_place") else V
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +199,7 @@ def lanczos(
     b = int(np.clip(rank // 3, 4, 32)) if block is None else block
     first = ask.random_state.standard_normal((n, b)) if start is None else start
     b = first.shape[1]
-    basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), first, ask.random_state)
+    basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), _placed(A, first), ask.random_state)
     steps, worst, stop, smallest = 0, np.inf, "", np.inf
     values, S = np.zeros(0), np.zeros((0, 0))
     with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
@@ -207,7 +218,7 @@ def lanczos(
                 residuals[residuals <= 0.5 * coarse._of(values)] = 0.0  # no more work on what rounding leaves
                 worst = rounding._worst(residuals, values[:rank], n)
             ask.tick(steps, residual=worst)
-    vectors = basis.vectors @ S[:, :rank]
+    vectors = to_numpy(basis.rotated(S[:, :rank]))
     advice = f"stopped by {stop}; allow more, or ask for fewer components." if stop else "loosen tol, or use 'dense'."
     judge = A if exact is None else exact
     found = ask.certified(judge, values[:rank], vectors, smallest, tol, steps, advice)
@@ -215,32 +226,37 @@ def lanczos(
 
 
 class _Basis:
-    """An orthonormal basis Q, the matrix H = QᵀAQ, and the block that comes next.
+    """An orthonormal basis Q, where the operator is, the matrix H = QᵀAQ, which is here, and the block that comes next.
 
     ``A Q = Q H + N Bᵀ`` with the next block N, where B is zero except for the last rows.
     """
 
-    def __init__(self, room: int, first: Array, rng: np.random.RandomState) -> None:
-        self._Q = np.zeros((first.shape[0], room), order="F")
+    def __init__(self, room: int, first: Any, rng: np.random.RandomState) -> None:
+        self._xp = namespace(first)
+        self._Q = self._xp.zeros((room, first.shape[0]), dtype=first.dtype, device=first.device).T  # by columns
         self._H = np.zeros((room, room))
         self._rng = rng
         self.room, self.size = room, 0
-        self._next = np.linalg.qr(first)[0]
+        self._next = self._xp.linalg.qr(first)[0]
 
     @property
-    def vectors(self) -> Array:
+    def vectors(self) -> Any:
         return self._Q[:, : self.size]
+
+    def rotated(self, S: Array) -> Any:
+        """Return Q S: S (size, k)."""
+        return self.vectors @ asarray(np.ascontiguousarray(S), self._Q)
 
     def extend(self, A: Operator) -> Array:
         """Take the next block in; return B of the last rows, transposed."""
         start, b = self.size, self._next.shape[1]
         self.size += b
         self._Q[:, start : self.size] = self._next
-        W = np.asarray(A @ self._next, dtype=np.float64)
+        W = asarray(A @ self._next, self._Q)
         Q = self.vectors
-        coefficients = Q.T @ W
-        W -= Q @ coefficients
-        H = self._H[: self.size, start : self.size]
+        inside = Q.T @ W
+        W = W - Q @ inside
+        coefficients, H = to_numpy(inside), self._H[: self.size, start : self.size]
         H[:] = coefficients
         self._H[start : self.size, : self.size] = H.T
         block = self._H[start : self.size, start : self.size]
@@ -248,18 +264,20 @@ class _Basis:
         self._next, R = self._orthonormal(W, float(np.abs(coefficients).max(initial=0.0)))
         return R
 
-    def _orthonormal(self, W: Array, size: float) -> tuple[Array, Array]:
+    def _orthonormal(self, W: Any, size: float) -> tuple[Any, Array]:
         """Factorise W = N R with N orthonormal and orthogonal to the basis; where W lacks rank, N is random."""
-        factors: Any = scipy.linalg.qr(W, mode="economic", pivoting=True, check_finite=False)
-        N, R, order = factors
-        lacking = np.abs(np.diagonal(R)) <= 1e-14 * max(size, np.finfo(float).tiny)
+        N, R = self._xp.linalg.qr(W)
+        factors: Any = scipy.linalg.qr(to_numpy(R), pivoting=True, check_finite=False)  # its pivots are those of W
+        turn, R, order = factors
+        N = N @ asarray(turn, N)
+        (lacking,) = np.nonzero(np.abs(np.diagonal(R)) <= 1e-14 * max(size, np.finfo(float).tiny))
         R[lacking] = 0.0
-        N[:, lacking] = self._rng.standard_normal((N.shape[0], int(lacking.sum())))
+        if lacking.size:
+            N[:, lacking] = asarray(self._rng.standard_normal((N.shape[0], lacking.size)), N)
         Q = self.vectors
         for _ in range(2):
-            N -= Q @ (Q.T @ N)
-            N, T = np.linalg.qr(N)
-            R = T @ R
+            N, T = self._xp.linalg.qr(N - Q @ (Q.T @ N))
+            R = to_numpy(T) @ R
             R[lacking] = 0.0  # rows that belong to random directions
         back = np.empty_like(R)
         back[:, order] = R
@@ -273,7 +291,7 @@ class _Basis:
     def restart(self, values: Array, S: Array, keep: int) -> None:
         """Keep the best Ritz vectors; A times them stays within them and the next block."""
         keep = min(keep, self.size - 1)
-        self._Q[:, :keep] = self.vectors @ S[:, :keep]
+        self._Q[:, :keep] = self.rotated(S[:, :keep])
         self._H[:] = 0.0
         self._H[range(keep), range(keep)] = values[:keep]
         self.size = keep

@@ -45,6 +45,8 @@ from gramian.solvers.svm.tasks import (
 
 Rows = KernelRows | FeatureRows | CardRows | AnchoredRows
 WORKING_SET = 1024
+CARD_SET = 1536
+"""On a GPU a round costs more than the longer steps of a larger set."""
 COSTLY_SET = 256
 """Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
 TINY_SET = 16
@@ -124,7 +126,8 @@ class _Descent:
         self, task: Task, rows: Rows, max_iter: int, shrink_every: int, working_set: int, clock: Clock, tick: Tick
     ) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
-        self.most, self.shrink_every = working_set if rows.direct else min(COSTLY_SET, working_set), shrink_every
+        largest = CARD_SET if isinstance(rows, CardRows) else working_set
+        self.most, self.shrink_every = largest if rows.direct else min(COSTLY_SET, working_set), shrink_every
         self.shrinkable = rows.shrinkable if shrink_every else None
         self.budget = math.inf if max_iter < 0 else max_iter
         self.steps = 0
