@@ -82,7 +82,7 @@ EXAMPLES: dict[str, list[gk.Kernel]] = {
     "WordCount": [gk.WordCount(), gk.WordCount(lowercase=False)],
     "Precomputed": [gk.Precomputed()],
     "Callable": [gk.Callable(overlap), gk.Callable(overlaps, vectorized=True)],
-    "Function": [gk.Function(first_column, gradient=first_axis)],
+    "RankOne": [gk.RankOne(first_column, gradient=first_axis)],
     "Sum": [gk.RBF(0.5) + gk.Linear(), gk.White(0.2) + (gk.RBF(0.4) + gk.Constant(0.5))],
     "Product": [gk.Linear() * gk.Periodic(1.0, period=0.7), (gk.RBF(0.4) + 1.0) * gk.Matern(0.6, nu=2.5)],
     "Scaled": [2.0 * gk.RBF(0.5), 0.3 * (2.0 * gk.Laplace(1.0))],

@@ -111,7 +111,7 @@ POINTWISE = {
     "Spectrum": _spectrum,
     "WordCount": _words,
     "Callable": lambda k, x, z, same: float(k.f(x[None], z[None])[0, 0]) if k.vectorized else k.f(x, z),
-    "Function": lambda k, x, z, same: _one(k.f, x) * _one(k.f, z),
+    "RankOne": lambda k, x, z, same: _one(k.f, x) * _one(k.f, z),
     "Sum": lambda k, x, z, same: value(k.left, x, z, same) + value(k.right, x, z, same),
     "Product": lambda k, x, z, same: value(k.left, x, z, same) * value(k.right, x, z, same),
     "Scaled": lambda k, x, z, same: k.factor * value(k.kernel, x, z, same),

@@ -43,7 +43,7 @@ CONSTRUCTION = [
     (lambda: gk.Sigmoid(offset="a"), TypeError, "offset must be a finite number"),
     (lambda: gk.Sigmoid(offset=np.nan), TypeError, "offset must be a finite number"),
     (lambda: gk.Callable(3), TypeError, "f must be a function of two objects"),
-    (lambda: gk.Function(3), TypeError, "must be functions of rows"),
+    (lambda: gk.RankOne(3), TypeError, "must be functions of rows"),
     (lambda: gk.RBF().compose(3), TypeError, "phi must be a function of rows"),
     (lambda: gk.WordCount("no"), TypeError, "lowercase must be True or False"),
     (lambda: gk.RBF().on(1.5), ValueError, "columns must be positions"),
@@ -88,8 +88,8 @@ INPUTS = [
     (gk.WordCount(), np.array([["a", "b"]]), None, ValueError, "one object per row, got X with 2 columns"),
     (gk.Precomputed(), np.ones((2, 3)), None, ValueError, "must be square"),
     (gk.Precomputed(), np.ones((2, 3)), np.ones((2, 2)), ValueError, "one column per training row, 2; got 3"),
-    (gk.Function(lambda X: X), np.ones((2, 2)), None, ValueError, "one number per row"),
-    (gk.Function(lambda X: X[:, 0] * np.nan), np.ones((2, 2)), None, ValueError, "NaN or infinity"),
+    (gk.RankOne(lambda X: X), np.ones((2, 2)), None, ValueError, "one number per row"),
+    (gk.RankOne(lambda X: X[:, 0] * np.nan), np.ones((2, 2)), None, ValueError, "NaN or infinity"),
     (gk.Callable(lambda a, b: np.nan), np.ones((2, 2)), None, ValueError, "NaN or infinity"),
     (gk.Callable(lambda X, Y: X, vectorized=True), np.ones((2, 3)), None, ValueError, "must have shape"),
     (gk.RBF().on(5), np.ones((2, 3)), None, ValueError, r"columns \(5,\) were asked for"),
@@ -129,7 +129,7 @@ def test_shapes_of_out_and_weights():
 
 def test_no_gradient_where_there_is_none():
     X = np.ones((2, 2))
-    for k in (gk.Callable(lambda a, b: 1.0), gk.RBF().compose(np.sin), gk.Function(lambda X: X[:, 0])):
+    for k in (gk.Callable(lambda a, b: 1.0), gk.RBF().compose(np.sin), gk.RankOne(lambda X: X[:, 0])):
         with pytest.raises(TypeError, match=r"input gradient|gradient with respect"):
             k.grad_inputs(X, None, np.ones((2, 2)))
 
@@ -175,7 +175,7 @@ def test_unknown_names_suggest_the_near_one():
 
 
 def test_code_is_not_data():
-    for k in (gk.Callable(min), gk.Function(len), gk.RBF().compose(np.sin)):
+    for k in (gk.Callable(min), gk.RankOne(len), gk.RBF().compose(np.sin)):
         with pytest.raises(TypeError, match="cannot be written as data"):
             k.to_dict()
 

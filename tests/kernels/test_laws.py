@@ -72,7 +72,7 @@ def test_what_is_no_kernel_says_so(name):
 
 def has_code(k):
     return any(
-        isinstance(n, gk.Callable | gk.Centred | gk.Function)
+        isinstance(n, gk.Callable | gk.Centred | gk.RankOne)
         or (isinstance(n, gk.Composed) and callable(n.phi) and not hasattr(n.phi, "to_dict"))
         for n in laws.nodes(k)
     )

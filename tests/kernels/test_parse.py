@@ -12,7 +12,7 @@ import laws
 from gramian.kernels import RBF, Columns, Kernel, Linear, Matern, Periodic, exp, polynomial
 from gramian.kernels.parse import MAX_LENGTH, parse
 
-OF_CODE = ("Callable", "Centred", "Function", "Composed")
+OF_CODE = ("Callable", "Centred", "RankOne", "Composed")
 READABLE = [k for name, ks in laws.EXAMPLES.items() for k in ks if name not in OF_CODE]
 
 

@@ -86,7 +86,7 @@ def test_numbers_on_both_sides():
 def test_functions_of_whole_numbers_make_real_kernels(rng):
     X, v = rng.standard_normal((6, 2)), rng.standard_normal(6)
     for f in (lambda X: 2 * (X[:, 0] > 0).astype(int), lambda X: X[:, 0] > 0):
-        k = gk.Function(f)
+        k = gk.RankOne(f)
         K = np.outer(f(X), f(X)).astype(float)
         np.testing.assert_allclose(Gram(k, X) @ v, K @ v)
         np.testing.assert_allclose((k + gk.RBF())(X), (gk.RBF() + k)(X))

@@ -15,7 +15,7 @@ from gramian.kernels.dot import Dot, Linear, Polynomial, Sigmoid
 from gramian.kernels.geometry import Centred
 from gramian.kernels.histograms import AdditiveChi2, Chi2
 from gramian.kernels.maps import Columns as Columns
-from gramian.kernels.maps import Composed, Function, Normalized, NormalizedExp
+from gramian.kernels.maps import Composed, Normalized, NormalizedExp, RankOne
 from gramian.kernels.mercer import MercerBasis as MercerBasis
 from gramian.kernels.mercer import MercerReport as MercerReport
 from gramian.kernels.mercer import is_kernel as is_kernel
@@ -40,7 +40,6 @@ __all__ = [
     "Constant",
     "Dot",
     "Exp",
-    "Function",
     "Kernel",
     "Laplace",
     "Linear",
@@ -57,6 +56,7 @@ __all__ = [
     "Precomputed",
     "Product",
     "Radial",
+    "RankOne",
     "RationalQuadratic",
     "Scaled",
     "Sigmoid",

@@ -1,4 +1,4 @@
-"""Kernels through maps of the objects: Normalized, Composed, Function, and the map Columns."""
+"""Kernels through maps of the objects: Normalized, Composed, RankOne, and the map Columns."""
 
 from __future__ import annotations
 
@@ -282,7 +282,7 @@ class Columns:
 
 
 @kernel
-class Function(Kernel):
+class RankOne(Kernel):
     """The product f(x) f(z), for any real function f of a row.
 
     Parameters
@@ -294,8 +294,8 @@ class Function(Kernel):
 
     Examples
     --------
-    >>> from gramian.kernels import Function
-    >>> Function(lambda X: X[:, 0])([[2.0]], [[3.0]])
+    >>> from gramian.kernels import RankOne
+    >>> RankOne(lambda X: X[:, 0])([[2.0]], [[3.0]])
     array([[6.]])
     """
 
@@ -305,9 +305,7 @@ class Function(Kernel):
 
     def __post_init__(self) -> None:
         if not callable(self.f) or not (self.gradient is None or callable(self.gradient)):
-            raise TypeError(
-                f"Function: f and gradient must be functions of rows, got {self.f!r} and {self.gradient!r}."
-            )
+            raise TypeError(f"RankOne: f and gradient must be functions of rows, got {self.f!r} and {self.gradient!r}.")
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
         left = self._parts(X)
@@ -322,10 +320,10 @@ class Function(Kernel):
         values = xp.astype(values, xp.float32 if single else xp.float64)
         if tuple(values.shape) != (rows.shape[0],):
             raise ValueError(
-                f"Function: f must return one number per row, shape {(rows.shape[0],)}; got {tuple(values.shape)}."
+                f"RankOne: f must return one number per row, shape {(rows.shape[0],)}; got {tuple(values.shape)}."
             )
         if not bool(xp.all(xp.isfinite(values))):
-            raise ValueError("Function: f returned NaN or infinity; a kernel needs finite values.")
+            raise ValueError("RankOne: f returned NaN or infinity; a kernel needs finite values.")
         return values, rows
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
@@ -342,5 +340,5 @@ class Function(Kernel):
 
     def _gradients(self, A: Points) -> Array:
         if self.gradient is None:
-            raise TypeError("Function has no input gradient: pass gradient=, from rows (n, d) to (n, d).")
+            raise TypeError("RankOne has no input gradient: pass gradient=, from rows (n, d) to (n, d).")
         return self.gradient(A.parts[1])

@@ -17,7 +17,7 @@ MAX_LENGTH = 10_000
 """Characters of an expression."""
 MAX_DEPTH = 100
 """Brackets and operators within each other."""
-_OF_CODE = ("Callable", "Centred", "Composed", "Function")
+_OF_CODE = ("Callable", "Centred", "Composed", "RankOne")
 """Kernels that hold a function or rows, which text cannot give."""
 _METHODS = ("compose", "fix", "metric", "normalized", "on")
 
