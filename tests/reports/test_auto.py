@@ -6,9 +6,11 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics import f1_score
 
 import gramian
-from gramian.reports.facts import settings_of
+from gramian.reports.evaluation import evaluate
+from gramian.reports.facts import measured, settings_of
 from gramian.reports.subject import subject_of
 
 
@@ -57,6 +59,9 @@ def test_a_classifier(table, tmp_path):
     for title in ("ROC curve", "Precision and recall", "Are probabilities right?", "Gain"):
         assert f"<h3>{title}</h3>" in page
     assert f"threshold {model.threshold_:.3g}" in page
+    said = model.predict(X[80:])
+    found = measured(evaluate(subject_of(model, X[80:], labels[80:])), "f1")  # of the second class, as in the search
+    assert found == f1_score(labels[80:], said, pos_label="dear") != f1_score(labels[80:], said, average="macro")
 
 
 def test_a_classifier_of_several(table, tmp_path):

@@ -56,7 +56,7 @@ def _certificate(subject: Subject) -> Iterator[str]:
 
 def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
     if score is not None and not score.beats_baseline:
-        beside = f"{written(score.value)} against {written(score.baseline)} of “{score.baseline_name}”"
+        beside = f"{written(score.value, score.spread)} against {written(score.baseline)} of “{score.baseline_name}”"
         yield f"The model does not clearly beat the baseline: {score.name} {beside}."
     if found is not None and not found.honest and score is not None and score.how == found.how:
         yield "The score is of rows that the model may have learned from, so it flatters the model."

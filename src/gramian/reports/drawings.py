@@ -133,8 +133,6 @@ def bars(board: Board) -> Any:
     if scores.min() > 0.0 and scores.max() > FAR_APART * scores.min():
         log_axis(ax, "x")
         spreads = np.minimum(spreads, 0.9 * scores)
-    else:
-        counted(ax.xaxis)
     ax.hlines(places, scores - spreads, scores + spreads, color=MUTED, lw=2.0)
     others = ~chosen & ~baseline
     ax.plot(scores[others], places[others], "o", color=COLOURS[0], ms=6)
@@ -142,6 +140,8 @@ def bars(board: Board) -> Any:
     if baseline.any():
         ax.plot(scores[baseline], places[baseline], "s", color=COLOURS[2], ms=7, label=plain(names[baseline][0]))
         ax.axvline(scores[baseline][0], color=COLOURS[2], ls="--", lw=1.0)
+    if ax.get_xscale() == "linear":
+        counted(ax.xaxis)
     ax.set_xlabel(board.metric)
     ax.set_yticks(places, [plain(_in_two(name)) for name in names])
     ax.tick_params(axis="y", length=0, labelsize="small")
@@ -238,7 +238,7 @@ def residuals(truth: NDArray[Any], predicted: NDArray[Any]) -> Any:
         for side in (size, -size):
             ax.plot(middle, side, color=COLOURS[1], lw=1.6, label="typical size" if side is size else None)
         ax.legend(fontsize="small", loc="best")
-    ax.set(xlabel="predicted", ylabel="true less predicted")
+    ax.set(xlabel="predicted", ylabel="true − predicted")
     counted(ax.xaxis)
     counted(ax.yaxis)
     return figure

@@ -53,13 +53,17 @@ class Measure(NamedTuple):
 
     name: str
     less: bool
-    of: str  # "labels", "ranking" of the second class, "probabilities" or "numbers"
+    of: str  # "labels", "second" (labels, of two classes the second), "ranking" of it, "probabilities" or "numbers"
     formula: Callable[[Any, Any], Any]  # truth (of a ranking or of probabilities, codes) and predictions → a number
 
 
 def _log_loss(codes: Any, P: Any) -> float:
     P = np.column_stack([1.0 - P, P]) if P.ndim == 1 else P
     return -float(np.mean(np.log(np.maximum(P[np.arange(len(codes)), codes], RARE))))
+
+
+def _f1(truth: Any, said: Any) -> float:
+    return float(f1_score(truth, said, average="binary" if truth.dtype == bool else "macro", zero_division=0.0))
 
 
 def _short_of_one(formula: Callable[[Any, Any], Any], truth: Any, said: Any) -> float:
@@ -70,7 +74,7 @@ MEASURES = {
     "accuracy": Measure("accuracy", False, "labels", accuracy_score),
     "error": Measure("error rate", True, "labels", lambda truth, said: 1.0 - accuracy_score(truth, said)),
     "balanced_accuracy": Measure("balanced accuracy", False, "labels", balanced_accuracy_score),
-    "f1": Measure("F1", False, "labels", lambda truth, said: f1_score(truth, said, average="macro")),
+    "f1": Measure("F1", False, "second", _f1),
     "roc_auc": Measure("area under the ROC curve", False, "ranking", roc_auc_score),
     "average_precision": Measure("average precision", False, "ranking", average_precision_score),
     "log_loss": Measure("log-loss", True, "probabilities", _log_loss),
@@ -95,9 +99,11 @@ def name_of(metric: str) -> tuple[str, bool]:
 
 def measured(found: Evaluation, key: str, rows: Any = slice(None)) -> float:
     """Return a score of predictions, of some of the rows; nan where it is not defined for them."""
-    measure, truth = MEASURES[key], found.truth[rows]
-    if measure.of in ("labels", "numbers"):
-        return float(measure.formula(truth, found.predicted[rows]))
+    measure, truth, said = MEASURES[key], found.truth[rows], found.predicted[rows]
+    if measure.of == "second" and len(found.classes) == 2:
+        truth, said = truth == found.classes[1], said == found.classes[1]
+    if measure.of in ("labels", "second", "numbers"):
+        return float(measure.formula(truth, said))
     if found.sureness is None or (measure.of == "probabilities" and not found.probability):
         return math.nan
     codes = np.searchsorted(found.classes, truth)

@@ -25,7 +25,7 @@ from gramian.reports.subject import Subject
 
 QUALITY, INPUTS, SEARCH, KERNEL = "quality", "inputs", "search", "kernel"
 """Sections of the page, in this order."""
-USES = "It says what the model uses, not what causes what; inputs that tell the same share what they matter."
+USES = "It says what the model uses, not what causes what. Inputs with the same information share their importance."
 SLOPED = ("classification", "regression", "novelty")
 """Tasks whose models are functions that can be differentiated."""
 WIDTH, ZOOM = 3.9, 1.45
@@ -119,18 +119,14 @@ def _of_classifier(subject: Subject, found: Evaluation | None) -> Iterator[Plan]
 def _of_two_classes(found: Evaluation) -> Iterator[Plan]:
     """What is found of the rarer class, and at what price; the diamond is the threshold of the predictions."""
     wanted = f"“{found.classes[1]}”"
-    caption = (
-        f"How much of {wanted} is found, and how much of the rest is taken for it, at every threshold; {found.how}."
-    )
+    caption = f"The share of {wanted} that is found, against the share of the rest that is taken for it; {found.how}."
     yield Plan(QUALITY, "ROC curve", caption, partial(drawings.roc, found))
-    caption = f"Of what is taken for {wanted}, how much is; against how much of {wanted} is found; {found.how}."
+    caption = f"The share of right calls among those of {wanted}, against the share of {wanted} found; {found.how}."
     yield Plan(QUALITY, "Precision and recall", caption, partial(drawings.precision_recall, found))
     if found.probability:
-        caption = f"How often {wanted} came true against its probability; below the diagonal the model is too sure."
+        caption = f"How often {wanted} was true, against its predicted probability; below the diagonal it is too high."
         yield Plan(QUALITY, "Are probabilities right?", caption, partial(drawings.calibration, found))
-    caption = (
-        f"The share of {wanted} among the rows that the model ranks first: whom to call, if not all can be called."
-    )
+    caption = f"The share of {wanted} that is found if you look only at the rows that the model ranks first."
     yield Plan(QUALITY, "Gain", caption, partial(drawings.gain, found))
 
 
@@ -164,11 +160,11 @@ def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     if found is None:
         return
     truth, predicted, deviation = found.truth, found.predicted, found.deviation
-    caption = f"On the diagonal, the prediction is right; {found.how}."
+    caption = f"On the diagonal the prediction is right; {found.how}."
     draw = partial(drawings.against_truth, truth, predicted, deviation)
     yield Plan(QUALITY, "Predicted against true", caption, draw)
     if truth.ndim == 1:
-        caption = "Around zero everywhere, and as wide everywhere, nothing is left to learn and one interval fits all."
+        caption = "Errors around zero, equally wide everywhere, leave little to learn, and one interval fits all rows."
         yield Plan(QUALITY, "Errors against predictions", caption, partial(drawings.residuals, truth, predicted))
     if deviation is not None:
         coverage = partial(plots.CoverageDisplay.from_predictions, truth, predicted, deviation)
@@ -202,14 +198,14 @@ def _inputs(subject: Subject, found: Evaluation | None, inputs: Sensitivity | No
         caption = f"How much worse {inputs.n_rows:,} rows are predicted when a column is shuffled.{seen} {USES}"
         yield Plan(INPUTS, "Which inputs matter", caption, lambda: plots.SensitivityDisplay.from_sensitivity(inputs))
     if subject.automatic and len(getattr(subject.X, "shape", ())) == 2:
-        model, rows, some = subject.model, subject.X, " Of columns that hold numbers."
+        model, rows, some = subject.model, subject.X, " For columns of numbers only."
     elif subject.numbers is not None and subject.numbers.shape[1] > 1 and subject.task in SLOPED:
         model, rows, some = subject.machine, subject.named, ""
     else:
         return
     caption = (
-        "How far the prediction moves with one deviation of the input, if it went on as it begins; the line spans the "
-        f"middle half of the rows.{some}"
+        "The mean slope of the prediction, for one standard deviation of the input; the line spans the middle half of "
+        f"the rows.{some}"
     )
     draw = partial(plots.SensitivityDisplay.from_estimator, model, rows, method="gradient")
     yield Plan(INPUTS, "Slopes of the fitted function", caption, draw)
@@ -257,7 +253,7 @@ def _of_kernel(subject: Subject) -> Iterator[Plan]:
     y = subject.y if subject.task in ("classification", "projection", "map") else None
     y = None if y is None or len(np.unique(np.asarray(y))) > 30 else y
     by = "cluster" if y is None else "class"
-    caption = f"Similarities between rows, ordered by {by}; bright blocks are what the kernel holds to be alike."
+    caption = f"Similarities between rows, ordered by {by}; bright blocks are rows that the kernel takes to be alike."
     yield Plan(KERNEL, "Gram matrix", caption, partial(plots.GramMatrixDisplay.from_estimator, machine, rows, y))
 
 

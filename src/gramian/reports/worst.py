@@ -51,7 +51,7 @@ def worst_rows(subject: Subject, found: Evaluation | None, inputs: Sensitivity |
         lines.append((label, *cells, *numbers))
     names = [] if inputs is None else [inputs.names[j] for j in shown]
     counted = "rows are counted from 1" if labels is None or callable(labels) else "rows by their index"
-    return Worst(("Row", *names, "True", "Predicted", "True less predicted"), lines, f"{found.how}; {counted}")
+    return Worst(("Row", *names, "True", "Predicted", "True − predicted"), lines, f"{found.how}; {counted}")
 
 
 def _cell(value: Any) -> str:
