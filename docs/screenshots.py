@@ -5,7 +5,6 @@ Run from anywhere: ``python docs/screenshots.py`` (``apt-get install chromium ch
 
 import io
 import json
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,15 +14,15 @@ from pathlib import Path
 from urllib.parse import quote
 
 from PIL import Image
-from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from sklearn.datasets import load_iris
 
 from gramian.play.asked import Asked
 from gramian.play.samples import answer as draw
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+import chromium
+
 FOLDER = Path(__file__).parent / "play"
-SIZE = {"width": 1180, "height": 900, "deviceScaleFactor": 1, "mobile": False}
 
 
 def sample(name: str, size: int, columns: int = 3) -> list[list[float]]:
@@ -67,33 +66,21 @@ STATES = {
 def main() -> None:
     """Open each room, wait for its pictures, and keep what a window shows."""
     FOLDER.mkdir(exist_ok=True)
-    command = [
-        sys.executable,
-        "-m",
-        "gramian",
-        "play",
-        "--no-open",
-        "--port",
-        "0",
-        "--json",
-    ]
-    options = webdriver.ChromeOptions()
-    options.binary_location = shutil.which("chromium")
-    for flag in (
-        "--headless=new",
-        "--no-sandbox",
-        "--hide-scrollbars",
-        f"--user-data-dir={tempfile.mkdtemp()}",
+    command = "-m gramian play --no-open --port 0"
+    with (
+        tempfile.TemporaryDirectory() as profile,
+        subprocess.Popen(
+            [sys.executable, *command.split()],
+            stdout=subprocess.PIPE,
+            text=True,
+        ) as server,
     ):
-        options.add_argument(flag)
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
-        address = json.loads(
-            "".join(server.stdout.readline() for _ in range(3))
-        )["address"]
-        browser = webdriver.Chrome(
-            options=options, service=Service(shutil.which("chromedriver"))
+        address = server.stdout.readline().split()[-1]
+        browser = chromium.started(profile)
+        chromium.seen_on(browser, 1180)
+        browser.execute_cdp_cmd(
+            "Emulation.setScrollbarsHidden", {"hidden": True}
         )
-        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", SIZE)
         for room, state in STATES.items():
             browser.get("about:blank")
             browser.get(f"{address}#{room}?{quote(json.dumps(state))}")

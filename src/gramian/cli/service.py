@@ -135,7 +135,7 @@ def application(service: Service) -> Starlette:
         try:
             body = await asyncio.wait_for(_body(request, limits.body), limits.seconds)
         except TimeoutError:
-            raise HTTPException(408, f"the question did not arrive within {limits.seconds:g} s.") from None
+            raise HTTPException(408, f"the request did not arrive within {limits.seconds:g} s.") from None
         try:
             question = json.loads(body)
         except ValueError as error:

@@ -102,7 +102,7 @@ def sensitivity(
       differences elsewhere. Of a table, for columns of numbers only. The eigenvectors of the mean of ∇f ∇fᵀ are the
       directions that the function uses.
 
-    None of them says what causes what, and inputs that tell the same share what they matter.
+    None of them says what causes what, and inputs with the same information share their importance.
 
     Parameters
     ----------

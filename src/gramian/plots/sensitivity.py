@@ -20,7 +20,7 @@ class SensitivityDisplay(Display):
     """How much a fitted model depends on each input.
 
     By default the mean absolute slope of the fitted function, times the deviation of the input, so that inputs in
-    other units compare: how far the prediction moves when an input moves by one deviation, if it went on as it begins.
+    other units compare: how far the prediction moves, to first order, when an input moves by one deviation.
     The marks are the quarter of rows with the least and with the largest slope. With targets, how much worse
     predictions get when a column is shuffled. Neither says what causes what.
 
