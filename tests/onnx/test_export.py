@@ -186,7 +186,7 @@ def test_automatic_models_of_numbers(scaling, make, options, y, tmp_path):
 def test_tables_that_are_not_of_numbers_are_refused(tmp_path):
     table = pd.DataFrame({"size": X[:, 0], "colour": np.where(X[:, 1] > 1, "red", "blue")})
     model = AutoKernelRegressor(None, machines=["linear"], n_jobs=1).fit(table, NUMBERS)
-    with pytest.raises(ValueError, match="colour is read as: category with 2 levels.*'drop'.*gramian serve"):
+    with pytest.raises(ValueError, match=r"colour is read as: category with 2 levels.*'drop'.*gramian serve"):
         export(model, tmp_path / "model.onnx")
     numbers = AutoKernelRegressor(None, machines=["linear"], n_jobs=1, columns={"colour": "drop"}).fit(table, NUMBERS)
     assert export(numbers, tmp_path / "model.onnx").difference <= 1e-9

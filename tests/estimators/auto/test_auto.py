@@ -13,7 +13,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning, NotFittedError
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, log_loss
 from sklearn.model_selection import TimeSeriesSplit, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -134,6 +134,23 @@ def test_a_linear_model_wins_where_nothing_is_better(classes, tmp_path):
     assert {t.machine for t in only.leaderboard_} == {"linear", "baseline"}
     with pytest.raises(ValueError, match="a linear model takes no kernel"):
         make(None, machines=["linear"], kernel="rbf").fit(X, y)
+
+
+def test_a_linear_model_is_as_sure_as_all_rows_make_it():
+    """It was chosen on few rows, whose fit is penalised so much that it is too unsure."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((1200, 20))
+    p = 1.0 / (1.0 + np.exp(-2.0 * X[:, 0] - X[:, 1:4].sum(axis=1)))
+    y = (rng.random(1200) < p).astype(int)
+    model = AutoKernelClassifier(None, machines=["linear"], random_state=0, n_jobs=1)
+    model._sizes = Sizes(ladder=(60,), folds=100)
+    model.fit(X[:900], y[:900])
+    peer = LogisticRegression().fit(X[:900], y[:900])
+    loss = [log_loss(y[900:], each.predict_proba(X[900:])) for each in (model, peer)]
+    assert model.best_trial_.rows < 1000
+    assert loss[0] < 1.02 * loss[1]
+    slope = np.log(model.predict_proba(X)[:, 1] / model.predict_proba(X)[:, 0])
+    assert 0.8 < np.polyfit(peer.decision_function(X), slope, 1)[0] < 1.2
 
 
 def test_what_was_found_in_words(fitted):

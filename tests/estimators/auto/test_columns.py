@@ -145,6 +145,25 @@ def test_columns_that_are_left_out(values, reason):
     assert column.transform(Column("c", values, "object")).shape == (len(values), 0)
 
 
+def test_dates_have_a_place_in_the_week_and_the_year_where_that_helps():
+    days = np.arange("2021-01-01", "2022-12-31", dtype="datetime64[D]")
+    rng = np.random.default_rng(0)
+    table = columns_of(BaseEstimator(), pd.DataFrame({"day": days.astype("datetime64[s]")}), reset=True)
+    t, noise = np.arange(days.size), 0.1 * rng.standard_normal((days.size, 1))
+    weekend = (days.astype("datetime64[D]").view("int64") + 3) % 7 >= 5
+    season = np.cos(2 * np.pi * t / 365.25)
+    said = {(): noise, ("week",): weekend[:, None] + noise, ("year",): season[:, None] + noise}
+    said["year", "week"] = (season + weekend)[:, None] + noise
+    for cycles, targets in said.items():
+        encoding = encode(table, {}, targets)
+        assert encoding.columns[0].cycles == cycles
+        assert encoding.transform(table).shape == (days.size, 1 + 2 * len(cycles))
+    assert str(encoding.columns[0]) == "date, with its place in the year, with its place in the week"
+    Z = encoding.transform(table)
+    np.testing.assert_allclose(Z[:-7, 3:], Z[7:, 3:], atol=1e-9)
+    np.testing.assert_allclose(np.hypot(Z[:, 1], Z[:, 2]), 1.0)
+
+
 def test_dates_with_a_time_zone_are_instants():
     zone = datetime.timezone(datetime.timedelta(hours=2))
     X = np.array([[datetime.datetime(2024, 1, 1, 2, tzinfo=zone)], [datetime.datetime(2024, 1, 2)]], dtype=object)

@@ -1,7 +1,8 @@
 """Encodings of columns as numbers: frozen values that hold what was learned.
 
 - A number is itself; a missing one is the median, with a column beside that says where values were missing.
-- A boolean is 0 or 1, a date its days since 1970; both are numbers from there on.
+- A boolean is 0 or 1, a date its days since 1970; both are numbers from there on. Where that predicts the targets
+  better, a date has its place in the year and in the week beside: points of a circle.
 - Texts that are all numbers, booleans or dates are read as such (``gramian.data.cells``), so that a table gives the
   same numbers whether it comes from CSV, where all is text, or from a format with types.
 - A category has one column for each level that is seen often enough, one for all others, new ones included, and one for
@@ -21,7 +22,7 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -39,7 +40,7 @@ from gramian.kernels.deserialize import nearest
 
 Array = NDArray[np.float64]
 
-LEVELS = 40
+LEVELS = 100
 """Levels of a category that get a column of their own, at most."""
 LEVEL_SHARE = 0.002
 """The share of the rows that a level must have for that, beside being seen twice."""
@@ -52,7 +53,9 @@ TEXT_VARIETY = 0.2
 SHORT_WORDS, SHORT_LEVELS = 1.5, 10
 """Words to a value, on average, and different values, from which a column is tried as words."""
 MARGIN = 0.99
-"""The part of the squared error that words may leave of that of levels, at most."""
+"""The part of the squared error that words may leave of that of levels, and circles of that of days, at most."""
+CYCLES = {"year": 365.2425, "week": 7.0}
+"""What a date may return in, in days."""
 TRIED = 2000
 """Rows on which that is tried."""
 RIDGES = np.logspace(-2, 3, 11)
@@ -110,18 +113,21 @@ class NumberColumn(Encoder):
     gaps: bool  # Whether values were missing: a second column then tells where
     written: bool = False  # Whether the values were texts to be read as numbers, booleans or dates
     comma: bool = False  # Whether they had decimal commas
+    cycles: tuple[str, ...] = ()  # Of a date: keys of ``CYCLES`` whose circle it is a point of, too
 
     @property
     def width(self) -> int:
         """Columns that it makes."""
-        return 2 if self.gaps else 1
+        return 1 + self.gaps + 2 * len(self.cycles)
 
     def transform(self, column: Column) -> Array:
         """Return the numbers of some rows: → (n, width)."""
         values = self._numbers(column)
         missing = np.isnan(values)
         filled = np.where(missing, self.fill, values)
-        return np.column_stack([filled, missing]) if self.gaps else filled[:, None]
+        turns = [2.0 * np.pi * filled / CYCLES[cycle] for cycle in self.cycles]
+        circles = [part(turn) for turn in turns for part in (np.sin, np.cos)]
+        return np.column_stack([filled, *([missing] if self.gaps else []), *circles])
 
     def _numbers(self, column: Column) -> Array:
         if column.values.dtype != object:
@@ -136,8 +142,10 @@ class NumberColumn(Encoder):
         return values
 
     def __str__(self) -> str:
-        rule = f", a missing value is the median {self.fill:.6g} and marked" if self.gaps else ""
-        return f"{self.kind}{rule}"
+        rule = "".join(f", with its place in the {cycle}" for cycle in self.cycles)
+        return f"{self.kind}{rule}" + (
+            f", a missing value is the median {self.fill:.6g} and marked" if self.gaps else ""
+        )
 
 
 @dataclass(frozen=True)
@@ -305,9 +313,9 @@ def _as_given(column: Column, word: str) -> Any:
 
 def _encoder(column: Column, targets: Array | None) -> Any:
     if column.values.dtype != object:
-        return _number(column.name, column.kind, np.asarray(column.values))
+        return _circled(_number(column.name, column.kind, np.asarray(column.values)), column, targets)
     if column.kind != "category" and (numbers := _written(column)) is not None:
-        return numbers
+        return _circled(numbers, column, targets)
     counts = Counter(_present(column.values))
     if column.kind == "category" or not counts:
         return _category(column, counts, sure=column.kind == "category")
@@ -321,6 +329,18 @@ def _encoder(column: Column, targets: Array | None) -> Any:
         if _linear_error(words, column, targets) < MARGIN * _linear_error(levels, column, targets):
             return words
     return levels
+
+
+def _circled(encoder: Any, column: Column, targets: Array | None) -> Any:
+    """A date with the circles that predict targets better than its days alone do."""
+    if targets is None or getattr(encoder, "kind", "") != "date" or column.values.shape[0] < SURE_ROWS:
+        return encoder
+    plain = _linear_error(encoder, column, targets)
+    for cycle in CYCLES:
+        more = replace(encoder, cycles=(*encoder.cycles, cycle))
+        if (error := _linear_error(more, column, targets)) < MARGIN * plain:
+            encoder, plain = more, error
+    return encoder
 
 
 def _linear_error(encoder: Any, column: Column, targets: Array) -> float:

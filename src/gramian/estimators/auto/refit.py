@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.data.blocks import Blocks
-from gramian.estimators.auto.candidates import LINEAR, Means, fit, linear_model, quiet, unit
+from gramian.estimators.auto.candidates import LINEAR, LINEAR_COSTS, Means, fit, linear_model, quiet, unit
 from gramian.estimators.auto.columns import Encoding
 from gramian.estimators.auto.plans import LEAST_SQUARES, PCG_TOL, Plan, Planner, efforts, trial_seconds
 from gramian.estimators.auto.response import Classes, Response, one_hot
@@ -43,6 +44,9 @@ TOLERANCES = {"svm": 1e-3, "machine": 1e-4}
 """Asked of other machines: probabilities change by less than they are uncertain."""
 SHARE_OF_LEARNING, SHARE_OF_ITERATION = 0.3, 0.75
 """Of the time left: for learning again, and for an iteration over all rows."""
+LINEAR_ROWS, FOLDS, SAME_SIZE = 20_000, 5, 0.6
+"""Rows that a linear model of classes is held out of at the end, at most, and in how many parts; and the share of them
+from which on the search has seen enough."""
 GRACE = 0.1
 """Of the time limit: what the last fit has in any case, where the search overran."""
 
@@ -261,12 +265,37 @@ def _other(p: Winner) -> Refit:
 def _linear(p: Winner) -> Refit:
     """A linear model: numbers by least squares, whose ridge is chosen again, or classes."""
     n, note, classes = p.planner.n, f"{p.planner.n:,} rows, exactly", isinstance(p.response, Classes)
-    model = linear_model(classes, n, p.means, p.found.settings if classes else {})
     if classes:
-        return Refit(model.fit(p.Z, p.response.labels, p.response.weights), "machine", note)
-    model.fit(p.Z, p.response.targets, p.response.weights)
+        settings, held, rows = _on_more_rows(p)
+        model = linear_model(classes, n, p.means, settings).fit(p.Z, p.response.labels, p.response.weights)
+        return Refit(model, "machine", note, held, rows)
+    model = linear_model(classes, n, p.means, {}).fit(p.Z, p.response.targets, p.response.weights)
     held = p.response.from_least_squares(p.response.targets - model.loo_residuals_)
     return Refit(model, "ridge", note, held, np.arange(n))
+
+
+def _on_more_rows(p: Winner) -> tuple[dict[str, Any], Array | None, Rows | None]:
+    """How strongly a linear model of classes is penalised, and what it says of rows held out, on many of all rows.
+
+    The search has seen few of them: what suits a fit to those is too careful, and too unsure, for one to all.
+    """
+    rung, response, settings = p.found.rung, p.response, p.found.settings
+    rows = np.random.default_rng(p.means.seed).permutation(p.planner.n)[:LINEAR_ROWS]
+    if rung.asked or rung.learning >= SAME_SIZE * rows.size:
+        return settings, None, None
+    best: tuple[float, dict[str, Any], Array | None] = (math.inf, settings, None)
+    fold = np.arange(rows.size) % FOLDS
+    for C in LINEAR_COSTS:
+        held: Array = np.empty((rows.size, np.unique(response.labels).size))
+        for part in range(FOLDS):
+            if p.means.clock.expired:
+                return settings, None, None
+            train, test = rows[fold != part], rows[fold == part]
+            model = linear_model(True, train.size, p.means, {"C": C}, tol=TOLERANCES["machine"])
+            model.fit(p.Z[train], response.labels[train], response.weights_of(train))
+            held[fold == part] = response.outputs(model, p.Z[test])
+        best = min(best, (response.judge(held, rows, [np.arange(rows.size)]).score, {"C": C}, held), key=lambda b: b[0])
+    return best[1], best[2], rows
 
 
 # ---- over passes ------------------------------------------------------------------------------------------------
