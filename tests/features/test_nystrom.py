@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -41,6 +43,17 @@ def test_is_the_nystrom_formula(selection, rng):
     assert model.trace_error_ == pytest.approx(error, abs=1e-9)
     w = rng.standard_normal((12, 2))[: F.shape[1]]
     np.testing.assert_allclose(K_zm @ model.expansion(w), model.transform(Z) @ w, atol=1e-9)
+
+
+def test_the_trace_error_is_that_of_the_rows_of_fit(rng):
+    X = rng.standard_normal((60, 2))
+    model = Nystroem(RBF(1.0), n_components=5, random_state=0).fit(X)
+    F = model.transform(X)
+    X[:] = 0.0
+    copied = pickle.loads(pickle.dumps(model))
+    assert vars(copied)["trace_error_"] == model.trace_error_ == pytest.approx(1.0 - np.sum(F**2) / 60)
+    assert "_unseen" not in vars(copied)
+    assert Nystroem(RBF(1.0), n_components=5).fit(X).trace_error_ == 0.0
 
 
 def test_all_rows_as_landmarks_agree_with_scikit_learn(rng):

@@ -177,6 +177,14 @@ def test_a_spectrum_that_ends_gives_fewer(rank, rng):
     assert index.size == min(rank, 20)
 
 
+def test_landmarks_go_on_from_others(X):
+    gram = Gram(gk.RBF(0.6), X)
+    first = rpcholesky(gram, 5, 0).indices
+    p = rpcholesky(gram, 15, 1, start=first)
+    np.testing.assert_array_equal(p.indices[:5], first)
+    np.testing.assert_allclose(p.factor @ p.factor.T, reference.nystrom(gk.RBF(0.6)(X), p.indices), atol=1e-9)
+
+
 def test_same_seed_same_landmarks(rng):
     gram = Gram(gk.Laplace(1.0), rng.random((300, 3)))
     np.testing.assert_array_equal(draw_landmarks(gram, 40, 3), draw_landmarks(gram, 40, 3))

@@ -19,7 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 from gramian.data.blocks import is_blocks
 from gramian.features.base import ExplicitMap, constraints, parameters_checked, sampled_rows
 from gramian.gram import Gram, Pivots, draw_landmarks, select
-from gramian.gram.columns import columns_of
+from gramian.gram.columns import KEPT, columns_of
 from gramian.gram.landmarks import RULES
 from gramian.gram.operator import wide
 from gramian.gram.pivots import inverse
@@ -80,7 +80,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     normalization_ : array of shape (n_components_, n_components_)
         L⁻¹, lower triangular: ``transform(X) = k(X, components_) @ normalization_.T``.
     trace_error_ : float
-        ``tr(K - K̂) / tr K`` on the rows of ``fit``.
+        ``tr(K - K̂) / tr K`` on the rows of ``fit``; of few rows, when it is first asked for.
     kernel_ : Kernel
         The kernel that was used.
     n_features_in_ : int
@@ -145,21 +145,47 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         array of shape (n, n_components_)
             The features, in the dtype of X; float64 of objects.
         """
-        return self.fit(X).transform(X) if is_blocks(X) else self._fit(self._validated(X, reset=True))
+        if is_blocks(X):
+            return self.fit(X).transform(X)
+        X = self._validated(X, reset=True)
+        return self._with_error(X, *self._chosen(X))
 
-    def _fit(self, X: Any) -> NDArray[Any]:
-        """Choose the landmarks, and return the features of all rows."""
-        kernel = self._resolved(X)
-        among = None
+    def _fit(self, X: Any) -> None:
+        """Choose the landmarks; where rows are few they are kept until somebody asks for the trace error."""
+        factor, diagonal = self._chosen(X)
+        numbers = isinstance(X, np.ndarray) and X.dtype != object and not is_precomputed(self.kernel_)
+        if factor is None and self.memory is None and numbers and X.size <= KEPT:
+            self._unseen = X.copy()
+        else:
+            self._with_error(X, factor, diagonal)
+
+    def _chosen(self, X: Any) -> tuple[NDArray[np.float64] | None, NDArray[Any] | None]:
+        """Choose the landmarks; return the features and the diagonal of all rows, where they are known."""
+        kernel, among = self._resolved(X), None
         # ``tol`` is a promise about all rows.
         if self.tol is None and not is_precomputed(kernel) and not holds_objects(self.kernel, X):
             among = sampled_rows(X.shape[0], self.n_components, self.memory, self.random_state)
         factor, gram = self._choose(kernel, X, among)
+        return factor, gram.diagonal() if among is None else None
+
+    def _with_error(self, X: Any, factor: NDArray[Any] | None, diagonal: NDArray[Any] | None) -> NDArray[Any]:
+        """Set the trace error, and return the features of all rows."""
         F = self._features(X) if factor is None else factor.astype(dtype_of(X), copy=False)
-        diagonal = (gram.diagonal() if among is None else kernel.diag(X)).astype(np.float64, copy=False)
+        diagonal = (self.kernel_.diag(X) if diagonal is None else diagonal).astype(np.float64, copy=False)
         missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F, dtype=np.float64), 0.0)
         self.trace_error_ = float(missed.sum() / diagonal.sum()) if diagonal.any() else 0.0
         return F
+
+    def __getattr__(self, name: str) -> Any:
+        """Compute ``trace_error_`` when it is first asked for, where ``fit`` made no features."""
+        if name != "trace_error_" or "_unseen" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        self._with_error(self.__dict__.pop("_unseen"), None, None)
+        return self.trace_error_
+
+    def __getstate__(self) -> Any:
+        hasattr(self, "trace_error_")  # so that no copy or file has to hold the rows
+        return super().__getstate__()
 
     @parameters_checked
     def _fit_landmarks(self, X: Any) -> Self:
@@ -196,6 +222,8 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
         With K of the rows that they were chosen among.
         """
+        for name in ("trace_error_", "_unseen"):
+            self.__dict__.pop(name, None)
         rank = self._rank(X.shape[0])
         some = X if among is None else X[among]
         gram = Gram(kernel, some, memory=self.memory, n_jobs=self.n_jobs, device=self.device)

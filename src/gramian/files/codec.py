@@ -17,8 +17,8 @@ from gramian.files.classes import class_named, name_of
 from gramian.files.folder import ModelFileError
 from gramian.kernels import Kernel, from_dict
 
-FORGOTTEN = ("_fitted_to",)
-"""What a model holds by reference as long as it lives, and no longer."""
+FORGOTTEN = "_sklearn_version"
+"""What scikit-learn adds to the state of its own classes."""
 MAX_DEPTH = 60
 """Objects within objects, beyond which a model is refused, and a file too."""
 _INSTEAD = {
@@ -121,7 +121,7 @@ class Encoder:
 
         if hasattr(value, "get_params"):
             given = value.get_params(deep=False)
-            learned = {key: v for key, v in vars(value).items() if key not in given and key not in FORGOTTEN}
+            learned = {key: v for key, v in value.__getstate__().items() if key not in given and key != FORGOTTEN}
             given.pop("device", None)  # what was fitted on a GPU predicts anywhere
             return {"object": name, "parameters": named(given), "fitted": named(learned)}
         # Of a dataclass, only the fields: what it has computed besides, it can compute again.

@@ -6,6 +6,7 @@ positive semi-definite (Nyström = partial Cholesky).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
@@ -27,12 +28,12 @@ STRIP = 4096
 """Rows of F that a thread makes at a time, at most: few enough to stay in its cache."""
 STRIPS = 8
 """Strips at least, so that threads share them evenly, unless rows are few."""
+LARGEST = 200
+"""Proposals at once, at most."""
 CHUNK = 200
 """Candidates that are gone through one by one before the rest of the pool is brought up to date."""
 WORTH = 4
-"""Rows per landmark from which on the factor on all rows is worth avoiding."""
-STALE = 0.1
-"""Share of a pool, at least, that is accepted; below it the residual is too stale to draw by."""
+"""Rows per landmark from which on the factor on all rows is worth avoiding, and candidates per landmark of a pool."""
 
 Seed = int | np.random.RandomState | None
 Index = NDArray[np.intp]
@@ -164,6 +165,7 @@ def rpcholesky(
     block: int | None = None,
     dtype: Any = np.float64,
     store: NDArray[Any] | None = None,
+    start: Index | None = None,
 ) -> Pivots:
     """Choose landmarks by randomly pivoted Cholesky, accelerated by rejection.
 
@@ -182,11 +184,14 @@ def rpcholesky(
     tol : float, default=0.0
         Stop where the trace error falls below this.
     block : int or None, default=None
-        Proposals at once; by default about a tenth of the rank, between 10 and 200.
+        Proposals at once; by default about a tenth of the rank, between 10 and 200, and twice as many each time that
+        half of them are accepted, unless ``tol`` is given.
     dtype : dtype, default=float64
         Of the factor. float32 takes half of the time and of the memory, and is enough for a preconditioner.
     store : array of shape (rank or more, n) or None, default=None
         Where to write the transposed factor, for callers that append to it; of that dtype.
+    start : array of shape (s,) or None, default=None
+        Landmarks that were chosen before, by the same law.
 
     Returns
     -------
@@ -204,21 +209,27 @@ def rpcholesky(
     """
     diagonal = checked(gram, rank)
     rng = random_of(random_state)
-    block = min(max(10, -(-rank // 10)), 200) if block is None else natural("block", block)
     tol = checked_tol(tol)
+    grows = block is None and tol == 0.0  # with a tolerance, no more are to be taken at once than are needed
+    block = min(max(10, -(-rank // 10)), LARGEST) if block is None else natural("block", block)
     given = store is not None
     if store is None:
         store = np.empty((rank, gram.shape[0]), dtype)  # Fᵀ: new columns of F are rows of K, made in place
     residual = diagonal.copy()
     floor = max(rounding_floor(gram, diagonal), 10.0 * float(np.finfo(dtype).eps) * diagonal.max(initial=0.0))
-    chosen: list[int] = []
+    chosen: list[int] = [] if start is None else start.tolist()
+    if start is not None and start.size:
+        lower = np.linalg.cholesky(gram.rows(start, start).astype(np.float64, copy=False))
+        with one_blas_thread():
+            _grow(gram, store, 0, start, lower, residual)
+        residual[start] = 0.0
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         proposals = rng.choice(gram.shape[0], size=block, p=residual / residual.sum())
         found = store[: len(chosen)]
         with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads work
             H, F = gram.rows(proposals, proposals).astype(np.float64), found[:, proposals].T.astype(np.float64)
             H -= F @ F.T
-            now = H.diagonal().copy()
+            now = H.diagonal()
             kept, lower = eliminate(H, residual[proposals], rng.random_sample(block), floor)
             if not kept.size:  # what was thought to be left of them may be rounding: go on from what is
                 residual[proposals] = np.minimum(residual[proposals], np.where(now > floor, now, 0.0))
@@ -227,6 +238,7 @@ def rpcholesky(
             _grow(gram, store, len(chosen), accepted, lower[: accepted.size, : accepted.size], residual)
         chosen += accepted.tolist()
         residual[chosen] = 0.0
+        block = min(2 * block, LARGEST) if grows and 2 * kept.size >= block else block
     found = store[: len(chosen)]
     # What was reserved for nothing goes.
     return done(chosen, found.T if given or len(chosen) == rank else found.copy().T, diagonal, residual)
@@ -253,31 +265,33 @@ def _grow(gram: Gram, store: NDArray[Any], rank: int, index: Index, lower: Array
 
 
 def eliminate(H: Array, stale: Array, uniforms: Array, floor: float) -> tuple[Index, Array]:
-    """Go through candidates one by one, eliminating each that is accepted from those behind it.
+    """Go through candidates one by one, eliminating each that is accepted from those behind it: H (b, b).
 
     A candidate was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
     the law of drawing by the residual now.
     """
+    left, asked = H.diagonal().copy(), (uniforms * stale).tolist()
+    upper: Array = np.zeros_like(H)
     kept: list[int] = []
-    lower = np.zeros_like(H)
-    for i in range(len(H)):
-        now = H[i, i]
-        if now > floor and uniforms[i] * stale[i] < now:
-            column = lower[i:, len(kept)]
-            np.divide(H[i:, i], np.sqrt(now), out=column)
-            H[i:, i:] -= np.outer(column, column)
+    for i, least in enumerate(asked):
+        now = float(left[i])
+        if now > floor and least < now:
+            found, row = upper[: len(kept)], upper[len(kept)][i:]
+            np.subtract(H[i, i:], found[:, i] @ found[:, i:], out=row)
+            row /= math.sqrt(now)
+            left[i:] -= row * row
             kept.append(i)
-    return np.asarray(kept, dtype=np.intp), lower[np.ix_(kept, range(len(kept)))]
+    return np.asarray(kept, dtype=np.intp), upper[: len(kept), kept].T
 
 
 def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
-    """Choose landmarks by the law of ``rpcholesky``, at n rank² / 4 operations.
+    """Choose landmarks by the law of ``rpcholesky``, where that can be done without a factor on all rows.
 
-    The factor on all rows is what ``rpcholesky`` costs, n rank² operations. Its law needs far less: a row drawn by a
-    stale residual and accepted with the probability (residual now) / (residual then) is a row drawn by the residual
-    now. So the first half of the landmarks is chosen by the factor on all rows, at a quarter of the cost, and the
-    second half from a pool drawn by the residual that the first leaves, where only the pool's own block of K is
-    eliminated.
+    That factor is what ``rpcholesky`` costs, n rank² operations. Its law needs far less: a row drawn by a stale
+    residual and accepted with the probability (residual now) / (residual then) is a row drawn by the residual now. So a
+    pool is drawn by the diagonal of K, and only the pool's own block of K is eliminated. Where too few of a pool are
+    accepted, the first half of the landmarks is completed by the factor on all rows, at a quarter of the cost, and the
+    second half comes from pools drawn by the residual that the first leaves.
 
     Parameters
     ----------
@@ -303,21 +317,22 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
     20
     """
     diagonal, rng = checked(gram, rank), random_of(random_state)
-    n, half, start = gram.shape[0], rank // 2, rng.get_state()
-    if half == 0 or n < WORTH * rank:
-        return rpcholesky(gram, rank, rng).indices
-    first = rpcholesky(gram, half, rng)
-    chosen, stale, floor = first.indices, first.residual, rounding_floor(gram, diagonal)
+    n, half, floor = gram.shape[0], rank // 2, rounding_floor(gram, diagonal)
+    chosen, stale = np.zeros(0, np.intp), diagonal
     while chosen.size < rank:
         wanted, found, total = rank - chosen.size, np.zeros(0, np.intp), float(stale.sum())
-        if first.rank == half and total > 0:
-            pool = rng.choice(n, size=rank, p=stale / total)
-            found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(rank), floor, wanted)
-        if found.size < min(STALE * rank, wanted):
+        size = min(rank, WORTH * wanted)
+        if n >= WORTH * rank and total > 0:
+            pool = rng.choice(n, size=size, p=stale / total)
+            found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(size), floor, wanted)
+            chosen = np.concatenate([chosen, found])
+        if found.size < wanted and found.size * WORTH < size:
             # A spectrum that falls fast, or ends: all rows must be looked at.
-            rng.set_state(start)
-            return rpcholesky(gram, rank, rng).indices
-        chosen = np.concatenate([chosen, found])
+            enough = half if chosen.size < half and n >= WORTH * rank else rank
+            grown = rpcholesky(gram, enough, rng, start=chosen)
+            chosen, stale = grown.indices, grown.residual
+            if grown.rank < enough:
+                break
     return chosen
 
 
@@ -334,9 +349,9 @@ def _accepted(
     H = _left(gram, chosen, pool)
     taken = np.zeros(0, np.intp)
     for chunk in spans(pool.size, CHUNK):
-        kept, lower = eliminate(H[chunk, chunk].copy(), stale[chunk], uniforms[chunk], floor)
+        kept, lower = eliminate(H[chunk, chunk], stale[chunk], uniforms[chunk], floor)
         taken = np.append(taken, pool[chunk][kept])
-        if taken.size >= wanted:
+        if taken.size >= wanted or chunk.stop == pool.size:
             break
         rest = slice(chunk.stop, None)
         W = scipy.linalg.solve_triangular(lower, H[chunk, rest][kept], lower=True, check_finite=False)
@@ -346,10 +361,10 @@ def _accepted(
 
 def _left(gram: Gram, chosen: Index, pool: Index) -> Array:
     """What the landmarks leave of the pool's block of K."""
-    block = gram.rows(chosen, chosen).astype(np.float64, copy=False)
-    upper = np.linalg.cholesky(block).T
-    F = gram.rows(pool, chosen).astype(np.float64, copy=False)
-    F = scipy.linalg.blas.dtrsm(1.0, upper, F.T, trans_a=1, overwrite_b=1)
     H: Array = gram.rows(pool, pool).astype(np.float64, copy=False)
-    H -= F.T @ F
+    if chosen.size:
+        upper = np.linalg.cholesky(gram.rows(chosen, chosen).astype(np.float64, copy=False)).T
+        F = gram.rows(pool, chosen).astype(np.float64, copy=False)
+        F = scipy.linalg.blas.dtrsm(1.0, upper, F.T, trans_a=1, overwrite_b=1)
+        H -= F.T @ F
     return H

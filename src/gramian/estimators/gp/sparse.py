@@ -69,11 +69,12 @@ class SparseProcess(Process):
         rows = sample if sample.index.size >= wanted else passes.sample(wanted, sample_seed(self.random_state))
         chosen, learned = self._learn(kernel, wide(rows.X), *observations.of(rows), clock)
         kernel = kernel if learned is None else kernel.with_theta(learned.theta)
-        features = fit_map(adapted(self, signal_and_noise(kernel)[0]), passes, sample)
+        some = sample.index.size < passes.blocks.n_rows
+        features = fit_map(adapted(self, signal_and_noise(kernel)[0]), passes, sample, error=not some)
         options: Any = {"memory": memory_budget(self.memory), "workers": worker_count(self.n_jobs)}
         options |= {"tol": self.tol, "clock": clock}
         if has_landmarks(features):
-            if sample.index.size < passes.blocks.n_rows:
+            if some:
                 features.trace_error_ = trace_error(features, passes, sample)
             bound = CollapsedBound(passes, observations, features.components_)
             if learned is not None:
