@@ -131,7 +131,8 @@ class LogEvidence:
             K[: rows.start, rows] = own[:, : rows.start].T
 
         run(panel, panels(K.shape[0]), self.workers)
-        K[np.diag_indices_from(K)] += white + self.noise
+        diagonal = np.einsum("ii->i", K)
+        diagonal += white + self.noise
         tau = 0.0 if self.trend is None else self.trend.put_into(K)
         return cholesky(K, jitter_limit=JITTER_LIMIT), tau
 
@@ -267,7 +268,8 @@ def lower_vjp(
         corner = W[:, rows.start :]
         corner[...] = np.tril(corner)
         # A pair below the diagonal stands for two, and the gradient has a factor ½: only the diagonal is halved.
-        corner[np.diag_indices_from(corner)] *= 0.5
+        diagonal = np.einsum("ii->i", corner)
+        diagonal *= 0.5
         return kernel.tile_vjp(A[rows], B[: rows.stop], W)
 
     return np.asarray(np.sum(run(panel, panels(len(A)), workers), axis=0))

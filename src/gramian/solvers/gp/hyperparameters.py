@@ -37,8 +37,9 @@ FLAT_VALUE = 1e-11
 """A relative gain below which L-BFGS only follows rounding."""
 FINE = {"ftol": FLAT_VALUE, "maxls": 10}
 """Where a climb to the end stops, but for its slope."""
-SETTLED = 1e-4
-"""The same share where a parameter was put at its bound: the others then have to agree however it came there."""
+SETTLED, CHEAP = 1e-4, 3
+"""The same share where a Newton step is cheap, for so few parameters, or where one was put at its bound: fits to rows
+that differ by rounding then agree."""
 NEAR = 0.3
 """A distance, in theta, at which a climb has come to where another one ended."""
 APART = 1.0
@@ -210,7 +211,8 @@ def maximise(
     Where it is known how ``bent`` the objective is, from the one start by that; it is returned where it is ``curved``.
     """
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
-    climb.aim, climb.polish = (AIM, POLISHED) if thorough else (ENOUGH, 1.0)
+    polish = SETTLED if bounds.shape[0] <= CHEAP else POLISHED
+    climb.aim, climb.polish = (AIM, polish) if thorough else (ENOUGH, 1.0)
     inside = [np.clip(start, *bounds.T) for start in starts]
     if optimizer is not None:
         ends = [optimizer(climb.descend, start, bounds=bounds)[0] for start in inside]

@@ -21,7 +21,7 @@ from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.kernels.points import to_numpy
 from gramian.progress import Clock
-from gramian.resources import memory_budget, spans
+from gramian.resources import memory_budget
 from gramian.solvers.gp.evidence import Evidence, blas_for, inverse_below, lower_vjp, square_arrays, workers_for
 from gramian.solvers.gp.posterior import Posterior
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, cholesky
@@ -31,8 +31,6 @@ GAP = 1e-13
 """Relative duality gap that Newton aims at: the evidence feels its square root."""
 ROUNDING = 1e-9
 """Relative duality gap below which the mode is found: a step that does not climb is rounding."""
-STRIP = 256
-"""Columns of a strip in the diagonal of the posterior covariance."""
 
 Array = NDArray[np.float64]
 
@@ -159,7 +157,8 @@ class _Newton:
         assert B is not None
         np.multiply(self.K, self.root, out=B)
         B *= self.root[:, None]
-        B[np.diag_indices_from(B)] += 1.0
+        diagonal = np.einsum("ii->i", B)  # a view: indices would take as long as a small factorisation
+        diagonal += 1.0
         return cholesky(B, jitter_limit=0.0)
 
     def _target(self, factor: Any) -> Array:
@@ -244,7 +243,7 @@ class LaplaceEvidence:
             found = mode(self._matrix, self.y, start=self.last, max_iter=self.max_iter, out=self._B)
         except NotPositiveDefiniteError as error:
             raise np.linalg.LinAlgError(f"{diagnosis(gram)}; use another kernel, or add White to it.") from error
-        self.last = found.f
+        self.last, self._points = found.f, (gram._A, gram._B)
         return found
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
@@ -254,29 +253,24 @@ class LaplaceEvidence:
             return Evidence(found.evidence, self._gradient(kernel, found) if gradient else None, 0.0)
 
     def _gradient(self, kernel: Kernel, at: Mode) -> Array:
-        K, root, factor = self._matrix, at.root, at.factor
+        """How the curvature at the mode, and with it log det B, follows the mode, counts too.
+
+        That is half the posterior variance times the third derivative of the log likelihood, pulled back through
+        (I + K H)⁻¹; the variance times the curvature is the diagonal of I - B⁻¹.
+        """
+        K, root, factor, g = self._matrix, at.root, at.factor, at.coefficients
         on_card = isinstance(K, OnCard)
-        variance = K.variance(factor) if on_card else self._variance(at)
-        # How the curvature at the mode, and with it log det B, follows the mode: half the posterior variance times
-        # the third derivative of the log likelihood, pulled back through (I + K H)⁻¹.
-        third = -0.5 * variance * at.pi * (1.0 - at.pi) * (1.0 - 2.0 * at.pi)
-        u = third - root * factor.solve(root * (K @ third))
-        g = at.coefficients
-        left, right = np.column_stack([g, u, g]), np.column_stack([g, g, u])
-        if on_card:
-            return np.asarray(factor.evidence_vjp(left, right))
-        R = inverse_below(factor)
+        R = None if on_card else inverse_below(factor)
+        left = K.variance(factor) * root**2 if R is None else 1.0 - R.diagonal()
+        third = -0.5 * left * (1.0 - 2.0 * at.pi)
+        pulled = root * (K @ third)
+        u = third - root * (factor.solve(pulled) if R is None else blas.dsymv(1.0, R.T, pulled))
+        sides = np.column_stack([g, u, g]), np.column_stack([g, g, u])
+        if R is None:
+            return np.asarray(factor.evidence_vjp(*sides))
         R *= root
         R *= root[:, None]
-        return lower_vjp(kernel, kernel.prepare(self.X), R, left, right, self.workers)
-
-    def _variance(self, at: Mode) -> Array:
-        """The posterior variance of the latent values: → (n,)."""
-        K, variance = self._matrix, np.empty(self.y.size)
-        for columns in spans(self.y.size, STRIP):
-            C = at.factor.half_solve(at.root[:, None] * K[:, columns])
-            variance[columns] = np.einsum("ij,ij->j", C, C)
-        return np.asarray(np.diagonal(K) - variance)
+        return lower_vjp(kernel, self._points, R, *sides, self.workers)
 
 
 def logistic_gaussian(mean: Array, variance: Array) -> Array:
