@@ -82,6 +82,15 @@ def test_new_rows_that_are_worse_than_promised(table, tmp_path):
     assert promise not in told(model, X[80:], y[80:], tmp_path=tmp_path)
 
 
+def test_a_linear_winner_is_not_compared_with_itself(table, tmp_path):
+    X, y = table
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["linear"], cv=3, random_state=0).fit(X[:80], y[:80])
+    page = told(model, X[80:], y[80:], tmp_path=tmp_path)
+    assert "Baseline: mean" in page
+    assert "did as well" not in page
+    assert "does not clearly beat" not in page
+
+
 def test_one_set_of_numbers(table, tmp_path):
     X, y = table
     model = gramian.AutoKernelRegressor(time_limit=None, machines=["gp"], cv=2, random_state=0).fit(X[:80], y[:80])

@@ -14,7 +14,7 @@ from gramian.inspection.fitted import sampled, training_rows
 from gramian.kernels.resolve import is_precomputed
 from gramian.numerals import written
 from gramian.reports.evaluation import Evaluation
-from gramian.reports.facts import MEASURES, Score, by_parts, measured
+from gramian.reports.facts import MEASURES, Score, baseline_of, by_parts, measured
 from gramian.reports.subject import Subject
 from gramian.resources import spans
 
@@ -66,8 +66,8 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     """Whether a search keeps its promise on new rows, and whether it found anything that a baseline did not have."""
     if not subject.automatic:
         return
-    board, best = subject.model.leaderboard_, subject.model.best_trial_
-    base, metric = board.baseline, board.metric
+    best, metric = subject.model.best_trial_, subject.model.leaderboard_.metric
+    base = baseline_of(subject.model)
     if found is not None and found.honest and metric in MEASURES and np.isfinite(now := measured(found, metric)):
         worse = now - best.score if MEASURES[metric].less else best.score - now
         if worse > BROKEN * np.hypot(best.spread, _chance(found, metric, now)):

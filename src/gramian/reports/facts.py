@@ -165,9 +165,15 @@ def _of_leaderboard(model: Any) -> Score:
     return Score(name, best.score, best.spread, how, *_linear_trial(model), less_is_better=less, figures=figures)
 
 
+def baseline_of(model: Any) -> Any:
+    """Return the best baseline of a search beside its winner, which may be one itself; ``None`` where there is none."""
+    others = (t for t in model.leaderboard_ if t.ok and t.baseline and t.name != model.best_trial_.name)
+    return min(others, key=lambda t: (-t.rows, t.score), default=None)
+
+
 def _linear_trial(model: Any) -> tuple[float, str]:
     """The score of the best baseline of a search, and its name."""
-    base = model.leaderboard_.baseline
+    base = baseline_of(model)
     return (math.nan, "") if base is None else (base.score, f"{base.name}, in the search")
 
 

@@ -25,7 +25,7 @@ from gramian.plots.style import pyplot
 from gramian.reports.board import board_of
 from gramian.reports.cautions import cautions
 from gramian.reports.evaluation import evaluate, importance
-from gramian.reports.facts import Score, bytes_held, name_of, question, score_of, seconds_of, settings_of
+from gramian.reports.facts import Score, baseline_of, bytes_held, name_of, question, score_of, seconds_of, settings_of
 from gramian.reports.pictures import INPUTS, KERNEL, QUALITY, SEARCH, pictures
 from gramian.reports.subject import Subject, subject_of
 from gramian.reports.worst import worst_rows
@@ -168,7 +168,7 @@ def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
 
 def _promised(model: Any, score: Score | None) -> list[tuple[str, str, str]]:
     """What the search promised, where the score is another, and what it says of the best baseline."""
-    best, base, (name, _) = model.best_trial_, model.leaderboard_.baseline, name_of(model.leaderboard_.metric)
+    best, base, (name, _) = model.best_trial_, baseline_of(model), name_of(model.leaderboard_.metric)
     cards = []
     if score is None or score.value != best.score:
         cards.append(("In the search", written(best.score, best.spread), f"{name}, on {best.rows:,} rows"))
