@@ -59,18 +59,17 @@ def silent(done: float, **figures: float) -> None:
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds since the start, and whether ``max_time`` has passed; compiling does not count unless ``wall`` is set."""
+    """Seconds since the start, and whether ``max_time`` has passed; the time that compiling takes is not counted."""
 
     max_time: float | None = None  # Seconds allowed; ``None`` for no limit
     start: float = field(default_factory=compiling.now)  # When it was started
     stop: threading.Event | None = None  # Once set, the time is up: how threads learn that somebody pressed Ctrl-C
     pace: float = 1.0  # Seconds that one second counts as: above 1, a slower machine
-    wall: bool = False  # Whether it runs as a clock on the wall does, from a start on ``time.perf_counter``
 
     @property
     def seconds(self) -> float:
         """Seconds since the clock was made."""
-        return self.pace * ((time.perf_counter() if self.wall else compiling.now()) - self.start)
+        return self.pace * (compiling.now() - self.start)
 
     @property
     def left(self) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
-import time
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -70,7 +69,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     """Fit and save."""
-    clock = Clock(options.time_limit, start=time.perf_counter(), wall=True)
+    clock = Clock(options.time_limit)
     from gramian.files import save
     from gramian.files.write import check_folder
 

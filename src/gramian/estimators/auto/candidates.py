@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from gramian.features.polynomial import PolynomialMap
 from gramian.kernels import RBF, Kernel, Laplace, Linear, Matern, PowerExponential, Scaled, White
 from gramian.kernels.metric import Metric
 from gramian.progress import Clock
-from gramian.resources import random_of
+from gramian.resources import one_blas_thread, random_of
 from gramian.solvers.gp.evidence import WeightedEvidence, signal_and_noise
 from gramian.solvers.gp.hyperparameters import learn_from_rows, widened
 from gramian.solvers.gp.metric import Climb, MetricEvidence, Prior, agop_round, climb
@@ -323,8 +324,9 @@ class Fitted:
 
 def fit(c: Candidate, response: Response, Z: Any, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
     """Fit a candidate to some rows, once for each of its settings: Z (n, d)."""
-    means = replace(means, n_jobs=1) if rows.size <= ONE_THREAD else means
-    with quiet():
+    few = rows.size <= ONE_THREAD
+    means = replace(means, n_jobs=1) if few else means
+    with quiet(), one_blas_thread() if few else nullcontext():
         make = _metric if c.metric else {"gp": _process, "ridge": _ridge, LINEAR: _linear}.get(c.machine, _other)
         return make(c, response, Z[rows], rows, given, means)
 
