@@ -185,7 +185,7 @@ class AutoKernel(Nested, BaseEstimator):
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
-        means = replace(means, pace=search.pace)
+        means = replace(means, pace=search.paces.get("gp", 1.0))
         winners = []
         for found in offered[: 1 if alone else MEMBERS]:
             source = search.source_of(found)

@@ -230,7 +230,7 @@ class Search:
     spent: float = 0.0  # Nominal seconds
     passed: int = 0  # Candidates that the time limit has no room for, by counts
     late: int = 0  # And by the clock
-    pace: float = 1.0  # Seconds that a nominal one takes, by the trials of the last step
+    paces: dict[str, float] = field(default_factory=dict)  # Seconds that a nominal one took, by machine, at last
 
     def __post_init__(self) -> None:
         self.limit = self.means.clock.max_time
@@ -261,7 +261,7 @@ class Search:
                 break
             self._end_for(self._ranked[0].candidate.machine)
             group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
-            if not group or self._is_late(self._cost(group[0], steps[number + 1])):
+            if not group or self._is_late(group[0], self._cost(group[0], steps[number + 1])):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
         if not (ranked := self._with_linear(self._ranked)):
@@ -291,18 +291,19 @@ class Search:
 
     def _step(self, group: list[Candidate], step: Rung, end: float, *, must: bool = False) -> None:
         """Try a group as far as a share of the time goes, by counts; the first of the first step in any case."""
-        spent, begun = self.spent, time.perf_counter()
         for place, candidate in enumerate(group):
             first, cost = must and place == 0, self._cost(candidate, step)
             if not first and self.spent + cost > end * self.seconds:
                 self.passed += 1
                 continue
-            if not first and self._is_late(cost):
+            if not first and self._is_late(candidate, cost):
                 self.late += 1
                 continue
             self.spent += cost
+            left = self.means.clock.left
             self._try(candidate, step)
-            self.pace = (time.perf_counter() - begun) / (self.spent - spent)
+            if self.limit is not None:
+                self.paces[candidate.machine] = (left - self.means.clock.left) / cost
             took = self.means.clock.seconds
             if first and self.limit is not None and took > self.limit:
                 raise TimeoutError(
@@ -321,9 +322,9 @@ class Search:
             c.machine, n, d, again=True, **shape
         )
 
-    def _is_late(self, cost: float) -> bool:
+    def _is_late(self, c: Candidate, cost: float) -> bool:
         """Whether the clock has no room for nominal seconds, on a machine as busy as this one."""
-        return self.means.clock.expired or self.pace * cost > self.means.clock.left
+        return self.means.clock.expired or self.paces.get(c.machine, 1.0) * cost > self.means.clock.left
 
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
         """The best of a step, the others being marked as dropped; machines that follow a process bring it along."""
