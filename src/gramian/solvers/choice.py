@@ -17,9 +17,9 @@ FACTOR_ROWS = 50_000
 """Rows up to which the posterior of a Gaussian process is exact, where its factor fits."""
 ROWS_PER_ITERATION = 50
 """n³/3 operations of a factorisation take about as long as n / 50 products with a stored K, which wait for memory."""
-SPEED = 4e10
-"""Operations a second of the nominal machine: two cores, 20 Gflop/s each in double precision. Never measured."""
-VALUE, STORED = 150, 12
+SPEED = 6e10
+"""Operations a second of the nominal machine: two cores, 30 Gflop/s each in double precision. Never measured."""
+VALUE, STORED = 225, 18
 """Operations that making a kernel value or feature, and reading a stored float32 one, count as beside products."""
 ITERATIONS = 30
 """Iterations that conjugate gradients in the space of a map are expected to take."""

@@ -57,9 +57,9 @@ def test_a_busy_machine_gets_the_same_model(rows):
     X, y = rows
     found = []
     for pace, n_jobs in ((1e-6, 1), (1e-5, 1), (1e-6, 2)):
-        model = AutoKernelRegressor(4e-3, **{**PROCESS, "machines": ["gp", "svm"], "n_jobs": n_jobs})
+        model = AutoKernelRegressor(2e-3, **{**PROCESS, "machines": ["gp", "svm"], "n_jobs": n_jobs})
         model._sizes = SMALL
-        found.append(model._fit(X, y, Clock(4e-3, pace=pace)))
+        found.append(model._fit(X, y, Clock(2e-3, pace=pace)))
     assert "landmarks" in found[0].refit_
     for other in found[1:]:
         assert other.refit_ == found[0].refit_

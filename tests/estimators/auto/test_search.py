@@ -6,10 +6,13 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import FunctionTransformer
 
-from gramian.estimators.auto.plans import Sizes
+from gramian.estimators.auto.candidates import Candidate, Means
+from gramian.estimators.auto.plans import Planner, Sizes
 from gramian.estimators.auto.response import Classes, Numbers
-from gramian.estimators.auto.search import rungs
+from gramian.estimators.auto.search import ScaledRows, Search, larger, rungs
+from gramian.kernels import RBF
 
 
 @pytest.mark.parametrize("n", [10, 149, 150, 1000, 2000, 2001, 3500, 10_000])
@@ -40,3 +43,22 @@ def test_a_short_limit_has_fewer_steps_whatever_the_machine():
     assert learning == {None: [500, 1500, 3000], 60: [500, 1500, 3000], 10: [500, 1500], 0.1: [500]}
     few = rungs(response, 10_000, 5, 0, Sizes(ladder=(60, 150)))
     assert [step.learning for step in few] == [60, 150]
+
+
+def test_the_best_are_judged_again_on_many_rows_with_what_they_learned(rng):
+    X = rng.uniform(-2, 2, (4300, 2))
+    response = Numbers(np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(4300))
+    sizes = Sizes(ladder=(60,), many=300)
+    assert larger(response, 4299, 5, 0, sizes) is None
+    (step,), many = rungs(response, 4300, 5, 0, sizes)[:1], larger(response, 4300, 5, 0, sizes)
+    assert not set(many.splits[0][0]) & set(many.splits[0][1])
+    means, planner = Means(10**8, 1, 0), Planner(4300, 1, 10**8, sizes=sizes)
+    rows = {"standard": ScaledRows(X, FunctionTransformer())}
+    group = [Candidate(f"gp, {i}", "gp", "standard", (1.0 * RBF(scale),)) for i, scale in enumerate((0.5, 1.0, 2.0))]
+    before, ranked = (
+        Search(response, rows, ["gp"], means, planner, lambda board, doing: None).run(group, [step], larger_step)
+        for larger_step in (None, many)
+    )
+    assert {found.rung for found in ranked} == {many}
+    assert ranked[0].trial.score < 0.7 * before[0].trial.score  # more rows predict better
+    assert all(found.kernels[0] in [f.kernels[0] for f in before] for found in ranked)

@@ -22,10 +22,10 @@ from gramian.estimators.auto.candidates import Means, candidates, checked_machin
 from gramian.estimators.auto.columns import NumberColumn, checked_words, encode, fit_scaling, scalings_for
 from gramian.estimators.auto.explain import explained
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
-from gramian.estimators.auto.plans import MEMBERS, Plan, Planner, Sizes
+from gramian.estimators.auto.plans import OFFERED, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_others, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
-from gramian.estimators.auto.search import ScaledRows, Search, cheap_score, rungs
+from gramian.estimators.auto.search import ScaledRows, Search, cheap_score, larger, rungs
 from gramian.estimators.auto.splits import among, own_order, repeated, splits_asked_for
 from gramian.estimators.auto.steps import Observer, Step
 from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
@@ -180,14 +180,15 @@ class AutoKernel(Nested, BaseEstimator):
         with progress(self.verbose, type(self).__name__) as tick:
             search = Search(response, scaled, machines, means, planner, partial(self._seen, tick, clock))
             count = response.targets.shape[1] if classes else 0
-            ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps)
+            many = None if asked is not None else larger(response, n, cv, means.seed, self._sizes)
+            ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps, many)
         best = next((found for found in ranked if planner.affordable(found.candidate.machine)), ranked[0])
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
         means = replace(means, pace=search.paces.get("gp", 1.0))
         winners = []
-        for found in offered[: 1 if alone else MEMBERS]:
+        for found in offered[: 1 if alone else OFFERED]:
             source = search.source_of(found)
             rows = (encoding, scalings[found.candidate.scaling], Z)
             winners.append(Winner(found, source, response, *rows, means, planner, source.kernels[0]))

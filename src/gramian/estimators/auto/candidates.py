@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from gramian.certificates import Certificate, certify
 from gramian.estimators.auto.columns import SCALINGS, Encoding, NumberColumn, Text
+from gramian.estimators.auto.plans import PCG_TOL
 from gramian.estimators.auto.response import PAIRS, Classes, Response
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.machine.classifier import KernelMachineClassifier
@@ -107,7 +108,7 @@ CLASSES_METRICS = ("AGOP",)
 """For classes the evidence overfits a metric."""
 METRIC_INPUTS = 40
 """Inputs up to which a metric is learned: its entries are their square."""
-CLIMB, SETTLE, ROUNDS = (45, 25), 20, (3, 1)
+CLIMB, SETTLE, ROUNDS = (45, 15), 20, (3, 1)
 """Steps over the entries of a metric, at first and on more rows; over scale and variances; and rounds of gradients."""
 METRIC_SLOPE = 0.01
 """The slope of the evidence, for each row, at which a metric is called learned."""
@@ -115,8 +116,10 @@ NOISE, MOST_NOISE = 0.1, 10.0
 """Where the variance of the noise begins, and how large it may get, in units of the targets' own."""
 EVIDENCE_TOL = 1e-4
 """The search for hyperparameters ends where no slope of the evidence exceeds the root of this."""
-STEPS = 60
-"""Steps of that search."""
+STEPS = (60, 20)
+"""Steps of that search, at first and on more rows."""
+CONDITION_STEPS = 150
+"""Conjugate gradients where a process is judged on many rows."""
 ONE_THREAD = 1000
 """Rows up to which threads cost more than they save."""
 RIDGE_ROWS = 1500
@@ -344,13 +347,24 @@ def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kerne
     signal, noise = (c.kernels[0], NOISE) if given is None else signal_and_noise(given)
     # More rows than the kernel was learned from are a surprise to small noise: from there the evidence leads astray.
     prior = signal + White(max(noise, NOISE, least), (least, MOST_NOISE))
-    options: Any = {"start": "data" if given is None else "given", "tol": EVIDENCE_TOL, "max_iter": STEPS}
+    options: Any = {"start": "data" if given is None else "given", "tol": EVIDENCE_TOL}
+    options["max_iter"] = STEPS[given is not None]
     targets, weights = response.targets[rows], response.weights_of(rows)
     if weights is not None:
         return [_weighted_process(prior, Z, targets, weights, means, **options)]
     options |= {"evidence": "full", "random_state": means.seed, **means.common()}
     model = GaussianProcessRegressor(prior, alpha=1e-10, **options).fit(Z, targets)
     return [Fitted(model, model.kernel_, {"noise": float(model.noise_)}, model.certificate_)]
+
+
+def condition(response: Response, Z: Any, rows: Any, kernel: Kernel, means: Means) -> list[Fitted]:
+    """Fit the mean of a process whose kernel is known to some rows, by conjugate gradients where they are many."""
+    signal, noise = signal_and_noise(kernel)
+    options: Any = {"tol": PCG_TOL, "max_iter": CONDITION_STEPS, "random_state": means.seed, **means.common()}
+    with quiet():
+        model = KernelRidge(noise, kernel=signal, **options)
+        model.fit(Z[rows], response.targets[rows], response.weights_of(rows))
+    return [Fitted(model, kernel, {"noise": noise}, model.certificate_)]
 
 
 def _weighted_process(prior: Kernel, Z: Array, Y: Array, weights: Array, means: Means, **options: Any) -> Fitted:

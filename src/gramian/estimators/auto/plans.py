@@ -23,11 +23,11 @@ RESERVE = (0.1, 0.6)
 """The least and the most of the time limit that is kept for the last fit."""
 SHARES = {"exact": 0.8, "pcg": 0.6, "nystroem": 0.5}
 """The part of that time which a way may take by its count; iterations are made twice, to see how wrong they are."""
-MEMBERS = 4
-"""Machines that an average has at most."""
-EVALUATIONS, AGAIN, SETTINGS = 60, 25, 3
+MEMBERS, OFFERED = 4, 8
+"""Machines that an average has at most, and that it may choose from."""
+EVALUATIONS, AGAIN, SETTINGS = 60, 18, 3
 """Evaluations of the evidence in a trial, at first and on more rows; settings that another machine is tried with."""
-GRADIENT, POWERS = 8, 40
+GRADIENT, POWERS = 12, 60
 """Operations of a kernel value for each input where lengthscales are learned, and where powers of differences are."""
 EIGEN = 10.0
 """An eigendecomposition takes about so many times n³ operations."""
@@ -51,6 +51,7 @@ class Sizes:
     """Rows and landmarks that the search and the last fit are made with."""
 
     ladder: tuple[int, ...] = (500, 1500, 3000)  # Rows to learn from, step by step
+    many: int = 10_000  # Rows that the best are then fitted to, with what they have learned
     folds: int = 2000  # Rows up to which the last step is cross-validation; beyond, one part is held out
     exact: int = 2000  # Rows up to which the last fit is exact, and learns its hyperparameters again
     landmarks: int = 5000  # The most, of least squares
@@ -161,6 +162,12 @@ def trial_seconds(
     if machine == "svm":
         return choice.nominal_seconds(kernels * choice.svm_operations(n))
     return choice.nominal_seconds(SETTINGS * kernels * choice.newton_operations(n, targets))
+
+
+def conditioned_seconds(n: int, targets: int, memory: int) -> float:
+    """Return what conditioning a process on n rows takes, its kernel being known."""
+    rank, count = pcg.default_rank(n, memory), TYPICAL[0].on(n)
+    return choice.nominal_seconds(choice.pcg_operations(n, targets, count, rank, memory))
 
 
 def efforts(kernel: Kernel, Z: Array, Y: Array, ridge: float, memory: int) -> list[Effort]:

@@ -20,13 +20,14 @@ from gramian.estimators.auto.candidates import (
     Candidate,
     Fitted,
     Means,
+    condition,
     derived,
     fit,
     metrics,
     quiet,
 )
 from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
-from gramian.estimators.auto.plans import Planner, Sizes, trial_seconds
+from gramian.estimators.auto.plans import OFFERED, Planner, Sizes, conditioned_seconds, trial_seconds
 from gramian.estimators.auto.response import Classes, Judgement, Response
 from gramian.kernels import RBF, Kernel
 from gramian.solvers.choice import factor_operations, nominal_seconds
@@ -42,6 +43,8 @@ PHASES = {
     3: ((0.25, 0.25, 0.3), (0.5, 0.7, 0.7), (0.95, 0.95, 1.0)),
 }
 """Of the time of the search, by steps: when candidates, then metrics, then machines that follow a process must end."""
+AGAIN, FEWEST = 0.2, 3
+"""The share of the time in which the best are judged again on many rows, and how many of them make it worth it."""
 OTHERS = 2
 """And how many of the other kind of lengthscale, where none are among them."""
 LEADERS = 1
@@ -76,6 +79,7 @@ class Rung:
     parts: list[Rows]  # Positions among all held-out rows
     rows: int  # Rows that take part
     asked: bool = False  # Whether a user chose the splits
+    learn: bool = True  # Whether processes learn their kernels; else they have them from fewer rows
 
     @property
     def learning(self) -> int:
@@ -102,6 +106,13 @@ def rungs(
     first, *others = steps
     most = math.inf if limit is None else SHARE * limit / TRIAL_FACTORS
     return [first, *(s for s in others if nominal_seconds(factor_operations(s.learning, inverse=True)) <= most)]
+
+
+def larger(response: Response, n: int, cv: int, seed: int, sizes: Sizes = DEFAULT) -> Rung | None:
+    """Return a last step on many rows, held-out ones not seen before, where there are so many."""
+    if n < sizes.many + HELD_OUT:
+        return None
+    return replace(_held_out(_order(response, n, seed), sizes.many, cv), learn=False)
 
 
 def _asked_steps(splits: Sequence[tuple[Rows, Rows]], n: int, seed: int, sizes: Sizes) -> list[Rung]:
@@ -234,7 +245,7 @@ class Search:
 
     def __post_init__(self) -> None:
         self.limit = self.means.clock.max_time
-        self.seconds = self.planner.limit - self.planner.reserve(self.machines[0])  # nominal
+        self.seconds = self.planner.limit - self.planner.reserve(self.machines[0])  # nominal; nan without a limit
         self._end_for(self.machines[0])
 
     @property
@@ -246,11 +257,12 @@ class Search:
         """Return the candidate that learned the kernel: a process, or the candidate itself."""
         return self.found[found.candidate.source] if found.candidate.source else found
 
-    def run(self, group: list[Candidate], steps: list[Rung]) -> list[Found]:
+    def run(self, group: list[Candidate], steps: list[Rung], many: Rung | None = None) -> list[Found]:
         """Climb the ladder; a linear model alone is judged on its last step."""
         steps = steps if group else steps[-1:]
+        share = 1.0 if many is None else 1.0 - AGAIN
         for number, step in enumerate(steps):
-            last, ends = number == len(steps) - 1, PHASES[min(len(steps), 3)][min(number, 2)]
+            last, ends = number == len(steps) - 1, [share * e for e in PHASES[min(len(steps), 3)][min(number, 2)]]
             self._baselines(step)
             self._step(group, step, ends[0], must=number == 0)
             if number == 1:
@@ -264,10 +276,20 @@ class Search:
             if not group or self._is_late(group[0], self._cost(group[0], steps[number + 1])):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
+        if many is not None:
+            self._judge_again(many)
         if not (ranked := self._with_linear(self._ranked)):
             first = next(trial for trial in self.leaderboard if not trial.ok)
             raise ValueError(f"no machine could be fitted; the first: {first.name}, {first.status.rstrip('.')}.")
         return ranked
+
+    def _judge_again(self, step: Rung) -> None:
+        """Judge the best on many rows: which kernel wins may depend on how many there are."""
+        group = [found.candidate for found in self._ranked][:OFFERED]
+        cheapest = sorted(self._cost(c, step) for c in group)[:FEWEST]
+        if len(cheapest) == FEWEST and not self.spent + sum(cheapest) > self.seconds:
+            self._baselines(step)
+            self._step(group, step, 1.0)
 
     @property
     def _ranked(self) -> list[Found]:
@@ -317,6 +339,8 @@ class Search:
         n = min(n, RIDGE_ROWS) if c.machine == "ridge" else n
         shape: Any = {"targets": self.response.targets.shape[1], "kernels": max(len(c.kernels), 1)}
         shape["powers"] = "Power" in c.name or "Laplace" in c.name
+        if not step.learn and c.machine == "gp":
+            return conditioned_seconds(n, shape["targets"], self.means.memory)
         again = c.name in self.found
         return trial_seconds(c.machine, n, d, again=again, **shape) + (len(step.splits) - 1) * trial_seconds(
             c.machine, n, d, again=True, **shape
@@ -393,7 +417,11 @@ class Search:
         fitting = predicting = 0.0
         for split, (train, test) in enumerate(step.splits):
             begun = time.perf_counter()
-            models = fit(candidate, self.response, Z, train, self._given(candidate, split, fits), self.means)
+            given = self._given(candidate, split, fits)
+            if not step.learn and candidate.machine == "gp" and given is not None:
+                models = condition(self.response, Z, train, given, self.means)
+            else:
+                models = fit(candidate, self.response, Z, train, given, self.means)
             between = time.perf_counter()
             held.append([self.response.outputs(m.model, Z[test]) for m in models])
             fits.append([replace(m, model=None) for m in models])

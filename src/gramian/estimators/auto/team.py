@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from gramian.estimators.auto.average import Member, averaged
 from gramian.estimators.auto.candidates import LINEAR
 from gramian.estimators.auto.leaderboard import DONE, MEMBER, NO_HELP
-from gramian.estimators.auto.plans import Plan, Planner
+from gramian.estimators.auto.plans import MEMBERS, Plan, Planner
 from gramian.estimators.auto.refit import Refit, Winner, affordable
 from gramian.estimators.auto.response import Classes
 from gramian.estimators.auto.search import Found, Search, beats
@@ -77,11 +77,18 @@ class Team:
         return total, common
 
 
+def _best_together(offered: Sequence[Winner]) -> list[Winner]:
+    """The best alone, and those that count for most in an average of all."""
+    average = averaged([p.found for p in offered], offered[0].response)
+    others = [] if average is None else [offered[i] for i in average.members if i]
+    return [offered[0], *others][:MEMBERS]
+
+
 def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
     """Choose between the best machine alone and an average of those that can be fitted in time."""
     if len(offered) == 1:
         return Team(offered[0].found, offered, [None], np.ones(1))
-    team = affordable(offered, planner)
+    team = affordable(_best_together(offered), planner)
     average = averaged([p.found for p, _ in team], offered[0].response)
     if average is None:
         return Team(team[0][0].found, [team[0][0]], [team[0][1]], np.ones(1))
