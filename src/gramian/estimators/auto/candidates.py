@@ -118,7 +118,7 @@ EVIDENCE_TOL = 1e-4
 """The search for hyperparameters ends where no slope of the evidence exceeds the root of this."""
 STEPS = (60, 20)
 """Steps of that search, at first and on more rows."""
-CONDITION_STEPS = 150
+CONDITION_STEPS = 100
 """Conjugate gradients where a process is judged on many rows."""
 ONE_THREAD = 1000
 """Rows up to which threads cost more than they save."""

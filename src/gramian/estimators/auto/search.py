@@ -47,6 +47,8 @@ AGAIN, FEWEST = 0.2, 3
 """The share of the time in which the best are judged again on many rows, and how many of them make it worth it."""
 OTHERS = 2
 """And how many of the other kind of lengthscale, where none are among them."""
+ROUGH = ("Power", "Laplace", "Matern-1/2")
+"""Kernels whose functions have no slope: few rows speak against them more than many do."""
 LEADERS = 1
 """Processes whose kernels other machines take over."""
 HELD_OUT = 4000
@@ -355,10 +357,11 @@ class Search:
         ranked = [found for found in self._ranked if found.rung is step]
         chosen = ranked[:count]
         if count > OTHERS:
-            # The best of the other kind of process, too: many lengthscales need more rows than one does.
-            kinds = {found.candidate.each for found in chosen if found.candidate.machine == "gp"}
-            others = [f for f in ranked[count:] if f.candidate.machine == "gp" and f.candidate.each not in kinds]
-            chosen = chosen + others[:OTHERS]
+            # The best of other kinds of processes, too: many lengthscales, and rough functions, come with more rows.
+            for most, kind in ((OTHERS, _of_each), (1, _is_rough)):
+                kinds = {kind(found) for found in chosen if found.candidate.machine == "gp"}
+                others = [f for f in ranked[count:] if f.candidate.machine == "gp" and kind(f) not in kinds]
+                chosen = chosen + others[:most]
         kept = list(dict.fromkeys(c for f in chosen for c in (self.source_of(f).candidate, f.candidate)))
         for found in ranked:
             if found.candidate not in kept:
@@ -458,6 +461,14 @@ class Search:
         trial = {"fit_seconds": time.perf_counter() - begun, "baseline": True, **vars(judged)}
         self._keep(Candidate(self.response.simplest_rule, "baseline", ""), step, trial)
         self._try(BASELINE, step)
+
+
+def _of_each(found: Found) -> bool:
+    return found.candidate.each
+
+
+def _is_rough(found: Found) -> bool:
+    return any(kernel in found.candidate.name for kernel in ROUGH)
 
 
 def beats(judged: Judgement | Trial, linear: Trial) -> bool:
