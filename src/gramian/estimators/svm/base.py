@@ -1,4 +1,4 @@
-"""The base of the support vector machines: validation, kernel rows for the solver, the expansion behind predict."""
+"""The base of the support vector machines: validation, the set-up of a fit, the expansion behind predict."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 import warnings
 from collections.abc import Callable as Callable_
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from functools import cache, cached_property
+from dataclasses import dataclass
+from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -37,6 +37,7 @@ from gramian.estimators.base import (
     warn_unless_converged,
 )
 from gramian.estimators.duality import Duality
+from gramian.estimators.svm.training import CardMatrix, FeatureMatrix, GramRows, Training, Vector
 from gramian.gram import Gram
 from gramian.gram.columns import columns_of
 from gramian.gram.operator import wide
@@ -45,14 +46,11 @@ from gramian.kernels.objects import Table
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.kernels.tunable import Nested
-from gramian.resources import memory_budget, run, spans, worker_count
+from gramian.resources import memory_budget, worker_count
 from gramian.rkhs import Function
-from gramian.solvers.svm.dense import SMALL
-from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, RowCache, Wide
-from gramian.solvers.svm.smo import POLISHED
+from gramian.solvers.svm.row_cache import Index, Wide
 from gramian.solvers.svm.tasks import Solution
 
-Vector = NDArray[np.float64]
 EARLY = (
     "Solver terminated early (max_iter={}).  Consider pre-processing your data with StandardScaler or MinMaxScaler. "
 )
@@ -67,149 +65,13 @@ DIRECT_INPUTS = 64
 """Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
 SMALL_CELLS = 2**18
 """Entries up to which sparse rows are made dense for a fit: values are faster, and rounded as those of dense rows."""
-ALONE = 1500
-"""Rows up to which the whole matrix is made for a single problem: of more, most rows are never asked for."""
 FEW_CELLS = 2**20
 """Entries of K(rows, support vectors) up to which it is made once for all pairs of classes."""
-STRIP, THREADED = 192, 800
-"""Rows of a strip of a small matrix, and rows of one that is worth a second thread."""
 PROBES, PROBED = 8, 1000
 """Kernel values of so many rows with so many others tell what float32 changes."""
 MEGABYTE = 2**20
 FOUND = ("_fitted_to", "_gamma")
 """Private attributes that a set-up leaves behind."""
-TESTED_ROWS = 1024
-"""Rows up to which a similarity that may not be a kernel is tested."""
-INDEFINITE = 1e-5
-"""A negative eigenvalue, relative to the diagonal, that rounding to float32 does not explain."""
-DIRECT_CACHE = 256e6
-"""Bytes of cache for a kernel that is cheap to compute: to touch fresh memory costs more than a row made again."""
-
-
-@dataclass(frozen=True)
-class Training:
-    """The rows to learn from, those of weight zero left out, and what the solver reads of them."""
-
-    kept: Index  # Which of the user's rows they are, in the order of the solver
-    weight: Vector  # (n,): Sample weights
-    kernel: Kernel  # The kernel, or that which a map approximates
-    rows: GramRows | FeatureMatrix  # Kernel values between them
-
-
-@dataclass(frozen=True)
-class GramRows:
-    """The kernel matrix of some rows."""
-
-    gram: Gram  # The kernel matrix, as the row cache keeps it
-    wide: Wide | None  # The same in full precision, where ``gram`` has less
-    direct: bool  # Whether a kernel value is cheaper to compute than to look up
-    made: list[Vector] = field(default_factory=list)  # The whole of it, once it was asked for
-
-    @property
-    def workers(self) -> int:
-        """Threads that make kernel rows."""
-        return self.gram.workers
-
-    def diagonal(self) -> Vector:
-        """Return k(x, x) of the rows: → (n,)."""
-        return np.asarray(self.gram.diagonal(), dtype=np.float64)
-
-    @property
-    def rounding(self) -> float:
-        """What rounding does to a kernel value, relative to the largest k(x, x)."""
-        return self.gram.rounding
-
-    def on(self, workers: int) -> GramRows:
-        """Return the same matrix, made by another number of threads."""
-        return replace(self, gram=self.gram.on(workers), wide=self.wide and self.wide.on(workers))
-
-    def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
-        """Return one row cache for each block of columns, sharing the budget by width."""
-        share = (min(budget, DIRECT_CACHE) if self.direct else budget) / sum(b.stop - b.start for b in blocks)
-        columns = [np.arange(b.start, b.stop) for b in blocks]
-        return [RowCache(self.gram, c, int(share * c.size), self.wide) for c in columns]
-
-    def among(self, caches: list[RowCache]) -> KernelRows:
-        """Return what the solver reads kernel rows from."""
-        whole = self.whole if self.gram.shape[0] <= ALONE else None
-        return KernelRows(caches, self.gram.workers, self.direct, self.definite, whole)
-
-    @property
-    def whole(self) -> Vector | None:
-        """The matrix itself, where it is small, cheap, and of a kernel that is one; made once."""
-        n, kernel = self.gram.shape[0], self.gram.kernel
-        cheap = self.direct or n <= POLISHED or isinstance(kernel, Dot | Radial | Precomputed)
-        if n > SMALL or not cheap or self.gram.dtype != np.float64 or not self.gram.fits or not self.definite:
-            return None
-        if not self.made:
-            self.made.append(self._filled())
-        return self.made[0]
-
-    def _filled(self) -> Vector:
-        """K from its lower half, by strips."""
-        n, single = self.gram.shape[0], self.gram.on(1)
-        K = np.empty((n, n))
-
-        def strip(rows: slice) -> None:
-            single.rows(rows, slice(0, rows.stop), out=K[rows, : rows.stop])
-            K[: rows.start, rows] = K[rows, : rows.start].T
-
-        # The longest first, so that threads end together; a few rows are one thread's work.
-        run(strip, spans(n, STRIP)[::-1], self.gram.workers if n > THREADED else 1)
-        return K
-
-    @cached_property
-    def definite(self) -> bool:
-        """Whether K is positive semi-definite: tested where the kernel may not be, and rows are few."""
-        n = self.gram.shape[0]
-        if n > TESTED_ROWS or self.gram.kernel.definite:
-            return True
-        K = self.gram.rows(slice(None)).astype(np.float64)
-        try:
-            np.linalg.cholesky(K + INDEFINITE * float(np.abs(K.diagonal()).max(initial=0.0)) * np.eye(n))
-        except np.linalg.LinAlgError:
-            return False
-        return True
-
-
-class CardMatrix(GramRows):
-    """The kernel matrix of some rows on a GPU: there is nothing to cache."""
-
-    def caches(self, blocks: list[slice], budget: float) -> list[Any]:
-        """Return the rows of each block."""
-        return [np.arange(block.start, block.stop) for block in blocks]
-
-    def among(self, caches: list[Any]) -> Any:
-        """Return what the solver reads kernel rows from."""
-        return CardRows(self.gram, np.concatenate(caches), self.definite, self.whole)
-
-
-@dataclass(frozen=True)
-class FeatureMatrix:
-    """The features of some rows: the kernel matrix is F Fᵀ."""
-
-    F: Vector  # (n, m)
-    features: Any  # The map, fitted
-    fitted: Index  # The user's rows that it was fitted to, in its order
-    workers: int  # Threads
-    whole: ClassVar[None] = None
-    rounding: ClassVar[float] = FeatureRows.rounding
-
-    def diagonal(self) -> Vector:
-        """Return ‖ψ(x)‖² of the rows: → (n,)."""
-        return np.einsum("ij,ij->i", self.F, self.F)
-
-    def on(self, workers: int) -> FeatureMatrix:
-        """Return the same features, for another number of threads."""
-        return replace(self, workers=workers)
-
-    def caches(self, blocks: list[slice], budget: float) -> list[Vector]:
-        """Return the features of each block: there are no kernel rows to keep."""
-        return [self.F[block] for block in blocks]
-
-    def among(self, caches: list[Vector]) -> FeatureRows:
-        """Return what the solver reads kernel values from."""
-        return FeatureRows(caches[0] if len(caches) == 1 else np.concatenate(caches), self.workers)
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
