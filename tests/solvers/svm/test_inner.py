@@ -1,11 +1,11 @@
-"""The compiled parts of SMO against plain ones: pair steps end at the optimum, sums of rows are products."""
+"""The compiled parts of SMO against plain ones: pair steps end at the optimum."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from gramian.solvers.svm.inner import add_rows, pair_steps
+from gramian.solvers.svm.inner import pair_steps
 from reference_svm import objective, smo
 
 
@@ -52,15 +52,3 @@ def test_negative_curvature_is_told():
     _, bent = pair_steps(K, np.ones(2), lower, upper, 0.0, 2, 1e-3, 9, 1e-9, beta, gradient)
     assert bent
     np.testing.assert_array_equal(beta, [1.0, -1.0])
-
-
-@pytest.mark.parametrize("count", [1, 4, 7])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_sums_of_rows_are_products(count, dtype):
-    rng = np.random.default_rng(count)
-    store, slots = rng.standard_normal((9, 5000)).astype(dtype), rng.permutation(9)[:count]
-    weights, out = rng.standard_normal(count), np.ones(5000)
-    add_rows(store, slots, weights, out, 100, 4900)
-    want = np.ones(5000)
-    want[100:4900] += weights @ store[slots, 100:4900].astype(np.float64)
-    np.testing.assert_allclose(out, want, atol=1e-12)

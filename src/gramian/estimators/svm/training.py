@@ -19,6 +19,8 @@ from gramian.solvers.svm.smo import POLISHED
 Vector = NDArray[np.float64]
 ALONE = 1500
 """Rows up to which the whole matrix is made for a single problem: of more, most rows are never asked for."""
+KEPT = 2**19
+"""The least size of an array: what is smaller, C's allocator gives back, and every fit waits for new pages."""
 STRIP, THREADED = 192, 800
 """Rows of a strip of a small matrix, and rows of one that is worth a second thread."""
 TESTED_ROWS = 1024
@@ -91,7 +93,7 @@ class GramRows:
     def _filled(self) -> Vector:
         """K from its lower half, by strips."""
         n, single = self.gram.shape[0], self.gram.on(1)
-        K = np.empty((n, n))
+        K = np.empty(max(n * n, KEPT))[: n * n].reshape(n, n)
 
         def strip(rows: slice) -> None:
             single.rows(rows, slice(0, rows.stop), out=K[rows, : rows.stop])

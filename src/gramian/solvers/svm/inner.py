@@ -1,4 +1,4 @@
-"""The compiled parts of the support vector solvers: pair steps, the active-set method, sums of kernel rows.
+"""The compiled parts of the support vector solvers: pair steps and the active-set method.
 
 Imported only when a fit begins, because numba costs a good part of a second. Three things keep compiling short: only
 what Python calls is kept on disk and has a wrapper; a loop stands where NumPy would have one expression, because an
@@ -394,6 +394,43 @@ def _snap(lower: Array, upper: Array, beta: Array) -> None:
             beta[t] = upper[t]
 
 
+@part()
+def _solve_one(
+    K: Array, ids: Array, linear: Array, lower: Array, upper: Array, kink: float, split: int, tol: float, limit: int,
+    polished: int, work: float, noise: float, scaled: bool, unit: float, beta: Array, gradient: Array, line: Array,
+    diagonal: Array, B: Array, made: Array,
+) -> None:  # fmt: skip
+    """Solve one problem by pair steps, then one of few variables by the active-set method."""
+    for t in range(beta.size):
+        diagonal[t] = K[ids[t], ids[t]]
+        # The largest squared distance of an object from the first, in feature space.
+        line[SPREAD] = max(line[SPREAD], diagonal[t] + diagonal[0] - 2.0 * K[ids[0], ids[t]])
+    _gradient(K, ids, linear, beta, B, made, gradient)
+    ends, bent, settled = beta.size <= polished, False, True
+    for _ in range(8):
+        if scaled:
+            unit = max(_half_margin(lower, upper, kink, split, beta, gradient), 1e-7 * line[SPREAD])
+        goal = (1.0 if ends else 0.9) * tol * unit
+        taken, curved = _pair_steps(
+            K, ids, diagonal, lower, upper, kink, split, goal, limit, noise, beta, gradient, B, made
+        )
+        line[STEPS] += taken
+        bent |= curved
+        settled = taken < limit or ends
+        if taken == 0 or taken == limit or not scaled:
+            break
+    if ends and not bent:
+        before = np.empty(beta.size)
+        for t in range(beta.size):
+            before[t] = beta[t]
+        settled = _active_set(K, ids, diagonal, linear, lower, upper, kink, split, work, beta, gradient, B, made)
+        for t in range(0 if settled else beta.size):
+            beta[t] = before[t]
+    _snap(lower, upper, beta)
+    _gradient(K, ids, linear, beta, B, made, gradient)
+    line[FAILED] = 1.0 if bent or not settled else 0.0
+
+
 @compiled(f"void({M}, {N}, {N}, {N}, {V}, {V}, {V}, f8, f8, i8, i8, f8, f8, b1, f8, {V}, {V}, {M})", **OPTIONS)
 def solve_all(
     K: Array, edges: Array, splits: Array, ids: Array, linear: Array, lower: Array, upper: Array, kink: float,
@@ -411,39 +448,17 @@ def solve_all(
     for t in range(ids.size if alone else 0):
         alone &= ids[t] == t
     # One problem of all rows in their order has its matrix already.
-    room, made, diagonal, before = K, np.empty(widest, np.bool_), np.empty(widest), np.empty(widest)
+    room, made, diagonal = K, np.empty(widest, np.bool_), np.empty(widest)
     if not alone:
         room = np.empty((widest, widest))
     for p in range(splits.size):
-        a, z, split, line = edges[p], edges[p + 1], splits[p], figures[p]
-        own, pull, low, high, b, slope = ids[a:z], linear[a:z], lower[a:z], upper[a:z], beta[a:z], gradient[a:z]
+        a, z = edges[p], edges[p + 1]
         for t in range(z - a):
-            made[t], diagonal[t] = alone, K[own[t], own[t]]
-            # The largest squared distance of an object from the first, in feature space.
-            line[SPREAD] = max(line[SPREAD], diagonal[t] + diagonal[0] - 2.0 * K[own[0], own[t]])
-        _gradient(K, own, pull, b, room, made, slope)
-        ends, bent, settled, measure = z - a <= polished, False, True, unit
-        for _ in range(8):
-            if scaled:
-                measure = max(_half_margin(low, high, kink, split, b, slope), 1e-7 * line[SPREAD])
-            goal = (1.0 if ends else 0.9) * tol * measure
-            taken, curved = _pair_steps(
-                K, own, diagonal, low, high, kink, split, goal, limit, noise, b, slope, room, made
-            )
-            line[STEPS] += taken
-            bent |= curved
-            settled = taken < limit or ends
-            if taken == 0 or taken == limit or not scaled:
-                break
-        if ends and not bent:
-            for t in range(z - a):
-                before[t] = b[t]
-            settled = _active_set(K, own, diagonal, pull, low, high, kink, split, work, b, slope, room, made)
-            for t in range(0 if settled else z - a):
-                b[t] = before[t]
-        _snap(low, high, b)
-        _gradient(K, own, pull, b, room, made, slope)
-        line[FAILED] = 1.0 if bent or not settled else 0.0
+            made[t] = alone
+        _solve_one(
+            K, ids[a:z], linear[a:z], lower[a:z], upper[a:z], kink, splits[p], tol, limit, polished, work, noise,
+            scaled, unit, beta[a:z], gradient[a:z], figures[p], diagonal[: z - a], room, made,
+        )  # fmt: skip
 
 
 @compiled(**OPTIONS)
@@ -464,35 +479,3 @@ def advance(
     """Take a step of the active-set method on a whole matrix, and tell whether it was the last."""
     ids, made = np.arange(beta.size), np.ones(beta.size, np.bool_)
     return _advance(K, ids, linear, lower, upper, kink, split, noise, step, beta, gradient, sign, moving, K, made, memo)
-
-
-@compiled(nogil=True, fastmath={"contract"})
-def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int, stop: int) -> None:
-    """Add ``weights @ store[slots]`` to ``out``, in float64, for the columns from ``start`` to ``stop``."""
-    width = 2048
-    for left in range(start, stop, width):
-        right = min(left + width, stop)
-        total = out[left:right]
-        k = 0
-        # Four rows at a time: the sums stay in registers while four rows stream by.
-        while k + 3 < slots.size:
-            a, b = store[slots[k], left:right], store[slots[k + 1], left:right]
-            c, d = store[slots[k + 2], left:right], store[slots[k + 3], left:right]
-            wa, wb, wc, wd = weights[k], weights[k + 1], weights[k + 2], weights[k + 3]
-            for t in range(right - left):
-                total[t] += (wa * a[t] + wb * b[t]) + (wc * c[t] + wd * d[t])
-            k += 4
-        while k < slots.size:
-            a, wa = store[slots[k], left:right], weights[k]
-            for t in range(right - left):
-                total[t] += wa * a[t]
-            k += 1
-
-
-@compiled(nogil=True)
-def compact(flat: Array, width: int, columns: Array, rows: int) -> None:
-    """Keep only some columns of the first rows of a matrix stored flat, in place: a third of NumPy's time by rows."""
-    for r in range(rows):
-        source, target = r * width, r * columns.size
-        for t in range(columns.size):
-            flat[target + t] = flat[source + columns[t]]

@@ -101,7 +101,7 @@ class RowCache:
 
     def restrict(self, keep: Index) -> None:
         """Keep only some of the columns; the rows held stay held, and there is room for more."""
-        from gramian.solvers.svm.inner import compact
+        from gramian.solvers.svm.row_sums import compact
 
         compact(self._flat, len(self.columns), keep, self._used)
         self.columns = self.columns[keep]
@@ -335,7 +335,7 @@ class CardRows:
 def _add_columns(
     store: NDArray[Any], slots: Index, weights: NDArray[np.float64], total: NDArray[np.float64], columns: slice
 ) -> None:
-    from gramian.solvers.svm.inner import add_rows
+    from gramian.solvers.svm.row_sums import add_rows
 
     add_rows(store, slots, weights, total, columns.start, columns.stop)
 

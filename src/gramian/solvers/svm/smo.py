@@ -49,6 +49,8 @@ CARD_SET = 1536
 """On a GPU a round costs more than the longer steps of a larger set."""
 COSTLY_SET = 256
 """Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
+SHARE = 8
+"""One in so many variables is in the working set, at least: to make K of more takes longer than the steps on it."""
 TINY_SET = 16
 STEPS_PER_VARIABLE = 100
 MOST_PATIENCE = 400
@@ -90,14 +92,16 @@ def solve(
     """Solve a task to a KKT violation and a relative duality gap of at most ``tol``."""
     limits = max_iter, shrink_every if shrinking else 0, working_set, clock or Clock(), tick
     unwatched = tick is silent and (clock is None or clock.max_time is None)
-    if rows.whole is not None and task.tubeless is None and unwatched:
+    loose = task.tubeless is not None and _is_loose(task.tubeless, rows)
+    if rows.whole is not None and not loose and unwatched:
         K, ids, own = rows.whole, rows.ids, rows.ids[task.objects]
         batch = Batch.of([replace(task, objects=own)])
         quick = next(solve_dense(K, batch, tol, rows.rounding, polished, max_iter).solutions())
         if quick is not None:
-            return quick if own.size == ids.size else replace(quick, values=K[np.ix_(ids, own)] @ quick.beta)
+            sums = np.bincount(own, quick.beta, len(K))
+            return quick if own.size == ids.size else replace(quick, values=(K @ sums)[ids])
     with one_blas_thread():
-        if task.tubeless is not None and _is_loose(task.tubeless, rows):
+        if task.tubeless is not None and loose:
             found = _Descent(task.tubeless, rows, *limits).run(tol, polished)
             if found.convex and np.abs(found.beta).sum() <= np.abs(task.start).sum():
                 # ν bounds the sum of |β|; what is missing could be added to both β of a row without any effect.
@@ -126,7 +130,8 @@ class _Descent:
         self, task: Task, rows: Rows, max_iter: int, shrink_every: int, working_set: int, clock: Clock, tick: Tick
     ) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
-        largest = CARD_SET if isinstance(rows, CardRows) else working_set
+        largest = min(working_set, max(task.start.size // SHARE, COSTLY_SET))
+        largest = CARD_SET if isinstance(rows, CardRows) else largest
         self.most, self.shrink_every = largest if rows.direct else min(COSTLY_SET, working_set), shrink_every
         self.shrinkable = rows.shrinkable if shrink_every else None
         self.budget = math.inf if max_iter < 0 else max_iter
