@@ -16,9 +16,10 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from gramian.estimators.base import COMMON, NYSTROEM, restored_on_failure, row_weights, validated
 from gramian.estimators.duality import FittedTo, HardMargin, Program
-from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, Vector, kinds
+from gramian.estimators.svm.base import MEGABYTE, SupportVectorMachine, kinds
 from gramian.estimators.svm.one_vs_one import FOLDS, OneVsOne, fit_sigmoid, stratified_folds
 from gramian.estimators.svm.pairs import Classes, Pair, Pairs
+from gramian.estimators.svm.training import Vector
 from gramian.features.base import parameters_checked
 from gramian.losses import Hinge
 from gramian.progress import Clock, progress, silent
