@@ -141,6 +141,21 @@ def test_columns_as_people_say_they_are(folder: Path, tmp_path: Path, capsys: An
     assert main([*call, "--force"]) == 0
 
 
+def test_columns_that_say_nothing_are_told_and_infinity_is_refused(tmp_path: Path, capsys: Any) -> None:
+    own = np.random.default_rng(5).standard_normal(16)
+    table = pd.DataFrame({"x": own, "again": own, "k": 3, "gaps": None, "one": "a", "y": np.round(own + 1.0, 3)})
+    table.to_csv(tmp_path / "t.csv", index=False)
+    fit = ["fit", str(tmp_path / "t.csv"), "--target", "y", "--model", "linear", "--out", str(tmp_path / "m")]
+    assert main(fit) == 0
+    out = capsys.readouterr().out
+    for line in ("k: left out: every value is 3", "gaps: left out: every value is missing", "one: left out: every"):
+        assert line in out
+    assert "A linear model is all that was to be tried." in out
+    table.assign(x=["inf", *own[1:]]).to_csv(tmp_path / "t.csv", index=False)
+    assert main([*fit, "--force"]) == 2
+    assert "contains infinity in x; leave such values out, or mark them as missing" in capsys.readouterr().err
+
+
 def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
     """Each option reaches the model, and the Python that is printed makes the same one."""
     own = np.random.default_rng(3)

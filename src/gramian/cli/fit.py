@@ -51,7 +51,7 @@ def add(parser: argparse.ArgumentParser) -> None:
         what = f"a column that is {meaning}, whatever it looks like; several by commas or by repeating the option"
         parser.add_argument(f"--{word}", action="append", default=[], metavar="COLUMN", help=what)
     parser.add_argument("--task", choices=["auto", "regression", "classification"], default="auto")
-    parser.add_argument("--model", choices=["auto", "ridge", "svm", "gp", "machine"], default="auto")
+    parser.add_argument("--model", choices=["auto", "ridge", "svm", "gp", "machine", "linear"], default="auto")
     parser.add_argument("--kernel", metavar="EXPR", help="the only kernel to try, such as '2*RBF(0.5)+Linear()'")
     parser.add_argument("--metric", metavar="NAME", help=METRIC)
     parser.add_argument("--class-weight", choices=["balanced"], help="have rare classes predicted more often")

@@ -22,6 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from gramian import AutoKernelClassifier, AutoKernelRegressor, load, save
 from gramian.estimators.auto import candidates, search
 from gramian.estimators.auto.plans import Sizes
+from gramian.estimators.auto.tables import TableWarning
 from gramian.kernels import RBF, Matern
 from gramian.progress import Clock
 from gramian.verification import verify
@@ -381,6 +382,28 @@ def test_too_short_a_limit_is_one_clear_error(waves):
 def test_bad_input(make, X, y, error, message):
     with pytest.raises(error, match=message):
         make.fit(X, y)
+
+
+@pytest.mark.parametrize("make", [AutoKernelRegressor, AutoKernelClassifier])
+def test_columns_that_say_nothing_and_few_rows(make):
+    """Constants, gaps alone, one category, the same column twice: left out or harmless, and so told; new levels too."""
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.standard_normal(15)}).assign(k=3.0, gaps=np.nan, none=None, one="a")
+    frame = frame.assign(again=frame["x"], city=["Ulm", "Rome", "Lima"] * 5)
+    y = np.where(frame["x"] > 0, 1, 0) if make is AutoKernelClassifier else frame["x"] + 1.0
+    for table, targets in ((frame, y), (frame[:7], y[:7])):
+        model = make(None, machines=["ridge", "linear"], random_state=0, n_jobs=1).fit(table, targets)
+        read = {column.name: str(column) for column in model.columns_.columns}
+        assert {name for name, told in read.items() if told.startswith("left out: every value is ")} == {
+            *("k", "gaps", "none", "one")
+        }
+        assert np.isfinite(model.predict(table).astype(float)).all()
+        with pytest.warns(TableWarning, match="1 row holds a level of 'city' that the fit had not seen"):
+            model.predict(table.assign(city=["Oslo", *table["city"][1:]]))
+    with pytest.raises(ValueError, match="contains infinity in x; leave such values out"):
+        make().fit(frame.assign(x=[np.inf, *frame["x"][1:]]), y)
+    with pytest.raises(ValueError, match="contains infinity in x; leave such values out"):
+        model.predict(frame.assign(x=-np.inf))
 
 
 def test_bad_prediction_requests(fitted, waves):
