@@ -152,3 +152,10 @@ def test_what_cannot_be_measured_is_refused(X, automatic):
         sensitivity(KernelRidge(kernel=Precomputed()).fit(X @ X.T, X[:, 0]), X @ X.T)
     with pytest.raises(ValueError, match=r"got an array of shape \(3,\)"):
         sensitivity(model, ["a", "b", "c"])
+
+
+def test_a_category_of_numbers_has_no_slope():
+    table = pd.DataFrame({"size": np.linspace(0.0, 1.0, 60), "zip": [10115, 20095, 80331] * 20})
+    model = AutoKernelRegressor(None, machines=["linear"], columns={"zip": "category"}, cv=3, random_state=0)
+    found = sensitivity(model.fit(table, table["size"] + (table["zip"] == 10115)), table)
+    np.testing.assert_array_equal(np.isnan(found.importance), [False, True])

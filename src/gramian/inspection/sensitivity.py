@@ -183,7 +183,8 @@ def _table(estimator: Any, X: Any) -> tuple[Any, list[str]]:
 
 def _by_gradients(estimator: Any, table: Any, rows: Any, names: list[str], scaled: bool) -> Sensitivity:
     d = len(names)
-    columns = [numbers(table, j) for j in range(d)]
+    discrete = getattr(getattr(estimator, "columns_", None), "discrete", ())  # what an automatic model reads as such
+    columns = [None if names[j] in discrete else numbers(table, j) for j in range(d)]
     deviation = np.array([np.nan if c is None or np.all(np.isnan(c)) else np.nanstd(c) for c in columns])
     slopes = _slopes(estimator, rows, deviation)  # (functions, rows, d)
     slopes = slopes * deviation if scaled else slopes

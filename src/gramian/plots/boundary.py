@@ -33,6 +33,8 @@ KINDS = {
     "violator": {"alpha": 1.0, "s": 52, "linewidths": 0.4},
 }
 """How objects of each kind look: small and pale, ringed, or crossed out."""
+FEW = 6
+"""Entries of a legend that stands among the objects; of more it would hide them, and stands beside."""
 CLOSE = 1e-6
 """How near to a margin of one a row must be to lie on it, where the fit did not say."""
 
@@ -226,7 +228,9 @@ class DecisionBoundaryDisplay(Display):
             grey = {kind: self._mark(nowhere, 0, kind, c=MUTED) for kind in KINDS if kind in self.kinds}
             entries |= {kind: tuple(drawn) for kind, drawn in grey.items()}
         if entries:
-            self.legend_ = self.ax_.legend(list(entries.values()), list(entries), fontsize="small", framealpha=0.85)
+            beside: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0), "frameon": False}
+            place = beside if len(entries) > FEW else {"framealpha": 0.85}
+            self.legend_ = self.ax_.legend(list(entries.values()), list(entries), fontsize="small", **place)
 
 
 def _codes(classes: Any, y: Any) -> NDArray[np.intp]:

@@ -246,6 +246,11 @@ class Encoding:
         several = [(c.name, c.width, i) for c in self.columns for i in range(c.width)]
         return [name if width == 1 else f"{name} ({i + 1})" for name, width, i in several]
 
+    @property
+    def discrete(self) -> set[str]:
+        """Names of the columns that have levels or words, and so no slopes."""
+        return {column.name for column in self.columns if isinstance(column, Category | Text)}
+
     def places(self, *kinds: Any) -> list[int]:
         """Return which of the numbers come from columns of some kinds."""
         owners = [column for column in self.columns for _ in range(column.width)]
