@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from sklearn.datasets import load_diabetes
 
 import gramian
 from gramian.cli import main
+from gramian.cli.fit import _left
 from gramian.cli.predict import predicted
 from gramian.data.formats import Csv
 from gramian.data.tables import read_table
+from gramian.progress import Clock
 from peak import peak_bytes
 
 rng = np.random.default_rng(0)
@@ -154,6 +157,12 @@ def test_columns_that_say_nothing_are_told_and_infinity_is_refused(tmp_path: Pat
     table.assign(x=["inf", *own[1:]]).to_csv(tmp_path / "t.csv", index=False)
     assert main([*fit, "--force"]) == 2
     assert "contains infinity in x; leave such values out, or mark them as missing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("begun", "left"), [(1000.0, 9000.0), (9000.0, 5000.0)])
+def test_a_slow_start_leaves_half_of_the_limit(begun: float, left: float) -> None:
+    clock = Clock(1e4)
+    assert _left(replace(clock, start=clock.start - begun)).left == pytest.approx(left, rel=0.01)
 
 
 def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:

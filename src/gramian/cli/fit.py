@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
+from dataclasses import replace
 from pathlib import Path
 from textwrap import wrap
 from typing import Any
@@ -33,6 +34,8 @@ WORDS = {
 """How a column can be read, by option."""
 METRIC = """what to judge by: log_loss (default for classes), error, roc_auc, average_precision, balanced_accuracy, f1;
 rmse (default for numbers), mae, r2, pinball-0.9 (any quantile); or a scorer of scikit-learn"""
+FIT = 0.5
+"""The part of the time limit that a fit has, however long it took to begin."""
 LISTED = 40
 """Columns whose reading is shown."""
 
@@ -136,7 +139,7 @@ def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: S
         columns = len(blocks.names or ())
         size = f"{blocks.n_rows:,} rows in {len(blocks.items):,} blocks, {columns} columns"
         screen.say(f"{options.data}: {size}; {options.target} is a {task} target")
-        model._fit(blocks, None, clock).set_params(verbose=0)
+        model._fit(blocks, None, _left(clock)).set_params(verbose=0)
         notes = {"source": str(options.data), "target": options.target, "rows": blocks.n_rows}
     return model, task, notes
 
@@ -232,9 +235,15 @@ def _fit(model: Any, X: Any, y: Any, beside: dict[str, Any], clock: Clock, scree
         if watch is not None:
             model._observer = watch
         try:
-            model._fit(X, y, clock, **beside)
+            model._fit(X, y, _left(clock), **beside)
         finally:
             vars(model).pop("_observer", None)
+
+
+def _left(clock: Clock) -> Clock:
+    """A clock for the fit, which has half of the limit in any case: on a busy machine, to begin can take long."""
+    limit = float(clock.max_time or 0.0)
+    return replace(clock, start=clock.start + max(clock.seconds - (1.0 - FIT) * limit, 0.0))
 
 
 def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> str:
