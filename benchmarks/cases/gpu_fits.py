@@ -12,6 +12,7 @@ from benchmarks.data import load
 from gramian.estimators.auto.regressor import AutoKernelRegressor
 from gramian.estimators.gp.classifier import GaussianProcessClassifier
 from gramian.estimators.machine.classifier import KernelMachineClassifier
+from gramian.estimators.mixture.gaussian import GaussianMixture
 from gramian.estimators.pca import KernelPCA
 from gramian.estimators.ridge import KernelRidge
 from gramian.estimators.svm import SVC
@@ -41,6 +42,7 @@ def fits(torch: Any) -> None:
     )
     line(torch, "KernelPCA(50), kin40k", KernelPCA(50, kernel=RBF(3.0), random_state=0), np.r_[X, split.X_test])
     line(torch, "10 classes of 60,000 x 784", SVC(C=10.0, gamma="scale"), *images())
+    line(torch, "GaussianMixture(20), 10^6 x 10", GaussianMixture(20, tol=0.0, max_iter=30, random_state=0), clouds())
     line(torch, "Nystroem(4000), kin40k", Nystroem(RBF(3.0), n_components=4000, random_state=0), X)
     predictions(torch)
     gpytorch(torch)
@@ -88,6 +90,12 @@ def images() -> tuple[Any, Any]:
         own = labels == label
         X[own] += hidden[own] @ shapes[label]
     return X, labels
+
+
+def clouds() -> Any:
+    """A million points around three centres, in ten dimensions."""
+    rng = np.random.default_rng(0)
+    return rng.standard_normal((1_000_000, 10)) + 4.0 * rng.integers(0, 3, (1_000_000, 1))
 
 
 def predictions(torch: Any) -> None:
