@@ -217,11 +217,25 @@ def test_what_cannot_run_there_says_so(data):
         KernelRidge(kernel="rbf", approximation=Nystroem(n_components=10), device="cuda").fit(X, y)
 
 
+@pytest.mark.parametrize("alpha", [0.1, 1e-5])
+def test_a_factor_in_single_precision_is_refined_where_no_other_fits(alpha, data, monkeypatch):
+    X, y, weights = data
+    how = {"alpha": alpha, "kernel": RBF(1.0), "solver": "cholesky", "memory": "1GB"}
+    theirs = KernelRidge(**how).fit(X, y, weights)
+    monkeypatch.setattr(card, "free_memory", lambda device: 80_000)
+    ours = KernelRidge(**how, device="cuda").fit(X, y, weights)
+    assert ours.certificate_.converged
+    np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-8)
+
+
 def test_a_matrix_too_large_names_what_would_fit(data, monkeypatch):
     X, y, _ = data
-    monkeypatch.setattr(card, "free_memory", lambda device: 80_000)
-    with pytest.raises(MemoryError, match=r"factor of 120 rows takes 115 KB and 80 KB .* room for 100 rows"):
-        KernelRidge(0.1, kernel="rbf", solver="cholesky", device="cuda", memory="1GB").fit(X, y)
+    how = {"kernel": "rbf", "solver": "cholesky", "device": "cuda", "memory": "1GB"}
+    monkeypatch.setattr(card, "free_memory", lambda device: 40_000)
+    with pytest.raises(MemoryError, match=r"factor of 120 rows takes 57.6 KB and 40 KB .* room for 100 rows"):
+        KernelRidge(0.1, **how).fit(X, y)
+    with pytest.raises(MemoryError, match=r"factor of 120 rows takes 115 KB and 40 KB .* room for 70 rows"):
+        KernelRidge(0.1, store_loo=True, **how).fit(X, y)
 
 
 # ---- support vectors --------------------------------------------------------------------------------------------

@@ -27,6 +27,10 @@ WIDEST = {False: 128, True: 16}
 """Columns of V up to which K is made again for each few of them, in single and in double precision."""
 FEW = 2**28
 """Cells of K up to which torch's tiles are there before a generated kernel is compiled."""
+FULL_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
+"""Compute capabilities of cards with half as many units for double precision as for single; others have a 32nd."""
+FAST, SLOW = 1000.0, 50.0
+"""What such a card and others do in the time of a nominal machine's cores."""
 KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -50,6 +54,12 @@ def found(device: str) -> torch.device:
     if (card.index or 0) >= count:
         raise RuntimeError(f"device={device!r}: there are {count} cards, cuda:0 to cuda:{count - 1}.")
     return torch.device("cuda", torch.cuda.current_device() if card.index is None else card.index)
+
+
+def speed(device: torch.device) -> float:
+    """Return how many times faster than a nominal machine's cores a card works in double precision, by its kind."""
+    full = device.type == "cuda" and torch.cuda.get_device_capability(device) in FULL_DOUBLE
+    return FAST if full else SLOW
 
 
 def chosen(device: torch.device) -> Any:
@@ -222,6 +232,14 @@ class Card:
         from gramian.gram.card_factor import CardFactor
 
         return CardFactor(self, A, B, scale, ridge, Q)
+
+    def solver(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: float) -> Any:
+        """Return the same for solves alone: in single precision, and refined, where there is no room for more."""
+        from gramian.gram.card_refined import RefinedFactor
+
+        if 8 * len(A) ** 2 <= self.free:
+            return self.factor(A, B, scale, ridge)
+        return RefinedFactor(self, A, B, scale, ridge)
 
     def _room(self, A: Points, B: Points) -> Any:
         return room(self.device, f"what a {len(A):,} x {len(B):,} Gram matrix needs")

@@ -24,6 +24,7 @@ class CardFactor:
     """
 
     jitter = tau = 0.0
+    dtype = torch.float64
 
     def __init__(
         self, engine: Card, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any, Q: Any = None
@@ -32,11 +33,12 @@ class CardFactor:
         self.Q = None if Q is None else torch.as_tensor(Q, device=engine.device)
         self.ridge = torch.as_tensor(np.full(self.n, ridge, dtype=np.float64), device=engine.device)
         self.scale = torch.as_tensor(scale, device=engine.device)  # (n, 1)
-        needed, free = 8 * self.n**2, engine.free
+        needed, free = self.dtype.itemsize * self.n**2, engine.free
+        most = int((free / self.dtype.itemsize) ** 0.5)
         if needed > free:
             raise MemoryError(
                 f"the factor of {self.n:,} rows takes {readable(needed)} and {readable(free)} are free on the card, "
-                f"room for {int((free / 8) ** 0.5):,} rows; use solver='pcg', an approximation, or device=None."
+                f"room for {most:,} rows; use solver='pcg', an approximation, or device=None."
             )
         with room(engine.device, f"the factor of {self.n:,} rows"):
             self.lower, self.failed = self._factorise()
@@ -53,10 +55,9 @@ class CardFactor:
     def _factorise(self) -> tuple[torch.Tensor, int]:
         """L in the place of the matrix, and the order of the minor that is not positive definite, or zero."""
         # In the order of Fortran, as cuSOLVER writes: with any other, a second matrix would be made.
-        L = torch.empty((self.n, self.n), dtype=torch.float64, device=self.engine.device).T
+        L = torch.empty((self.n, self.n), dtype=self.dtype, device=self.engine.device).T
         for rows in self.engine.tiles(self.A, self.B):
-            L[rows] = self.engine.kernel.tile(self.A[rows], self.B)
-            L[rows] *= self.scale[rows] * self.scale.T
+            L[rows] = self.engine.kernel.tile(self.A[rows], self.B) * (self.scale[rows] * self.scale.T)
         L.diagonal().add_(self.ridge)
         if self.Q is not None:
             self.tau, self.seen = self._project(L, self.Q)
@@ -94,13 +95,15 @@ class CardFactor:
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
         """What was factorised, times V, from the kernel itself: V (n, k)."""
-        moved = torch.as_tensor(V, device=self.lower.device)
-        Q = self.Q if self.Q is not None else moved[:, :0]
-        inside = Q.T @ moved
-        moved = moved - Q @ inside
-        product = self.engine.multiply(self.A, self.B, self.scale * moved, double=True)
-        product = self.scale * product + self.ridge[:, None] * moved
-        return to_numpy(product - Q @ (Q.T @ product - self.tau * inside))
+        return to_numpy(self._times(torch.as_tensor(V, device=self.lower.device)))
+
+    def _times(self, V: torch.Tensor) -> torch.Tensor:
+        Q = self.Q if self.Q is not None else V[:, :0]
+        inside = Q.T @ V
+        V = V - Q @ inside
+        product = self.engine.multiply(self.A, self.B, self.scale * V, double=True)
+        product = self.scale * product + self.ridge[:, None] * V
+        return product - Q @ (Q.T @ product - self.tau * inside)
 
     def whiten(self, K: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``L⁻¹ Kᵀ``: K (m, n) → (n, m)."""

@@ -57,3 +57,13 @@ def has_card() -> bool:
     except ImportError:
         return False
     return card.available()
+
+
+def device_speed(asked: str | None, X: Any) -> float:
+    """Return how many times faster than a nominal machine's cores matrices are factorised where the user says."""
+    device = device_for(asked, X)
+    if device is None:
+        return 1.0
+    from gramian.gram import card
+
+    return card.speed(device)

@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
-from gramian.estimators.auto.candidates import Means, candidates, checked_machines
+from gramian.estimators.auto.candidates import Means, awaken, candidates, checked_machines
 from gramian.estimators.auto.columns import NumberColumn, checked_words, encode, fit_scaling, scalings_for
 from gramian.estimators.auto.explain import explained
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
@@ -32,7 +32,7 @@ from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
 from gramian.estimators.auto.team import Team, chosen
 from gramian.estimators.base import COMMON, restored_on_failure, warn_unless_converged
 from gramian.features.base import sample_seed
-from gramian.gram.engine import device_for
+from gramian.gram.engine import device_for, device_speed
 from gramian.kernels import Kernel, resolve
 from gramian.kernels.tunable import Nested
 from gramian.progress import Clock, Tick, progress, silent
@@ -43,8 +43,6 @@ Array = NDArray[np.float64]
 LOG = logging.getLogger("gramian")
 COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
-GPU_SPEED = 100.0
-"""How much faster than the nominal machine a GPU is taken to be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +173,7 @@ class AutoKernel(Nested, BaseEstimator):
         if not given.sampled:
             response = self._rescaled(response, partial(cheap_score, scaled["standard"], steps[0], means))
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
-        speed = GPU_SPEED if means.device else 1.0
+        speed = device_speed(means.device, Z)
         planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes, speed)
         with progress(self.verbose, type(self).__name__) as tick:
             search = Search(response, scaled, machines, means, planner, partial(self._seen, tick, clock))
@@ -225,6 +223,8 @@ class AutoKernel(Nested, BaseEstimator):
             memory = 1 << (memory.bit_length() - 1)  # what is available changes, and sizes should not
         some = slice(max(memory // (COPIES * 8 * Z.shape[1]), 1))
         device = None if device_for(self.device, Z) is None else "auto"  # where a kernel has no GPU code: here
+        if device is not None:
+            awaken(Z.shape[1], response.targets.shape[1], device)
         return Means(memory, self.n_jobs, seed, noise_of_repeats(Z[some], response.targets[some]), clock, device)
 
     def _seen(self, tick: Tick, clock: Clock, board: Leaderboard, doing: str) -> None:

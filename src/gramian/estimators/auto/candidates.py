@@ -132,6 +132,8 @@ STRENGTHS = (1e-3, 1e-5)
 """lam of a kernel machine, for k(x, x) = 1."""
 MOMENT = 0.1
 """Seconds that a fit has at least."""
+AWAKE = 64
+"""Rows of a first fit on a GPU."""
 DIAGONAL = 200
 """Rows that the size of k(x, x) is taken from."""
 TUBE = 0.5
@@ -332,6 +334,18 @@ def fit(c: Candidate, response: Response, Z: Any, rows: Any, given: Kernel | Non
     with quiet(), one_blas_thread() if few else nullcontext():
         make = _metric if c.metric else {"gp": _process, "ridge": _ridge, LINEAR: _linear}.get(c.machine, _other)
         return make(c, response, Z[rows], rows, given, means)
+
+
+def awaken(inputs: int, targets: int, device: str) -> None:
+    """Have a GPU load what first fits load there: no trial should seem to be slow for it."""
+    rng = np.random.default_rng(0)
+    Z, Y, one = rng.standard_normal((AWAKE, inputs)), rng.standard_normal((AWAKE, targets)), np.ones(inputs)
+    with quiet():
+        for kernel in (1.0 * Matern(one, nu=1.5) + Linear(), 1.0 * PowerExponential(one, p=1.5, q=1.0)):
+            gp = GaussianProcessRegressor(kernel + White(0.1), optimizer=None, solver="cholesky", device=device)
+            gp.fit(Z, Y).predict(Z, return_std=True)
+            gp.log_marginal_likelihood(gp.kernel_.theta, eval_gradient=True)
+        KernelRidge("loo", kernel=RBF(1.0), device=device).fit(Z, Y)
 
 
 def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:

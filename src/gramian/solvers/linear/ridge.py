@@ -191,8 +191,11 @@ class RidgeProblem:
         assert self.gram.card is not None
         if last is not None:
             last.release()
-        Q = None if self.basis is None else self.basis.Q
-        factor = self.gram.card.factor(self.gram._A, self.gram._B, self.scale, ridge, Q)
+        given = (self.gram._A, self.gram._B, self.scale, ridge)
+        if self.basis is None and not self.loo and ridge > 0:
+            factor = self.gram.card.solver(*given)
+        else:
+            factor = self.gram.card.factor(*given, None if self.basis is None else self.basis.Q)
         if factor.failed:
             raise NotPositiveDefiniteError(factor.failed - 1, 0.0)
         return factor
