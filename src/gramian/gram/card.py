@@ -29,8 +29,8 @@ FEW = 2**28
 """Cells of K up to which torch's tiles are there before a generated kernel is compiled."""
 FULL_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 """Compute capabilities of cards with half as many units for double precision as for single; others have a 32nd."""
-FAST, SLOW = 1000.0, 50.0
-"""What such a card and others do in the time of a nominal machine's cores."""
+FAST, SLOW = 300.0, 30.0
+"""How many times what a nominal machine's cores do such a card and others do, less a margin for what is moved."""
 KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 

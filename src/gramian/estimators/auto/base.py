@@ -184,7 +184,8 @@ class AutoKernel(Nested, BaseEstimator):
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
-        means = replace(means, pace=search.paces.get("gp", 1.0))
+        # By trials on few rows, which take a GPU longer than counts say; its last fits do not.
+        means = replace(means, pace=search.paces.get("gp", 1.0) if means.device is None else 1.0)
         winners = []
         for found in offered[: 1 if alone else OFFERED]:
             source = search.source_of(found)

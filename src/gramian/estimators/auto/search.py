@@ -35,6 +35,8 @@ from gramian.solvers.choice import factor_operations, nominal_seconds
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+CARD_ROWS, CARD_GAIN = 500, 6
+"""Rows up to which a GPU waits for its orders, and how many times more it takes in the time of as many here."""
 SURVIVORS = (6, 4)
 """How many candidates reach the second and the third step."""
 PHASES = {
@@ -339,6 +341,8 @@ class Search:
         """Nominal seconds of a trial: what was learned on fewer rows, or in the first split, saves steps."""
         n, (_, d) = step.learning, self.scaled[c.scaling].shape
         n = min(n, RIDGE_ROWS) if c.machine == "ridge" else n
+        if self.means.device is not None and c.machine == "gp":
+            n = max(min(n, CARD_ROWS), n // CARD_GAIN)
         shape: Any = {"targets": self.response.targets.shape[1], "kernels": max(len(c.kernels), 1)}
         shape["powers"] = "Power" in c.name or "Laplace" in c.name
         if not step.learn and c.machine == "gp":
