@@ -133,6 +133,17 @@ def test_small_problems_do_not_depend_on_the_order_of_the_rows():
     np.testing.assert_allclose(one.values[order] + one.bias, two.values + two.bias, atol=1e-9)
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_the_whole_matrix_changes_nothing(name):
+    X, y = draw(60)
+    task, K = tasks(X, y)[name], RBF(1.0)(X)
+    rows = KernelRows([RowCache(Gram(RBF(1.0), X), np.arange(60), 10**8)], whole=K)
+    quick, plain = solve(task, rows, tol=1e-8), solve(task, kernel_rows(X), tol=1e-8)
+    np.testing.assert_allclose(quick.values, K @ np.bincount(task.objects, quick.beta, 60), atol=1e-12)
+    np.testing.assert_allclose(quick.values, plain.values, atol=1e-6)
+    np.testing.assert_allclose(quick.multipliers, plain.multipliers, atol=1e-6)
+
+
 def test_max_iter_and_max_time_are_told_and_leave_a_feasible_point():
     X, y = draw(400, seed=4)
     task = svm_tasks.classification(y, np.full(400, 100.0))
