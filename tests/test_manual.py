@@ -8,6 +8,7 @@ import importlib.util
 import shutil
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -54,17 +55,17 @@ def lightness(colour):
     return sum(float(part) for part in colour[colour.index("(") + 1 : -1].split(",")[:3]) / 3
 
 
-@pytest.mark.parametrize("page", PAGES)
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_page_fits_and_can_be_read(manual, browser, page, theme, width):
-    chromium.seen_on(browser, width, theme)
-    browser.get((manual / f"{page}.html").as_uri())
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    background = lightness(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
-    assert background < 60 if theme == "dark" else background > 200
-    fonts = browser.execute_script(FONTS)
-    assert len(fonts) > 50
-    assert min(fonts)[0] >= 11.5, min(fonts)
-    pale = [found for found in fonts if abs(lightness(found[1]) - background) < 70]
-    assert not pale, pale[:5]
+def test_pages_fit_and_can_be_read(manual, browser):
+    """One test, so that the pages are built once, by one worker."""
+    for page, theme, width in product(PAGES, ("light", "dark"), (390, 1280)):
+        where = (page, theme, width)
+        chromium.seen_on(browser, width, theme)
+        browser.get((manual / f"{page}.html").as_uri())
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width, where
+        background = lightness(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
+        assert background < 60 if theme == "dark" else background > 200, where
+        fonts = browser.execute_script(FONTS)
+        assert len(fonts) > 50, where
+        assert min(fonts)[0] >= 11.5, (where, min(fonts))
+        pale = [found for found in fonts if abs(lightness(found[1]) - background) < 70]
+        assert not pale, (where, pale[:5])
