@@ -438,6 +438,9 @@ def test_a_better_one_that_is_too_slow_is_passed_over(waves):
     alone = min(t.score for t in model.leaderboard_ if t.machine == "ridge")
     better = [t for t in model.leaderboard_ if t.machine == "svm" and t.ok and t.score < alone]
     assert all(t.status == "too slow for all rows" for t in better if t.rows == model.best_trial_.rows)
+    curved = AutoKernelRegressor(0.02, machines=["svm", "linear"], cv=2, random_state=0, n_jobs=1)
+    curved._fit(X, y, Clock(0.02, pace=1e-6))
+    assert curved.machine_ == "svm"  # through landmarks: far better than a line, which does not win by being fast
 
 
 # ---- many rows --------------------------------------------------------------------------------------------------

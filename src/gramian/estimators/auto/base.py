@@ -18,7 +18,7 @@ from sklearn.utils._param_validation import HasMethods, Interval, StrOptions
 from sklearn.utils.validation import _check_sample_weight, check_consistent_length, check_is_fitted
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
-from gramian.estimators.auto.candidates import Means, awaken, candidates, checked_machines
+from gramian.estimators.auto.candidates import LINEAR, Means, awaken, candidates, checked_machines
 from gramian.estimators.auto.columns import NumberColumn, checked_words, encode, fit_scaling, scalings_for
 from gramian.estimators.auto.explain import explained
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
@@ -180,7 +180,9 @@ class AutoKernel(Nested, BaseEstimator):
             count = response.targets.shape[1] if classes else 0
             many = None if asked is not None else larger(response, n, cv, means.seed, self._sizes)
             ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps, many)
-        best = next((found for found in ranked if planner.affordable(found.candidate.machine)), ranked[0])
+        # A linear model wins where it is the best, not where those before it are too slow.
+        able = [f for f in ranked if planner.affordable(f.candidate.machine) and f.candidate.machine != LINEAR]
+        best = ranked[0] if ranked[0].candidate.machine == LINEAR else next(iter(able), ranked[0])
         for better in ranked[: ranked.index(best)]:
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]

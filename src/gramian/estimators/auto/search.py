@@ -265,8 +265,9 @@ class Search:
         """Climb the ladder; a linear model alone is judged on its last step."""
         steps = steps if group else steps[-1:]
         share = 1.0 if many is None else 1.0 - AGAIN
+        phases = [[share * end for end in ends] for ends in PHASES[min(len(steps), 3)]]
         for number, step in enumerate(steps):
-            last, ends = number == len(steps) - 1, [share * e for e in PHASES[min(len(steps), 3)][min(number, 2)]]
+            last, ends = number == len(steps) - 1, phases[min(number, 2)]
             self._baselines(step)
             self._step(group, step, ends[0], must=number == 0)
             if number == 1:
@@ -277,7 +278,10 @@ class Search:
                 break
             self._end_for(self._ranked[0].candidate.machine)
             group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
-            if not group or self._is_late(group[0], self._cost(group[0], steps[number + 1])):
+            cost = self._cost(group[0], steps[number + 1]) if group else math.inf
+            end = phases[min(number + 1, 2)][0] * self.seconds
+            # Where the best process has no time, those that follow it would be judged alone.
+            if not group or self.spent + cost > end or self._is_late(group[0], cost):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
         if many is not None:
