@@ -76,7 +76,7 @@ def test_fit_tells_what_it_found(folder: Path, capsys: pytest.CaptureFixture[str
         "120 rows, 5 columns",
         "regression",
         "% below a linear model, which",
-        "To predict always the mean",
+        "Always predicting the mean",
         "certificate: converged",
     ):
         assert part in out

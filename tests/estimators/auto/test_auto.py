@@ -160,7 +160,7 @@ def test_what_was_found_in_words(fitted):
     assert tried.startswith(f"{len(fitted.leaderboard_) - 1} models were tried in ")
     assert "1 linear model" in tried
     assert "below a linear model, which has 0." in won
-    assert "always the mean has 0." in won
+    assert "Always predicting the mean gives 0." in won
     assert columns == "It uses 3 of 3 columns: 3 numbers (column 0, column 1, column 2)."
     assert "The certificate says that the fit is as exact as was asked for" in proof
 

@@ -27,8 +27,8 @@ SCALES = {
     "robust": "columns by median and quartiles",
     "common": "all columns by one deviation",
 }
-RULES = {"mean": "always the mean", "majority": "the shares of the classes"}
-"""Baselines that look at no column, and what they predict."""
+RULES = {"mean": "Always predicting the mean", "majority": "Predicting the shares of the classes alone"}
+"""Baselines that look at no column."""
 PROOFS = {
     "duality gap": "its objective is within {} of the best there is, relatively",
     "residual": "its equations hold to {}, relatively",
@@ -87,7 +87,8 @@ def _tried(board: Leaderboard) -> str:
     seconds = sum(t.fit_seconds + t.predict_seconds for t in board if t.machine != "average")
     kinds = _listed(_counted(counts[machine], *KINDS[machine]) for machine in KINDS if counts[machine])
     failed = sum(not t.ok for t in board)
-    text = f"{counts.total()} models were tried in {written(seconds, digits=2)} seconds: {kinds}."
+    tried = _counted(counts.total(), "model was", "models were")
+    text = f"{tried} tried in {written(seconds, digits=2)} seconds: {kinds}."
     if failed:
         text += f" {_counted(failed, 'of them failed', 'of them failed')}; the leaderboard says why."
     return f"{text} They were judged by {_metric(board)} on rows that they had not seen, and less is better."
@@ -97,10 +98,10 @@ def _won(board: Leaderboard, best: Trial) -> str:
     """What won, of what it is made, and by how much."""
     score = f"{_metric(board)} {written(best.score, best.spread)} on rows held out of {best.rows:,}"
     lines = [f"The winner is {_described(best)}: {score}.", verdict(board, best)]
-    for rule, predicts in RULES.items():
+    for rule, predicting in RULES.items():
         simplest = next((t for t in board if t.name == rule and t.ok and t.rows == best.rows), None)
         if simplest is not None:
-            lines.append(f"To predict {predicts} has {written(simplest.score, simplest.spread)}.")
+            lines.append(f"{predicting} gives {written(simplest.score, simplest.spread)}.")
     return " ".join(lines)
 
 
