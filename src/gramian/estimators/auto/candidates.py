@@ -114,6 +114,8 @@ METRIC_SLOPE = 0.01
 """The slope of the evidence, for each row, at which a metric is called learned."""
 NOISE, MOST_NOISE = 0.1, 10.0
 """Where the variance of the noise begins, and how large it may get, in units of the targets' own."""
+MORE = 10.0
+"""How much more noise a metric begins with on more rows."""
 EVIDENCE_TOL = 1e-4
 """The search for hyperparameters ends where no slope of the evidence exceeds the root of this."""
 STEPS = (60, 20)
@@ -401,8 +403,8 @@ def _metric(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel
     """A process behind a linear map, which begins at the lengthscales of another."""
     base, start = behind_map(c.kernels[0] if given is None else given, Z.shape[1])
     least, clock = max(response.least_noise, means.least_noise), means.common()["max_time"]
-    # As in ``_process``, more rows begin with more noise.
-    start = replace(start, noise=max(start.noise, least if given is None else NOISE))
+    # As in ``_process``, more rows begin with more noise, but not so much that all steps go to unlearning it.
+    start = replace(start, noise=max(start.noise, least, 0.0 if given is None else min(NOISE, MORE * start.noise)))
     weights = response.weights_of(rows)
     counts = np.ones(rows.size) if weights is None else weights
     evidence = MetricEvidence(base, Z, response.targets[rows], counts, means.memory, means.n_jobs)
