@@ -456,7 +456,7 @@ def test_many_rows_stay_within_memory():
         X = rng.standard_normal((30_000, 6))
         y = np.sin(2 * X[:, 0]) + X[:, 1]
         model = AutoKernelRegressor(None, memory="60MB", machines=["gp"], random_state=0)
-        model._sizes = Sizes(ladder=(100, 200), many=600, landmarks=200)
+        model._sizes = Sizes(ladder=(100, 200), landmarks=200)
         model._fit(X, y, way=Plan("nystroem", "Nyström with 200 landmarks", landmarks=200))
         print(model.refit_)
         print(np.sqrt(np.mean((model.predict(X[:500]) - y[:500]) ** 2)) < 0.2)

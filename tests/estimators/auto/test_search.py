@@ -49,8 +49,9 @@ def test_the_best_are_judged_again_on_many_rows_with_what_they_learned(rng):
     X = rng.uniform(-2, 2, (4300, 2))
     response = Numbers(np.sin(3 * X[:, 0]) + X[:, 1] ** 2 + 0.1 * rng.standard_normal(4300))
     sizes = Sizes(ladder=(60,), many=300)
-    assert larger(response, 4299, 5, 0, sizes) is None
-    (step,), many = rungs(response, 4300, 5, 0, sizes)[:1], larger(response, 4300, 5, 0, sizes)
+    assert larger(response, 4299, 5, 0, 10**9, sizes) is None
+    assert larger(response, 4300, 5, 0, 8 * sizes.many**2 - 1, sizes) is None
+    (step,), many = rungs(response, 4300, 5, 0, sizes)[:1], larger(response, 4300, 5, 0, 10**9, sizes)
     assert not set(many.splits[0][0]) & set(many.splits[0][1])
     means, planner = Means(10**8, 1, 0), Planner(4300, 1, 10**8, sizes=sizes)
     rows = {"standard": ScaledRows(X, FunctionTransformer())}

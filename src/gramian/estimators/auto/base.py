@@ -178,7 +178,7 @@ class AutoKernel(Nested, BaseEstimator):
         with progress(self.verbose, type(self).__name__) as tick:
             search = Search(response, scaled, machines, means, planner, partial(self._seen, tick, clock))
             count = response.targets.shape[1] if classes else 0
-            many = None if asked is not None else larger(response, n, cv, means.seed, self._sizes)
+            many = None if asked is not None else larger(response, n, cv, means.seed, means.memory, self._sizes)
             ranked = search.run(candidates(encoding, n, machines, kernel, count, tuple(scalings)), steps, many)
         # A linear model wins where it is the best, not where those before it are too slow.
         able = [f for f in ranked if planner.affordable(f.candidate.machine) and f.candidate.machine != LINEAR]

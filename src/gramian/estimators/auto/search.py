@@ -112,9 +112,9 @@ def rungs(
     return [first, *(s for s in others if nominal_seconds(factor_operations(s.learning, inverse=True)) <= most)]
 
 
-def larger(response: Response, n: int, cv: int, seed: int, sizes: Sizes = DEFAULT) -> Rung | None:
-    """Return a last step on many rows, held-out ones not seen before, where there are so many."""
-    if n < sizes.many + HELD_OUT:
+def larger(response: Response, n: int, cv: int, seed: int, memory: int, sizes: Sizes = DEFAULT) -> Rung | None:
+    """Return a last step on many rows, held-out ones not seen before, where there are so many and K fits in memory."""
+    if n < sizes.many + HELD_OUT or memory < np.dtype(float).itemsize * sizes.many**2:
         return None
     return replace(_held_out(_order(response, n, seed), sizes.many, cv), learn=False)
 
