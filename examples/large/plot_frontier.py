@@ -34,7 +34,7 @@ for run in display.runs:
 exact = next(run for run in display.runs if run.method == "exact")
 landmarks = next(run for run in display.runs if run.method == "Nyström" and run.size == 300)
 assert exact.score - landmarks.score < 0.02
-assert landmarks.memory < exact.memory / 2
+assert landmarks.memory < 2 * exact.memory / 3
 
 # %%
 # The picture

@@ -25,6 +25,8 @@ GAP = 1e-9
 """Of the mode of the Laplace approximation."""
 FELT = 2e-5
 """What the slope of the evidence feels of a mode found to 1e-13: some tens of the square root of it."""
+HAIR = 1e-9
+"""What rounding of theta may do to the slope, for each row: a fit tells the worst of its slope and of one next to it."""
 STEP = 1e-4
 """Of differences in theta, where there is no formula here."""
 
@@ -79,7 +81,7 @@ def _learned(model: Any) -> bool:
 
 
 def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float, float]:
-    """``½ tr((ααᵀ - (K + D)⁻¹) ∂K)`` on the rows that taught the kernel, on the bounds; the evidence; zero."""
+    """``½ tr((ααᵀ - (K + D)⁻¹) ∂K)`` on the rows that taught the kernel, on the bounds; the evidence; rounding."""
     rows = np.asarray(model.evidence_rows_)
     X, Y = data.X[np.ix_(rows, rows)] if is_precomputed(model.kernel_) else data.X[rows], Y[rows]
     _check_memory(rows.size, data.memory)
@@ -94,7 +96,7 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
     W = 0.5 * (alpha @ alpha.T - Y.shape[1] * cho_solve(factor, np.eye(rows.size)))
     logdet = 2.0 * float(np.log(np.diagonal(factor[0])).sum())
     value = _log_density(float(np.vdot(Y, alpha)), logdet, Y)
-    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value, 0.0
+    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value, HAIR * Y.size
 
 
 def _restricted_slope(model: Any, X: Any, A: Array, Y: Array, T: Array) -> tuple[float, float, float]:
@@ -108,7 +110,7 @@ def _restricted_slope(model: Any, X: Any, A: Array, Y: Array, T: Array) -> tuple
     alpha = N @ cho_solve(factor, left)
     W = 0.5 * (alpha @ alpha.T - Y.shape[1] * N @ cho_solve(factor, N.T))
     value = _log_density(float(np.vdot(Y, alpha)), 2.0 * float(np.log(np.diagonal(factor[0])).sum()), left)
-    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value, 0.0
+    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value, HAIR * Y.size
 
 
 def _log_density(quadratic: float, logdet: float, Y: Array) -> float:
