@@ -26,7 +26,7 @@ GAP = 1e-9
 FELT = 2e-5
 """What the slope of the evidence feels of a mode found to 1e-13: some tens of the square root of it."""
 HAIR = 1e-9
-"""What rounding of theta may do to the slope, for each row: a fit tells the worst of its slope and of one next to it."""
+"""What rounding of theta may do to the slope, for each row: a fit tells the worse of its slope and one next to it."""
 STEP = 1e-4
 """Of differences in theta, where there is no formula here."""
 
