@@ -10,6 +10,7 @@ from sklearn.datasets import load_iris
 from sklearn.model_selection import GridSearchCV
 
 from gramian import SVC, KernelInterpolator, KernelMachineRegressor, KernelRidge
+from gramian.estimators.auto import Leaderboard, Trial
 from gramian.kernels import RBF
 from gramian.plots import FrontierDisplay, Run, TuningDisplay
 
@@ -72,25 +73,17 @@ def test_a_path_of_leave_one_out_errors(rng):
 
 def test_a_leaderboard_is_a_map_of_losses():
     def trial(name, score, rows=100, baseline=False):
-        return SimpleNamespace(name=name, score=score, spread=0.1, rows=rows, baseline=baseline, ok=True)
+        return Trial(name=name, machine="", score=score, spread=0.1, rows=rows, baseline=baseline)
 
-    class Board(list):
-        metric = "rmse"
-        best = trial("gp, RBF, normal", 0.5)
-
-    board = Board([Board.best, trial("gp, Linear, normal", 0.9), trial("svm, RBF, normal", 0.7)])
-    board += [
-        trial("svm, RBF, normal", 0.6),
-        trial("few, RBF, normal", 0.1, rows=10),
-        trial("mean", 2.0, baseline=True),
-    ]
+    trials = [trial("gp, RBF, normal", 0.5), trial("gp, Linear, normal", 0.9), trial("svm, RBF, normal", 0.6)]
+    board = Leaderboard([*trials, trial("few, RBF, normal", 0.1, rows=10), trial("mean", 2.0, baseline=True)], "rmse")
     display = TuningDisplay.from_estimator(SimpleNamespace(leaderboard_=board))
     assert display.names == ("machine", "kernel")
     assert display.values == (["gp, normal", "svm, normal"], ["Linear", "RBF"])
     assert np.array_equal(display.scores, [[0.9, 0.5], [np.nan, 0.6]], equal_nan=True)
     assert display.chosen == (0, 1)
     assert display.mesh_.get_cmap().name == "cividis_r"
-    assert display.colorbar_.ax.get_ylabel() == "rmse"
+    assert display.colorbar_.ax.get_ylabel() == "RMSE"
 
 
 def test_the_frontier_holds_what_nothing_beats():

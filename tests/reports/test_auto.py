@@ -54,7 +54,7 @@ def test_a_classifier(table, tmp_path):
     model = gramian.AutoKernelClassifier(time_limit=None, machines=["ridge"], cv=3, random_state=0)
     page = told(model.fit(X[:80], labels[:80]), X[80:], labels[80:], tmp_path=tmp_path)
     assert "Which classes are confused" in page
-    assert "Log-loss; less is better" in page
+    assert "Log-loss; lower is better" in page
     assert "Left out" not in page
     for title in ("ROC curve", "Precision and recall", "Are probabilities right?", "Gain"):
         assert f"<h3>{title}</h3>" in page

@@ -32,8 +32,8 @@ WORDS = {
     "id": "an identifier, which is left out",
 }
 """How a column can be read, by option."""
-METRIC = """what to judge by: log_loss (default for classes), error, roc_auc, average_precision, balanced_accuracy, f1;
-rmse (default for numbers), mae, r2, pinball-0.9 (any quantile); or a scorer of scikit-learn"""
+METRIC = """what to judge by: log_loss (default for classes), error, accuracy, roc_auc, average_precision,
+balanced_accuracy, f1; rmse (default for numbers), mae, r2, pinball-0.9 (any quantile); or a scorer of scikit-learn"""
 FIT = 0.5
 """The part of the time limit that a fit has, however long it took to begin."""
 LISTED = 40
@@ -278,12 +278,10 @@ def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) ->
 
 def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) -> None:
     from gramian.estimators.auto.explain import explained
-    from gramian.estimators.auto.leaderboard import METRICS
 
     best, board = model.best_trial_, model.leaderboard_
     screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board}\n")
-    metric = METRICS.get(board.metric, board.metric)
-    screen.say(f"{best.name}: {metric} {written(best.score, best.spread)} on rows held out\n", "bold")
+    screen.say(f"{best.name}: {board.metric_name} {written(best.score, best.spread)} on rows held out\n", "bold")
     lines = ["\n".join(wrap(part, WIDE, break_on_hyphens=False)) for part in explained(model, columns=False)]
     lines = ["\n\n".join(lines), ""]
     if best.kernel and best.machine != "linear":

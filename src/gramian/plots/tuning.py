@@ -145,8 +145,14 @@ class TuningDisplay(Display):
         best = leaderboard.best
         compared = [t for t in leaderboard if t.ok and not t.baseline and t.rows == best.rows]
         trials = [(_parts(t.name), float(t.score), float(t.spread)) for t in compared]
-        said: dict[str, Any] = {"score_name": leaderboard.metric, "higher_is_better": False, "ax": ax}
-        return cls.from_trials(trials, _parts(best.name), params=["machine", "kernel"], **said)
+        return cls.from_trials(
+            trials,
+            _parts(best.name),
+            params=["machine", "kernel"],
+            score_name=leaderboard.metric_name,
+            higher_is_better=leaderboard.greater_is_better,
+            ax=ax,
+        )
 
     @classmethod
     def from_trials(

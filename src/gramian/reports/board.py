@@ -30,7 +30,7 @@ class Board:
     """What a search tried."""
 
     metric: str  # What the scores are
-    less_is_better: bool  # Or more
+    better: str  # "lower" or "higher"
     columns: tuple[str, ...]  # Heads of the table, the name of the trial apart
     lines: list[tuple[str, str, tuple[str, ...]]]  # Name, kernel and the other cells, the best trial first
     drawn: list[Bar]  # The trials in the picture, a linear model among them
@@ -46,14 +46,14 @@ def board_of(model: Any) -> Board | None:
 
 
 def _of_trials(board: Any, best: Any) -> Board:
-    name, less = name_of(board.metric)
+    name = name_of(board)
     columns = ("Score", "Rows", "Fit", "Predict", "Status")
     lines = [(t.name, expression(t.kernel) if t.kernel else "", _cells(t)) for t in board[:SHOWN]]
     ranked = [t for t in board if t.ok and t.rows == best.rows and not t.baseline]
-    ranked = sorted(ranked, key=lambda t: t.score if less else -t.score)[:DRAWN]
+    ranked = sorted(ranked, key=lambda t: -board.gain(t, best))[:DRAWN]
     beside = [] if board.baseline is None else [board.baseline]
     drawn = [Bar(t.name, t.score, t.spread, t.baseline) for t in [*ranked, *beside]]
-    return Board(name[0].upper() + name[1:], less, columns, lines, drawn, best.name, len(board) - len(lines))
+    return Board(name[0].upper() + name[1:], board.better, columns, lines, drawn, best.name, len(board) - len(lines))
 
 
 def _cells(trial: Any) -> tuple[str, ...]:
@@ -71,4 +71,4 @@ def _of_search(search: Any) -> Board:
         (names[i], "", (written(means[i], spreads[i]), f"{fit[i]:.2g} s", f"{predict[i]:.2g} s")) for i in order[:SHOWN]
     ]
     drawn = [Bar(names[i], means[i], spreads[i]) for i in order if np.isfinite(means[i])][:DRAWN]
-    return Board("Score", False, columns, lines, drawn, names[search.best_index_], len(order) - len(lines))
+    return Board("Score", "higher", columns, lines, drawn, names[search.best_index_], len(order) - len(lines))

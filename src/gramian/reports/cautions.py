@@ -66,7 +66,8 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
     """Whether a search keeps its promise on new rows, and whether it found anything that a baseline did not have."""
     if not subject.automatic:
         return
-    best, metric = subject.model.best_trial_, subject.model.leaderboard_.metric
+    best, board = subject.model.best_trial_, subject.model.leaderboard_
+    metric = board.metric
     base = baseline_of(subject.model)
     if found is not None and found.honest and metric in MEASURES and np.isfinite(now := measured(found, metric)):
         worse = now - best.score if MEASURES[metric].less else best.score - now
@@ -74,7 +75,7 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
             beside = f"{MEASURES[metric].name} {written(now)} against {written(best.score, best.spread)}"
             told = f"New rows are predicted worse than the search promised: {beside}."
             yield f"{told} They may differ from those of the fit."
-    if base is not None and base.score <= best.score:
+    if base is not None and board.gain(base, best) >= 0.0:
         beside = f"{written(base.score, base.spread)} against {written(best.score, best.spread)}"
         yield f"In the search the baseline “{base.name}” did as well: {beside}."
 

@@ -6,7 +6,6 @@ import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -66,10 +65,6 @@ def _f1(truth: Any, said: Any) -> float:
     return float(f1_score(truth, said, average="binary" if truth.dtype == bool else "macro", zero_division=0.0))
 
 
-def _short_of_one(formula: Callable[[Any, Any], Any], truth: Any, said: Any) -> float:
-    return 1.0 - float(formula(truth, said))
-
-
 MEASURES = {
     "accuracy": Measure("accuracy", False, "labels", accuracy_score),
     "error": Measure("error rate", True, "labels", lambda truth, said: 1.0 - accuracy_score(truth, said)),
@@ -83,18 +78,13 @@ MEASURES = {
     "r2": Measure("R²", False, "numbers", r2_score),
 }
 """Scores by the names that ``scoring=`` has for them."""
-MEASURES |= {
-    f"1 - {key}": Measure(f"1 - {m.name}", True, m.of, partial(_short_of_one, m.formula))
-    for key, m in MEASURES.items()
-    if not m.less
-}
 SHOWN = {"classification": ("accuracy", "roc_auc", "log_loss"), "regression": ("r2", "rmse", "mae")}
 """Those of a report; the first is the one to show where nothing was chosen."""
 
 
-def name_of(metric: str) -> tuple[str, bool]:
-    """Return what a metric is called, and whether less is better."""
-    return (MEASURES[metric].name, MEASURES[metric].less) if metric in MEASURES else (metric, True)
+def name_of(board: Any) -> str:
+    """Return what the scores of a leaderboard are called."""
+    return MEASURES[board.metric].name if board.metric in MEASURES else str(board.metric_name)
 
 
 def measured(found: Evaluation, key: str, rows: Any = slice(None)) -> float:
@@ -156,19 +146,21 @@ def score_of(subject: Subject, found: Evaluation | None) -> Score | None:
 
 
 def _of_leaderboard(model: Any) -> Score:
-    best, metric = model.best_trial_, model.leaderboard_.metric
+    best, board = model.best_trial_, model.leaderboard_
     figures = {
-        MEASURES[name].name: value for name, value in best.figures.items() if name in MEASURES and name != metric
+        MEASURES[name].name: value for name, value in best.figures.items() if name in MEASURES and name != board.metric
     }
     how = f"cross-validation on {best.rows:,} rows inside the search"
-    name, less = name_of(metric)
-    return Score(name, best.score, best.spread, how, *_linear_trial(model), less_is_better=less, figures=figures)
+    less = not board.greater_is_better
+    baseline = _linear_trial(model)
+    return Score(name_of(board), best.score, best.spread, how, *baseline, less_is_better=less, figures=figures)
 
 
 def baseline_of(model: Any) -> Any:
     """Return the best baseline of a search beside its winner, which may be one itself; ``None`` where there is none."""
-    others = (t for t in model.leaderboard_ if t.ok and t.baseline and t.name != model.best_trial_.name)
-    return min(others, key=lambda t: (-t.rows, t.score), default=None)
+    board, best = model.leaderboard_, model.best_trial_
+    others = (t for t in board if t.ok and t.baseline and t.name != best.name)
+    return max(others, key=lambda t: (t.rows, board.gain(t, best)), default=None)
 
 
 def _linear_trial(model: Any) -> tuple[float, str]:

@@ -168,7 +168,7 @@ def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
 
 def _promised(model: Any, score: Score | None) -> list[tuple[str, str, str]]:
     """What the search promised, where the score is another, and what it says of the best baseline."""
-    best, base, (name, _) = model.best_trial_, baseline_of(model), name_of(model.leaderboard_.metric)
+    best, base, name = model.best_trial_, baseline_of(model), name_of(model.leaderboard_)
     cards = []
     if score is None or score.value != best.score:
         cards.append(("In the search", written(best.score, best.spread), f"{name}, on {best.rows:,} rows"))

@@ -95,8 +95,7 @@ def _plans(
     yield from OF_TASK.get(subject.task, lambda *_: ())(subject, found)
     yield from _inputs(subject, found, inputs)
     if board is not None and board.drawn:
-        better = "less" if board.less_is_better else "more"
-        caption = f"{board.metric}; {better} is better. Lines are spreads over folds."
+        caption = f"{board.metric}; {board.better} is better. Lines are spreads over folds."
         yield Plan(SEARCH, "What was tried", caption, lambda: drawings.bars(board))
     paths = ("cv_results_", "loo_path_", "cv_path_")
     if tuned := [each for each in (subject.model, subject.machine) if any(hasattr(each, path) for path in paths)]:

@@ -159,7 +159,7 @@ def test_what_was_found_in_words(fitted):
     tried, won, columns, proof = told.split("\n\n")
     assert tried.startswith(f"{len(fitted.leaderboard_) - 1} models were tried in ")
     assert "1 linear model" in tried
-    assert "below a linear model, which has 0." in won
+    assert "lower than a linear model, which has 0." in won
     assert "Always predicting the mean gives 0." in won
     assert columns == "It uses 3 of 3 columns: 3 numbers (column 0, column 1, column 2)."
     assert "The certificate says that the fit is as exact as was asked for" in proof
@@ -488,7 +488,8 @@ def test_the_threshold_of_the_metric_is_what_predict_uses():
     assert plain.leaderboard_.metric == "log_loss"
     assert plain.threshold_ == 0.5
     model = AutoKernelClassifier(None, scoring="f1", **RIDGE).fit(X, y)
-    assert model.leaderboard_.metric == "1 - f1"
+    assert str(model.leaderboard_).startswith("F1, higher is better")
+    assert 1.0 > model.best_trial_.score > model.baseline_ > 0.0
     assert model.threshold_ < 0.45
     np.testing.assert_array_equal(model.predict(Z) == "yes", model.predict_proba(Z)[:, 1] > model.threshold_)
     np.testing.assert_array_equal(model.predict(Z) == "yes", model.decision_function(Z) > 0)

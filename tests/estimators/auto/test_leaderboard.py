@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 
+import pytest
+
 from gramian.certificates import Certificate
 from gramian.estimators.auto import Leaderboard, Trial
 
@@ -54,7 +56,7 @@ def test_equal_errors_are_told_apart_by_log_loss():
 def test_table_and_plain_values():
     board = Leaderboard([trial("one", 0.5), trial("no", math.nan, status="failed: why")], "error")
     lines = str(board).splitlines()
-    assert lines[0] == "error, less is better"
+    assert lines[0] == "error, lower is better"
     assert "0.500 ± 0.010" in lines[2]
     assert "converged" in lines[2]
     assert "failed: why" in lines[3]
@@ -68,4 +70,17 @@ def test_empty_and_of_another_score():
     assert empty.best is None
     assert empty.baseline is None
     assert len(empty) == 0
-    assert str(Leaderboard([], "1 - roc_auc")).startswith("1 - roc_auc, less is better")
+
+
+def test_of_scores_where_more_is_better_the_highest_comes_first():
+    trials = [
+        trial("low", 0.7),
+        trial("high", 0.9),
+        trial("linear", 0.8, baseline=True),
+        trial("rule", 0.5, baseline=True),
+    ]
+    board = Leaderboard(trials, "roc_auc", greater_is_better=True)
+    assert [t.name for t in board] == ["high", "linear", "low", "rule"]
+    assert (board.best.name, board.baseline.name) == ("high", "linear")
+    assert board.gain(board[0], board[1]) == pytest.approx(0.1)
+    assert str(board).startswith("ROC AUC, higher is better")

@@ -18,9 +18,10 @@ def test_a_step_says_how_far_the_search_is():
     board = Leaderboard([trial("ridge, RBF", 116_000.0), trial("linear", 145_000.0, baseline=True)], "rmse")
     step = Step(board, "gp, Matern on 500 rows", 12.3, 60.0)
     assert str(step) == (
-        "12 of 60 s; trying gp, Matern on 500 rows; best RMSE 116,000 ± 2,500 ridge, RBF; "
-        "linear 145,000 ± 2,500, the best is 20% below it"
+        "12 of 60 s; trying gp, Matern on 500 rows; best RMSE 116,000 ± 2,500 ridge, RBF; linear 145,000 ± 2,500"
     )
+    behind = Leaderboard([trial("ridge, RBF", 150_000.0), trial("linear", 145_000.0, baseline=True)], "rmse")
+    assert str(Step(behind, "", 1.0)).endswith("linear 145,000 ± 2,500, still ahead")
     empty = Step(Leaderboard([], "rmse"), "", 0.0)
     assert str(empty) == "0 s; 0 trials"
 

@@ -233,7 +233,7 @@ class AutoKernel(Nested, BaseEstimator):
     def _seen(self, tick: Tick, clock: Clock, board: Leaderboard, doing: str) -> None:
         """Show a step on the progress bar, in the log and to the observer."""
         best = board.best
-        tick(len(board), **({} if best is None else {board.metric: best.score}))
+        tick(len(board), **({} if best is None else {board.metric_name: best.score}))
         step = Step(board, doing, clock.seconds, math.inf if clock.max_time is None else clock.max_time)
         if doing:
             LOG.info("%s", step)
@@ -303,4 +303,4 @@ def _as_saved(board: Leaderboard, model: Any) -> Leaderboard:
     """The leaderboard with the kernel and the certificate of the model that was made of the winner."""
     kernel = getattr(model, "kernel_", getattr(model, "_kernel", None))
     saved = {"certificate": model.certificate_, **({} if kernel is None else {"kernel": repr(kernel)})}
-    return Leaderboard([replace(t, **saved) if t.status == WINNER else t for t in board], board.metric)
+    return replace(board, trials=[replace(t, **saved) if t.status == WINNER else t for t in board])

@@ -56,10 +56,9 @@ class AutoKernelClassifier(ClassifierMixin, AutoKernel):
     kernel : Kernel, str or None, default=None
         The only kernel to be tried, on the columns as ``columns_`` makes them; ``None`` for a choice of kernels.
     scoring : str, callable or None, default=None
-        What to judge by: ``"log_loss"`` (the default), ``"error"``, ``"roc_auc"``, ``"average_precision"``,
-        ``"balanced_accuracy"``, ``"f1"`` (of the second class of two; of several, on average), the name of a scorer of
-        scikit-learn, or a callable as scikit-learn has it, whose X are the numbers of rows. On the leaderboard less
-        is better: one less the score, or minus that of a callable.
+        What to judge by: ``"log_loss"`` (the default), ``"error"``, ``"accuracy"``, ``"roc_auc"``,
+        ``"average_precision"``, ``"balanced_accuracy"``, ``"f1"`` (of the second class of two; of several, on
+        average), the name of a scorer of scikit-learn, or a callable as scikit-learn has it, whose X are row numbers.
     class_weight : dict, "balanced" or None, default=None
         How much more a mistake in each class counts where ``predict`` chooses labels. Probabilities are those of the
         classes as they are, and do not depend on it.

@@ -9,7 +9,7 @@ from typing import Any
 
 from gramian.certificates import Certificate
 from gramian.estimators.auto.columns import Dropped, NumberColumn
-from gramian.estimators.auto.leaderboard import METRICS, Leaderboard, Trial
+from gramian.estimators.auto.leaderboard import Leaderboard, Trial
 from gramian.numerals import written
 
 KINDS = {
@@ -67,18 +67,19 @@ def verdict(board: Leaderboard, best: Trial) -> str:
         beside = [t for t in board if t.ok and not t.baseline and t.rows == best.rows]
         if not beside:
             return "A linear model is all that was to be tried."
-        other = min(beside, key=lambda t: t.score)
+        other = max(beside, key=lambda t: board.gain(t, linear))
         return (
             f"A linear model does as well as any kernel: {mine} against {written(other.score, other.spread)} of "
             f"“{other.name}”. It is the simpler one, and was taken."
         )
-    gain = linear.score - best.score
+    gain = board.gain(best, linear)
     if gain <= 0.0:
         return f"A linear model does as well: {its} against {mine}. A kernel does not help here."
-    by = f"{gain / abs(linear.score):.0%} below" if best.score > 0.0 else "below"
     if gain < max(best.spread, linear.spread, 0.0) / 2.0:
-        return f"A linear model does nearly as well: {its}; the winner is {by} it, which may be chance."
-    return f"That is {by} a linear model, which has {its}."
+        return f"A linear model does nearly as well, {its}; the difference may be chance."
+    as_percentage = not board.greater_is_better and best.score > 0.0
+    by = f"{gain / linear.score:.0%}" if as_percentage else written(gain, digits=2)
+    return f"That is {by} {board.better} than a linear model, which has {its}."
 
 
 def _tried(board: Leaderboard) -> str:
@@ -91,12 +92,12 @@ def _tried(board: Leaderboard) -> str:
     text = f"{tried} tried in {written(seconds, digits=2)} seconds: {kinds}."
     if failed:
         text += f" {_counted(failed, 'of them failed', 'of them failed')}; the leaderboard says why."
-    return f"{text} They were judged by {_metric(board)} on rows that they had not seen, and less is better."
+    return f"{text} They were judged by {board.metric_name} on rows that they had not seen; {board.better} is better."
 
 
 def _won(board: Leaderboard, best: Trial) -> str:
     """What won, of what it is made, and by how much."""
-    score = f"{_metric(board)} {written(best.score, best.spread)} on rows held out of {best.rows:,}"
+    score = f"{board.metric_name} {written(best.score, best.spread)} on rows held out of {best.rows:,}"
     lines = [f"The winner is {_described(best)}: {score}.", verdict(board, best)]
     for rule, predicting in RULES.items():
         simplest = next((t for t in board if t.name == rule and t.ok and t.rows == best.rows), None)
@@ -159,10 +160,6 @@ def _certified(certificate: Certificate) -> str:
     if certificate.converged:
         return f"The certificate says that the fit is as exact as was asked for: {proof}."
     return f"The certificate says that the fit stopped short: {proof}. {certificate.message}"
-
-
-def _metric(board: Leaderboard) -> str:
-    return METRICS.get(board.metric, board.metric)
 
 
 def _named(columns: Iterable[Any]) -> str:

@@ -14,8 +14,17 @@ DONE, DROPPED, WINNER, TOO_SLOW = "done", "dropped", "winner", "too slow for all
 MEMBER, NO_HELP = "in the average", "no better than one alone"
 """Statuses beside ``"failed: ..."``: judged on the most rows; left behind on fewer rows; refitted on everything;
 better than that, but without the time for it; part of the winner; and an average that does not win."""
-METRICS = {"rmse": "RMSE", "mae": "MAE", "error": "error", "log_loss": "log-loss"}
-"""How names of scores are shown; others, such as ``"1 - roc_auc"``, as they are. Of each, less is better."""
+METRICS = {
+    "rmse": "RMSE",
+    "mae": "MAE",
+    "r2": "R²",
+    "log_loss": "log-loss",
+    "roc_auc": "ROC AUC",
+    "f1": "F1",
+    "average_precision": "average precision",
+    "balanced_accuracy": "balanced accuracy",
+}
+"""How scores are written; those not listed are shown under their own name."""
 COLUMNS = ("", "trial", "score", "rows", "fit", "predict", "certificate", "status")
 
 
@@ -61,10 +70,11 @@ class Leaderboard(Sequence[Trial]):
     """
 
     trials: Iterable[Trial]  # In any order
-    metric: str  # What the scores are: a key of ``METRICS``, or another name
+    metric: str  # What the scores are: a name that ``scoring=`` takes, or that of a scorer
+    greater_is_better: bool = False
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "trials", tuple(sorted(self.trials, key=_place)))
+        object.__setattr__(self, "trials", tuple(sorted(self.trials, key=self._place)))
 
     def __getitem__(self, index: Any) -> Any:
         return tuple(self.trials)[index]
@@ -76,7 +86,21 @@ class Leaderboard(Sequence[Trial]):
         rows = [COLUMNS, *(self.cells(place) for place in range(len(self)))]
         widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
         lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([f"{METRICS.get(self.metric, self.metric)}, less is better", *lines])
+        return "\n".join([f"{self.metric_name}, {self.better} is better", *lines])
+
+    @property
+    def metric_name(self) -> str:
+        """What the scores are, as people write it."""
+        return METRICS.get(self.metric, self.metric)
+
+    @property
+    def better(self) -> str:
+        """Which scores are better: ``"higher"`` or ``"lower"``."""
+        return "higher" if self.greater_is_better else "lower"
+
+    def gain(self, trial: Trial, other: Trial) -> float:
+        """Return by how much the score of a trial is better than that of another; negative where it is worse."""
+        return trial.score - other.score if self.greater_is_better else other.score - trial.score
 
     @property
     def best(self) -> Trial | None:
@@ -86,7 +110,7 @@ class Leaderboard(Sequence[Trial]):
     @property
     def baseline(self) -> Trial | None:
         """The best of the baselines; ``None`` before there is one."""
-        return min((t for t in self if t.ok and t.baseline), key=lambda t: (-t.rows, t.score), default=None)
+        return min((t for t in self if t.ok and t.baseline), key=self._place, default=None)
 
     def cells(self, place: int) -> tuple[str, ...]:
         """Return one line of the table."""
@@ -100,8 +124,8 @@ class Leaderboard(Sequence[Trial]):
         """Return every trial as plain values, in order."""
         return [trial.to_dict() for trial in self]
 
-
-def _place(trial: Trial) -> tuple[bool, bool, bool, int, float, float]:
-    """More rows first, then the smaller score, then the smaller log-loss where scores are equal."""
-    score, tie = trial.score if trial.ok else 0.0, trial.figures.get("log_loss", 0.0)
-    return trial.status != WINNER, not trial.ok, trial.status in (DROPPED, NO_HELP), -trial.rows, score, tie
+    def _place(self, trial: Trial) -> tuple[bool, bool, bool, int, float, float]:
+        """More rows first, then the better score, then the smaller log-loss where scores are equal."""
+        score, tie = trial.score if trial.ok else 0.0, trial.figures.get("log_loss", 0.0)
+        score = -score if self.greater_is_better else score
+        return trial.status != WINNER, not trial.ok, trial.status in (DROPPED, NO_HELP), -trial.rows, score, tie

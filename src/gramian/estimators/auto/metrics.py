@@ -1,4 +1,4 @@
-"""Scores that people choose, each as a loss: less is better, whatever it is called."""
+"""Scores that people choose, each as a loss to minimise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,6 @@ Rows = NDArray[np.intp]
 Weights = Array | None
 
 SAME = {
-    "accuracy": "error",
     "neg_log_loss": "log_loss",
     "neg_root_mean_squared_error": "rmse",
     "neg_mean_absolute_error": "mae",
@@ -41,6 +40,11 @@ class Metric:
     labels: bool = False  # Whether it judges labels, so that it matters from which probability on there is one
     level: float | None = None  # Of the quantile that it asks for
     mean: bool = False  # Whether the mean of the targets, and not their median, is what minimises it
+    top: float | None = None  # For scores of which more is better: the score is this minus the loss
+
+    def written(self, loss: float) -> float:
+        """Return the score as people write it."""
+        return loss if self.top is None else self.top - loss
 
 
 # ---- classes ------------------------------------------------------------------------------------------------------
@@ -86,10 +90,11 @@ def _one_from_the_rest(score: Callable[..., Any]) -> Callable[..., float]:
 CLASSES = {
     "log_loss": Metric("log_loss", _log_loss),
     "error": Metric("error", error),
-    "roc_auc": Metric("1 - roc_auc", _one_from_the_rest(roc_auc_score)),
-    "average_precision": Metric("1 - average_precision", _one_from_the_rest(average_precision_score)),
-    "balanced_accuracy": Metric("1 - balanced_accuracy", _balanced, labels=True),
-    "f1": Metric("1 - f1", _f1, labels=True),
+    "accuracy": Metric("accuracy", error, top=1.0),
+    "roc_auc": Metric("roc_auc", _one_from_the_rest(roc_auc_score), top=1.0),
+    "average_precision": Metric("average_precision", _one_from_the_rest(average_precision_score), top=1.0),
+    "balanced_accuracy": Metric("balanced_accuracy", _balanced, labels=True, top=1.0),
+    "f1": Metric("f1", _f1, labels=True, top=1.0),
 }
 
 # ---- numbers ------------------------------------------------------------------------------------------------------
@@ -114,7 +119,7 @@ def unexplained(y: Array, predictions: Array, weights: Weights) -> float:
 NUMBERS = {
     "rmse": Metric("rmse", rmse, mean=True),
     "mae": Metric("mae", mae),
-    "r2": Metric("1 - r2", unexplained, mean=True),
+    "r2": Metric("r2", unexplained, mean=True, top=1.0),
 }
 
 
@@ -168,9 +173,9 @@ def _of_scorer(scoring: Any, classes: bool, names: NDArray[Any] | None) -> Metri
     def of_numbers(y: Array, predictions: Array, weights: Weights) -> float:
         return asked(_HeldNumbers(predictions), y, weights)
 
-    shown = name.removeprefix("neg_") if sign < 0 else f"{'1 ' if top else ''}- {name}"
     judges_labels = classes and getattr(scorer, "_response_method", None) == "predict"
-    return Metric(shown, of_classes if classes else of_numbers, labels=judges_labels)
+    loss, shown = (of_classes if classes else of_numbers), name.removeprefix("neg_") if sign < 0 else name
+    return Metric(shown, loss, labels=judges_labels, top=None if sign < 0 else top)
 
 
 class _Held(BaseEstimator):

@@ -71,7 +71,7 @@ class AutoKernelRegressor(RegressorMixin, AutoKernel):
     scoring : str, callable or None, default=None
         What to judge by: ``"rmse"`` (the default), ``"mae"``, ``"r2"``, ``"pinball-0.9"`` (predictions are then that
         quantile; any level), the name of a scorer of scikit-learn, or a callable as scikit-learn has it, whose X are
-        the numbers of rows. On the leaderboard less is better: one less the score, or minus that of a callable.
+        row numbers.
     target_scale : {"auto", "linear", "log"}, default="auto"
         What machines learn: the targets or their logarithms, which makes predictions and intervals positive. By
         default logarithms are tried where targets are positive and skewed, and taken where rows held out say so.

@@ -54,11 +54,6 @@ class Judged:
     weights: Array | None
     scorer: Metric
 
-    @property
-    def metric(self) -> str:
-        """The name of what is judged by."""
-        return self.scorer.name
-
     def weights_of(self, rows: Rows) -> Array | None:
         """Return how much some rows count, in fits and scores; None where all count one."""
         return None if self.weights is None else self.weights[rows]

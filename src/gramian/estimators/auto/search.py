@@ -255,7 +255,9 @@ class Search:
     @property
     def leaderboard(self) -> Leaderboard:
         """All trials so far."""
-        return Leaderboard([found.trial for found in self.found.values()], self.response.metric)
+        scorer = self.response.scorer
+        trials = [replace(f.trial, score=scorer.written(f.trial.score)) for f in self.found.values()]
+        return Leaderboard(trials, scorer.name, scorer.top is not None)
 
     def source_of(self, found: Found) -> Found:
         """Return the candidate that learned the kernel: a process, or the candidate itself."""

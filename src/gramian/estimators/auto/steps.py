@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from gramian.estimators.auto.leaderboard import METRICS, Leaderboard, Trial
+from gramian.estimators.auto.leaderboard import Leaderboard, Trial
 from gramian.numerals import written
 
 
@@ -22,7 +22,7 @@ class Step:
     @property
     def metric(self) -> str:
         """What the scores are."""
-        return METRICS.get(self.board.metric, self.board.metric)
+        return self.board.metric_name
 
     @property
     def best(self) -> str:
@@ -35,12 +35,7 @@ class Step:
         best, base = self.board.best, self.board.baseline
         if best is None or base is None:
             return ""
-        if not base.score > 0.0 or not best.score >= 0.0:
-            return f"{base.name} {_score(base)}"
-        ratio = best.score / base.score
-        than = f"{abs(1.0 - ratio):.0%} {'below' if ratio <= 1.0 else 'ABOVE'} it"
-        than = than if ratio < 2.0 else f"{ratio:.3g} TIMES it"
-        return f"{base.name} {_score(base)}, the best is {than}"
+        return f"{base.name} {_score(base)}{', still ahead' if self.board.gain(best, base) < 0.0 else ''}"
 
     def __str__(self) -> str:
         limit = "" if math.isinf(self.limit) else f" of {self.limit:.0f}"

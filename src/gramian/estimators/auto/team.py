@@ -95,8 +95,8 @@ def chosen(search: Search, offered: Sequence[Winner], planner: Planner) -> Team:
     parts = [team[i] for i in average.members]
     members = [p.found for p, _ in parts]
     weights = dict(zip((m.candidate.name for m in members), average.weights.tolist(), strict=True))
-    first = team[0][0].found
-    helps = average.helps and (first.candidate.machine != LINEAR or beats(average.judged, first.trial))
+    linear = search.found[LINEAR]
+    helps = average.helps and (linear.rung is not members[0].rung or beats(average.judged, linear.trial))
     options = {"settings": {"weights": weights}, "status": DONE if helps else NO_HELP}
     found = search.add(f"average of {len(members)}", members, average.judged, **options)
     if not helps:
