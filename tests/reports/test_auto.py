@@ -91,6 +91,16 @@ def test_a_linear_winner_is_not_compared_with_itself(table, tmp_path):
     assert "does not clearly beat" not in page
 
 
+def test_a_model_that_keeps_no_rows_tells_new_ones(table, tmp_path):
+    X, y = table
+    model = gramian.AutoKernelRegressor(time_limit=None, machines=["linear"], cv=3, random_state=0).fit(X[:80], y[:80])
+    gramian.save(model, tmp_path / "model")
+    model = gramian.load(tmp_path / "model")
+    assert subject_of(model, X[80:], y[80:]).seen is False
+    assert subject_of(model, X[:80], y[:80]).seen is True
+    assert "on 40 rows new to the model" in told(model, X[80:], y[80:], tmp_path=tmp_path)
+
+
 def test_one_set_of_numbers(table, tmp_path):
     X, y = table
     model = gramian.AutoKernelRegressor(time_limit=None, machines=["gp"], cv=2, random_state=0).fit(X[:80], y[:80])

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier, is_outlier_detector, is_regressor
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
+from gramian.estimators.auto.row_hashes import share_seen
 from gramian.inspection.fitted import input_names, kernel_of, training_rows
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import is_precomputed
@@ -128,6 +129,9 @@ class Subject:
     @cached_property
     def seen(self) -> bool | None:
         """Whether the model learned from the rows given, by those that it keeps; ``None`` where that is not known."""
+        if self.X is not None and (hashes := getattr(self.model, "_row_hashes", None)) is not None:
+            share = share_seen(hashes, self.model._encoded(self.X))
+            return None if share is None else share > COINCIDENCE
         if self.pairwise and self.X is not None:
             return bool(self.X.shape == (self.n_train, self.n_train))
         kept = training_rows(self.machine)

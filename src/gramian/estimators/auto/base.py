@@ -25,6 +25,7 @@ from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.plans import OFFERED, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_others, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
+from gramian.estimators.auto.row_hashes import row_hashes
 from gramian.estimators.auto.search import ScaledRows, Search, cheap_score, larger, rungs
 from gramian.estimators.auto.splits import among, own_order, repeated, splits_asked_for
 from gramian.estimators.auto.steps import Observer, Step
@@ -253,6 +254,7 @@ class AutoKernel(Nested, BaseEstimator):
         self.best_, self.machine_, self.refit_ = last.model, last.machine, team.note(lasts) + search.unfinished
         self.weights_, self.others_ = team.weighted(lasts)
         self._centre, self._scale = response.centre, response.scale
+        self._row_hashes = row_hashes(first.rows)
         certificates = [done.model.certificate_ for done in lasts if done is not None]
         self.certificate_ = next((c for c in certificates if not c.converged), certificates[0])
         held, rows = team.held(lasts)

@@ -1,0 +1,37 @@
+"""Hashes of training rows, which tell whether a model has seen a row without keeping it."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+KEPT = 10_000
+"""Hashes kept, the smallest ones: rows of any table whose hashes are at most the largest of these can be looked up."""
+_GOLDEN, _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBF58476D1CE4E5B9)
+"""Constants of SplitMix64 (Steele, Lea and Flood, 2014)."""
+
+
+def row_hashes(Z: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Return the smallest hashes of the rows, in order: Z (n, d)."""
+    return np.unique(_hashes(Z))[:KEPT].view(np.int64)
+
+
+def share_seen(kept: NDArray[np.int64], Z: NDArray[np.float64]) -> float | None:
+    """Return the share of rows among those hashed, or of those among the rows if larger; None if it cannot be told."""
+    known, asked = kept.view(np.uint64), _hashes(Z)
+    if known.size == KEPT:
+        asked = asked[asked <= known[-1]]
+    if not asked.size:
+        return None
+    return float(max(np.isin(asked, known).mean(), np.isin(known, asked).mean()))
+
+
+def _hashes(Z: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row."""
+    hashes = np.zeros(Z.shape[0], dtype=np.uint64)
+    for column in Z.T:
+        bits = np.ascontiguousarray(column + 0.0).view(np.uint64)  # without the sign of zero
+        hashes = (hashes ^ bits) + _GOLDEN
+        hashes = (hashes ^ (hashes >> np.uint64(30))) * _MULTIPLIER
+        hashes ^= hashes >> np.uint64(31)
+    return hashes
