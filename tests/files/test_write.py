@@ -296,7 +296,7 @@ def test_notes_about_the_data_are_kept(tmp_path: Path) -> None:
     assert contents.seed == "7"
     assert contents.kernel == "Linear()"
     assert contents.certificate is not None
-    assert "data: source x.csv" in str(contents)
+    assert "  source: x.csv" in str(contents)
     assert contents.to_dict()["model"] == "KernelRidge"
 
 

@@ -94,14 +94,14 @@ class Contents:
     def __str__(self) -> str:
         written = f"written by gramian {self.library} (format {self.format})"
         lines = [f"{self.model}, {written}, {self.nbytes:,} bytes of arrays"]
-        lines += [f"  {name} = {value}" for name, value in self.parameters.items()]
+        lines += ["parameters:", *(f"  {name} = {value}" for name, value in self.parameters.items())]
         told = {"kernel": self.kernel, "certificate": self.certificate}
         lines += [f"{title}: {value}" for title, value in told.items() if value]
         known = {**self.data, **self.data.get("notes", {})}
         known = {name: v for name, v in known.items() if v not in (None, {}, []) and name != "notes"}
-        lines += [f"data: {name} {_words(v)}" for name, v in known.items()]
-        lines += [f"array: {n}, {a['dtype']} {tuple(a['shape'])}, {a['bytes']:,} bytes" for n, a in self.arrays.items()]
-        return "\n".join(lines)
+        lines += ["data:", *(f"  {name}:{_words(v)}" for name, v in known.items())] if known else []
+        arrays = (f"  {n}: {a['dtype']} {tuple(a['shape'])}, {a['bytes']:,} bytes" for n, a in self.arrays.items())
+        return "\n".join([*lines, "arrays:", *sorted(arrays)])
 
 
 def inspect(path: str | os.PathLike[str]) -> Contents:
@@ -157,5 +157,5 @@ def shown(value: Any) -> str:
 
 def _words(value: Any) -> str:
     if isinstance(value, dict):
-        return ", ".join(f"{name} {v}" for name, v in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return "".join(f"\n    {name}: {v}" for name, v in value.items())
+    return f" {', '.join(map(str, value))}" if isinstance(value, list) else f" {value}"
