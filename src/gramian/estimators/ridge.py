@@ -171,7 +171,7 @@ class KernelRidge(KernelExpansion):
     random_state: Any = None
     warm_start: bool = False
 
-    elsewhere: ClassVar[dict[str, str]] = {
+    _elsewhere: ClassVar[dict[str, str]] = {
         "lam": "write alpha=n*lam, for the mean of squares plus lam ‖f‖².",
         "C": "write alpha=1/(2*C).",
     }

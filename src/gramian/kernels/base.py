@@ -67,7 +67,7 @@ def _with_hints(cls: Any, init: Callable[..., None]) -> Callable[..., None]:
     @wraps(init)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
         for name in kwargs.keys() - cls.__dataclass_fields__.keys():
-            hint = cls.elsewhere.get(name) or _package().deserialize.nearest(name, cls.__dataclass_fields__)
+            hint = cls._elsewhere.get(name) or _package().deserialize.nearest(name, cls.__dataclass_fields__)
             raise TypeError(f"{cls.__name__} has no parameter {name!r}; {hint}")
         init(self, *args, **kwargs)
 
@@ -109,7 +109,7 @@ class Kernel(Tunable):
     """Whether the rows may be CSR; of a compound kernel, its operands say."""
     buffers: ClassVar[int] = 1
     """Tile-sized arrays alive at once while a tile is made, ``out`` included; for memory budgets."""
-    elsewhere: ClassVar[dict[str, str]] = {}
+    _elsewhere: ClassVar[dict[str, str]] = {}
     """What parameters of other libraries and books are called here."""
     registry: ClassVar[dict[str, type[Kernel]]] = {}
     __array_ufunc__ = None  # so that an array times a kernel is an error, not an array of kernels

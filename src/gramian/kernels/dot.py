@@ -178,7 +178,7 @@ class Polynomial(Dot):
     offset_bounds: Bounds = FREE
     may_be_zero: ClassVar[tuple[str, ...]] = ("offset",)
 
-    elsewhere: ClassVar[dict[str, str]] = {"coef0": "write offset=coef0.", "gamma": "write scale=gamma."}
+    _elsewhere: ClassVar[dict[str, str]] = {"coef0": "write offset=coef0.", "gamma": "write scale=gamma."}
 
     def __post_init__(self) -> None:
         super().__post_init__()

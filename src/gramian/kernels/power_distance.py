@@ -188,7 +188,7 @@ class Laplace(PowerDistance):
 
     lengthscale: Any = 1.0
     lengthscale_bounds: Bounds = FREE
-    elsewhere: ClassVar[dict[str, str]] = {"gamma": "write lengthscale=1/gamma, for exp(-gamma |x - z|)."}
+    _elsewhere: ClassVar[dict[str, str]] = {"gamma": "write lengthscale=1/gamma, for exp(-gamma |x - z|)."}
     p: ClassVar[float] = 1.0  # type: ignore[misc]
     q: ClassVar[float] = 1.0  # type: ignore[misc]
 

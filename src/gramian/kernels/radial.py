@@ -48,7 +48,7 @@ class Radial(ConstantDiagonal):
     """
 
     per_input: ClassVar[tuple[str, ...]] = ("lengthscale",)
-    elsewhere: ClassVar[dict[str, str]] = {
+    _elsewhere: ClassVar[dict[str, str]] = {
         "sigma": "write lengthscale=sigma, for exp(-‖x - z‖² / (2 sigma²)) and the like.",
         "gamma": "write lengthscale=1/sqrt(2*gamma), for exp(-gamma ‖x - z‖²) and the like.",
     }

@@ -277,12 +277,12 @@ class Nested:
     """A mixin for estimators with a kernel: its fields are parameters too, though a kernel is a frozen value."""
 
     __signature__: ClassVar[Any] = _OfInit()
-    elsewhere: ClassVar[dict[str, str]] = {}
+    _elsewhere: ClassVar[dict[str, str]] = {}
     """What parameters of other machines are called here."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
-        for name in kwargs.keys() & cls.elsewhere.keys():
-            raise TypeError(f"{cls.__name__} has no parameter {name!r}; {cls.elsewhere[name]}")
+        for name in kwargs.keys() & cls._elsewhere.keys():
+            raise TypeError(f"{cls.__name__} has no parameter {name!r}; {cls._elsewhere[name]}")
         return super().__new__(cls)
 
     _names: ClassVar[tuple[str, ...]]
