@@ -154,3 +154,12 @@ def test_documented_parameters_are_those_of_the_signature(name, value):
     documented = documented_parameters(value.__doc__ or inspect.getdoc(value) or "")
     # Lint sees to it that public names document their parameters; others need not, but not half of them.
     assert not documented or sorted(documented) == sorted(signature_parameters(value)), name
+
+
+def test_every_solver_has_tests_of_its_own():
+    """At the same path as the module; a result type has nothing to test, and a GPU has its tests beside the engine."""
+    source, tests = Path(gramian.__file__).parent / "solvers", Path(__file__).parent / "solvers"
+    modules = [path.relative_to(source) for path in source.rglob("*.py") if path.name != "__init__.py"]
+    elsewhere = {Path("solution.py"), Path("mixture/on_card.py")}
+    without = [m for m in modules if m not in elsewhere and not (tests / m.with_name(f"test_{m.name}")).exists()]
+    assert not without

@@ -14,7 +14,6 @@ from sklearn.preprocessing import MinMaxScaler
 from gramian import FourierFeatures, Nystroem
 from gramian.estimators.machine.pegasos import PegasosClassifier, _distinct
 from gramian.kernels import RBF, Spectrum
-from gramian.solvers.machine.pegasos import Counts, descend
 from reference_machine import hinge_dual, hinge_objective
 
 
@@ -22,20 +21,6 @@ from reference_machine import hinge_dual, hinge_objective
 def moons():
     X, y = make_moons(150, noise=0.2, random_state=0)
     return X, 2.0 * y - 1.0
-
-
-def test_the_compiled_loop_is_the_plain_one(rng, moons):
-    X, y = moons
-    K, lam, order = RBF(0.5)(X), 1e-2, rng.integers(0, 150, 700)
-    beta, total = np.zeros(150), np.zeros(150)
-    for t, i in enumerate(order, start=1):
-        alpha = beta / (lam * (t - 1)) if t > 1 else beta
-        if y[i] * (K[i] @ alpha) < 1:
-            beta[i] += y[i]
-        total += t * beta / (lam * t)
-    counts = descend(K.__getitem__, y, np.zeros(150), Counts(np.zeros(150), np.zeros(150)), order, lam, block=64)
-    np.testing.assert_array_equal(counts.beta, beta)
-    np.testing.assert_allclose(counts.average(lam), total / (700 * 701 / 2))
 
 
 def test_the_algorithm_of_lectures_step_by_step(moons):

@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramian.gram import Gram
-from gramian.kernels import RBF, Precomputed, Sigmoid
+from gramian.kernels import RBF, Precomputed
 from gramian.solvers.choice import choose
-from gramian.solvers.linear.diagnose import coinciding_rows, diagnosis, smallest_eigenvalue
 from gramian.solvers.linear.ridge import RidgeProblem
 from reference_least_squares import leave_one_out, ridge_dual
 
@@ -59,17 +58,12 @@ def test_ridges_of_their_own_share_one_matrix():
 def test_singular_matrices_are_named():
     X = np.array([[0.0], [1.0], [2.0], [1.0], [0.0]])
     gram = Gram(RBF(1.0), X)
-    assert coinciding_rows(gram) == [(1, 3), (0, 4)]
     y, ones = np.ones((5, 1)), np.ones(5)
     with pytest.raises(np.linalg.LinAlgError, match=r"rows coincide \(11 and 13, 10 and 14\)") as caught:
         RidgeProblem(gram, y, ones, np.zeros(1), names=np.arange(10, 15)).by_cholesky()
     assert "nugget=" in str(caught.value)
     with pytest.raises(np.linalg.LinAlgError, match=r"1\.0e-20 on the diagonal is too little"):
         RidgeProblem(gram, y, ones, np.array([1e-20])).by_cholesky()
-    many = Gram(RBF(1.0), np.zeros((9, 1)))
-    assert "and 3 more" in diagnosis(many)
-    smooth = Gram(RBF(30.0), np.linspace(0, 1, 20)[:, None])
-    assert "no two rows coincide" in diagnosis(smooth)
 
 
 def test_no_kernel_is_told_with_its_eigenvalue():
@@ -77,22 +71,11 @@ def test_no_kernel_is_told_with_its_eigenvalue():
     Q, _ = np.linalg.qr(rng.standard_normal((30, 30)))
     K = (Q * np.linspace(-2.5, 4.0, 30)) @ Q.T
     gram = Gram(Precomputed(), (K + K.T) / 2)
-    assert smallest_eigenvalue(gram) == pytest.approx(-2.5)
     y, ones = np.ones((30, 1)), np.ones(30)
     with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* eigenvalue -2.5"):
         RidgeProblem(gram, y, ones, np.array([0.1])).by_cholesky()
     with pytest.raises(np.linalg.LinAlgError, match=r"not positive semi-definite .* eigenvalue -2.5"):
         RidgeProblem(gram, y, ones, None).by_eigenvectors()
-
-
-@pytest.mark.parametrize("kernel", [Sigmoid(0.6, offset=-2.0), RBF(1.0)])
-def test_smallest_eigenvalue_by_iteration(monkeypatch, kernel):
-    from gramian.solvers.linear import diagnose as singular
-
-    gram = Gram(kernel, np.random.default_rng(0).standard_normal((150, 2)))
-    exact = smallest_eigenvalue(gram)
-    monkeypatch.setattr(singular, "DENSE_ROWS", 10)
-    assert smallest_eigenvalue(gram) == pytest.approx(exact, rel=1e-2, abs=1e-2)
 
 
 def test_asymmetry_is_told():

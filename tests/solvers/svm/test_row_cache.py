@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from gramian.gram import Gram
-from gramian.kernels import RBF, Linear
-from gramian.solvers.machine.origin_row import AnchoredRows
+from gramian.kernels import RBF
 from gramian.solvers.svm.row_cache import FeatureRows, KernelRows, RowCache, Wide
 
 X = np.random.default_rng(0).standard_normal((30, 4))
@@ -99,24 +98,3 @@ def test_features_stand_in_for_kernel_rows(rng):
         np.testing.assert_allclose(rows.exact_sum(objects, weights), weights @ K[objects])
         assert rows.largest_square == 40
         assert not rows.upgrade()
-
-
-def test_an_object_at_the_origin(rng):
-    F = rng.standard_normal((12, 3))
-    padded = np.zeros((13, 13))
-    padded[:12, :12] = F @ F.T
-    gram = Gram(Linear(), F)
-    for inner in (FeatureRows(F), KernelRows([RowCache(gram, np.arange(12), 10**6)])):
-        rows = AnchoredRows(inner)
-        objects, weights = np.array([2, 7, 12]), np.array([1.0, 2.0, 5.0])
-        np.testing.assert_allclose(rows.square(objects), padded[np.ix_(objects, objects)], atol=1e-12)
-        np.testing.assert_allclose(rows.square(objects[:2]), padded[np.ix_(objects[:2], objects[:2])], atol=1e-12)
-        np.testing.assert_allclose(rows.exact(objects, np.arange(13)), padded[objects], atol=1e-12)
-        np.testing.assert_allclose(rows.exact_sum(objects, weights), weights @ padded[objects], atol=1e-12)
-        total = np.zeros(13)
-        rows.add(objects, weights, total)
-        np.testing.assert_allclose(total, weights @ padded[objects], atol=1e-12)
-        np.testing.assert_allclose(rows.diagonal(), np.diag(padded))
-        assert not rows.upgrade()
-        assert rows.evicted == 0
-        assert rows.largest_square == 13

@@ -22,10 +22,10 @@ SHOWN = 5
 """Pairs of rows that a message names."""
 
 
-def smallest_eigenvalue(gram: Gram) -> float:
+def smallest_eigenvalue(gram: Gram, dense_rows: int = DENSE_ROWS) -> float:
     """Return the smallest eigenvalue of K, or for many rows a close upper bound of it."""
     n = gram.shape[0]
-    if n <= DENSE_ROWS:
+    if n <= dense_rows:
         return float(scipy.linalg.eigvalsh(gram.rows(slice(None)).astype(np.float64), subset_by_index=[0, 0])[0])
     K = SymmetricGram(gram, gram.memory, np.float64)
     how: Any = {"which": "LA", "tol": 1e-3, "v0": np.random.default_rng(0).standard_normal(n)}

@@ -73,9 +73,17 @@ def default_grid(values: Array) -> Array:
 def eigh(A: Array) -> tuple[Array, Array]:
     """``eigh`` on a thread of its own, so that Ctrl-C is answered while LAPACK works."""
     found: list[tuple[Array, Array]] = []
-    worker = Thread(target=lambda: found.append(np.linalg.eigh(A)), daemon=True)
+    failed: list[Exception] = []
+
+    def work() -> None:
+        try:
+            found.append(np.linalg.eigh(A))
+        except Exception as error:
+            failed.append(error)
+
+    worker = Thread(target=work, daemon=True)
     worker.start()
     worker.join()
-    if not found:
-        raise np.linalg.LinAlgError("the eigenvalues of the Gram matrix did not converge.")
+    for error in failed:
+        raise error
     return found[0]

@@ -53,6 +53,7 @@ def minimise(
     max_iter: int,
     clock: Clock,
     tick: Tick = silent,
+    rounds: int = ROUNDS,
 ) -> NewtonResult:
     """Minimise ``D(f + b) + (μ/2) ‖f‖²`` as far as a budget of pair steps goes: start (n, 1), coefficients."""
     n = fit.y.shape[0]
@@ -60,7 +61,7 @@ def minimise(
     rows = space.rows() if intercept else AnchoredRows(space.rows())
     task = _task(fit, start[:, 0], -high[:, 0] / mu, -low[:, 0] / mu, anchored=not intercept)
     size = max(n, ROUND)
-    budget = min(ROUNDS, max_iter) * size
+    budget = min(rounds, max_iter) * size
     found = smo.solve(task, rows, tol=max(FINER * goal, 1e-12), max_iter=budget, clock=clock, tick=tick)
     alpha, values = found.beta[:n, None], found.values[:n, None]
     b = best_constant(fit, values, np.array([found.bias + fit.y.mean()]), middle=True) if intercept else np.zeros(1)
