@@ -9,8 +9,8 @@ import pytest
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import GridSearchCV
 
-from gramian import SVC, GaussianProcessClassifier, GaussianProcessRegressor, KernelRidge
-from gramian.kernels import RBF
+from gramian import SVC, AutoKernelRegressor, GaussianProcessClassifier, GaussianProcessRegressor, KernelRidge
+from gramian.kernels import RBF, Linear
 from gramian.reports.cautions import cautions
 from gramian.reports.evaluation import evaluate, importance
 from gramian.reports.facts import Score, bytes_held, expression, measured, score_of, seconds_of, settings_of
@@ -163,6 +163,8 @@ def test_errors_that_grow_with_the_prediction(rng):
     assert "Errors depend on the prediction" in told(model, X, y)
     even = np.exp(X[:, 0]) + rng.standard_normal(200)
     assert "Errors depend" not in told(KernelRidge(1.0, kernel=RBF(1.0)).fit(X, even), X, even)
+    auto = AutoKernelRegressor(None, machines=["linear"], target_scale="log", random_state=0).fit(X[:100], y[:100])
+    assert "Errors depend" not in told(auto, X[100:], y[100:])  # its intervals grow with the prediction
 
 
 def test_a_linear_model_stands_beside_in_the_same_folds(X):
@@ -181,6 +183,7 @@ def test_a_kernel_is_written_whole():
     many = repr(2.123456789 * RBF(np.linspace(1.0, 2.0, 30)))
     assert expression(many) == "2.12 * RBF([30 numbers])"
     assert expression(repr(RBF([1.0, 2.5]))) == repr(RBF([1.0, 2.5]))
+    assert expression(RBF(1.0).on(*range(5)) + Linear().on(7)) == "RBF(1.0).on(5 columns) + Linear().on(7)"
 
 
 def test_measures_are_those_of_their_definitions(X):

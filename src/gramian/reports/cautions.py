@@ -41,7 +41,7 @@ FAR = 0.1
 def cautions(subject: Subject, found: Evaluation | None, score: Score | None) -> list[str]:
     """Return what should be known before the model is used."""
     own = (_edges, _condition, _balance, _far)
-    judged = (_score(found, score), _search(subject, found), _residuals(found))
+    judged = (_score(found, score), _search(subject, found), _residuals(subject, found))
     checks = (_certificate(subject), *judged, *(check(subject) for check in own))
     return list(dict.fromkeys(text for check in checks for text in check))
 
@@ -90,10 +90,12 @@ def _chance(found: Evaluation, metric: str, now: float) -> float:
     return float(np.nanstd(by_parts(found, metric)) / np.sqrt(len(found.parts)))
 
 
-def _residuals(found: Evaluation | None) -> Iterator[str]:
-    """Whether errors grow or shrink along the predictions, so that one interval cannot fit all."""
+def _residuals(subject: Subject, found: Evaluation | None) -> Iterator[str]:
+    """Whether errors grow or shrink along the predictions, on the scale that was learned."""
     if found is None or found.classes.size or found.truth.ndim > 1 or len(found.truth) < TELLING:
         return
+    if getattr(subject.model, "target_scale_", "linear") == "log":
+        return  # intervals then grow with the prediction
     error = np.abs(found.truth - found.predicted)
     if np.ptp(found.predicted) == 0.0 or np.ptp(error) == 0.0:
         return

@@ -42,6 +42,8 @@ RARE = 1e-15
 """The least probability in a log-loss."""
 LONG = 40
 """Characters of a list of numbers from which on only their count is shown."""
+FEW = 4
+"""Columns of a kernel that are listed; of more, their count is shown."""
 
 
 # ---- measures -----------------------------------------------------------------------------------------------------
@@ -286,17 +288,23 @@ def brief(value: Any, most: int = 200) -> str:
 
 
 def expression(kernel: Any) -> str:
-    """Return a kernel as text: without the bounds that its parameters were learned in, of many numbers their count."""
+    """Return a kernel as text without bounds, and with many numbers or columns counted instead of listed."""
     text = str(kernel) if isinstance(kernel, str) else repr(kernel)
     text = re.sub(r", \w+_bounds=(\[\[.*?\]\]|\[[^\]]*\]|'fixed')", "", text)
     text = re.sub(rf"\[[^\[\]]{{{LONG},}}\]", lambda many: f"[{many[0].count(',') + 1} numbers]", text)
+    text = re.sub(r"compose\(Columns\(\(([\d, ]+)\)\)\)", lambda which: f"on({_columns(which[1])})", text)
     return brief(re.sub(r"\d+\.\d{4,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.3g}", text), 400)
 
 
+def _columns(listed: str) -> str:
+    places = re.findall(r"\d+", listed)
+    return ", ".join(places) if len(places) <= FEW else f"{len(places)} columns"
+
+
 def seconds_of(subject: Subject) -> float | None:
-    """Return how long the fit took: of a search, all its trials."""
+    """Return how long the fit took, or all trials of a search together."""
     if subject.automatic:
-        return float(sum(trial.fit_seconds for trial in subject.model.leaderboard_))
+        return float(subject.model.leaderboard_.seconds)
     if hasattr(subject.model, "refit_time_"):
         return float(subject.model.refit_time_)
     if several := getattr(subject.machine, "certificates_", None):

@@ -85,11 +85,10 @@ def verdict(board: Leaderboard, best: Trial) -> str:
 def _tried(board: Leaderboard) -> str:
     """What was tried, how long that took, and how it was judged."""
     counts = Counter(t.machine for t in board if t.machine in KINDS)
-    seconds = sum(t.fit_seconds + t.predict_seconds for t in board if t.machine != "average")
     kinds = _listed(_counted(counts[machine], *KINDS[machine]) for machine in KINDS if counts[machine])
     failed = sum(not t.ok for t in board)
     tried = _counted(counts.total(), "model was", "models were")
-    text = f"{tried} tried in {written(seconds, digits=2)} seconds: {kinds}."
+    text = f"{tried} tried in {written(board.seconds, digits=2)} seconds: {kinds}."
     if failed:
         text += f" {_counted(failed, 'of them failed', 'of them failed')}; the leaderboard says why."
     return f"{text} They were judged by {board.metric_name} on rows that they had not seen; {board.better} is better."
@@ -145,7 +144,7 @@ def _target(model: Any) -> str:
     if getattr(model, "target_scale_", "linear") == "log":
         lines.append("The logarithm of the target is learned, so that predictions and intervals are positive.")
     if (threshold := getattr(model, "threshold_", None)) not in (None, 0.5):
-        lines.append(f"{model.classes_[1]} is predicted from a probability of {written(threshold)} on.")
+        lines.append(f"“{model.classes_[1]}” is predicted if its probability is above {written(threshold)}.")
     return " ".join(lines)
 
 

@@ -103,6 +103,11 @@ class Leaderboard(Sequence[Trial]):
         return trial.score - other.score if self.greater_is_better else other.score - trial.score
 
     @property
+    def seconds(self) -> float:
+        """What all trials took together; an average takes its members' time, which is not counted twice."""
+        return float(sum(t.fit_seconds + t.predict_seconds for t in self if t.machine != "average"))
+
+    @property
     def best(self) -> Trial | None:
         """The first that can win; ``None`` before there is one."""
         return next((t for t in self if t.ok and (not t.baseline or t.status == WINNER)), None)
