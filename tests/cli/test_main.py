@@ -95,7 +95,7 @@ WRONG = {
     "output folder": ("predict named t.csv -o none/p.csv", "create it first"),
     "two outputs": ("predict named t.csv --json", "--json needs -o FILE"),
     "no intervals": ("predict named t.csv --interval 0.9 -o p.csv", "gives intervals"),
-    "no probabilities": ("predict named t.csv --proba -o p.csv", "--proba needs a classifier"),
+    "no probabilities": ("predict named t.csv --proba -o p.csv", "proba needs a classifier"),
     "no predictions": ("predict pca t.csv -o p.csv", "does not predict"),
     "inspect nothing": ("inspect thesis", "not the folder of a model"),
     "report folder": ("report ridge -o none/page.html", "there is no folder none; create it first."),

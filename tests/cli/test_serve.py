@@ -87,6 +87,7 @@ def test_what_the_model_takes_and_how_it_is(service):
 
 WRONG = {
     "not JSON": ("{", 400, "not JSON"),
+    "nested too deeply": ("[" * 3900, 400, "not JSON"),
     "a number": ("3", 400, "send a row as a JSON object"),
     "no rows": ("[]", 400, "send a row as a JSON object"),
     "an unknown column": ('{"a": 1, "b": 2, "c": 3}', 400, "'c' that the model does not know"),

@@ -137,12 +137,12 @@ def check_options(model: Any, proba: bool, interval: float | None) -> None:
     if not hasattr(model, "predict"):
         raise ValueError(f"{name} does not predict; load it in Python with gramian.load and use transform.")
     if proba and not hasattr(model, "predict_proba"):
-        raise ValueError(f"--proba needs a classifier with probabilities, but this model is {name}.")
+        raise ValueError(f"proba needs a classifier with probabilities, but this model is {name}.")
     if interval is not None:
         if "return_interval" not in inspect.signature(model.predict).parameters:
-            raise ValueError(f"--interval needs a regressor that gives intervals, but this model is {name}.")
+            raise ValueError(f"interval needs a regressor that gives intervals, but this model is {name}.")
         if not 0.0 < interval < 1.0:
-            raise ValueError(f"--interval must be a probability between 0 and 1, got {interval:g}.")
+            raise ValueError(f"interval must be a probability between 0 and 1, got {interval:g}.")
 
 
 def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:

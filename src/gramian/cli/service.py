@@ -138,7 +138,7 @@ def application(service: Service) -> Starlette:
             raise HTTPException(408, f"the request did not arrive within {limits.seconds:g} s.") from None
         try:
             question = json.loads(body)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise HTTPException(400, f"the body is not JSON: {error}.") from None
         answer = to_thread.run_sync(service.answer, question, limiter=turns, abandon_on_cancel=True)
         try:
