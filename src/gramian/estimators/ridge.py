@@ -39,7 +39,7 @@ from gramian.features.base import available_if, fit_map, parameters_checked
 from gramian.gram import Gram
 from gramian.gram.operator import wide
 from gramian.kernels import Kernel
-from gramian.kernels.conditional import conditional_order, refuse_conditional
+from gramian.kernels.conditional import refuse_conditional
 from gramian.kernels.resolve import is_precomputed
 from gramian.progress import Clock
 from gramian.solvers.choice import Choice
@@ -309,7 +309,7 @@ class KernelRidge(KernelExpansion):
         X, y = self._validated(X, y)
         weights, shape = row_weights(sample_weight, X), y.shape[1:]
         kernel = self._resolved(X, weights)
-        conditional = conditional_order(kernel)
+        conditional = kernel.conditional_order
         if conditional > 1:
             refuse_conditional(kernel)
         rows = np.flatnonzero(weights)

@@ -11,7 +11,6 @@ from sklearn.utils._param_validation import HasMethods, StrOptions
 
 from gramian.features.polynomial import PolynomialMap
 from gramian.kernels import Kernel
-from gramian.kernels.conditional import conditional_order
 from gramian.kernels.resolve import is_precomputed
 from gramian.solvers.linear.trend import columns
 
@@ -25,7 +24,7 @@ Array = NDArray[np.float64]
 
 def fitted_trend(trend: Any, kernel: Kernel, X: Any) -> Any:
     """Return the trend as ``columns`` takes it: a name, a fitted map or a function; None for none."""
-    order = conditional_order(kernel)
+    order = kernel.conditional_order
     if trend is None:
         trend = {0: None, 1: "constant", 2: "linear"}.get(order, PolynomialMap(degree=max(order - 1, 1)))
     if hasattr(trend, "transform"):

@@ -110,6 +110,7 @@ class Sum(Compound):
 
     left: Kernel
     right: Kernel
+    additive: ClassVar[bool] = True
     precedence: ClassVar[int] = 1
     buffers: ClassVar[int] = 2
 

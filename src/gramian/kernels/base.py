@@ -62,7 +62,7 @@ def kernel(cls: type[T]) -> type[T]:
 
 
 def _with_hints(cls: Any, init: Callable[..., None]) -> Callable[..., None]:
-    """The constructor of a kernel, which refuses parameters that there are not with what to write instead."""
+    """The constructor of a kernel; the error for an unknown parameter says what it is called here."""
 
     @wraps(init)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -107,6 +107,8 @@ class Kernel(Tunable):
     """Whether tiles are made from the operands' tiles, which then know the same objects already."""
     sparse: ClassVar[bool] = False
     """Whether the rows may be CSR; of a compound kernel, its operands say."""
+    additive: ClassVar[bool] = False
+    """Whether it is a sum or a multiple of its operands."""
     buffers: ClassVar[int] = 1
     """Tile-sized arrays alive at once while a tile is made, ``out`` included; for memory budgets."""
     _elsewhere: ClassVar[dict[str, str]] = {}
@@ -560,6 +562,19 @@ class Kernel(Tunable):
     def definite(self) -> bool:
         """Whether it is known to be positive semi-definite on all rows."""
         return all(child.definite for child in self.children)
+
+    @property
+    def conditional_order(self) -> int:
+        """The degree below which polynomials must stand beside it, unpenalised; 0 if it is positive definite."""
+        inner = next((child for child in self.children if child.conditional_order), None)
+        if inner is None:
+            return 0
+        if not self.additive:
+            raise ValueError(
+                f"{self!r} is not a kernel: {inner!r} is conditionally positive definite, and only sums and multiples "
+                "of such kernels are so again."
+            )
+        return max(child.conditional_order for child in self.children)
 
     @property
     def takes_sparse(self) -> bool:

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.kernels import points
-from gramian.kernels.algebra import Sum
 from gramian.kernels.base import Kernel, kernel
 from gramian.kernels.distances import cast
 from gramian.kernels.points import Array, Points
-from gramian.kernels.pointwise import Scaled
 from gramian.kernels.radial import Radial
 from gramian.kernels.tunable import FREE, Bounds
 
@@ -49,7 +47,7 @@ class ThinPlate(Radial):
             raise ValueError(f"ThinPlate: order must be a whole number >= 1, got {self.order!r}.")
 
     @property
-    def conditional(self) -> int:
+    def conditional_order(self) -> int:
         """Polynomials of a degree below this are not penalised."""
         return int(self.order)
 
@@ -131,7 +129,7 @@ class Multiquadric(Radial):
     lengthscale: Any = 1.0
     lengthscale_bounds: Bounds = FREE
     level: ClassVar[float] = -1.0
-    conditional: ClassVar[int] = 1
+    conditional_order: ClassVar[int] = 1
 
     def profile(self, t: Array) -> Array:
         return points.multiply(points.sqrt(points.add(points.maximum(t, 0.0), 1.0)), -1.0)
@@ -140,22 +138,9 @@ class Multiquadric(Radial):
         return -0.5 / points.sqrt(points.add(points.maximum(t, 0.0), 1.0))
 
 
-def conditional_order(k: Kernel) -> int:
-    """Return below which degree polynomials must stand beside a kernel; zero for one that is positive definite."""
-    if isinstance(k, Sum | Scaled):
-        return max(map(conditional_order, k.children))
-    inner = next((child for child in k.children if conditional_order(child)), None)
-    if inner is not None:
-        raise ValueError(
-            f"{k!r} is not a kernel: {inner!r} is conditionally positive definite, and only sums and multiples of such "
-            "kernels are so again."
-        )
-    return int(getattr(k, "conditional", 0))
-
-
 def refuse_conditional(k: Kernel) -> None:
-    """Raise where a kernel needs polynomials beside it."""
-    if order := conditional_order(k):
+    """Raise if a kernel needs polynomials beside it."""
+    if order := k.conditional_order:
         need = "a constant" if order == 1 else f"polynomials of degree {order - 1}"
         raise ValueError(
             f"{k!r} is conditionally positive definite and needs {need} beside it, unpenalised; use it in "

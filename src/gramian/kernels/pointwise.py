@@ -184,6 +184,7 @@ class Scaled(Pointwise):
     factor: float = 1.0
     factor_bounds: Bounds = FREE
     may_be_zero: ClassVar[tuple[str, ...]] = ("factor",)
+    additive: ClassVar[bool] = True
     precedence: ClassVar[int] = 2
 
     def apply(self, k: Array) -> Array:

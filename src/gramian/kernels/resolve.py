@@ -80,7 +80,7 @@ def resolve(
     if params and not callable(kernel):
         raise ValueError(f"kernel_params are arguments of a callable kernel, and kernel is {kernel!r}; leave them out.")
     if isinstance(kernel, Kernel):
-        if not conditional:
+        if kernel.conditional_order and not conditional:
             refuse_conditional(kernel)
         return kernel
     if isinstance(kernel, type) and issubclass(kernel, Kernel):

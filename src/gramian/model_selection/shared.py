@@ -19,7 +19,6 @@ from gramian.estimators.base import NAMED, changed, validated
 from gramian.gram import Gram
 from gramian.gram.operator import narrow, wide
 from gramian.kernels import Kernel, White
-from gramian.kernels.conditional import conditional_order
 from gramian.kernels.objects import Table
 from gramian.kernels.points import dtype_of
 from gramian.kernels.resolve import holds_objects
@@ -118,7 +117,7 @@ class Shared:
         except (TypeError, ValueError):
             return None
         # The noise of White depends on which call a row is in, and a table does not say what has to stand beside it.
-        own = _holds(kernel, White) or conditional_order(kernel)
+        own = _holds(kernel, White) or kernel.conditional_order
         return None if own else kernel
 
     def _on_table(self, table: Table, paths: list[Path], workers: int, room: int, score: Score) -> None:
