@@ -33,7 +33,7 @@ from gramian.estimators.svm import training as svm_training  # noqa: E402
 from gramian.features.fourier import FourierFeatures  # noqa: E402
 from gramian.features.nystrom import Nystroem  # noqa: E402
 from gramian.files import load, save  # noqa: E402
-from gramian.gram import card, card_mixture  # noqa: E402
+from gramian.gram.card import cuda, engine, mixture  # noqa: E402
 from gramian.kernels import RBF, Linear, Matern, Sigmoid, White  # noqa: E402
 from gramian.solvers.gp import hyperparameters  # noqa: E402
 from gramian.solvers.machine import function_space  # noqa: E402
@@ -46,15 +46,15 @@ DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 @pytest.fixture(autouse=True)
 def on_torch(monkeypatch):
     """Without a card, products by torch's tiles: what is generated is compared in tests/gram."""
-    monkeypatch.setattr(card, "found", lambda device: torch.device(DEVICE))
-    monkeypatch.setattr(card, "FEW", 0)
-    monkeypatch.setattr(card.Card, "_runs_triton", lambda engine: DEVICE == "cuda")
+    monkeypatch.setattr(cuda, "found", lambda device: torch.device(DEVICE))
+    monkeypatch.setattr(engine, "FEW", 0)
+    monkeypatch.setattr(engine.Card, "_runs_triton", lambda card: DEVICE == "cuda")
 
 
 @pytest.fixture
 def interpreted(monkeypatch):
     """Generated products, in Triton's interpreter where there is no card."""
-    monkeypatch.setattr(card.Card, "_runs_triton", lambda engine: True)
+    monkeypatch.setattr(engine.Card, "_runs_triton", lambda card: True)
 
 
 @pytest.fixture(scope="module")
@@ -222,7 +222,7 @@ def test_a_factor_in_single_precision_is_refined_where_no_other_fits(alpha, data
     X, y, weights = data
     how = {"alpha": alpha, "kernel": RBF(1.0), "solver": "cholesky", "memory": "1GB"}
     theirs = KernelRidge(**how).fit(X, y, weights)
-    monkeypatch.setattr(card, "free_memory", lambda device: 80_000)
+    monkeypatch.setattr(engine, "free_memory", lambda device: 80_000)
     ours = KernelRidge(**how, device="cuda").fit(X, y, weights)
     assert ours.certificate_.converged
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), atol=1e-8)
@@ -231,7 +231,7 @@ def test_a_factor_in_single_precision_is_refined_where_no_other_fits(alpha, data
 def test_a_matrix_too_large_names_what_would_fit(data, monkeypatch):
     X, y, _ = data
     how = {"kernel": "rbf", "solver": "cholesky", "device": "cuda", "memory": "1GB"}
-    monkeypatch.setattr(card, "free_memory", lambda device: 40_000)
+    monkeypatch.setattr(engine, "free_memory", lambda device: 40_000)
     with pytest.raises(MemoryError, match=r"factor of 120 rows takes 57.6 KB and 40 KB .* room for 100 rows"):
         KernelRidge(0.1, **how).fit(X, y)
     with pytest.raises(MemoryError, match=r"factor of 120 rows takes 115 KB and 40 KB .* room for 70 rows"):
@@ -360,7 +360,7 @@ def test_a_mixture_is_that_of_the_cpu(shape, far, data, tmp_path, monkeypatch):
     X = np.concatenate([data[0], data[0] * [0.3, 0.1] + far])
     weights = np.concatenate([data[2], data[2]])
     how = {"covariance_type": shape, "random_state": 0, "assignment": "hard" if shape == "diag" else "soft"}
-    monkeypatch.setattr(card_mixture, "SCRATCH", 20_000)  # several blocks
+    monkeypatch.setattr(mixture, "SCRATCH", 20_000)  # several blocks
     ours, theirs = (GaussianMixture(3, **how, device=d).fit(X, sample_weight=weights) for d in ("cuda", None))
     assert ours.n_iter_ == theirs.n_iter_
     np.testing.assert_allclose(ours.lower_bounds_, theirs.lower_bounds_, rtol=1e-9)

@@ -12,8 +12,9 @@ if not torch.cuda.is_available():
     torch.set_num_threads(1)  # more would wait for each other's small pieces
 pytest.importorskip("triton")
 
-from gramian.gram import Gram, SymmetricGram, card  # noqa: E402
-from gramian.gram.triton_source import generated  # noqa: E402
+from gramian.gram import Gram, SymmetricGram  # noqa: E402
+from gramian.gram.card import cuda, engine, fused  # noqa: E402
+from gramian.gram.card.triton_source import expression, generated  # noqa: E402
 from gramian.kernels import (  # noqa: E402
     RBF,
     Constant,
@@ -69,8 +70,8 @@ KERNELS = [
 @pytest.fixture(autouse=True)
 def on_torch(monkeypatch):
     """``device="cuda"`` where there is no card: the same engine on torch's CPU."""
-    monkeypatch.setattr(card, "found", lambda device: torch.device(DEVICE))
-    monkeypatch.setattr(card, "FEW", 0)
+    monkeypatch.setattr(cuda, "found", lambda device: torch.device(DEVICE))
+    monkeypatch.setattr(engine, "FEW", 0)
 
 
 @pytest.fixture(scope="module")
@@ -107,15 +108,13 @@ def test_products_with_the_transpose(dtype, tol, columns, rows):
 
 
 def test_many_columns_are_multiplied_by_tiles(rows, monkeypatch):
-    from gramian.gram import fused
-
     monkeypatch.setattr(fused, "Fused", None)
     V = np.random.default_rng(0).standard_normal((M, 130))
     for dtype, tol in ((np.float32, 5e-6), (np.float64, 1e-13)):
         X, Y = (side.astype(dtype) for side in rows)
         want = Gram(RBF(1.0), X.astype(float), Y.astype(float)) @ V.astype(dtype)
         close(Gram(RBF(1.0), X, Y, device="cuda") @ V.astype(dtype), want.astype(dtype), tol)
-    monkeypatch.setattr(card, "FEW", N * M)  # and where there are few cells, nothing is compiled
+    monkeypatch.setattr(engine, "FEW", N * M)  # and where there are few cells, nothing is compiled
     close(Gram(RBF(1.0), *rows, device="cuda") @ V[:, 0], Gram(RBF(1.0), *rows) @ V[:, 0], 1e-13)
 
 
@@ -165,8 +164,6 @@ def test_far_from_the_origin_and_far_apart():
 
 
 def test_many_columns_and_several_spans_and_launches(monkeypatch):
-    from gramian.gram import fused
-
     monkeypatch.setattr(fused, "SPAN", 64)
     monkeypatch.setattr(fused, "LEAST_SPAN", 64)
     monkeypatch.setattr(fused, "CELLS", 128 * 256)
@@ -180,8 +177,6 @@ def test_many_columns_and_several_spans_and_launches(monkeypatch):
 
 
 def test_another_lengthscale_needs_no_other_source(rows):
-    from gramian.gram import fused
-
     X, v = rows[0], np.ones(N)
     _ = SymmetricGram(Gram(2.0 * RBF(1.0) + Matern(1.0, nu=1.5), X, device="cuda")) @ v
     before = fused.compiled.cache_info().misses
@@ -190,8 +185,6 @@ def test_another_lengthscale_needs_no_other_source(rows):
 
 
 def test_kernels_with_one_metric_share_a_product(rows):
-    from gramian.gram.triton_source import expression
-
     kernel = RBF(1.0) + Matern(2.0, nu=2.5) * RationalQuadratic(0.5) + RBF([1.0, 2.0, 3.0])
     A, B = kernel.prepare(*map(torch.as_tensor, rows))
     assert len(expression(kernel, A, B, False, lambda pair: True).pairs) == 2
@@ -203,10 +196,10 @@ def test_what_cannot_be_generated_says_so_or_runs_here(kernel, rows, monkeypatch
     assert not generated(kernel)
     with pytest.raises(TypeError, match=r"no GPU code for .*device='auto'"):
         Gram(kernel, X, device="cuda")
-    monkeypatch.setattr(card, "available", lambda: True)
+    monkeypatch.setattr(cuda, "available", lambda: True)
     assert Gram(kernel, X, device="auto").engine.name is None
     assert Gram(RBF(1.0), rows[0], device="auto").engine.name == "cuda"
-    monkeypatch.setattr(card, "available", lambda: False)
+    monkeypatch.setattr(cuda, "available", lambda: False)
     assert Gram(RBF(1.0), rows[0], device="auto").engine.name is None
 
 
@@ -222,6 +215,6 @@ def test_a_full_card_is_a_clear_error(rows, monkeypatch):
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     with (
         pytest.raises(MemoryError, match=r"a 90 x 90 Gram matrix needs .*1 GB of 100 GB are free"),
-        card.room(torch.device(DEVICE), "what a 90 x 90 Gram matrix needs"),
+        cuda.room(torch.device(DEVICE), "what a 90 x 90 Gram matrix needs"),
     ):
         raise torch.cuda.OutOfMemoryError("out of memory")

@@ -55,11 +55,11 @@ def _placed(estimator: Any, X: Any) -> tuple[Any, AbstractContextManager[Any]]:
     """The estimator on the device of a tensor, where it has no other; a copy, so that nobody sees it there."""
     if getattr(estimator, "device", "none of its own") is not None:
         return estimator, nullcontext()
-    from gramian.gram import card
+    from gramian.gram.card import cuda
 
     moved = copy(estimator)
     moved.device = "auto"
-    return moved, card.chosen(X.device)
+    return moved, cuda.chosen(X.device)
 
 
 def _like(found: Any, X: Any) -> Any:

@@ -111,7 +111,7 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         size = self._n_features_out
         scale = math.sqrt(2.0 * self.kernel_.amplitude / size)
         if self.device is not None and (device := device_for(self.device, X)) is not None:
-            from gramian.gram.card_waves import waves as on_card
+            from gramian.gram.card.waves import waves as on_card
 
             return on_card(X, self.frequencies_, self.offset_, scale, size, self.center_, device)
         return waves(X, self.frequencies_, self.offset_, scale, size, self.n_jobs, self.center_)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from gramian.gram.card.triton_source import generated
 from gramian.gram.threads import Threads
-from gramian.gram.triton_source import generated
 from gramian.kernels import Kernel
 from gramian.kernels.points import is_sparse
 from gramian.resources import memory_budget
 
 if TYPE_CHECKING:
-    from gramian.gram.card import Card
+    from gramian.gram.card.engine import Card
 
 
 def engine_for(asked: str | None, kernel: Kernel, memory: int | str | None, workers: int, X: Any) -> Threads | Card:
@@ -19,10 +19,11 @@ def engine_for(asked: str | None, kernel: Kernel, memory: int | str | None, work
     device = None if asked == "auto" and not generated(kernel) else device_for(asked, X)
     if device is None:
         return Threads(kernel, memory_budget(memory), workers)
-    from gramian.gram import card
+    from gramian.gram.card import cuda
+    from gramian.gram.card.engine import Card
 
     name = "cuda" if asked == "auto" else str(asked)
-    return card.Card(kernel, card.budget(memory, device), workers, name, device)
+    return Card(kernel, cuda.budget(memory, device), workers, name, device)
 
 
 def device_for(asked: str | None, X: Any) -> Any:
@@ -31,14 +32,14 @@ def device_for(asked: str | None, X: Any) -> Any:
     if name is None or (name == "auto" and (is_sparse(X) or not has_card())):
         return None
     try:
-        from gramian.gram import card
+        from gramian.gram.card import cuda
     except ImportError as error:
         raise ImportError(
             f"device={asked!r} needs torch, which is not installed: pip install '.[gpu]' in the clone."
         ) from error
     if is_sparse(X):
         raise TypeError("a GPU takes dense rows, got a sparse matrix; pass X.toarray(), or device=None.")
-    return card.found("cuda" if name == "auto" else name)
+    return cuda.found("cuda" if name == "auto" else name)
 
 
 def checked_device(device: str | None) -> str | None:
@@ -53,10 +54,10 @@ def checked_device(device: str | None) -> str | None:
 def has_card() -> bool:
     """Whether torch is installed and finds a GPU."""
     try:
-        from gramian.gram import card
+        from gramian.gram.card import cuda
     except ImportError:
         return False
-    return card.available()
+    return cuda.available()
 
 
 def device_speed(asked: str | None, X: Any) -> float:
@@ -64,6 +65,6 @@ def device_speed(asked: str | None, X: Any) -> float:
     device = device_for(asked, X)
     if device is None:
         return 1.0
-    from gramian.gram import card
+    from gramian.gram.card import cuda
 
-    return card.speed(device)
+    return cuda.speed(device)

@@ -18,7 +18,7 @@ from gramian.kernels.resolve import as_kernel, is_precomputed
 from gramian.resources import readable, worker_count
 
 if TYPE_CHECKING:
-    from gramian.gram.card import Card
+    from gramian.gram.card.engine import Card
 
 Index = ArrayLike | slice
 PROBE, ASYMMETRY = 256, 1e-5

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card import KINDS, SCRATCH, free_memory, room
+from gramian.gram.card.cuda import KINDS, SCRATCH, free_memory, room
 from gramian.kernels.points import to_numpy
 from gramian.resources import spans
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card import SCRATCH, free_memory, room
+from gramian.gram.card.cuda import SCRATCH, free_memory, room
 from gramian.kernels.points import to_numpy
 from gramian.resources import spans
 

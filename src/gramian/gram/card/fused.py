@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import triton
 
-from gramian.gram.triton_loop import WHOLE, source
-from gramian.gram.triton_source import LOG2_E, Pair, expression
+from gramian.gram.card.triton_loop import WHOLE, source
+from gramian.gram.card.triton_source import LOG2_E, Pair, expression
 from gramian.kernels import Kernel
 from gramian.kernels.distances import EPS, LOSS
 from gramian.kernels.points import Points, same_pairs

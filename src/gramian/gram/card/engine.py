@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,83 +10,20 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from gramian.gram.card.cuda import KINDS, SCRATCH, free_memory, room
+from gramian.gram.card.triton_source import generated, ungenerated
 from gramian.gram.threads import DERIVATIVE_TILES, SPARE_TILES
-from gramian.gram.triton_source import generated, ungenerated
 from gramian.kernels import Kernel
 from gramian.kernels.distances import EPS
 from gramian.kernels.points import Points, is_sparse, to_numpy
-from gramian.resources import SHARE, available_memory, memory_budget, readable, spans
+from gramian.resources import spans
 
-SCRATCH = 4 * 10**9
-"""Bytes of tiles that are used and thrown away, at most; and a quarter of what is free."""
 DEEPEST = 24
 """Inputs up to which double precision is fused; above, products of matrices are faster."""
 WIDEST = {False: 128, True: 16}
 """Columns of V up to which K is made again for each few of them, in single and in double precision."""
 FEW = 2**28
 """Cells of K up to which torch's tiles are there before a generated kernel is compiled."""
-FULL_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
-"""Compute capabilities of cards with half as many units for double precision as for single; others have a 32nd."""
-FAST, SLOW = 300.0, 30.0
-"""How many times what a nominal machine's cores do such a card and others do, less a margin for what is moved."""
-KINDS = {"float32": torch.float32, "float64": torch.float64}
-
-
-def available() -> bool:
-    """Whether there is a card that torch can use."""
-    return torch.cuda.is_available()
-
-
-def budget(memory: int | str | None, device: torch.device) -> int:
-    """Return a memory budget in bytes; by default half of what is free, on the card or here, whichever is less."""
-    own = memory_budget(memory)
-    return min(int(SHARE * free_memory(device)), own) if memory is None else own
-
-
-def found(device: str) -> torch.device:
-    """Return the card of that name, or raise with what is there."""
-    if not torch.cuda.is_available():
-        raise RuntimeError(f"device={device!r} needs a GPU that torch can use, and it finds none; use device=None.")
-    card = torch.device(device)
-    count = torch.cuda.device_count()
-    if (card.index or 0) >= count:
-        raise RuntimeError(f"device={device!r}: there are {count} cards, cuda:0 to cuda:{count - 1}.")
-    return torch.device("cuda", torch.cuda.current_device() if card.index is None else card.index)
-
-
-def speed(device: torch.device) -> float:
-    """Return how many times faster than a nominal machine's cores a card works in double precision, by its kind."""
-    full = device.type == "cuda" and torch.cuda.get_device_capability(device) in FULL_DOUBLE
-    return FAST if full else SLOW
-
-
-def chosen(device: torch.device) -> Any:
-    """Make a card the one that ``"cuda"`` and ``"auto"`` mean, for the length of a ``with`` block."""
-    return torch.cuda.device(device)
-
-
-def free_memory(device: torch.device) -> int:
-    """Return the bytes that a device has left, those that torch holds for itself included."""
-    if device.type != "cuda":
-        return available_memory()
-    free = torch.cuda.mem_get_info(device)[0]
-    counts = torch.cuda.memory_stats_as_nested_dict(device)  # the flat ones take longer than a small product
-    reserved, allocated = (counts[name]["all"]["current"] for name in ("reserved_bytes", "allocated_bytes"))
-    return int(free + reserved - allocated)
-
-
-@contextmanager
-def room(device: torch.device, what: str) -> Iterator[None]:
-    """Turn a card that is full into a clear error, with nothing left behind."""
-    try:
-        yield
-    except torch.cuda.OutOfMemoryError as error:
-        torch.cuda.empty_cache()
-        free, total = torch.cuda.mem_get_info(device)
-        raise MemoryError(
-            f"{what} does not fit the card: {readable(free)} of {readable(total)} are free; use fewer rows, "
-            "an approximation, or device=None."
-        ) from error
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,7 +100,7 @@ class Card:
         narrow = V.shape[1] <= WIDEST[double] and not (double and self._inputs(A) > DEEPEST)
         if not narrow or len(A) * len(B) <= FEW or not self._runs_triton():
             return self.by_tiles(A, B, V, flipped)
-        from gramian.gram.fused import Fused
+        from gramian.gram.card.fused import Fused
 
         sides = (B, A) if flipped else (A, B)
         key = (*map(id, sides), double)
@@ -223,19 +158,19 @@ class Card:
 
     def preconditioner(self, A: Points, B: Points, ridges: Any, scale: Any, narrow: bool, random_state: Any) -> Any:
         """Return what solves with landmarks on the card, for conjugate gradients."""
-        from gramian.gram.card_landmarks import CardPreconditioner
+        from gramian.gram.card.landmarks import CardPreconditioner
 
         return CardPreconditioner(self, A, B, ridges, scale, narrow, random_state)
 
     def factor(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: Any, Q: Any = None) -> Any:
         """Return the factor of ``S K S + D``, beside a trend Q: scale (n, 1), ridge (n,) or a number, Q (n, q)."""
-        from gramian.gram.card_factor import CardFactor
+        from gramian.gram.card.factor import CardFactor
 
         return CardFactor(self, A, B, scale, ridge, Q)
 
     def solver(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: float) -> Any:
         """Return the same for solves alone: in single precision, and refined, where there is no room for more."""
-        from gramian.gram.card_refined import RefinedFactor
+        from gramian.gram.card.refined import RefinedFactor
 
         if 8 * len(A) ** 2 <= self.free:
             return self.factor(A, B, scale, ridge)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gramian.gram.triton_source import Expression, Pair
+from gramian.gram.card.triton_source import Expression, Pair
 
 UNROLLED = 16
 """Inputs up to which a loop over them is written out, and the rows are read once."""

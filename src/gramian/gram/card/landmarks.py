@@ -9,7 +9,8 @@ import torch
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
-from gramian.gram.card import Card, room
+from gramian.gram.card.cuda import room
+from gramian.gram.card.engine import Card
 from gramian.kernels.points import Points, to_numpy
 
 ROOTS, MOST = 10, 4096

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card import Card, room
+from gramian.gram.card.cuda import room
+from gramian.gram.card.engine import Card
 from gramian.gram.threads import DERIVATIVE_TILES
 from gramian.kernels.points import Points, to_numpy
 from gramian.resources import readable, spans

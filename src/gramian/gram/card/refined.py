@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from gramian.gram.card_factor import CardFactor
+from gramian.gram.card.factor import CardFactor
 from gramian.kernels.distances import EPS
 from gramian.kernels.points import to_numpy
 
