@@ -37,6 +37,16 @@ PRODUCTS: list[tuple[Kernel, int]] = [
     (RBF(20.0), 784),
 ]
 
+SYMMETRIC: list[tuple[Kernel, int, int, bool]] = [
+    (RBF(2.0), 8, N, False),
+    (Matern(2.0, nu=2.5), 8, 300_000, False),
+    (Matern(2.0, nu=0.5), 8, 300_000, False),
+    (RBF(4.0), 32, 300_000, False),
+    (RBF(8.0), 128, 100_000, False),
+    (RBF(20.0), 784, 40_000, False),
+    (RBF(2.0), 8, 300_000, True),
+]
+
 
 @case("gpu")
 def gpu() -> Iterator[Comparison]:
@@ -50,6 +60,7 @@ def gpu() -> Iterator[Comparison]:
         return
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}")
     products(torch)
+    symmetric(torch)
     ridge(torch)
     processes(torch)
     fits(torch)
@@ -95,6 +106,24 @@ def product(torch: Any, kernel: Kernel, n: int, d: int) -> None:
     plain = timed(lambda: [kernel.tile(A[s : s + step], B) @ moved for s in range(0, n, step)], torch, 1)[2]
     times = f"{best * 1e3:9.2f} {first * 1e3:9.1f} {plain * 1e3:9.1f}"
     print(f"  d={d:4d} n={n:9,} {kernel!r:48s} {times}  {error:.1e}", flush=True)
+
+
+def symmetric(torch: Any) -> None:
+    """``K(X, X) @ v`` from half of the tiles, each used twice, and from all of them."""
+    from gramian.gram.card.fused import Fused
+
+    print("\nK(X, X) @ v: ms from half of the tiles; from all; difference")
+    for kernel, d, n, double in SYMMETRIC:
+        X = np.random.default_rng(0).standard_normal((n, d))
+        K = Gram(kernel, X, device="cuda")
+        v = torch.as_tensor(np.random.default_rng(1).standard_normal((n, 1)), device="cuda")
+        product = Fused(kernel, K._A, K._B, double, v.device)
+        found, _, half = timed(lambda product=product, v=v: product @ v, torch, 2)
+        product.symmetric = False
+        every, _, whole = timed(lambda product=product, v=v: product @ v, torch, 2)
+        apart = float((found - every).norm() / every.norm())
+        what = f"d={d:4d} n={n:9,} {kernel!r:24s} {'double' if double else 'single'}"
+        print(f"  {what} {half * 1e3:9.1f} {whole * 1e3:9.1f}  {apart:.1e}", flush=True)
 
 
 def ridge(torch: Any) -> None:

@@ -1,4 +1,4 @@
-"""Products ``K(X, Y) @ V`` by a generated Triton kernel: rows laid out for the card once, then launched by spans.
+"""Products ``K(X, Y) @ V`` by a generated Triton kernel: rows are laid out once, columns go by spans.
 
 Single precision by *split* rows: x = x_h + x_l, each a tf32 number, laid out as ``[x_h, x_l, x_h, ...]`` against
 ``[c_h, c_h, c_l, ...]``, with half the squared norms, split in three, behind them. One tf32 product of matrices then
@@ -11,28 +11,31 @@ import linecache
 from functools import cache
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 
-from gramian.gram.card.triton_loop import WHOLE, source
+from gramian.gram.card.triton_loop import COLUMNS, ROWS, WHOLE, Side, source, symmetric_source
 from gramian.gram.card.triton_source import LOG2_E, Pair, expression
 from gramian.kernels import Kernel
 from gramian.kernels.distances import EPS, LOSS
 from gramian.kernels.points import Points, same_pairs
 
-ROWS, COLUMNS = 128, 256
-"""Rows and columns are padded to a multiple of these: no tile is larger."""
+EDGE = 256
+"""Rows and columns are padded to a multiple of this; no tile is longer or wider."""
 SPAN = 32_768
-"""Columns that are summed in the precision of the kernel; over spans, sums are float64."""
+"""Columns that are summed in the kernel's precision; sums over spans are float64."""
 LEAST_SPAN = 1024
-PROGRAMS = 1024
-"""Programs that keep a card busy: few rows are given more, shorter spans."""
+PROGRAMS, HEIGHT = 1024, 128
+"""Programs that keep a card busy, and rows of most: where rows are few, spans are shorter."""
 CELLS = 10**11
 """Cells of a launch: Ctrl-C is answered between launches, a fraction of a second each."""
+ACROSS = 2**30
+"""Bytes for the second sums of the tiles of a symmetric K; fixed, so that sums are the same on any card."""
 GROUP = {False: 32, True: 4}
 """Columns of V that a launch multiplies, in single and in double precision."""
 SLICE = 32
-"""Depth of the slices of a split layout that is too deep to be held."""
+"""Depth of the slices of a split layout that is deeper than ``WHOLE``."""
 
 
 class Fused:
@@ -42,10 +45,11 @@ class Fused:
         self.n, self.m, self.double, self.device = len(A), len(B), double, device
         self.dtype = torch.float64 if double else torch.float32
         self.to = expression(kernel, A, B, double, lambda pair: not double and _splits(pair))
-        self.rows, self.columns = _padded(self.n, ROWS), _padded(self.m, COLUMNS)
-        pairs = same_pairs(A, B)  # rows of one set against themselves, or none in common
+        self.rows, self.columns = _padded(self.n, EDGE), _padded(self.m, EDGE)
+        pairs = same_pairs(A, B)  # all rows of one set, or none in common
         self.same = None if pairs is None else tuple(torch.as_tensor(side, device=device) for side in pairs)
         self.shift = 0 if pairs is None else int(pairs[1][0] - pairs[0][0])
+        self.symmetric = pairs is not None and self.n == self.m == len(pairs[0]) and np.array_equal(*pairs)
         self.diagonal = kernel.diagonal(A)
         sides = [_layout(pair, self.rows, self.columns, self.dtype) for pair in self.to.pairs]
         self.depths = [depth for _, _, depth in sides]
@@ -67,22 +71,58 @@ class Fused:
         width = 1 if k == 1 else max(triton.next_power_of_2(k), 1 if self.double else 16)
         padded = torch.zeros((self.columns, width), dtype=self.dtype, device=self.device)
         padded[: self.m, :k] = V
+        if self.symmetric and width == 1:
+            return self._half(padded)
         program = compiled(source(self.to, self.depths, width, self.same is not None))
         tile, span = self._tile(width), _span(self.rows, self.columns)
         parts = -(-self.columns // span)
         out = torch.empty((self.rows, k), dtype=torch.float64, device=self.device)
-        for first in range(0, self.rows, step := max(CELLS // self.columns // ROWS, 1) * ROWS):
+        for first in range(0, self.rows, step := max(CELLS // self.columns // EDGE, 1) * EDGE):
             height = min(step, self.rows - first)
             sums = torch.empty((parts, height, width), dtype=self.dtype, device=self.device)
             sizes = (self.rows, self.columns, first, height, span, self.shift)
             program[(height // tile["BM"], parts)](sums, padded, self.numbers, *self.operands, *sizes, **tile)
             out[first : first + height] = sums[:, :, :k].sum(dim=0, dtype=torch.float64)
-            if height < self.rows and self.device.type == "cuda":
-                torch.cuda.synchronize(self.device)
+            self._pause(height)
         return out[: self.n]
 
+    def _half(self, v: torch.Tensor) -> torch.Tensor:
+        """The product from the tiles on one side of the diagonal, each used twice: v (columns, 1) → (n, 1)."""
+        held, tile = self._symmetric_tile()
+        program = compiled(symmetric_source(self.to, self.depths, held))
+        edge, span = tile[held.edge], _span(self.rows // 2, self.rows)
+        parts = -(-self.rows // span)
+        out = torch.zeros(self.rows, dtype=torch.float64, device=self.device)
+        cells = min(CELLS, ACROSS // self.dtype.itemsize * edge)
+        first = 0
+        while first < self.rows:
+            left = self.rows - first
+            width = min(max(cells // left // EDGE, 1) * EDGE, left)
+            sums = torch.empty((parts, width), dtype=self.dtype, device=self.device)
+            across = torch.empty((width // edge, left), dtype=self.dtype, device=self.device)
+            across[:, :width] = 0.0  # half of these tiles are not made
+            sizes = (self.rows, self.columns, first, width, span, self.shift)
+            program[(width // edge, parts)](sums, across, v, self.numbers, *self.operands, *sizes, **tile)
+            out[first : first + width] += sums.sum(dim=0)
+            out[first:] += across.sum(dim=0)  # in float64, torch would first make a copy
+            self._pause(width)
+            first += width
+        return out[: self.n, None]
+
+    def _symmetric_tile(self) -> tuple[Side, dict[str, int]]:
+        """The side that a program holds, and the shape of its tile, as measured to be faster."""
+        if not all(pair.split for pair in self.to.pairs) or any(depth > WHOLE for depth in self.depths):
+            return ROWS, self._tile(1)
+        BM, BN = (64, 128) if max(self.depths, default=0) < WHOLE else (128, 64)
+        return COLUMNS, {"BM": BM, "BN": BN, "BK": SLICE, "num_warps": 4}
+
+    def _pause(self, height: int) -> None:
+        """Wait for a launch that is not the only one, so that Ctrl-C is answered."""
+        if height < self.rows and self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+
     def _tile(self, width: int) -> dict[str, int]:
-        """The shape of a tile and who works on it: fixed, for to choose by time would change the order of sums."""
+        """The shape of a tile and its warps; not tuned at run time, as that would change the order of sums."""
         if self.double:
             return {"BM": 32, "BN": 32, "BK": SLICE, "num_warps": 4}
         if any(depth > WHOLE for depth in self.depths):
@@ -95,7 +135,7 @@ class Fused:
 
 
 def _splits(pair: Pair) -> bool:
-    """Whether a product of split rows keeps the digits that the kernels of a pair need."""
+    """Whether a matrix product of split rows is accurate enough for the kernels of a pair."""
     if pair.kind != "distance":
         return pair.kind == "inner"
     spread = max(float((side.coordinates**2).sum(dim=1).max()) for side in (pair.left, pair.right))
@@ -103,7 +143,7 @@ def _splits(pair: Pair) -> bool:
 
 
 def _layout(pair: Pair, n: int, m: int, dtype: torch.dtype) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Both sides as the generated loop reads them, with rows of zeros up to n and m, and their depth."""
+    """Both sides as the generated loop reads them, padded by zeros to n and m rows, and their depth."""
     left, right = (side if pair.kind == "inner" else side.coordinates for side in (pair.left, pair.right))
     if not pair.split:
         return _beside(left.T, n, dtype), _beside(right.T, m, dtype), int(left.shape[1])
@@ -134,13 +174,13 @@ def _split(z: torch.Tensor, distance: bool, *, first: bool) -> torch.Tensor:
 
 
 def tf32(x: torch.Tensor) -> torch.Tensor:
-    """Round to the 11 digits that the matrix units read, in float32."""
+    """Round to the 11 bits of tf32, as float32."""
     bits = x.to(torch.float32).view(torch.int32)
     return ((bits + 0x1000) & ~0x1FFF).view(torch.float32)
 
 
 def _beside(part: torch.Tensor, size: int, dtype: torch.dtype) -> torch.Tensor:
-    """An array with zeros behind its last axis."""
+    """An array padded by zeros along its last axis."""
     room = torch.zeros((*part.shape[:-1], size), dtype=dtype, device=part.device)
     room[..., : part.shape[-1]] = part
     return room
@@ -151,9 +191,9 @@ def _padded(size: int, to: int) -> int:
 
 
 def _span(rows: int, columns: int) -> int:
-    """Columns of one program: the same for every card."""
-    parts = max(-(-PROGRAMS * ROWS // rows), 1)
-    return min(SPAN, max(_padded(-(-columns // parts), COLUMNS), LEAST_SPAN))
+    """Columns of one program; the same on every card."""
+    parts = max(-(-PROGRAMS * HEIGHT // rows), 1)
+    return min(SPAN, max(_padded(-(-columns // parts), EDGE), LEAST_SPAN))
 
 
 @cache
