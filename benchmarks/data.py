@@ -7,6 +7,7 @@ column of 0/1 for each split; 1 marks a test row).
 
 from __future__ import annotations
 
+import gzip
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,6 +70,27 @@ def load(name: str, split: int = 0) -> Split:
         return _standardised(values, test, f"{name}, split {split}")
     values, test = _synthetic(*SHAPES[name], split)
     return _standardised(values, test, f"synthetic in the shape of {name}")
+
+
+def fashion_mnist() -> Split | None:
+    """Read Fashion-MNIST, from ``fashion-mnist`` in the data folder or as Debian's dataset-fashion-mnist installs it.
+
+    Returns
+    -------
+    Split or None
+        60,000 and 10,000 images of 784 pixels in [0, 1], their classes 0 to 9; ``None`` where the files are not there.
+    """
+    for folder in (data_folder() / "fashion-mnist", Path("/usr/share/datasets/fashion-mnist")):
+        if folder.is_dir():
+            images = [_idx(folder / f"{part}-images-idx3-ubyte.gz", 16) / 255.0 for part in ("train", "t10k")]
+            classes = [_idx(folder / f"{part}-labels-idx1-ubyte.gz", 8) for part in ("train", "t10k")]
+            X, Z = (part.reshape(-1, 784) for part in images)
+            return Split(X, classes[0], Z, classes[1], "Fashion-MNIST")
+    return None
+
+
+def _idx(path: Path, header: int) -> np.ndarray:
+    return np.frombuffer(gzip.decompress(path.read_bytes()), np.uint8, offset=header)
 
 
 def data_folder() -> Path:

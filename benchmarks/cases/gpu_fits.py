@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
+import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from benchmarks.data import load
+from benchmarks.data import fashion_mnist, load
 from gramian.estimators.auto.regressor import AutoKernelRegressor
 from gramian.estimators.gp.classifier import GaussianProcessClassifier
 from gramian.estimators.machine.classifier import KernelMachineClassifier
@@ -43,9 +46,11 @@ def fits(torch: Any) -> None:
     )
     line(torch, "KernelPCA(50), kin40k", KernelPCA(50, kernel=RBF(3.0), random_state=0), np.r_[X, split.X_test])
     line(torch, "10 classes of 60,000 x 784", SVC(C=10.0, gamma="scale"), *images())
+    fashion(torch)
     line(torch, "GaussianMixture(20), 10^6 x 10", GaussianMixture(20, tol=0.0, max_iter=30, random_state=0), clouds())
     line(torch, "Nystroem(4000), kin40k", Nystroem(RBF(3.0), n_components=4000, random_state=0), X)
     predictions(torch)
+    interrupts(torch)
     gpytorch(torch)
     automatic()
 
@@ -81,7 +86,7 @@ def outputs(model: Any, X: Any) -> Any:
 
 
 def images() -> tuple[Any, Any]:
-    """Ten clusters of 60,000 points in 784 dimensions, which overlap: in place of Fashion-MNIST, which is not here."""
+    """Ten clusters of 60,000 points in 784 dimensions, which overlap."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 10, 60_000)
     centres, shapes = rng.standard_normal((10, 784)), rng.standard_normal((10, 30, 784)) * 0.6
@@ -91,6 +96,43 @@ def images() -> tuple[Any, Any]:
         own = labels == label
         X[own] += hidden[own] @ shapes[label]
     return X, labels
+
+
+def fashion(torch: Any) -> None:
+    """Support vectors of the ten classes of Fashion-MNIST, where its files are."""
+    split = fashion_mnist()
+    if split is None:
+        print("  Fashion-MNIST is not installed")
+        return
+    model = SVC(C=10.0, gamma="scale", device="cuda")
+    times = [seconds(torch, lambda: model.fit(split.X_train, split.y_train))[1] for _ in range(2)]
+    found, took = seconds(torch, lambda: model.predict(split.X_test))
+    wrong, worst = np.mean(found != split.y_test), model.certificate_
+    print(f"  SVC, {split.source:23s} {times[0]:7.2f} {times[1]:7.2f}  {worst}", flush=True)
+    print(
+        f"    test error {wrong:.4f}, {model.n_support_.sum():,} support vectors, predictions in {took:.2f} s",
+        flush=True,
+    )
+
+
+def interrupts(torch: Any) -> None:
+    """How long Ctrl-C takes to end the fit of a million rows, after some seconds of it."""
+    X = np.random.default_rng(0).standard_normal((1_000_000, 8))
+    y = np.sin(X[:, 0]) + X[:, 1] * X[:, 2]
+    model, answered = KernelRidge(1e-2, kernel=RBF(1.0), tol=1e-4, random_state=0, device="cuda"), []
+    for after in (1.0, 2.5, 4.0):
+        pressed: list[float] = []
+
+        def press(pressed: list[float] = pressed) -> None:
+            pressed.append(time.perf_counter())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        threading.Timer(after, press).start()
+        try:
+            model.fit(X, y)
+        except KeyboardInterrupt:
+            answered.append(f"{time.perf_counter() - pressed[0]:.2f}")
+    print(f"  Ctrl-C after 1, 2.5 and 4 s of the fit of a million rows: answered in {' '.join(answered)} s", flush=True)
 
 
 def clouds() -> Any:
