@@ -33,7 +33,7 @@ class StoredBlocks:
         self._pool, self._starts = self._store(memory)
 
     def _store(self, memory: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
-        """The blocks that fit, one behind the other, and where each begins."""
+        """The blocks that fit, one after the other, and their offsets."""
         ends = np.cumsum([0, *map(_cells, self._blocks)])
         count = int(np.searchsorted(ends[1:] * self.dtype.itemsize, memory, side="right"))
         pool, starts = np.empty(ends[count], self.dtype), ends[:count]
@@ -68,7 +68,7 @@ class StoredBlocks:
     def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
         """``K @ V`` for V (n, k) in the dtype of the blocks."""
         workers = self.workers if V.shape[0] > BLOCK else 1
-        # A worker's share of the blocks is fixed and its sums are its own, so the result is always the same.
+        # Each worker has a fixed share of the blocks and its own sums, so that the result is always the same.
         sums = [np.zeros(V.shape) for _ in range(workers)]
         scratch = [np.empty(BLOCK * BLOCK, self.dtype) for _ in range(workers)]
 
@@ -82,7 +82,7 @@ class StoredBlocks:
         return sum(sums[1:], sums[0])
 
     def _compiled(self, blocks: range, V: NDArray[Any], total: NDArray[np.float64]) -> Sequence[int]:
-        """Add what is stored in one go, where V is a single large vector; return the blocks that are left to do."""
+        """Add the stored blocks by compiled code, where V is a single long vector; return the blocks that remain."""
         if V.shape[1] != 1 or V.shape[0] < COMPILED or not self._starts.size:
             return blocks
         from gramian.gram.inner import add_blocks

@@ -1,4 +1,4 @@
-"""Columns of a Gram matrix that stay while rows come and go: a fitted expansion asked for a few values at a time."""
+"""K(·, Y) of a fitted expansion, with Y prepared once, for predictions of a few rows at a time."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gramian.resources import spans
 
 Made = TypeVar("Made")
 WHOLE = 20_000
-"""Cells that are made in one piece, without threads or tiles: their scratch is below a megabyte."""
+"""Up to this many cells K is one tile, made without threads: its scratch is below a megabyte."""
 KEPT = 10**6
-"""Numbers in the columns, up to which they are kept prepared: for more, a product takes longer than to prepare them."""
+"""A larger Y is not kept prepared: a product with it takes longer than preparing it."""
 STREAMED = 2**20
 """Rows that are on a GPU at a time."""
 
@@ -32,7 +32,7 @@ class Columns:
     ) -> None:
         self.given = kernel, Y, memory, n_jobs, device
         self.kernel, self.Y = kernel, Y
-        # Only what nobody has set a limit for is kept beside the rows themselves.
+        # With a memory limit, nothing is kept beside the rows themselves.
         numbers = isinstance(Y, np.ndarray) and Y.ndim == 2 and Y.dtype == np.float64
         self.keeps = numbers and 0 < Y.size <= KEPT and memory is None
 
@@ -41,7 +41,7 @@ class Columns:
         return self.kernel.prepare(self.Y[:1], self.Y)[1]
 
     def tile(self, X: Any) -> NDArray[Any] | None:
-        """Return K(X, Y) for a few checked rows, or None where it is better made by tiles: X (n, d) → (n, m)."""
+        """Return K(X, Y) for a few checked rows, or None where tiles are better: X (n, d) → (n, m)."""
         A = self._few(X)
         return None if A is None else np.asarray(self.kernel.tile(A, self._prepared))
 
@@ -53,7 +53,7 @@ class Columns:
         return np.asarray(self.kernel.tile(A, self._prepared)), np.asarray(self.kernel.diagonal(A))
 
     def _few(self, X: Any) -> Points | None:
-        """A few checked rows, prepared beside the columns; None where both are to be prepared together."""
+        """A few checked rows, prepared to match Y; None where X and Y must be prepared together."""
         if not self.keeps or not isinstance(X, np.ndarray) or X.shape[0] * len(self.Y) > WHOLE or not X.size:
             return None
         if X.dtype != np.float64:
@@ -76,9 +76,9 @@ _KEPT: WeakKeyDictionary[Any, tuple[tuple[Any, ...], Any]] = WeakKeyDictionary()
 
 
 def kept(owner: Any, make: Callable[..., Made], *given: Any) -> Made:
-    """Return what was made for an owner, made again where something that it is made from is another object.
+    """Return ``make(*given)``, cached for an owner until one of the arguments is another object.
 
-    It lies beside the owner and not in it, so that no file or copy has to hold it.
+    The cache is not an attribute of the owner, so that files and copies do not hold it.
     """
     before = _KEPT.get(owner)
     if before is None or any(a is not b for a, b in zip((make, *given), before[0], strict=True)):

@@ -1,4 +1,4 @@
-"""Which engine runs the tiles of a ``Gram``: threads, or a GPU. Torch is imported only for the latter."""
+"""The choice of an engine for a ``Gram``: threads, or a GPU. Torch is imported only for a GPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def engine_for(asked: str | None, kernel: Kernel, memory: int | str | None, workers: int, X: Any) -> Threads | Card:
-    """Return the engine for a kernel and rows on the device that the user names."""
+    """Return the engine for a kernel and rows on the device asked for."""
     device = None if asked == "auto" and not generated(kernel) else device_for(asked, X)
     if device is None:
         return Threads(kernel, memory_budget(memory), workers)
@@ -27,7 +27,7 @@ def engine_for(asked: str | None, kernel: Kernel, memory: int | str | None, work
 
 
 def device_for(asked: str | None, X: Any) -> Any:
-    """Return torch's device that the user names, for some rows; None for this machine."""
+    """Return the torch device asked for, or None for the CPU."""
     name = checked_device(asked)
     if name is None or (name == "auto" and (is_sparse(X) or not has_card())):
         return None
@@ -43,7 +43,7 @@ def device_for(asked: str | None, X: Any) -> Any:
 
 
 def checked_device(device: str | None) -> str | None:
-    """Return a device, or raise with what it may be."""
+    """Return a valid device name, or raise with the names that are."""
     if device is None or device in ("auto", "cuda"):
         return device
     if isinstance(device, str) and device.startswith("cuda:") and device[5:].isdigit():
@@ -61,7 +61,7 @@ def has_card() -> bool:
 
 
 def device_speed(asked: str | None, X: Any) -> float:
-    """Return how many times faster than a nominal machine's cores matrices are factorised where the user says."""
+    """Return the speed of the device asked for, in units of the nominal machine."""
     device = device_for(asked, X)
     if device is None:
         return 1.0

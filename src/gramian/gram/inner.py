@@ -1,6 +1,6 @@
 """Compiled loops: cosines and sines in one pass over memory, and products with a stored block and its transpose.
 
-Imported only when there is much to do, because numba costs a good part of a second.
+Imported on first use, because importing numba takes a good part of a second.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def fill_waves(half: Array, scale: Any, out: Array) -> None:
 
 @compiled(nogil=True, inline="always", fastmath={"contract", "nsz", "nnan"})
 def _half_angle(h: Any) -> tuple[Any, Any]:
-    """Sine and cosine of h up to a common sign, which their products do not see."""
+    """Sine and cosine of h up to a common sign, which cancels in their products."""
     k = np.rint(h * HALF_TURN)
     r = ((h - k * PI_1) - k * PI_2) - k * PI_3
     z = r * r
@@ -60,13 +60,13 @@ def _half_angle(h: Any) -> tuple[Any, Any]:
 
 @compiled(nogil=True, fastmath={"reassoc", "contract", "nsz"})
 def add_blocks(pool: Array, starts: Array, corners: Array, share: Array, v: Array, total: Array) -> None:
-    """Add the products of some blocks, and of their mirror images, with a vector."""
+    """Add the products of some blocks, and of their transposes, with a vector."""
     for b in share:
         top, bottom, left, right = corners[b]
         width = right - left
         here, mirrored = v[left:right], np.zeros(width, v.dtype)
         for i in range(top, bottom):
-            start = starts[b] + (i - top) * width  # rows follow each other, so memory is read in one stream
+            start = starts[b] + (i - top) * width  # rows are contiguous: memory is read in one stream
             row, weight, s = pool[start : start + width], v[i], v.dtype.type(0)
             for j in range(width):
                 s += row[j] * here[j]

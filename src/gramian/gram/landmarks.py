@@ -1,4 +1,4 @@
-"""Rules for landmarks: which few rows of X stand for all of them. Every rule returns the same value."""
+"""Rules that choose landmarks, the few rows of X that represent all of them; each returns ``Pivots``."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class Gram(LinearOperator):
 
     @property
     def card(self) -> Card | None:
-        """The engine on a GPU, where the tiles are made on one."""
+        """The engine on a GPU, or None."""
         return None if isinstance(self.engine, Threads) else self.engine
 
     @property
@@ -113,7 +113,7 @@ class Gram(LinearOperator):
 
     @property
     def rounding(self) -> float:
-        """What rounding may do to an entry, relative to the largest k(x, x)."""
+        """The rounding error of an entry, relative to the largest k(x, x)."""
         return self.engine.rounding(self._A, self.dtype)
 
     def on(self, workers: int) -> Self:
@@ -173,7 +173,7 @@ class Gram(LinearOperator):
     def rows(self, index: Index, columns: Index | None = None, out: NDArray[Any] | None = None) -> NDArray[Any]:
         """Return some rows of the matrix.
 
-        They are made within ``memory``; that they fit somewhere themselves is for the caller to see to.
+        Scratch stays within ``memory``; that the result fits is up to the caller.
 
         Parameters
         ----------
@@ -313,7 +313,7 @@ def narrowed(V: NDArray[Any], dtype: np.dtype[Any]) -> tuple[NDArray[Any], NDArr
 
 
 def units(V: NDArray[Any]) -> NDArray[np.float64]:
-    """Return a power of two for every column, by which it can be divided without the loss of a digit."""
+    """Return a power of two for every column, of the size of its largest entry: dividing by it is exact."""
     size = np.abs(V).max(axis=0, initial=0.0).astype(np.float64)
     exponent = np.frexp(np.where((size > 0) & np.isfinite(size), size, 1.0))[1]
     return np.ldexp(1.0, exponent - 1)
@@ -333,7 +333,7 @@ def narrow(values: NDArray[np.float64], X: Any) -> NDArray[Any]:
 
 
 def as_predicted(gram: Gram, rows: Any, V: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return ``K @ V`` as it is predicted: with rows on one side that are not known to be those on the other."""
+    """Return ``K @ V`` as predictions compute it: as if the rows on both sides were different."""
     if is_precomputed(gram.kernel):
         return np.asarray(gram @ V)
     own, apart = float(gram.diagonal()[0]), float(gram.like(rows[:1], rows[:1]).dense()[0, 0])

@@ -29,11 +29,11 @@ STRIP = 4096
 STRIPS = 8
 """Strips at least, so that threads share them evenly, unless rows are few."""
 LARGEST = 200
-"""Proposals at once, at most."""
+"""Most proposals that are drawn at once."""
 CHUNK = 200
-"""Candidates that are gone through one by one before the rest of the pool is brought up to date."""
+"""Candidates that are tested one by one before the rest of the pool is updated."""
 WORTH = 4
-"""Rows per landmark from which on the factor on all rows is worth avoiding, and candidates per landmark of a pool."""
+"""Rows per landmark from which the factor on all rows is avoided, and candidates per landmark in a pool."""
 
 Seed = int | np.random.RandomState | None
 Index = NDArray[np.intp]
@@ -92,19 +92,19 @@ def checked(gram: Gram, rank: int) -> Array:
 
 
 def checked_tol(tol: float) -> float:
-    """Return a tolerance, or raise with the reason why it is not one."""
+    """Return a valid tolerance, or raise."""
     if not 0 <= tol < np.inf:
         raise ValueError(f"tol must be a number >= 0, got {tol!r}.")
     return float(tol)
 
 
 def rounding_floor(gram: Gram, diagonal: Array) -> float:
-    """Return the residual below which a pivot is rounding, not information: diagonal (n,)."""
+    """Return the residual below which a pivot is rounding error: diagonal (n,)."""
     return float(10.0 * gram.rounding * diagonal.max(initial=0.0))
 
 
 def done(indices: Any, factor: NDArray[Any], diagonal: Array, residual: Array) -> Pivots:
-    """Return what was chosen, with its trace error: factor (n, r), diagonal, residual (n,)."""
+    """Return the landmarks with their trace error: factor (n, r), diagonal, residual (n,)."""
     indices = np.asarray(indices, dtype=np.intp)
     trace = float(diagonal.sum())
     residual = np.maximum(residual, 0.0)
@@ -136,7 +136,7 @@ def factorise(gram: Gram, indices: Index, diagonal: Array | None = None) -> Pivo
 
 
 def _pivoted_cholesky(A: Array, floor: float) -> tuple[Array, Index, int]:
-    """In the order given where every pivot is more than rounding; else by pivots, as far as they are."""
+    """Cholesky in the given order if every pivot exceeds the floor, else pivoted, up to the numerical rank."""
     try:
         lower = np.asarray(np.linalg.cholesky(A), dtype=np.float64)
         if np.all(np.diagonal(lower) ** 2 > floor):
@@ -150,7 +150,7 @@ def _pivoted_cholesky(A: Array, floor: float) -> tuple[Array, Index, int]:
 def inverse(lower: Array) -> Array:
     """Return the inverse of a small triangular matrix, for threads that multiply by it: lower (b, b) → (b, b).
 
-    SciPy's triangular solves let no other thread run.
+    SciPy's triangular solves hold the global interpreter lock.
     """
     identity = np.eye(len(lower))
     return np.asarray(scipy.linalg.solve_triangular(lower, identity, lower=True, check_finite=False))
@@ -210,11 +210,11 @@ def rpcholesky(
     diagonal = checked(gram, rank)
     rng = random_of(random_state)
     tol = checked_tol(tol)
-    grows = block is None and tol == 0.0  # with a tolerance, no more are to be taken at once than are needed
+    grows = block is None and tol == 0.0  # with a tolerance, larger blocks would overshoot it
     block = min(max(10, -(-rank // 10)), LARGEST) if block is None else natural("block", block)
     given = store is not None
     if store is None:
-        store = np.empty((rank, gram.shape[0]), dtype)  # Fᵀ: new columns of F are rows of K, made in place
+        store = np.empty((rank, gram.shape[0]), dtype)  # Fᵀ: new columns of F are computed in place, from rows of K
     residual = diagonal.copy()
     floor = max(rounding_floor(gram, diagonal), 10.0 * float(np.finfo(dtype).eps) * diagonal.max(initial=0.0))
     chosen: list[int] = [] if start is None else start.tolist()
@@ -226,12 +226,12 @@ def rpcholesky(
     while len(chosen) < rank and residual.sum() > tol * diagonal.sum() and residual.max() > floor:
         proposals = rng.choice(gram.shape[0], size=block, p=residual / residual.sum())
         found = store[: len(chosen)]
-        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads work
+        with one_blas_thread():  # BLAS threads would keep spinning while our own work
             H, F = gram.rows(proposals, proposals).astype(np.float64), found[:, proposals].T.astype(np.float64)
             H -= F @ F.T
             now = H.diagonal()
             kept, lower = eliminate(H, residual[proposals], rng.random_sample(block), floor)
-            if not kept.size:  # what was thought to be left of them may be rounding: go on from what is
+            if not kept.size:  # their stale residuals may be rounding error: take the current ones
                 residual[proposals] = np.minimum(residual[proposals], np.where(now > floor, now, 0.0))
                 continue
             accepted = proposals[kept][: rank - len(chosen)]
@@ -240,12 +240,12 @@ def rpcholesky(
         residual[chosen] = 0.0
         block = min(2 * block, LARGEST) if grows and 2 * kept.size >= block else block
     found = store[: len(chosen)]
-    # What was reserved for nothing goes.
+    # Unused columns are not kept.
     return done(chosen, found.T if given or len(chosen) == rank else found.copy().T, diagonal, residual)
 
 
 def _grow(gram: Gram, store: NDArray[Any], rank: int, index: Index, lower: Array, residual: Array) -> None:
-    """Append L⁻¹ (K[index] - F[index] Fᵀ) to the ``rank`` rows of Fᵀ, and take it off the residual."""
+    """Append L⁻¹ (K[index] - F[index] Fᵀ) to the ``rank`` rows of Fᵀ, and update the residual."""
     found, new = store[:rank], store[rank : rank + index.size]
     known, small = found[:, index].T.copy(), inverse(lower).astype(store.dtype)
     single = gram.on(1)  # a strip is one thread's work
@@ -265,7 +265,7 @@ def _grow(gram: Gram, store: NDArray[Any], rank: int, index: Index, lower: Array
 
 
 def eliminate(H: Array, stale: Array, uniforms: Array, floor: float) -> tuple[Index, Array]:
-    """Go through candidates one by one, eliminating each that is accepted from those behind it: H (b, b).
+    """Test candidates one by one, eliminating each that is accepted from those after it: H (b, b).
 
     A candidate was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
     the law of drawing by the residual now.
@@ -327,7 +327,7 @@ def draw_landmarks(gram: Gram, rank: int, random_state: Seed = None) -> Index:
             found = _accepted(gram, chosen, pool, stale[pool], rng.random_sample(size), floor, wanted)
             chosen = np.concatenate([chosen, found])
         if found.size < wanted and found.size * WORTH < size:
-            # A spectrum that falls fast, or ends: all rows must be looked at.
+            # The spectrum decays fast, or ends: all rows must be considered.
             enough = half if chosen.size < half and n >= WORTH * rank else rank
             grown = rpcholesky(gram, enough, rng, start=chosen)
             chosen, stale = grown.indices, grown.residual
@@ -345,7 +345,7 @@ def _accepted(
     floor: float,
     wanted: int,
 ) -> Index:
-    """Which of the pool become landmarks after those chosen already, as many as are wanted."""
+    """The members of the pool that become landmarks after those already chosen, at most ``wanted``."""
     H = _left(gram, chosen, pool)
     taken = np.zeros(0, np.intp)
     for chunk in spans(pool.size, CHUNK):
@@ -360,7 +360,7 @@ def _accepted(
 
 
 def _left(gram: Gram, chosen: Index, pool: Index) -> Array:
-    """What the landmarks leave of the pool's block of K."""
+    """The pool's block of K less its projection on the landmarks."""
     H: Array = gram.rows(pool, pool).astype(np.float64, copy=False)
     if chosen.size:
         upper = np.linalg.cholesky(gram.rows(chosen, chosen).astype(np.float64, copy=False)).T

@@ -1,4 +1,4 @@
-"""The symmetric Gram matrix of X with itself: what is computed once is used twice."""
+"""The symmetric Gram matrix of X with itself: each block is computed once and used twice."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class SymmetricGram:
         return self._product.nbytes
 
     def _place(self, V: NDArray[Any]) -> Any:
-        """Return vectors where they are multiplied, on a GPU where K is made on one: V (n, k)."""
+        """Return vectors on the device of K: V (n, k)."""
         return V if self.gram.card is None else self._product.place(V)
 
     def __matmul__(self, V: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The engine on this machine's threads: tiles of K by NumPy, used once and forgotten."""
+"""The engine on the CPU: tiles of K made by NumPy on threads, used once and discarded."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from gramian.resources import run, spans
 PANEL = 128
 """Rows of a panel: enough for an efficient GEMM, few enough to stay near the cache."""
 TILE_CELLS = 256 * 2048
-"""Cells of a tile that is used and thrown away: small enough for the cache, large enough for BLAS."""
+"""Cells of a temporary tile: few enough for the cache, enough for BLAS."""
 SMALL = 100_000
 """Cells of a matrix that is not worth a second thread."""
 SPARE_TILES = 3
-"""Tiles beside the kernel's own: what NumPy makes in passing, and a float64 tile behind a float32 one."""
+"""Tiles beyond the kernel's own: NumPy's temporaries, and a float64 tile beside a float32 one."""
 DERIVATIVE_TILES = 2
-"""Derivatives keep as many tiles again."""
+"""Derivatives need this many times the tiles."""
 LEAST_SCRATCH = 16
-"""A matrix that takes all of the memory is still made with a sixteenth of it beside."""
+"""Even where the matrix fills the memory, scratch may take one part in sixteen of it."""
 
 
 def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int, int]:
-    """Choose the shape of tiles that are used and thrown away.
+    """Choose the shape of temporary tiles.
 
-    It does not depend on the number of workers unless memory is scarce, so that sums are taken in the same order.
+    It depends on the number of workers only where memory is scarce, so that sums are taken in the same order.
     """
     cells = max(min(TILE_CELLS, budget // (cell_bytes * workers)), 1)
     rows = max(min(2 * PANEL, cells), 1)
@@ -41,20 +41,20 @@ def tile_shape(m: int, budget: int, cell_bytes: int, workers: int) -> tuple[int,
 
 @dataclass(frozen=True, eq=False)
 class Threads:
-    """What makes and multiplies the tiles of a ``Gram``: an engine, here of NumPy on threads."""
+    """The engine of a ``Gram`` on the CPU."""
 
     kernel: Kernel
     memory: int  # Bytes of K to hold at most
     workers: int
-    name: ClassVar[str | None] = None  # What ``device=`` calls it
+    name: ClassVar[str | None] = None  # As in ``device=``
 
     def prepare(self, X: Any, Y: Any) -> tuple[Points, Points, np.dtype[Any]]:
-        """Return both sides of the matrix, where the engine works on them, and the dtype of its entries."""
+        """Return both sides of the matrix, prepared, and the dtype of its entries."""
         A, B = self.kernel.prepare(X, Y)
         return A, B, np.dtype(self.kernel.tile(A[:1], B[:1]).dtype)
 
     def rounding(self, A: Points, dtype: np.dtype[Any]) -> float:
-        """Return what rounding may do to an entry, relative to the largest k(x, x)."""
+        """Return the rounding error of an entry, relative to the largest k(x, x)."""
         return self.kernel.rounding(A)
 
     def diagonal(self, A: Points, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -122,7 +122,7 @@ class Threads:
         return np.concatenate(run(panel, spans(n, height), workers))
 
     def symmetric(self, A: Points, B: Points, memory: int, dtype: np.dtype[Any]) -> StoredBlocks:
-        """Return what multiplies by K of rows with themselves, of which it may keep some bytes."""
+        """Return K of rows with themselves as an operator, of which ``memory`` bytes may be stored."""
         return StoredBlocks(self.kernel, A, B, memory, dtype, self.workers)
 
     def _workers(self, n: int, m: int) -> int:

@@ -11,11 +11,11 @@ import torch
 from gramian.resources import SHARE, available_memory, memory_budget, readable
 
 SCRATCH = 4 * 10**9
-"""Bytes of tiles that are used and thrown away, at most; and a quarter of what is free."""
+"""Bytes of temporary tiles, at most; never more than a quarter of what is free."""
 FULL_DOUBLE = ((6, 0), (7, 0), (8, 0), (9, 0), (10, 0))
 """Compute capabilities of cards with half as many units for double precision as for single; others have a 32nd."""
 FAST, SLOW = 300.0, 30.0
-"""How many times what a nominal machine's cores do such a card and others do, less a margin for what is moved."""
+"""Speed of those cards and of others, in units of the nominal machine, with a margin for transfers."""
 KINDS = {"float32": torch.float32, "float64": torch.float64}
 
 
@@ -25,13 +25,13 @@ def available() -> bool:
 
 
 def budget(memory: int | str | None, device: torch.device) -> int:
-    """Return a memory budget in bytes; by default half of what is free, on the card or here, whichever is less."""
+    """Return a memory budget in bytes; by default half of what is free on the card, or on the host if that is less."""
     own = memory_budget(memory)
     return min(int(SHARE * free_memory(device)), own) if memory is None else own
 
 
 def found(device: str) -> torch.device:
-    """Return the card of that name, or raise with what is there."""
+    """Return the card of that name, or raise with the cards that exist."""
     if not torch.cuda.is_available():
         raise RuntimeError(f"device={device!r} needs a GPU that torch can use, and it finds none; use device=None.")
     card = torch.device(device)
@@ -42,7 +42,7 @@ def found(device: str) -> torch.device:
 
 
 def speed(device: torch.device) -> float:
-    """Return how many times faster than a nominal machine's cores a card works in double precision, by its kind."""
+    """Return the speed of a card in double precision, in units of the nominal machine, by its compute capability."""
     full = device.type == "cuda" and torch.cuda.get_device_capability(device) in FULL_DOUBLE
     return FAST if full else SLOW
 
@@ -53,7 +53,7 @@ def chosen(device: torch.device) -> Any:
 
 
 def free_memory(device: torch.device) -> int:
-    """Return the bytes that a device has left, those that torch holds for itself included."""
+    """Return the bytes that a device has left, including those that torch has reserved but not used."""
     if device.type != "cuda":
         return available_memory()
     free = torch.cuda.mem_get_info(device)[0]
@@ -64,7 +64,7 @@ def free_memory(device: torch.device) -> int:
 
 @contextmanager
 def room(device: torch.device, what: str) -> Iterator[None]:
-    """Turn a card that is full into a clear error, with nothing left behind."""
+    """Turn torch's out-of-memory error into a MemoryError that says what does not fit and what to do."""
     try:
         yield
     except torch.cuda.OutOfMemoryError as error:

@@ -1,4 +1,4 @@
-"""The engine on a GPU: rows stay on the card, products are fused by Triton, tiles are torch's."""
+"""The engine on a GPU: rows stay on the card; products are Triton kernels, tiles are made by torch."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from gramian.kernels.points import Points, is_sparse, to_numpy
 from gramian.resources import spans
 
 DEEPEST = 24
-"""Inputs up to which double precision is fused; above, products of matrices are faster."""
+"""With more inputs, double precision is faster by matrix products than by a generated kernel."""
 WIDEST = {False: 128, True: 16}
-"""Columns of V up to which K is made again for each few of them, in single and in double precision."""
+"""With more columns of V, K is made once by tiles instead of once per group of columns; in single and in double."""
 FEW = 2**28
-"""Cells of K up to which torch's tiles are there before a generated kernel is compiled."""
+"""For fewer cells of K, torch's tiles take less time than compiling a kernel."""
 
 
 @dataclass(frozen=True, eq=False)
 class Card:
-    """What makes and multiplies the tiles of a ``Gram`` on a GPU; float64 rows, whatever comes in."""
+    """The engine of a ``Gram`` on a GPU; rows are held in float64, whatever their dtype was."""
 
     kernel: Kernel
     memory: int  # Bytes of K to hold at most
     workers: int
-    name: str  # What ``device=`` calls it
+    name: str  # As in ``device=``
     device: torch.device
-    _fused: dict[Any, Any] = field(default_factory=dict)  # Rows laid out for products
+    _fused: dict[Any, Any] = field(default_factory=dict)  # Generated products, by their rows
 
     def __post_init__(self) -> None:
         if not generated(self.kernel):
@@ -60,11 +60,11 @@ class Card:
     def _on_card(self, values: NDArray[Any]) -> torch.Tensor:
         if values.dtype.kind not in "fiub":
             raise TypeError(f"a GPU takes rows of numbers, got dtype {values.dtype}; encode them, or use device=None.")
-        # Moved as they are and widened there: half of the bytes where they are float32.
+        # Converted on the card: float32 rows cross the bus as they are.
         return torch.from_numpy(np.ascontiguousarray(values)).to(self.device).to(torch.float64)
 
     def rounding(self, A: Points, dtype: np.dtype[Any]) -> float:
-        """Return what rounding may do to an entry, relative to the largest k(x, x)."""
+        """Return the rounding error of an entry, relative to the largest k(x, x)."""
         double = self.kernel.rounding(A)
         return double if dtype == np.float64 else min(double * EPS["float32"] / EPS["float64"], 1.0)
 
@@ -73,7 +73,7 @@ class Card:
         return to_numpy(self.kernel.diagonal(A)).astype(dtype, copy=False)
 
     def tiles(self, A: Points, B: Points, tiles: int = 1) -> list[slice]:
-        """Panels of rows whose tiles fit what is free on the card."""
+        """Return panels of rows whose temporary tiles fit the free memory of the card."""
         cell = 8 * (self.kernel.tile_buffers + SPARE_TILES) * tiles
         return spans(len(A), max(min(SCRATCH, self.free // 4) // (cell * max(len(B), 1)), 1))
 
@@ -81,7 +81,7 @@ class Card:
         """Write K(A, B) by panels: out (n, m) → (n, m)."""
         with self._room(A, B):
             for rows in self.tiles(A, B):
-                if len(B):  # narrowed there: half of the bytes where it is to be float32
+                if len(B):  # converted on the card: float32 tiles cross the bus as they are
                     tile = self.kernel.tile(A[rows], B).to(KINDS[out.dtype.name])
                     if out.flags.c_contiguous:
                         torch.from_numpy(out[rows]).copy_(tile)
@@ -96,7 +96,7 @@ class Card:
             return np.array(to_numpy(total))
 
     def multiply(self, A: Points, B: Points, V: torch.Tensor, double: bool, flipped: bool = False) -> torch.Tensor:
-        """Return ``K(A, B) @ V`` or its like with Kᵀ on the card, by a generated kernel where there can be one."""
+        """Return ``K @ V`` or, flipped, ``Kᵀ @ V``, on the card, by a generated kernel where that is faster."""
         narrow = V.shape[1] <= WIDEST[double] and not (double and self._inputs(A) > DEEPEST)
         if not narrow or len(A) * len(B) <= FEW or not self._runs_triton():
             return self.by_tiles(A, B, V, flipped)
@@ -104,12 +104,12 @@ class Card:
 
         sides = (B, A) if flipped else (A, B)
         key = (*map(id, sides), double)
-        if key not in self._fused:  # with the rows themselves, for as long as they live nobody else has their ids
+        if key not in self._fused:  # kept with the rows, so that their ids stay unique
             self._fused[key] = Fused(self.kernel, *sides, double, self.device), sides
         return self._fused[key][0] @ V
 
     def by_tiles(self, A: Points, B: Points, V: torch.Tensor, flipped: bool = False) -> torch.Tensor:
-        """Return ``K(A, B) @ V`` or its like with Kᵀ on the card, in float64, with nothing to be compiled or kept."""
+        """Return ``K @ V`` or, flipped, ``Kᵀ @ V``, on the card, by tiles of torch in float64."""
         V = V.to(torch.float64)
         if flipped:
             total = torch.zeros((len(B), V.shape[1]), dtype=V.dtype, device=V.device)
@@ -119,7 +119,7 @@ class Card:
         return torch.cat([self.kernel.tile(A[rows], B) @ V for rows in self.tiles(A, B)])
 
     def sum_of_rows(self, A: Points, B: Points, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return ``K(A, B) @ weights`` for a few columns B that will not come again: weights (m,) → (n,)."""
+        """Return ``K(A, B) @ weights`` for a few columns B that are used once: weights (m,) → (n,)."""
         with self._room(A, B):
             return to_numpy(self.by_tiles(A, B, self._on_card(weights)[:, None])[:, 0])
 
@@ -153,11 +153,11 @@ class Card:
             return to_numpy(torch.cat(found))
 
     def symmetric(self, A: Points, B: Points, memory: int, dtype: np.dtype[Any]) -> Symmetric:
-        """Return what multiplies by K of rows with themselves, in a precision; nothing is stored."""
+        """Return K of rows with themselves as an operator; nothing is stored."""
         return Symmetric(self, A, B)
 
     def preconditioner(self, A: Points, B: Points, ridges: Any, scale: Any, narrow: bool, random_state: Any) -> Any:
-        """Return what solves with landmarks on the card, for conjugate gradients."""
+        """Return the preconditioner of conjugate gradients, from landmarks."""
         from gramian.gram.card.landmarks import CardPreconditioner
 
         return CardPreconditioner(self, A, B, ridges, scale, narrow, random_state)
@@ -169,7 +169,7 @@ class Card:
         return CardFactor(self, A, B, scale, ridge, Q)
 
     def solver(self, A: Points, B: Points, scale: NDArray[np.float64], ridge: float) -> Any:
-        """Return the same for solves alone: in single precision, and refined, where there is no room for more."""
+        """Return a factor for solves alone: in single precision, refined, where float64 does not fit."""
         from gramian.gram.card.refined import RefinedFactor
 
         if 8 * len(A) ** 2 <= self.free:
@@ -182,7 +182,7 @@ class Card:
 
 @dataclass(frozen=True, eq=False)
 class Symmetric:
-    """Products with K of rows with themselves: on a card, making an entry again costs less than reading it."""
+    """Products with K of rows with themselves; on a GPU, computing an entry costs less than reading it."""
 
     engine: Card
     A: Points

@@ -1,4 +1,4 @@
-"""The Cholesky factor of S K S + D on a GPU, in one n x n array; residuals come from products that are made anew."""
+"""The Cholesky factor of S K S + D on a GPU, in one n x n array; residuals use products with the kernel itself."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gramian.kernels.points import Points, to_numpy
 from gramian.resources import readable, spans
 
 STRIP = 2048
-"""Columns of L⁻¹ that are made at a time."""
+"""Columns of L⁻¹ that are computed at a time."""
 
 
 class CardFactor:
     """L with ``L Lᵀ = S K S + D``, on the card: scale (n, 1), ridge (n,) or a number.
 
-    Beside a trend with the orthonormal columns Q (n, q), of ``P (S K S + D) P + τ QQᵀ`` with ``P = I - QQᵀ``.
+    With a trend, whose orthonormal columns are Q (n, q), of ``P (S K S + D) P + τ QQᵀ``, ``P = I - QQᵀ``.
     """
 
     jitter = tau = 0.0
@@ -46,7 +46,7 @@ class CardFactor:
         self.diagonal = to_numpy(engine.kernel.diagonal(A)) * np.square(np.ravel(scale)) + ridge
 
     def jittered(self, jitter: float) -> CardFactor:
-        """The same with more on the diagonal, in the same memory."""
+        """Factorise again with more on the diagonal, in the same memory."""
         self.ridge += jitter - self.jitter
         self.jitter = jitter
         self.release()
@@ -54,8 +54,8 @@ class CardFactor:
         return self
 
     def _factorise(self) -> tuple[torch.Tensor, int]:
-        """L in the place of the matrix, and the order of the minor that is not positive definite, or zero."""
-        # In the order of Fortran, as cuSOLVER writes: with any other, a second matrix would be made.
+        """L, in the memory of the matrix, and the order of the leading minor that is not positive definite, or zero."""
+        # In column-major order, as cuSOLVER writes it; any other needs a second matrix.
         L = torch.empty((self.n, self.n), dtype=self.dtype, device=self.engine.device).T
         for rows in self.engine.tiles(self.A, self.B):
             L[rows] = self.engine.kernel.tile(self.A[rows], self.B) * (self.scale[rows] * self.scale.T)
@@ -68,7 +68,7 @@ class CardFactor:
 
     @staticmethod
     def _project(A: torch.Tensor, Q: torch.Tensor) -> tuple[float, torch.Tensor]:
-        """Make ``P A P + τ QQᵀ`` of a matrix, in its own memory, with a τ of the size of its entries; and A Q."""
+        """Turn A into ``P A P + τ QQᵀ`` in place, with τ of the size of its entries; return τ and A Q."""
         tau = max(float(A.max()), -float(A.min())) or 1.0
         seen = A @ Q
         half = seen - 0.5 * Q @ (Q.T @ seen + tau * torch.eye(Q.shape[1], dtype=Q.dtype, device=Q.device))
@@ -77,7 +77,7 @@ class CardFactor:
         return tau, seen
 
     def release(self) -> None:
-        """Give the card's memory back; the factor is void from then on."""
+        """Free the card's memory; the factor cannot be used afterwards."""
         del self.lower
 
     def smallest_pivot(self) -> float:
@@ -95,7 +95,7 @@ class CardFactor:
         return to_numpy(torch.linalg.solve_triangular(self.lower.T, half, upper=True)).reshape(B.shape)
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
-        """What was factorised, times V, from the kernel itself: V (n, k)."""
+        """Multiply the matrix that was factorised by V, from the kernel itself: V (n, k)."""
         return to_numpy(self._times(torch.as_tensor(V, device=self.lower.device)))
 
     def _times(self, V: torch.Tensor) -> torch.Tensor:
@@ -124,7 +124,7 @@ class CardFactor:
     def evidence_vjp(self, left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return ``½ Σ W ∘ ∂K/∂theta`` with ``W = left rightᵀ - S A⁻¹ S``, by panels: left, right (n, t) → (p,).
 
-        The factor becomes the inverse, of which only the half below the diagonal is made.
+        The factor is overwritten by the lower half of the inverse.
         """
         with room(self.engine.device, f"the gradient of the evidence of {self.n:,} rows"):
             inverse = self.invert()
@@ -133,7 +133,7 @@ class CardFactor:
             for rows in self.engine.tiles(self.A, self.B, DERIVATIVE_TILES):
                 own = slice(0, rows.stop)
                 W = a[rows] @ b[own].T - self.scale[rows] * inverse[rows, own] * self.scale[own].T
-                # A pair below the diagonal stands for two, and the gradient has a factor ½: the diagonal is halved.
+                # Entries below the diagonal count twice, and ½ is a common factor: only the diagonal is halved.
                 corner = W[:, rows]
                 corner.tril_()
                 corner.diagonal().mul_(0.5)
@@ -141,10 +141,10 @@ class CardFactor:
         return total
 
     def invert(self) -> torch.Tensor:
-        """Turn L into A⁻¹ on and below the diagonal, in the same memory; the factor is void from then on."""
+        """Overwrite L by the lower half of A⁻¹; the factor cannot be used afterwards."""
         A = self.lower
         blocks = spans(self.n, STRIP)
-        for j in reversed(range(len(blocks))):  # L⁻¹: what lies to the right of a column is inverted by then
+        for j in reversed(range(len(blocks))):  # L⁻¹: the columns to the right are inverted already
             c = blocks[j]
             unit = torch.eye(c.stop - c.start, dtype=A.dtype, device=A.device)
             corner = torch.linalg.solve_triangular(A[c, c], unit, upper=False)
@@ -152,12 +152,12 @@ class CardFactor:
             for r in blocks[j + 1 :]:
                 A[r, c] = A[r, c.stop : r.stop] @ below[: r.stop - c.stop]
             A[c, c] = corner
-        for r in blocks:  # L⁻ᵀ L⁻¹: a row needs itself and what lies below
+        for r in blocks:  # L⁻ᵀ L⁻¹: a row needs itself and the rows below
             A[r, : r.stop] = A[r, r].T @ A[r, : r.stop] + A[r.stop :, r].T @ A[r.stop :, : r.stop]
         return A
 
     def inverted_diagonal(self) -> NDArray[np.float64]:
-        """Return the diagonal of what ``invert`` has made: → (n,)."""
+        """Return the diagonal of the inverse, after ``invert``: → (n,)."""
         return to_numpy(self.lower.diagonal().clone())
 
     def inverse_diagonal(self) -> NDArray[np.float64]:

@@ -14,17 +14,17 @@ from gramian.gram.card.engine import Card
 from gramian.kernels.points import Points, to_numpy
 
 ROOTS, MOST = 10, 4096
-"""Landmarks in units of √n, and at most: on a card, a step of the iteration costs less than a larger factor saves."""
+"""Landmarks in units of √n, and at most: on a GPU iterations are cheap, and a larger factor does not pay."""
 SHARE = 3
-"""F takes at most this part of the memory that is free."""
+"""F takes at most one part in so many of the free memory."""
 JITTER = 1e-14
-"""What is added to the diagonal of the landmarks' block, relative to its mean: ten times more until it has a factor."""
+"""Jitter on the landmarks' block, relative to its mean diagonal; ten times more until it has a factor."""
 
 
 class CardPreconditioner:
     """Solve with ``F Fᵀ + μI`` for several μ, by Woodbury, on the card; F Fᵀ ≈ S K S with S = diag(scale)."""
 
-    nbytes = 0  # on this side of the bus
+    nbytes = 0  # of the host's memory
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class CardPreconditioner:
             self._cores = {float(ridge): self._core(gram, float(ridge)) for ridge in np.unique(ridges)}
 
     def _factor(self, A: Points, B: Points, left: Points, scale: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """F for landmarks ``left`` and B, and FᵀF in float64: in less it need not be positive definite."""
+        """F for landmarks ``left`` and B, and FᵀF in float64, as in float32 it may be indefinite."""
         kernel = self.engine.kernel
         lower = _lower(kernel.tile(left, B))
         factor = torch.empty((len(A), len(B)), dtype=self.dtype, device=self.engine.device)
@@ -77,7 +77,7 @@ class CardPreconditioner:
 
 
 def _lower(block: torch.Tensor) -> torch.Tensor:
-    """The Cholesky factor of the landmarks' block, with as little jitter as it takes."""
+    """The Cholesky factor of the landmarks' block, with as little jitter as possible."""
     mean = block.diagonal().mean().clamp(min=torch.finfo(torch.float64).tiny)
     for power in range(14):
         block.diagonal().add_(mean * JITTER * 10.0**power)

@@ -15,18 +15,18 @@ from gramian.kernels.points import to_numpy
 from gramian.resources import spans
 
 COPIES = 5
-"""Arrays of a block that live at once, about: joint densities, posteriors and what they are made of."""
+"""Arrays of a block that are alive at once, about: joint densities, posteriors and their intermediates."""
 
 
 @dataclass(frozen=True, eq=False)
 class Densities:
-    """``log π_k N(x | μ_k, Σ_k)`` of all components, by products of ``(1, x, quadratics)`` or from residuals."""
+    """``log π_k N(x | μ_k, Σ_k)`` of all components, from natural parameters or from whitened residuals."""
 
     means: NDArray[np.float64]  # (K, d)
     factors: NDArray[np.float64]  # (K, d, d), or (K, d) where they are diagonal: P with ``Σ⁻¹ = P Pᵀ``
     constants: NDArray[np.float64]  # (K,): At the means
-    natural: NDArray[np.float64] | None  # (K, 1 + d + Q): Of the products, where these lose no digits
-    least: float  # What stands for log 0
+    natural: NDArray[np.float64] | None  # (K, 1 + d + Q): Of ``(1, x, quadratics)``, where that loses no digits
+    least: float  # In place of log 0
 
     @property
     def full(self) -> bool:
@@ -35,7 +35,7 @@ class Densities:
 
 
 class CardMixtureRows:
-    """Rows seen from a centre, on the card: X (n, d), centre (d,), weights (n,) or None."""
+    """Rows on the card, to be centred: X (n, d), centre (d,), weights (n,) or None."""
 
     def __init__(self, X: NDArray[Any], centre: Any, weights: Any, device: torch.device) -> None:
         self.device = device
@@ -77,7 +77,7 @@ class CardMixtureRows:
         return torch.as_tensor(np.ascontiguousarray(values, dtype=np.float64), device=self.device)
 
     def _blocks(self, of: Densities) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor, torch.Tensor]]:
-        """Rows of a block, centred; (1, x, quadratics) where it is used; and joint densities."""
+        """Slices of rows; the rows, centred; ``(1, x, quadratics)`` or the rows again; and joint densities."""
         d, K = self.X.shape[1], len(of.means)
         width = COPIES * K + 3 * d + (0 if of.natural is None else 2 * of.natural.shape[1])
         height = max(min(SCRATCH, free_memory(self.device) // 4) // (8 * width), 1)

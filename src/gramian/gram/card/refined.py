@@ -1,5 +1,5 @@
-"""Solves with S K S + D on a GPU where its factor fits in single precision alone: the factor preconditions conjugate
-gradients, whose products are made anew in double precision."""
+"""Solves with S K S + D on a GPU where its factor fits only in single precision: the factor preconditions conjugate
+gradients, whose products are in double precision."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from gramian.kernels.distances import EPS
 from gramian.kernels.points import to_numpy
 
 STEPS, TARGET = 100, 1e-12
-"""Steps of conjugate gradients at most, and the residual, by the recursion, at which they end."""
+"""Most iterations of conjugate gradients, and the recursive residual at which they stop."""
 TRIES = 6
-"""How often the diagonal is raised for the sake of the factor, tenfold each time."""
+"""How often the jitter is raised, tenfold each time, until there is a factor."""
 
 
 class RefinedFactor(CardFactor):
-    """A factor in single precision, of a matrix with a little more on its diagonal; solutions are those of the matrix.
+    """A factor in single precision of the matrix with jitter; solutions are those of the matrix without it.
 
     Its pivots and determinant are good to single precision only: for solves alone.
     """
@@ -31,7 +31,7 @@ class RefinedFactor(CardFactor):
         size = self.n**0.5 * EPS["float32"] * float(self.engine.kernel.diagonal(self.A).max())
         given, found = self.ridge, None
         for power in range(TRIES):
-            found = None  # there is no room for two
+            found = None  # frees the memory: two do not fit
             self.ridge = given + size * 10.0**power
             found = super()._factorise()
             if not found[1]:
@@ -60,12 +60,12 @@ class RefinedFactor(CardFactor):
         return to_numpy(x).reshape(B.shape)
 
     def _rough(self, r: torch.Tensor) -> torch.Tensor:
-        """The solution by the factor, of columns whose length single precision holds."""
+        """The solution by the factor alone; columns are normalised, to stay in the range of single precision."""
         length = r.norm(dim=0).clamp_min(torch.finfo(r.dtype).tiny)
         half = torch.linalg.solve_triangular(self.lower, (r / length).to(self.dtype), upper=False)
         return torch.linalg.solve_triangular(self.lower.T, half, upper=True).to(r.dtype) * length
 
 
 def _over(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """a / b, and zero where a column is solved exactly."""
+    """a / b, and zero where b is, in a column that is solved exactly."""
     return torch.where(b != 0, a / torch.where(b != 0, b, 1.0), 0.0)

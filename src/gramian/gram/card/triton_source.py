@@ -1,8 +1,8 @@
-"""A kernel tree as lines of Triton, for the loop around them (``triton_loop``) to make ``K(X, Y) @ V`` of.
+"""A kernel tree as lines of Triton, around which ``triton_loop`` writes the loop of ``K(X, Y) @ V``.
 
 A tree is a function of a few *pairs* (a squared distance, a sum of powers of differences or an inner product of row i
-and column j; one for each distinct metric), of numbers per row, and of parameters, which are arguments: another
-lengthscale needs no other source. Nothing here imports torch or Triton.
+and column j; one for each distinct metric), of numbers per row, and of parameters, which are arguments: the source
+is the same for every lengthscale. Nothing here imports torch or Triton.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ from gramian.kernels.radial import RBF_NU
 
 LOG2_E = math.log2(math.e)
 PRECISE_ALPHA = 4.0
-"""Above this exponent, 1 + s/(2α) would lose digits of s that the power brings back."""
+"""Above this exponent, rounding of 1 + s/(2α) would show in its power."""
 
 
 @dataclass(eq=False)
 class Pair:
-    """One number for every row and column: which, of what rows, and how it is to be computed."""
+    """One number for every row and column: its kind, its rows, and how it is computed."""
 
     kind: str  # "distance" (squared), "inner", or "power p" (of the differences)
     key: Any  # Equal keys are the same metric
@@ -53,8 +53,8 @@ class Pair:
     right: Any
     lengthscale: float = 1.0  # That of its first user, where there is one for all inputs
     smooth: bool = True  # Whether every user is smooth at distance zero
-    stretch: float = 1.0  # The most that a user multiplies it by
-    split: bool = False  # One product of tf32 matrices that returns -log₂(e)/2 times it (an inner product: it itself)
+    stretch: float = 1.0  # The largest factor that a user multiplies it by
+    split: bool = False  # By one tf32 matrix product, which returns -log₂(e)/2 times a distance, or the inner product
 
 
 @dataclass(eq=False)
@@ -89,7 +89,7 @@ class Expression:
         return self.let(f"{exp}({log}({value}) * {self.number(exponent)})")
 
     def pair(self, kind: str, key: Any, A: Points, B: Points, *, lengthscale: Any = 1.0, smooth: bool = True) -> Any:
-        """Return a metric's place and by how much its squared distance is to be multiplied."""
+        """Return the place of a metric in ``pairs``, and the factor of its squared distance."""
         one = not isinstance(lengthscale, tuple)
         key = (kind, *key, None if one else lengthscale)
         known = [pair.key for pair in self.pairs]
@@ -111,7 +111,7 @@ class Expression:
 
 
 def expression(kernel: Kernel, A: Points, B: Points, double: bool, split: Callable[[Pair], bool]) -> Expression:
-    """Write a kernel tree; ``split`` says of which pairs a product of matrices is accurate enough."""
+    """Write a kernel tree; ``split`` says for which pairs a matrix product is accurate enough."""
     draft = Expression(double)
     _write(kernel, A, B, (), draft)
     for pair in draft.pairs:
@@ -129,7 +129,7 @@ def _write(kernel: Kernel, A: Points, B: Points, path: tuple[Any, ...], to: Expr
 
 
 def ungenerated(kernel: Kernel) -> str:
-    """What is said of a kernel that no source is written for."""
+    """The error message for a kernel without GPU code."""
     return f"there is no GPU code for {kernel.name}; use device=None, or device='auto', which takes the CPU for it."
 
 
@@ -184,7 +184,7 @@ def _rational_quadratic(kernel: Any, A: Points, B: Points, path: Any, to: Expres
     y = to.let(f"1.0 + {x}")
     if not to.double and kernel.alpha <= PRECISE_ALPHA:
         return to.let(f"tl.exp2(tl.log2({y}) * {to.number(-kernel.alpha)})")
-    # Kahan's log(1 + x): what rounding did to 1 + x is divided out again.
+    # Kahan's log(1 + x): the rounding of 1 + x is divided out again.
     log = to.let(f"tl.where({y} == 1.0, {x}, tl.log({y}) * {x} / tl.where({y} == 1.0, 1.0, {y} - 1.0))")
     return to.exp(f"{log} * {to.number(-kernel.alpha)}")
 
@@ -234,7 +234,7 @@ def _constant(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> s
 
 
 def _white(kernel: Any, A: Points, B: Points, path: Any, to: Expression) -> str:
-    return to.number(0.0)  # where a row meets itself, the diagonal is added outside
+    return to.number(0.0)  # the diagonal is added outside
 
 
 # ---- functions of other kernels ---------------------------------------------------------------------------------

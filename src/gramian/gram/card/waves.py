@@ -27,7 +27,7 @@ def waves(
     kind = KINDS[out.dtype.name]
     height = max(min(SCRATCH, free_memory(device) // 4) // (8 * 4 * W.shape[1]), 1)
     with room(device, f"{size:,} features of {X.shape[0]:,} rows"):
-        # Phases in float64, whatever the rows are: float32 would lose the digits of a large one.
+        # Phases in float64, whatever the rows are: large ones would lose their digits in float32.
         turned, middle, ahead = (torch.as_tensor(part, device=device) for part in (W, center, offset))
         for rows in spans(X.shape[0], height):
             moved = torch.as_tensor(np.ascontiguousarray(X[rows]), device=device).to(torch.float64)
