@@ -12,7 +12,7 @@ from gramian.gram.card.cuda import room
 from gramian.gram.card.engine import Card
 from gramian.gram.threads import DERIVATIVE_TILES
 from gramian.kernels.points import Points, to_numpy
-from gramian.resources import readable, spans
+from gramian.resources import readable, run, spans
 
 STRIP = 2048
 """Columns of L⁻¹ that are computed at a time."""
@@ -79,6 +79,14 @@ class CardFactor:
     def release(self) -> None:
         """Free the card's memory; the factor cannot be used afterwards."""
         del self.lower
+
+    def to_host(self) -> NDArray[np.float64]:
+        """Return L in the host's memory, by panels: → (n, n)."""
+        out, panels = np.empty((self.n, self.n)), spans(self.n, STRIP)
+        run(lambda rows: out[rows].fill(0.0), panels, self.engine.workers)  # new pages take longer than the copy
+        for rows in panels:
+            torch.from_numpy(out[rows]).copy_(self.lower[rows])
+        return out
 
     def smallest_pivot(self) -> float:
         """Return the smallest square on the diagonal of L."""

@@ -19,7 +19,6 @@ from scipy.special import expit, ndtr, xlogy
 from gramian.certificates import Certificate, certify
 from gramian.gram import Gram
 from gramian.kernels import Kernel
-from gramian.kernels.points import to_numpy
 from gramian.progress import Clock
 from gramian.resources import memory_budget
 from gramian.solvers.gp.evidence import Evidence, blas_for, inverse_below, lower_vjp, square_arrays, workers_for
@@ -59,7 +58,7 @@ class Mode:
 
     def lower(self) -> Array:
         """Return the factor as an array of its own: → (n, n)."""
-        return np.asarray(self.factor.lower() if isinstance(self.factor, Factor) else to_numpy(self.factor.lower))
+        return np.asarray(self.factor.lower() if isinstance(self.factor, Factor) else self.factor.to_host())
 
 
 @dataclass(frozen=True, eq=False)
