@@ -12,8 +12,9 @@ if not torch.cuda.is_available():
     torch.set_num_threads(1)  # more would wait for each other's small pieces
 pytest.importorskip("triton")
 
-from gramian.gram import Gram, SymmetricGram  # noqa: E402
-from gramian.gram.card import cuda, engine, fused  # noqa: E402
+from gramian.gram import Gram, LowRank, SymmetricGram  # noqa: E402
+from gramian.gram.card import cuda, engine, fused, landmarks  # noqa: E402
+from gramian.gram.card.landmarks import best_rank  # noqa: E402
 from gramian.gram.card.triton_source import expression, generated  # noqa: E402
 from gramian.kernels import (  # noqa: E402
     RBF,
@@ -206,6 +207,28 @@ def test_kernels_with_one_metric_share_a_product(rows):
     kernel = RBF(1.0) + Matern(2.0, nu=2.5) * RationalQuadratic(0.5) + RBF([1.0, 2.0, 3.0])
     A, B = kernel.prepare(*map(torch.as_tensor, rows))
     assert len(expression(kernel, A, B, False, lambda pair: True).pairs) == 2
+
+
+def test_a_preconditioner_grows_where_the_spectrum_and_the_ridge_ask_for_it():
+    n, most = 10**6, 10_000
+    slow, fast = np.full(1000, 0.7), 0.9 ** np.arange(1000.0)
+    assert best_rank(slow, n, 1e-2, most) == most
+    assert best_rank(slow, n, 1e6, most) == best_rank(fast, n, 1e-2, most) == 1000
+    assert 1000 < best_rank(slow, n, 1e2, most) < most
+    assert best_rank(slow[:3], 12, 1e-9, 1) == 3
+
+
+def test_a_large_preconditioner_solves_with_its_low_rank_approximation(rows, monkeypatch):
+    monkeypatch.setattr(landmarks, "FIRST", 5)
+    X, ridge = rows[0], np.array([1e-3])
+    K = Gram(RBF(1.0), X, device="cuda")
+    found = K.card.preconditioner(K._A, K._B, ridge, np.ones((1, 1)), False, 0)
+    F, R = to_numpy(found.factor), np.random.default_rng(0).standard_normal((N, 2))
+    assert 5 < F.shape[1] <= N // 4
+    np.testing.assert_allclose(found.solve(R, np.repeat(ridge, 2)), LowRank(F, ridge[0]).solve(R), rtol=1e-8)
+    chosen = np.random.RandomState(0).permutation(N)[: F.shape[1]]
+    C = RBF(1.0)(X, X[chosen])
+    np.testing.assert_allclose(F @ F.T, C @ np.linalg.solve(RBF(1.0)(X[chosen]), C.T), atol=1e-6)
 
 
 @pytest.mark.parametrize("kernel", [Sigmoid(), Spectrum(2), RBF(1.0) + Matern(1.0, nu=0.7)], ids=repr)
