@@ -1,4 +1,4 @@
-"""E-steps and densities of rows that lie on a GPU: the same figures as here, in float64."""
+"""E-steps and densities of rows on a GPU, in float64."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from gramian.solvers.mixture.row_tiles import Rows, Workers
 
 
 class CardExpectation:
-    """Rows moved to a GPU once; as a function, the E-step of them, with the arguments of ``expect``."""
+    """Rows copied to a GPU once; called with the arguments of ``expect``, their E-step."""
 
     def __init__(self, rows: Rows, device: Any) -> None:
         from gramian.gram.card.mixture import CardMixtureRows
