@@ -29,6 +29,14 @@ half_power_sums(np.zeros((1, 1)), np.full((1, 1), 3.0), 2, out)
 print(out.item())
 """
 """A small function, compiled in the same way at a tenth of the time."""
+ANOTHER = """
+import sys
+print("numba.np.linalg" in sys.modules)
+from gramian.kernels.loops import half_power_moments
+half_power_moments(np.zeros((1, 1)), np.full((1, 1), 3.0), 2, False, np.ones((1, 1)), out)
+print(out.item())
+"""
+"""Whether all that compiling needs is imported, and a function that has to be compiled."""
 
 
 @pytest.fixture(scope="module")
@@ -69,6 +77,16 @@ def test_the_variable_helps(read_only: Path, tmp_path: Path) -> None:
     done = run(read_only, CALL, NUMBA_CACHE_DIR=str(tmp_path / "cache"))
     assert (done.stdout, done.stderr) == ("3.0\n", "")
     assert list((tmp_path / "cache").rglob("*.nbi"))
+
+
+def test_what_is_cached_loads_without_what_compiling_needs_and_another_function_compiles(
+    read_only: Path, tmp_path: Path
+) -> None:
+    settings = {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    run(read_only, CALL, **settings)
+    expected = run(read_only, CALL + ANOTHER, NUMBA_CACHE_DIR=str(tmp_path / "other")).stdout.split()
+    found = run(read_only, CALL + ANOTHER, **settings)
+    assert (expected[1], found.stdout.split()) == ("True", [expected[0], "False", expected[2]]), found.stderr
 
 
 def test_a_full_disk_stops_nothing(read_only: Path, tmp_path: Path) -> None:

@@ -19,17 +19,17 @@ def test_everything_is_compiled_and_the_cache_named(capsys: Any, monkeypatch: py
     assert main(["warmup", "--json"]) == 0
     first = json.loads(capsys.readouterr().out)
     assert "svm" in first["cache"]
-    before = compiled.HERALD.compiled
+    before = compiled.ANNOUNCER.compiled
     assert main(["warmup"]) == 0
-    assert compiled.HERALD.compiled == before  # nothing is left to compile
+    assert compiled.ANNOUNCER.compiled == before  # nothing is left to compile
     assert first["cache"] in capsys.readouterr().out
 
 
 def test_compiling_is_announced_on_the_log_and_on_the_bar(caplog: Any, capsys: Any) -> None:
-    compiled._announce.cache_clear()
+    compiled._announce_compiling.cache_clear()
     with caplog.at_level(logging.WARNING, "gramian"), progress(True, "a fit"):
-        compiled._announce()
-        compiled._announce()
+        compiled._announce_compiling()
+        compiled._announce_compiling()
         announce("compiling")
     assert sum("compiling once" in record.message for record in caplog.records) == 1
     assert "compiling" in capsys.readouterr().out
@@ -38,6 +38,6 @@ def test_compiling_is_announced_on_the_log_and_on_the_bar(caplog: Any, capsys: A
 def test_only_functions_of_this_package_are_announced() -> None:
     from numba import njit
 
-    before = compiled.HERALD.compiled
+    before = compiled.ANNOUNCER.compiled
     njit(lambda x: x + 1)(1)
-    assert compiled.HERALD.compiled == before
+    assert compiled.ANNOUNCER.compiled == before

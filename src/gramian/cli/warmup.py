@@ -21,12 +21,12 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     start = time.perf_counter()
     logging.getLogger("gramian").setLevel(logging.ERROR)  # it is announced here
     screen.say("Compiling once for this machine, some 30 s ...")
-    from gramian.compiled import HERALD
+    from gramian.compiled import ANNOUNCER
     from gramian.solvers.svm.inner import solve_all
 
     _fits()
     folder = str(solve_all.stats.cache_path) if solve_all.stats.cache_path else None
-    found = {"compiled": HERALD.compiled, "seconds": time.perf_counter() - start, "cache": folder}
+    found = {"compiled": ANNOUNCER.compiled, "seconds": time.perf_counter() - start, "cache": folder}
     made = f"{found['compiled']} functions compiled" if found["compiled"] else "everything was compiled already"
     screen.say(f"Done in {found['seconds']:.1f} s: {made}.")
     kept = f"They are kept beside the modules, as in {folder}." if folder else "They cannot be kept on disk."
