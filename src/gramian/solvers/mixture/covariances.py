@@ -46,8 +46,13 @@ class _Full:
         return math.prod(self.shape[:-2]) * self.size
 
     @cached_property
-    def _upper(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The features i and j of each quadratic ``x_i x_j``: (Q,), (Q,)."""
         return np.triu_indices(self.n_features)
+
+    @cached_property
+    def _diagonal(self) -> NDArray[np.bool_]:
+        return np.equal(*self.pairs)
 
     def quadratics(self, x: Floats, out: Floats) -> Floats:
         """Write the quadratics of rows: x (..., d, b), out (..., Q, b)."""
@@ -59,17 +64,17 @@ class _Full:
 
     def scatter(self, x: Floats, r: Floats) -> Floats:
         """Return the weighted sum of quadratics, without forming them: x (t, d, b), r (t, b) → (Q,)."""
-        return np.asarray(np.sum((x * r[:, None, :]) @ x.transpose(0, 2, 1), axis=0)[self._upper])
+        return np.asarray(np.sum((x * r[:, None, :]) @ x.transpose(0, 2, 1), axis=0)[self.pairs])
 
     def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
         """Return the covariances that fit second moments best: second (K, Q), weights (K,)."""
-        i, j = self._upper
+        i, j = self.pairs
         matrices = np.empty((len(second), self.n_features, self.n_features))
-        matrices[:, i, j] = matrices[:, j, i] = second + ridge * (i == j)
+        matrices[:, i, j] = matrices[:, j, i] = second + ridge * self._diagonal
         return matrices
 
     def factor(self, covariances: Floats) -> Floats:
-        return np.stack([_inverse_root(matrix, f"component {k}") for k, matrix in enumerate(covariances)])
+        return _inverse_roots(covariances)
 
     def factor_precisions(self, precisions: Floats) -> Floats:
         try:
@@ -93,9 +98,9 @@ class _Full:
 
     def coefficients(self, stacked: Floats) -> Floats:
         """Return c with ``xᵀ Λ_k x = c_k · quadratics(x)``: → (K, Q)."""
-        i, j = self._upper
+        i, j = self.pairs
         # Off the diagonal an entry of Λ counts twice.
-        return np.where(i == j, 1.0, 2.0) * (stacked @ stacked.transpose(0, 2, 1))[:, i, j]
+        return (2.0 - self._diagonal) * (stacked @ stacked.transpose(0, 2, 1))[:, i, j]
 
     def log_det(self, stacked: Floats) -> Floats:
         """Return ``log det P_k``: → (K,)."""
@@ -112,7 +117,7 @@ class _Full:
     def departure(self, stacked: Floats, covariances: Floats) -> Floats:
         """Return ``‖Pᵀ Σ P - I‖``, which is zero where ``Σ⁻¹ = P Pᵀ``: → (K,)."""
         residual = stacked.transpose(0, 2, 1) @ covariances @ stacked - np.eye(self.n_features)
-        return np.asarray(np.linalg.norm(residual, axis=(1, 2)))
+        return np.asarray(np.sqrt(np.einsum("kij,kij->k", residual, residual)))
 
     def variances(self, covariances: Floats, columns: NDArray[np.bool_]) -> Floats:
         """Return the variances of each component along its principal axes: columns (d,) → (K, m)."""
@@ -133,7 +138,7 @@ class _Tied(_Full):
         return super().covariances((weights @ second)[None], weights, ridge)[0]
 
     def factor(self, covariances: Floats) -> Floats:
-        return _inverse_root(covariances, "the shared covariance")
+        return _inverse_roots(covariances[None], "the shared covariance")[0]
 
     def stack(self, values: Floats) -> Floats:
         return np.broadcast_to(values, (self.n_components, *self.shape))
@@ -158,6 +163,10 @@ class _Diagonal:
     @property
     def n_parameters(self) -> int:
         return math.prod(self.shape)
+
+    @cached_property
+    def pairs(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        return (np.arange(self.n_features),) * 2
 
     def quadratics(self, x: Floats, out: Floats) -> Floats:
         return np.multiply(x, x, out=out)
@@ -236,18 +245,20 @@ def family(covariance_type: str, n_components: int, n_features: int) -> Family:
 
 def quadratics(family: Family, vectors: Floats) -> Floats:
     """Return the quadratics of a few vectors: vectors (m, d) → (m, Q)."""
-    return family.quadratics(vectors.T, np.empty((family.size, len(vectors)))).T
+    i, j = family.pairs
+    return vectors[:, i] * vectors[:, j]
 
 
-def _inverse_root(covariance: Floats, who: str) -> Floats:
-    """P with ``Σ⁻¹ = P Pᵀ``; a pivot without a correct digit is no pivot."""
-    try:
-        root = np.linalg.cholesky(covariance)
-    except np.linalg.LinAlgError:
-        root = np.full_like(covariance, np.nan)
-    if not np.all(np.diagonal(root) ** 2 > EPS * np.diagonal(covariance)):
-        raise ValueError(_ill_defined(who, np.diagonal(covariance)))
-    return np.asarray(lapack.dtrtri(root, lower=1)[0].T)
+def _inverse_roots(covariances: Floats, who: str = "component {}") -> Floats:
+    """P with ``Σ⁻¹ = P Pᵀ`` of every matrix; a pivot without a correct digit counts as zero: (m, d, d) → (m, d, d)."""
+    factors = []
+    for k, covariance in enumerate(covariances):
+        root, failed = lapack.dpotrf(covariance, lower=1)
+        variances = covariance.diagonal()
+        if failed or not np.all(root.diagonal() ** 2 > EPS * variances):
+            raise ValueError(_ill_defined(who.format(k), variances))
+        factors.append(lapack.dtrtri(root, lower=1, overwrite_c=1)[0].T)
+    return np.array(factors)
 
 
 def _ill_defined(who: str, variances: Floats) -> str:

@@ -52,7 +52,7 @@ class Statistics:
         sums = (getattr(self, name) + getattr(other, name) for name in SUMS)
         return Statistics(self.family, self.origin, *sums)
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Weight of all rows."""
         return float(np.sum(self.moments[:, 0]))
@@ -74,10 +74,12 @@ class Statistics:
         """Mean quadratics about the means, ``(K, Q)``; of all rows for an empty component."""
         about_origin = self.moments[:, 1 + self.family.n_features :] / self._held
         second = about_origin - quadratics(self.family, self.means - self.origin)
+        if np.all(self.weights > 0):
+            return second
         between = quadratics(self.family, self.means - self.weights @ self.means)
         return np.where(np.isinf(self._held), self.weights @ (second + between), second)
 
-    @property
+    @cached_property
     def _held(self) -> Floats:
         """Divisors of the moments, ``(K, 1)``; infinite where there is nothing to divide."""
         return np.where(self.weights > 0, self.moments[:, 0], np.inf)[:, None]

@@ -62,10 +62,11 @@ class Mixture:
         linear = self.family.unwhiten(self.stacked, whitened)
         return np.concatenate([constant[:, None], linear, -0.5 * self.coefficients], axis=1)
 
-    @property
+    @cached_property
     def traces(self) -> Floats:
         """``tr Σ_k⁻¹``, ``(K,)``."""
-        return np.asarray(np.sum(self.stacked**2, axis=tuple(range(1, self.stacked.ndim))))
+        flat = self.stacked.reshape(len(self.means), -1)
+        return np.asarray(np.einsum("ki,ki->k", flat, flat))
 
     @cached_property
     def departures(self) -> Floats:
@@ -89,5 +90,5 @@ class Mixture:
         Evaluated term by term, a quadratic form is wrong by rounding of this size, however small its value.
         """
         with np.errstate(over="ignore", invalid="ignore"):
-            terms = np.sum(np.abs(self.coefficients) * quadratics(self.family, np.atleast_2d(reach)), axis=1)
-        return float(np.max(terms, where=self.weights > 0, initial=0.0))
+            terms = np.abs(self.coefficients) * quadratics(self.family, reach.reshape(-1, self.family.n_features))
+            return float(terms.sum(axis=1)[self.weights > 0].max(initial=0.0))

@@ -6,6 +6,7 @@ whatever the number of threads.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -37,7 +38,7 @@ class Scratch(threading.local):
 
     def array(self, name: str, shape: tuple[int, ...]) -> Floats:
         """Return an uninitialised array; the next call with the same name may overwrite it."""
-        size = int(np.prod(shape))
+        size = math.prod(shape)
         buffer = self._buffers.get(name)
         if buffer is None or buffer.size < size:
             buffer = self._buffers[name] = np.empty(size)
