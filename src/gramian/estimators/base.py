@@ -193,7 +193,8 @@ def fitting(estimator: Any) -> Iterator[Clock]:
 
 def refuse_device(estimator: Any) -> None:
     """Refuse a GPU together with a map."""
-    if checked_device(estimator.device) not in (None, "auto") and estimator.approximation is not None:
+    asked = None if estimator.device is None else checked_device(estimator.device)
+    if asked not in (None, "auto") and estimator.approximation is not None:
         raise ValueError(
             f"device={estimator.device!r} is for exact fits; with a map, leave device=None here and set it on the map: "
             "approximation=Nystroem(..., device='cuda')."

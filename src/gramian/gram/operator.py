@@ -15,7 +15,7 @@ from gramian.gram.threads import Threads
 from gramian.kernels import Kernel
 from gramian.kernels.points import Points, check_out, is_foreign
 from gramian.kernels.resolve import as_kernel, is_precomputed
-from gramian.resources import readable, worker_count
+from gramian.resources import memory_budget, readable, worker_count
 
 if TYPE_CHECKING:
     from gramian.gram.card.engine import Card
@@ -82,7 +82,9 @@ class Gram(LinearOperator):
             if is_foreign(Z):
                 raise TypeError(f"Gram works on NumPy arrays for now, got {type(Z).__module__}.{type(Z).__name__}.")
         self.kernel = kernel
-        self.engine = engine_for(device, kernel, memory, worker_count(n_jobs), X)
+        workers = worker_count(n_jobs)
+        on_threads = Threads(kernel, memory_budget(memory), workers)
+        self.engine = on_threads if device is None else engine_for(device, kernel, memory, workers, X)
         self._A, self._B, dtype = self.engine.prepare(X, Y)
         super().__init__(dtype, (len(self._A), len(self._B)))  # type: ignore[call-arg]  # missing in scipy-stubs
 

@@ -273,7 +273,9 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         self._y_train_mean, self._y_train_std = centre, scale
         if self.approximation is not None:
             return self._fit_held(rows, Y, noise, clock)
-        self.trend_ = fitted_trend(self.trend, self._given_kernel(rows), rows)
+        prior = self._given_kernel(rows)
+        plain = self.trend is None and not prior.conditional_order
+        self.trend_ = None if plain else fitted_trend(self.trend, prior, rows)
         left = Y if self.trend_ is None else TrendBasis.of(columns(self.trend_, rows)).residual(Y)
         kernel = self._prior(rows, left)
         self.evidence_rows_, learned = self._learn(kernel, rows, left, noise, clock)
