@@ -10,7 +10,7 @@ SEED = int(os.environ.get("FUZZ_SEED", "0"))
 COUNT = int(os.environ.get("FUZZ_COUNT", "300"))
 MOST = int(os.environ.get("FUZZ_ROWS", "100"))
 PAST = {
-    1: [575690789, 1114828486],  # coefficients so large that predictions lose digits; slopes by differences
+    1: [575690789, 1114828486, 450235045, 2078249614],  # large coefficients; landmarks as good as equal
     2: [784420733, 1038351060],  # a multiplier that is off by 2% and a gap that is not
     3: [187549375, 543480690],  # landmarks next to each other, whose coefficients are large
     4: [716057742, 445056026, 1939974971, 792659562, 1396611004],  # dual points that only the path to the optimum shows

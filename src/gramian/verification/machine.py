@@ -96,6 +96,8 @@ class _Function:
         if self.intercept:
             yield self.gradient(self.f + self.best_constant(self.f, self.b))
         if getattr(self.loss, "coupled", False):
+            if self.F is not None and self.coefficients.size <= FREE and offers(self.loss, "curvature"):
+                yield self._balanced(self.F, -mu * self.coefficients)
             return
         if self.F is None:
             yield -mu * self.coefficients
@@ -106,13 +108,13 @@ class _Function:
             K = self.K(np.eye(len(self.f)))
             values, vectors = np.linalg.eigh(0.5 * (K + K.T))
             F = vectors * np.sqrt(np.maximum(values, 0.0))
-        wanted = -mu * (self.coefficients if self.F is not None else F.T @ self.coefficients)[:, 0]
+        wanted = -mu * (self.coefficients if self.F is not None else F.T @ self.coefficients)
         if offers(self.loss, "curvature"):
             yield self._balanced(F, wanted)
             if np.all(self.loss.curvature(self.at, self.y)):
                 return
         reach = max(float(np.abs(self.at).max()), float(np.abs(self.y).max()), TINIEST)
-        yield from (self._between(F, wanted, near * reach) for near in NEAR)
+        yield from (self._between(F, wanted[:, 0], near * reach) for near in NEAR)
 
     def feasible(self, u: Array) -> Array:
         """The point within its domain, and with sum zero as far as that has room."""
@@ -134,14 +136,15 @@ class _Function:
     def _balanced(self, F: Array, wanted: Array) -> Array:
         """Slopes near f that sum to what the coefficients say: Newton's method in the values."""
         G = np.column_stack([F, np.ones(len(F))]) if self.intercept else F
-        wanted = np.append(wanted, 0.0) if self.intercept else wanted
-        f, rest = self.at, wanted - G.T @ self.gradient(self.at)[:, 0]
+        wanted = np.vstack([wanted, np.zeros((1, wanted.shape[1]))]) if self.intercept else wanted
+        f, rest, k = self.at, wanted - G.T @ self.gradient(self.at), wanted.shape[1]
         for _ in range(NEWTON):
-            curvature = self.w[:, None] * self.loss.curvature(f, self.y)
-            step = (G @ np.linalg.lstsq((G * curvature).T @ G, rest, rcond=EPS)[0])[:, None]
-            tried = [f + 0.5**k * step for k in range(HALVINGS)]
-            rests = [wanted - G.T @ self.gradient(each)[:, 0] for each in tried]
-            best = min(range(HALVINGS), key=lambda k: float(np.linalg.norm(rests[k])))
+            bend = self.w[:, None, None] * np.reshape(self.loss.curvature(f, self.y), (-1, k, k))
+            H = np.block([[(G * bend[:, i, j, None]).T @ G for j in range(k)] for i in range(k)])
+            step = G @ np.linalg.lstsq(H, rest.T.ravel(), rcond=EPS)[0].reshape(k, -1).T
+            tried = [f + 0.5**i * step for i in range(HALVINGS)]
+            rests = [wanted - G.T @ self.gradient(each) for each in tried]
+            best = min(range(HALVINGS), key=lambda i: float(np.linalg.norm(rests[i])))
             if not np.linalg.norm(rests[best]) < np.linalg.norm(rest):
                 break
             f, rest = tried[best], rests[best]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -25,10 +26,8 @@ GAP = 1e-9
 """Of the mode of the Laplace approximation."""
 FELT = 2e-5
 """What the slope of the evidence feels of a mode found to 1e-13: some tens of the square root of it."""
-HAIR = 1e-9
-"""What rounding of theta may do to the slope, for each row: a fit tells the worse of its slope and one next to it."""
-STEP = 1e-4
-"""Of differences in theta, where there is no formula here."""
+HAIR = 1e-10
+"""A step, in theta, that changes nothing but rounding: a fit tells the worse of its slope and one so far away."""
 
 
 def regression(model: Any, data: Data) -> Certificate:
@@ -81,36 +80,36 @@ def _learned(model: Any) -> bool:
 
 
 def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float, float]:
-    """``½ tr((ααᵀ - (K + D)⁻¹) ∂K)`` on the rows that taught the kernel, on the bounds; the evidence; rounding."""
+    """The slope of the log evidence of the rows that taught the kernel; the evidence; rounding."""
     rows = np.asarray(model.evidence_rows_)
     X, Y = data.X[np.ix_(rows, rows)] if is_precomputed(model.kernel_) else data.X[rows], Y[rows]
     _check_memory(rows.size, data.memory)
-    A = np.asarray(model.kernel_(X), dtype=np.float64) + np.diag(noise[rows] + model.jitter_)
-    if getattr(model, "trend_", None) is not None:
-        return _restricted_slope(model, X, A, Y, trend_of(model, data)[rows])
-    try:
-        factor = cho_factor(A, lower=True)
-    except LinAlgError:
-        return math.inf, -math.inf, 0.0
-    alpha = cho_solve(factor, Y)
-    W = 0.5 * (alpha @ alpha.T - Y.shape[1] * cho_solve(factor, np.eye(rows.size)))
-    logdet = 2.0 * float(np.log(np.diagonal(factor[0])).sum())
-    value = _log_density(float(np.vdot(Y, alpha)), logdet, Y)
-    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value, HAIR * Y.size
+    # Beside a trend, the evidence is that of contrasts Nᵀy, N an orthonormal basis of what is orthogonal to it.
+    N = None if getattr(model, "trend_", None) is None else null_space(trend_of(model, data)[rows].T)
+    targets = Y if N is None else N.T @ Y
+
+    def at(kernel: Kernel) -> tuple[float, Array]:
+        """The log evidence, and ``½ tr((ααᵀ - t (K + D)⁻¹) ∂K)`` by theta, for t targets."""
+        A = np.asarray(kernel(X), dtype=np.float64) + np.diag(noise[rows] + model.jitter_)
+        factor = cho_factor(A if N is None else N.T @ A @ N, lower=True)
+        alpha, inverse = cho_solve(factor, targets), cho_solve(factor, np.eye(len(targets)))
+        logdet = 2.0 * float(np.log(np.diagonal(factor[0])).sum())
+        value = _log_density(float(np.vdot(targets, alpha)), logdet, targets)
+        if N is not None:
+            alpha, inverse = N @ alpha, N @ inverse @ N.T
+        return value, np.asarray(kernel.vjp(X, None, 0.5 * (alpha @ alpha.T - Y.shape[1] * inverse)))
+
+    return _with_rounding(model.kernel_, at)
 
 
-def _restricted_slope(model: Any, X: Any, A: Array, Y: Array, T: Array) -> tuple[float, float, float]:
-    """The same for contrasts Nᵀy, N an orthonormal basis of what is orthogonal to the trend."""
-    N = null_space(T.T)
+def _with_rounding(kernel: Kernel, at: Callable[[Kernel], tuple[float, Array]]) -> tuple[float, float, float]:
+    """The slope within the bounds; the value; and three times what the slope changes where theta moves by a hair."""
     try:
-        factor = cho_factor(N.T @ A @ N, lower=True)
+        value, slope = at(kernel)
+        near = [at(kernel.with_theta(kernel.theta + step))[1] for step in (-HAIR, HAIR)]
     except LinAlgError:
         return math.inf, -math.inf, 0.0
-    left = N.T @ Y
-    alpha = N @ cho_solve(factor, left)
-    W = 0.5 * (alpha @ alpha.T - Y.shape[1] * N @ cho_solve(factor, N.T))
-    value = _log_density(float(np.vdot(Y, alpha)), 2.0 * float(np.log(np.diagonal(factor[0])).sum()), left)
-    return _projected(model.kernel_, np.asarray(model.kernel_.vjp(X, None, W))), value, HAIR * Y.size
+    return _projected(kernel, slope), value, 3.0 * float(np.abs(np.array(near) - slope).max())
 
 
 def _log_density(quadratic: float, logdet: float, Y: Array) -> float:
@@ -150,27 +149,30 @@ def _at_landmarks(model: Any, data: Data, Y: Array, noise: Array, beta: Array) -
 
 
 def _bound_slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float, float]:
-    """The slope, by differences, of ``log N(y | 0, Q + D) - ½ tr(D⁻¹(K - Q))``, landmarks held still; its value;
-    and three times how far two differences are apart: landmarks next to each other cost digits."""
+    """The slope of ``log N(y | 0, Q + D) - ½ tr(D⁻¹(K - Q))``, landmarks held still; its value; rounding."""
+    Z, t = model.approximation_.components_.astype(np.float64, copy=False), Y.shape[1]
 
-    def bound(theta: Array) -> float:
-        diagonal, L, B, D = _landmarks(model.kernel_.with_theta(theta), model, data, noise)
-        phi: Array = solve_triangular(L, B.T, lower=True).T
-        C = cholesky((phi / D[:, None]).T @ phi + np.eye(phi.shape[1]), lower=True)
-        half = solve_triangular(C, phi.T @ (Y / D[:, None]), lower=True)
-        logdet = float(np.log(D).sum() + 2.0 * np.log(np.diagonal(C)).sum())
-        missed = float(np.sum((diagonal - np.sum(phi**2, axis=1)) / D))
-        return _log_density(float(np.sum(Y**2 / D[:, None]) - np.sum(half**2)), logdet + missed, Y)
+    def at(kernel: Kernel) -> tuple[float, Array]:
+        diagonal, L, B, D = _landmarks(kernel, model, data, noise)
+        phi: Array = solve_triangular(L, B.T, lower=True).T  # Q = ΦΦᵀ
+        scaled = phi / D[:, None]
+        C = cho_factor(scaled.T @ phi + np.eye(len(Z)), lower=True)
+        alpha = (Y - phi @ cho_solve(C, scaled.T @ Y)) / D[:, None]
+        missed = diagonal - np.sum(phi**2, axis=1)
+        logdet = float(np.log(D).sum() + 2.0 * np.log(np.diagonal(C[0])).sum() + np.sum(missed / D))
+        # With G = ½(ααᵀ + t D⁻¹ΦC⁻¹ΦᵀD⁻¹) the slope is Σ G ∂Q, and Q = K_nm K_mm⁻¹ K_mn.
+        G_phi = 0.5 * (alpha @ (alpha.T @ phi) + t * scaled @ (np.eye(len(Z)) - cho_solve(C, np.eye(len(Z)))))
+        W_nm = solve_triangular(L, 2.0 * G_phi.T, lower=True, trans=1).T
+        W_mm = -solve_triangular(L, solve_triangular(L, phi.T @ G_phi, lower=True, trans=1).T, lower=True, trans=1)
+        slope = kernel.vjp(data.X, Z, W_nm) + kernel.vjp(Z, Z.copy(), W_mm)
+        slope = slope + kernel.diagonal_vjp(kernel.prepare(data.X)[0], -0.5 * t / D)
+        by_noise = np.sum(alpha**2, axis=1) + t * (np.sum(scaled * cho_solve(C, scaled.T).T, axis=1) + missed / D**2)
+        row, one = data.X[:1], np.ones((1, 1))
+        white = kernel.vjp(row, None, one) - kernel.vjp(row, row.copy(), one)
+        value = _log_density(float(np.vdot(Y, alpha)), logdet, Y)
+        return value, np.asarray(slope + 0.5 * float(by_noise.sum()) * white)
 
-    theta = np.asarray(model.kernel_.theta)
-
-    def differences(e: Array) -> tuple[float, float]:
-        """Of second and of fourth order: what the one is off may be more than the slope at a good optimum."""
-        near, far = (bound(theta + h) - bound(theta - h) for h in (e, 2 * e))
-        return near / (2 * STEP), (8 * near - far) / (12 * STEP)
-
-    rough, slopes = np.array([differences(e) for e in STEP * np.eye(theta.size)]).T
-    return _projected(model.kernel_, slopes), bound(theta), 3.0 * float(np.abs(slopes - rough).max())
+    return _with_rounding(model.kernel_, at)
 
 
 # ---- classes ----------------------------------------------------------------------------------------------------
