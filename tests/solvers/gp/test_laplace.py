@@ -70,11 +70,22 @@ def test_gradient(kernel):
 
 def test_evidence_does_not_depend_on_the_warm_start():
     X, y = data()
-    cold, warm = LaplaceEvidence(X, y), LaplaceEvidence(X, y)
-    for far in (5.0 * RBF(0.5), 1e6 * RBF(3.0), 1e-6 * RBF(0.01)):
+    kernel = 1.0 * RBF(1.0)
+    cold = LaplaceEvidence(X, y)(kernel).value
+    for far in (5.0 * RBF(0.5), 1e6 * RBF(3.0), 1e-6 * RBF(0.01), RBF(2.0)):
+        warm = LaplaceEvidence(X, y)
         warm(far)
-        cold.last = None
-        assert warm(RBF(1.0)).value == pytest.approx(cold(RBF(1.0)).value, abs=1e-7)
+        assert warm(kernel).value == pytest.approx(cold, abs=1e-7)
+
+
+def test_newton_starts_at_the_mode_of_the_nearest_kernel():
+    X, y = data()
+    evidence = LaplaceEvidence(X, y)
+    near, far = evidence.mode(1.0 * RBF(1.0)), evidence.mode(1e3 * RBF(0.1))
+    again = evidence.mode(1.0 * RBF(1.0))
+    assert again.certificate.iterations == 0 < near.certificate.iterations
+    np.testing.assert_allclose(again.f, near.f, atol=1e-7)
+    assert np.abs(far.f - near.f).max() > 1.0
 
 
 def test_memory_is_refused_before_it_is_taken():

@@ -247,8 +247,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 
     def _against_the_rest(self, X: Any) -> NDArray[np.float64]:
         """The probability of each class in its own binary problem: X (m, d) → (m, c)."""
-        moments = [np.stack(b.latent_mean_and_variance(X), axis=1) for b in self._parts]
-        mean, variance = np.stack(moments, axis=1).T
+        mean, variance = np.array([b.latent_mean_and_variance(X) for b in self._parts]).swapaxes(0, 1)
         return _probability(mean.ravel(), variance.ravel()).reshape(mean.shape).T
 
     @by_blocks
@@ -385,7 +384,7 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         kernel = widened(FIXED if self.kernel is None else resolve(self.kernel, rows), rows, LATENT)
         evidence = self._evidence(rows, labels)
         if self.warm_start and hasattr(self, "pi_") and self.pi_.size == labels.size:
-            evidence.last = np.clip(logit(self.pi_), -LATENT_LIMIT, LATENT_LIMIT)
+            evidence.modes.append((kernel.theta, np.clip(logit(self.pi_), -LATENT_LIMIT, LATENT_LIMIT)))
         learned = self._learn(kernel, evidence, labels, clock)
         if learned is not None:
             kernel = kernel.with_theta(learned.theta)

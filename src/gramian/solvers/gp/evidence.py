@@ -117,22 +117,9 @@ class LogEvidence:
 
     def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> tuple[Factor, float]:
         """The factor of K + D, of which only half is computed; beside a trend, of its projection, and τ."""
-        K = self._buffer
-        terms = list(_terms(kernel, *points))
-        signal = [term for term in terms if not isinstance(term[0], White)] or terms
-        white = sum(k.noise for k, _, _ in terms if isinstance(k, White)) if len(signal) < len(terms) else 0.0
-
-        def panel(rows: slice) -> None:
-            (first, A, B), *others = signal
-            own = K[rows, : rows.stop]
-            first.tile(A[rows], B[: rows.stop], own)
-            for k, A, B in others:
-                own += k.tile(A[rows], B[: rows.stop])
-            K[: rows.start, rows] = own[:, : rows.start].T
-
-        run(panel, panels(K.shape[0]), self.workers)
+        K = covariance_into(self._buffer, kernel, points, self.workers)
         diagonal = np.einsum("ii->i", K)
-        diagonal += white + self.noise
+        diagonal += self.noise
         tau = 0.0 if self.trend is None else self.trend.put_into(K)
         return cholesky(K, jitter_limit=JITTER_LIMIT), tau
 
@@ -188,6 +175,28 @@ class WeightedEvidence(LogEvidence):
             self._reserve()
         points = kernel.prepare(self.X)
         return points, self._factor(kernel, points)[0]
+
+
+def covariance_into(
+    K: NDArray[np.float64], kernel: Kernel, points: tuple[Points, Points], workers: int
+) -> NDArray[np.float64]:
+    """Write K of prepared rows into an array, and return it; only half is computed: K (n, n)."""
+    terms = list(_terms(kernel, *points))
+    signal = [term for term in terms if not isinstance(term[0], White)] or terms
+
+    def panel(rows: slice) -> None:
+        (first, A, B), *others = signal
+        own = K[rows, : rows.stop]
+        first.tile(A[rows], B[: rows.stop], own)
+        for k, A, B in others:
+            own += k.tile(A[rows], B[: rows.stop])
+        K[: rows.start, rows] = own[:, : rows.start].T
+
+    run(panel, panels(K.shape[0]), workers)
+    if len(signal) < len(terms):
+        diagonal = np.einsum("ii->i", K)
+        diagonal += sum(k.noise for k, _, _ in terms if isinstance(k, White))
+    return K
 
 
 def workers_for(n: int, n_jobs: int | None) -> int:

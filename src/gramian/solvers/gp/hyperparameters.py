@@ -31,6 +31,8 @@ ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
 """Where a climb ends whose place is compared with others first."""
 AIM, POLISHED = 0.01, 0.1
 """Shares of the slope that a fit may leave: what L-BFGS tries for, and below which no Newton step is worth it."""
+STRIDE = 1.0
+"""The longest first step of a climb, in theta."""
 ENOUGH = 0.5
 """What L-BFGS tries for where an evaluation takes seconds."""
 FLAT_VALUE = 1e-11
@@ -40,12 +42,16 @@ FINE = {"ftol": FLAT_VALUE, "maxls": 10}
 SETTLED, CHEAP = 1e-4, 3
 """The same share where a Newton step is cheap, for so few parameters, or where one was put at its bound: fits to rows
 that differ by rounding then agree."""
+HANDED_OVER = 10.0
+"""The same share from which Newton's method goes on where it is cheap."""
 NEAR = 0.3
 """A distance, in theta, at which a climb has come to where another one ended."""
 APART = 1.0
 """A distance, in theta, from which the ends of rough climbs are different places and not one valley."""
 NEWTON_STEPS = 5
 """Steps that the slope alone decides on, once the value is flat to rounding and a line search fails."""
+MUCH = 0.1
+"""A step that leaves less than this of the slope lets the next one use the same Hessian."""
 HAIR = 1e-10
 """A step, in theta, that changes nothing but rounding."""
 DIFFERENCE = 1e-3
@@ -288,8 +294,12 @@ class _Climb:
 
     def to_the_end(self, start: Theta) -> _Run:
         """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
-        run = self.polished(self.lbfgs(start, FINE | {"gtol": self.aim * self.flat}), self.polish * self.flat)
+        first = HANDED_OVER if start.size <= CHEAP and self.aim < HANDED_OVER else self.aim
+        run = self.polished(self.lbfgs(start, FINE | {"gtol": first * self.flat}, STRIDE), self.polish * self.flat)
         ended = run.limited or self.clock.expired
+        if not ended and first > self.aim and self.violation(run) > self.aim * self.flat:
+            again = self.lbfgs(run.theta, FINE | {"gtol": self.aim * self.flat})
+            run = self.polished(again, self.polish * self.flat)
         if not ended and self.flat < self.violation(run) < math.inf:  # in a valley, such as that of a metric's turns
             again = self.lbfgs(run.theta, FINE | {"gtol": self.aim * self.flat, "ftol": 0.0})
             run = min(run, self.polished(again, self.polish * self.flat), key=self.violation)
@@ -300,16 +310,20 @@ class _Climb:
         return self.polished(self.lbfgs(bound, FINE | {"gtol": self.aim * self.flat}), SETTLED * self.flat)
 
     def polished(self, run: _Run, flat: float) -> _Run:
-        """Newton steps while they lower the slope."""
+        """Newton steps while they lower the slope; one Hessian serves as long as they lower it much."""
         steps = NEWTON_STEPS if math.isfinite(run.value) and not run.limited else 0
+        B: NDArray[np.float64] | None = None
         for _ in range(steps):
-            left = self.violation(run)
+            left, free = self.violation(run), self.free(run)
             if left <= flat or self.clock.expired:
                 break
-            trial = self.newton(run)
-            if not self.violation(trial) < left:
+            B = self.curvature(run, free) if B is None else B
+            trial = self.at(self.top(run, B, 1e-3))
+            self.iterations += 1
+            after = self.violation(trial)
+            if not after < left:
                 break
-            run = trial
+            run, B = trial, B if after < MUCH * left and np.array_equal(free, self.free(trial)) else None
         return run
 
     def towards(self, run: _Run) -> Theta | None:
@@ -320,11 +334,6 @@ class _Climb:
         worst, moved = int(np.argmax(np.abs(slope))), run.theta.copy()
         moved[worst] = self.bounds[worst, int(slope[worst] > 0)]
         return moved
-
-    def newton(self, run: _Run) -> _Run:
-        """One Newton step within the bounds, with a Hessian of differences of slopes."""
-        self.iterations += 1
-        return self.at(self.top(run, self.curvature(run, self.free(run)), 1e-3))
 
     def free(self, run: _Run) -> NDArray[np.bool_]:
         """Which parameters are not held by a bound."""
@@ -386,22 +395,35 @@ class _Climb:
     def at(self, theta: Theta) -> _Run:
         return _Run(theta, *self.objective(theta))
 
-    def lbfgs(self, start: Theta, stop: dict[str, float]) -> _Run:
-        options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, **stop}
+    def lbfgs(self, start: Theta, stop: dict[str, float], stride: float = 4.0) -> _Run:
+        """L-BFGS within the bounds; SciPy's first step is the whole gradient, which ``unit`` keeps within a stride."""
+        first = self.at(start)
+        if not math.isfinite(first.value):
+            return first
+        unit, size = max(float(np.abs(first.slope).max(initial=0.0)) / stride, 1.0), abs(first.value)
+
+        def descend(theta: Theta) -> tuple[float, Theta]:
+            value, slope = (first.value, first.slope) if np.array_equal(theta, start) else self.objective(theta)
+            return -value / unit, -slope / unit
+
+        def step(intermediate_result: OptimizeResult) -> None:
+            self.step(intermediate_result.x, -unit * float(intermediate_result.fun))
+
+        flat = {"gtol": stop["gtol"] / unit, "ftol": stop["ftol"] * max(size, 1.0) / max(size, unit)}
+        options: Any = {"maxiter": self.max_iter, "maxfun": 20 * self.max_iter, "maxcor": 20, **stop, **flat}
         limits = Bounds(*self.bounds.T)
-        found = minimize(
-            self.descend, start, jac=True, method="L-BFGS-B", bounds=limits, callback=self.step, options=options
-        )
-        return _Run(found.x, -float(found.fun), -np.asarray(found.jac), found.nit >= self.max_iter)
+        found = minimize(descend, start, jac=True, method="L-BFGS-B", bounds=limits, callback=step, options=options)
+        return _Run(found.x, -unit * float(found.fun), -unit * np.asarray(found.jac), found.nit >= self.max_iter)
 
     def descend(self, theta: Theta, eval_gradient: bool = True) -> Any:
         value, slope = self.objective(np.asarray(theta, dtype=np.float64))
         return (-value, -slope) if eval_gradient else -value
 
-    def step(self, intermediate_result: OptimizeResult) -> None:
+    def step(self, theta: Theta, value: float) -> None:
+        """Count a step of L-BFGS, and end it by the clock or near the end of another climb."""
         self.iterations += 1
-        self.tick(self.iterations, evidence=-float(intermediate_result.fun))
-        near = any(_near(intermediate_result.x, end) for end in self.known)
+        self.tick(self.iterations, evidence=value)
+        near = any(_near(theta, end) for end in self.known)
         if near or self.clock.expired:
             raise StopIteration
 

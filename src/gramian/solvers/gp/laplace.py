@@ -8,6 +8,7 @@ at the coefficients g is what certifies the mode.
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,15 @@ from gramian.gram import Gram
 from gramian.kernels import Kernel
 from gramian.progress import Clock
 from gramian.resources import memory_budget
-from gramian.solvers.gp.evidence import Evidence, blas_for, inverse_below, lower_vjp, square_arrays, workers_for
+from gramian.solvers.gp.evidence import (
+    Evidence,
+    blas_for,
+    covariance_into,
+    inverse_below,
+    lower_vjp,
+    square_arrays,
+    workers_for,
+)
 from gramian.solvers.gp.posterior import Posterior
 from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, cholesky
 from gramian.solvers.linear.diagnose import diagnosis
@@ -30,6 +39,11 @@ GAP = 1e-13
 """Relative duality gap that Newton aims at: the evidence feels its square root."""
 ROUNDING = 1e-9
 """Relative duality gap below which the mode is found: a step that does not climb is rounding."""
+
+MODES = 32
+"""Modes that are kept to start at."""
+CHORD, GAIN = 1e-3, 0.1
+"""Below this gap the last factor serves again, for steps that leave less than this share of the gap."""
 
 Array = NDArray[np.float64]
 
@@ -102,13 +116,19 @@ def mode(
     if start is not None:
         newton.jump(start, B)
     iterations, why = 0, "no step improves the posterior; check the kernel with is_kernel."
+    factor = None
     while newton.gap > tol:
         if iterations == max_iter:
             why = f"stopped after {max_iter} Newton steps; allow more."
             break
-        if not newton.step(newton.factorise(B)):
-            break
+        # Near the mode the curvature hardly changes, and the last factor serves again.
+        if factor is None or newton.gap > CHORD or not newton.chord(factor):
+            factor = newton.factorise(B)
+            if not newton.step(factor):
+                break
         iterations += 1
+    if factor is not None:
+        newton.chord(factor)  # the evidence feels the square root of the gap, and this costs no factor
     factor = newton.factorise(B)
     told: Any = {"primal": newton.primal, "dual": newton.dual, "iterations": iterations, "seconds": clock.seconds}
     violation = float(np.abs(newton.a - newton.slope).max())
@@ -124,10 +144,10 @@ class _Newton:
         self.K, self.y = K, y
         self.sign = 2.0 * y - 1.0
         zero = np.zeros_like(y)
-        self._move(zero, zero)
+        self._move(zero, zero, self._objective(zero, zero))
 
-    def _move(self, a: Array, f: Array) -> None:
-        self.a, self.f, self.value, self.pi = a, f, self._objective(a, f), expit(f)
+    def _move(self, a: Array, f: Array, value: float) -> None:
+        self.a, self.f, self.value, self.pi = a, f, value, expit(f)
         self.slope = self.y - self.pi
         self.root = np.sqrt(self.pi * (1.0 - self.pi))
         # Primal and dual values at the coefficients y - π, which are dual feasible whatever f is.
@@ -143,14 +163,16 @@ class _Newton:
         self.f, self.slope, self.root = f, self.y - pi, np.sqrt(pi * (1.0 - pi))
         a = self._target(self.factorise(B))
         self.f, self.slope, self.root = here
-        if self._objective(a, end := self.K @ a) < self.value:
-            self._move(a, end)
+        end = self.K @ a
+        if (value := self._objective(a, end)) < self.value:
+            self._move(a, end, value)
 
     def _objective(self, a: Array, f: Array) -> float:
         return float(np.logaddexp(0.0, -self.sign * f).sum() + 0.5 * (a @ f))
 
     def factorise(self, B: Array | None) -> Any:
         """Factor of B = I + H^½ K H^½, whose eigenvalues are at least one where K is what it should be."""
+        self.factored = self.root
         if isinstance(self.K, OnCard):
             return self.K.factor(self.root)
         assert B is not None
@@ -161,9 +183,10 @@ class _Newton:
         return cholesky(B, jitter_limit=0.0)
 
     def _target(self, factor: Any) -> Array:
-        """The coefficients at which a whole Newton step ends."""
-        b = self.root**2 * self.f + self.slope
-        return b - self.root * factor.solve(self.root * (self.K @ b))
+        """The coefficients at which a whole Newton step ends, with the curvature of the last factor."""
+        root = self.factored
+        b = root**2 * self.f + self.slope
+        return b - root * factor.solve(root * (self.K @ b))
 
     def step(self, factor: Any) -> bool:
         """One Newton step, halved until it climbs; whether it did."""
@@ -174,8 +197,19 @@ class _Newton:
             trial = self.a + length * (a - self.a), self.f + length * (f - self.f)
             value = self._objective(*trial)
             if value < before or (length == 1.0 and value <= before + 1e-12 * abs(before)):
-                self._move(*trial)
+                self._move(*trial, value)
                 return value < before or self.gap < gap
+        return False
+
+    def chord(self, factor: Any) -> bool:
+        """A whole step with an older factor, undone unless it lowers the gap much; whether it did."""
+        before = dict(vars(self))
+        a = self._target(factor)
+        f = self.K @ a
+        self._move(a, f, self._objective(a, f))
+        if self.gap < GAIN * before["gap"]:
+            return True
+        vars(self).update(before)
         return False
 
 
@@ -203,7 +237,8 @@ class LaplacePosterior(Posterior):
 class LaplaceEvidence:
     """The Laplace approximation of the log evidence of labels, as a function of the kernel.
 
-    It owns two n x n arrays, which every call reuses; each mode is sought from the last one, or from zero if better.
+    It owns two n x n arrays, which every call reuses. Newton's method starts at the mode of the nearest of the last
+    kernels, or at zero where that is better.
     """
 
     def __init__(
@@ -219,7 +254,7 @@ class LaplaceEvidence:
         self.X, self.y = X, np.asarray(y, dtype=np.float64)
         self.memory, self.workers = memory_budget(memory), workers_for(self.y.size, n_jobs)
         self.max_iter, self.device = max_iter, device
-        self.last: Array | None = None
+        self.modes: deque[tuple[Array, Array]] = deque(maxlen=MODES)  # theta, and latent values at the mode
         self._K: Any = None
         self._B: Any = None
         if device is None:
@@ -232,18 +267,33 @@ class LaplaceEvidence:
 
     def mode(self, kernel: Kernel) -> Mode:
         """Return the mode at a kernel; its factor lies in an array that the next call overwrites."""
-        gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers, device=self.device)
-        if gram.card is None:
-            self._reserve()
-            self._matrix: Any = gram.dense(out=self._K)
-        else:
-            self._matrix = OnCard(gram)
+        self._place(kernel)
         try:
-            found = mode(self._matrix, self.y, start=self.last, max_iter=self.max_iter, out=self._B)
+            start = self._nearest(kernel.theta)
+            found = mode(self._matrix, self.y, start=start, max_iter=self.max_iter, out=self._B)
         except NotPositiveDefiniteError as error:
+            gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers)
             raise np.linalg.LinAlgError(f"{diagnosis(gram)}; use another kernel, or add White to it.") from error
-        self.last, self._points = found.f, (gram._A, gram._B)
+        self.modes.append((kernel.theta, found.f))
         return found
+
+    def _nearest(self, theta: Array) -> Array | None:
+        """The latent values at the mode of the nearest kernel; None where no mode is known."""
+        known = [(other, f) for other, f in self.modes if other.size == theta.size]
+        if not known:
+            return None
+        return known[int(np.abs(np.array([other for other, _ in known]) - theta).sum(axis=1).argmin())][1]
+
+    def _place(self, kernel: Kernel) -> None:
+        """Make K, here or on a GPU."""
+        if self.device is not None:
+            gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers, device=self.device)
+            if gram.card is not None:
+                self._matrix: Any = OnCard(gram)
+                return
+            self._reserve()
+        self._points = kernel.prepare(self.X)
+        self._matrix = covariance_into(self._K, kernel, self._points, self.workers)
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
         """Evaluate the approximate log evidence."""
