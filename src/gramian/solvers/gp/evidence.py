@@ -28,12 +28,12 @@ from gramian.solvers.linear.cholesky import BLOCK, Factor, NotPositiveDefiniteEr
 from gramian.solvers.linear.trend import TrendBasis
 
 JITTER_LIMIT = 1e-6
-"""The most that jitter may add while hyperparameters are learned, relative to the mean of the diagonal."""
+"""The largest jitter while hyperparameters are learned, relative to the mean of the diagonal."""
 
 FEW = 512
-"""Rows up to which several threads lose more than they gain: after each small product a pool of BLAS spins."""
+"""Below this many rows one thread is faster: after each small product the BLAS threads spin."""
 LAPACK_ROWS = 4000
-"""Rows up to which LAPACK inverts in a fraction of a second; above, by blocks between which Ctrl-C is answered."""
+"""Up to this many rows LAPACK inverts in a fraction of a second; above, by blocks, checking for Ctrl-C between them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,8 +41,8 @@ class Evidence:
     """The log evidence at one kernel."""
 
     value: float  # log p(y | X, theta), summed over targets; ``-inf`` where K + D is not positive definite
-    gradient: NDArray[np.float64] | None  # (p,): By ``kernel.theta``, where it was asked for
-    jitter: float  # What had to be added to the diagonal
+    gradient: NDArray[np.float64] | None  # (p,): The derivative by ``kernel.theta``, if asked for
+    jitter: float  # What was added to the diagonal to make K + D positive definite
 
 
 class LogEvidence:
@@ -61,7 +61,7 @@ class LogEvidence:
         trend: TrendBasis | None = None,
         device: str | None = None,
     ) -> None:
-        # Beside a trend the evidence is that of the contrasts, combinations of the targets that it leaves alone.
+        # With a trend, the evidence is that of the contrasts: combinations of the targets that are orthogonal to it.
         self.X, self.noise, self.trend = X, noise, trend
         self.Y = Y if trend is None else trend.residual(Y)
         self.device = device
@@ -70,7 +70,7 @@ class LogEvidence:
             self._reserve()
 
     def _reserve(self) -> None:
-        """Take the n x n array, once."""
+        """Allocate the n x n array, once."""
         if not hasattr(self, "_buffer"):
             self._buffer = square_arrays(self.Y.shape[0], 1, self.memory, "learn from fewer rows (evidence=)")[0]
 
@@ -99,7 +99,7 @@ class LogEvidence:
         return Evidence(value, slope, factor.jitter)
 
     def _sides(self, alpha: NDArray[np.float64], tau: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the sides of ``ααᵀ / t``; beside a trend also what makes the inverse one on its complement."""
+        """Return the sides of ``ααᵀ / t``; with a trend, also those that project the inverse onto its complement."""
         left, right = alpha / alpha.shape[1], alpha
         if self.trend is None:
             return left, right
@@ -110,13 +110,13 @@ class LogEvidence:
             factor = card_factor(gram, self.noise, self.trend)
         except NotPositiveDefiniteError as error:
             return Evidence(-math.inf, np.zeros(gram.kernel.theta.size) if gradient else None, error.jitter)
-        alpha, tau = factor.solve(self.Y), factor.tau  # jitter was projected as the rest
+        alpha, tau = factor.solve(self.Y), factor.tau  # the jitter was projected with the rest
         value, t = evidence_value(factor, self.Y, alpha), alpha.shape[1]
         slope = t * factor.evidence_vjp(*self._sides(alpha, tau)) if gradient else None
         return Evidence(value + contrasts(self.trend, tau, t), slope, factor.jitter)
 
     def _factor(self, kernel: Kernel, points: tuple[Points, Points]) -> tuple[Factor, float]:
-        """The factor of K + D, of which only half is computed; beside a trend, of its projection, and τ."""
+        """The factor of K + D, of which only half is computed; with a trend, of its projection, and τ."""
         K = covariance_into(self._buffer, kernel, points, self.workers)
         diagonal = np.einsum("ii->i", K)
         diagonal += self.noise
@@ -125,7 +125,7 @@ class LogEvidence:
 
 
 class WeightedEvidence(LogEvidence):
-    """The log evidence of rows that count more or less: one of weight w as w equal rows.
+    """The log evidence of weighted rows: a row of weight w counts as w equal rows.
 
     The noise is the last term of the kernels that it is called with.
     """
@@ -147,7 +147,7 @@ class WeightedEvidence(LogEvidence):
         return Evidence(value, np.append(slope, by_noise) if gradient else None, 0.0)
 
     def beside_noise(self, kernel: Kernel, noise: float) -> tuple[float, NDArray[np.float64], float]:
-        """Return the evidence of a kernel beside noise, and its gradients by the kernel and by the log of the noise."""
+        """Return the evidence of a kernel plus noise, and its gradients by the kernel and by the log of the noise."""
         n, t = self.Y.shape
         self.noise = noise / self.weights
         try:
@@ -155,7 +155,7 @@ class WeightedEvidence(LogEvidence):
         except NotPositiveDefiniteError:
             return -math.inf, np.zeros(kernel.theta.size), 0.0
         alpha = factor.solve(self.Y)
-        extra = float(self.weights.sum()) - n  # rows that equal rows stand for
+        extra = float(self.weights.sum()) - n  # rows beyond the first of each group of equal rows
         value = evidence_value(factor, self.Y, alpha)
         value -= 0.5 * t * (float(np.log(self.weights).sum()) + extra * math.log(2.0 * math.pi * noise))
         if points is None:
@@ -167,7 +167,7 @@ class WeightedEvidence(LogEvidence):
         return value, slope, 0.5 * float(self.noise @ own) - 0.5 * t * extra
 
     def _factorised(self, kernel: Kernel) -> tuple[Any, Any]:
-        """The prepared rows and the factor of K + D; on a GPU, the rows are there."""
+        """The prepared rows and the factor of K + D; None for the rows if they are on a GPU."""
         if self.device is not None:
             gram = Gram(kernel, self.X, n_jobs=self.workers, device=self.device)
             if gram.card is not None:
@@ -200,23 +200,23 @@ def covariance_into(
 
 
 def workers_for(n: int, n_jobs: int | None) -> int:
-    """Return how many threads make the matrix of n rows."""
+    """Return how many threads compute the matrix of n rows."""
     return 1 if n <= FEW else worker_count(n_jobs)
 
 
 def blas_for(n: int) -> AbstractContextManager[Any]:
-    """Hold BLAS to one thread where n rows are few."""
+    """Hold BLAS to one thread if n is small."""
     return one_blas_thread() if n <= FEW else nullcontext()
 
 
 def contrasts(trend: TrendBasis | None, tau: float, targets: int) -> float:
-    """Return what the evidence of contrasts has over that of a projected matrix, whose trend has variance τ."""
+    """Return the evidence of contrasts less that of a projected matrix whose trend has variance τ."""
     q = 0 if trend is None else trend.Q.shape[1]
     return 0.5 * targets * q * math.log(2.0 * math.pi * tau) if q else 0.0
 
 
 def card_factor(gram: Gram, noise: float | NDArray[np.float64], trend: TrendBasis | None = None) -> Any:
-    """Return the factor of K + D on a GPU, beside a trend, with as little jitter as it takes: noise (n,)."""
+    """Return the factor of K + D on a GPU, any trend projected out, with as little jitter as possible: noise (n,)."""
     n = gram.shape[0]
     assert gram.card is not None
     factor = gram.card.factor(gram._A, gram._B, np.ones((n, 1)), noise, None if trend is None else trend.Q)
@@ -230,7 +230,7 @@ def card_factor(gram: Gram, noise: float | NDArray[np.float64], trend: TrendBasi
 
 
 def square_arrays(n: int, count: int, memory: int, instead: str) -> NDArray[np.float64]:
-    """Return arrays for the evidence of n rows, where memory has room for them: → (count, n, n)."""
+    """Return arrays for the evidence of n rows, or raise if they exceed ``memory``: → (count, n, n)."""
     needed = 8 * count * n * n
     if needed > memory:
         raise MemoryError(
@@ -246,7 +246,7 @@ def inverse_below(factor: Factor) -> NDArray[np.float64]:
     if A.shape[0] <= LAPACK_ROWS:
         return np.asarray(lapack.dpotri(A.T, lower=0, overwrite_c=1)[0]).T
     blocks = spans(A.shape[0], BLOCK)
-    # L⁻¹, from the last columns to the first: what lies to the right of a block is inverted by then.
+    # L⁻¹, from the last columns to the first: what is to the right of a block is inverted already.
     for j in reversed(range(len(blocks))):
         c = blocks[j]
         corner = np.tril(lapack.dtrtri(A[c, c], lower=1)[0])
@@ -254,7 +254,7 @@ def inverse_below(factor: Factor) -> NDArray[np.float64]:
             between = slice(c.stop, r.start)
             A[r, c] = (np.tril(A[r, r]) @ A[r, c] + A[r, between] @ A[between, c]) @ -corner
         A[c, c] = corner
-    # L⁻ᵀ L⁻¹, from the first rows to the last: a row needs only itself and what lies below.
+    # L⁻ᵀ L⁻¹, from the first rows to the last: a row needs only itself and the rows below.
     for r in blocks:
         A[r, : r.stop] = A[r, r].T @ A[r, : r.stop] + A[r.stop :, r].T @ A[r.stop :, : r.stop]
     return A
@@ -276,7 +276,7 @@ def lower_vjp(
         W -= inverse[rows, : rows.stop]
         corner = W[:, rows.start :]
         corner[...] = np.tril(corner)
-        # A pair below the diagonal stands for two, and the gradient has a factor ½: only the diagonal is halved.
+        # An entry below the diagonal counts twice, and the gradient has a factor ½: only the diagonal is halved.
         diagonal = np.einsum("ii->i", corner)
         diagonal *= 0.5
         return kernel.tile_vjp(A[rows], B[: rows.stop], W)
@@ -285,10 +285,8 @@ def lower_vjp(
 
 
 def panels(n: int) -> list[slice]:
-    """Return the rows of panels below the diagonal, in one piece where they are few.
-
-    The longest comes first, so that no thread is left alone with one at the end.
-    """
+    """Return the rows of panels below the diagonal; a single panel if n is small."""
+    # The longest first, so that the threads finish at about the same time.
     return spans(n, PANEL if n > 2 * PANEL else n)[::-1]
 
 
@@ -299,7 +297,7 @@ def evidence_value(factor: Any, Y: NDArray[np.float64], alpha: NDArray[np.float6
 
 
 def signal_and_noise(kernel: Kernel) -> tuple[Kernel, float]:
-    """Split a sum into what correlates different objects and what is white noise."""
+    """Split a sum into the kernel that correlates different objects and the variance of its white noise."""
     terms = [term for term, _, _ in _terms(kernel, None, None)]
     signal = [k for k in terms if not isinstance(k, White)]
     if not signal or len(signal) == len(terms):
@@ -308,7 +306,7 @@ def signal_and_noise(kernel: Kernel) -> tuple[Kernel, float]:
 
 
 def _terms(kernel: Kernel, A: Points | None, B: Points | None) -> Iterator[tuple[Any, Any, Any]]:
-    """The terms of a sum, each with its own view of the rows."""
+    """The terms of a sum, each with the rows as it prepared them."""
     if not isinstance(kernel, Sum):
         yield kernel, A, B
         return

@@ -1,4 +1,4 @@
-"""Learning the parameters of a kernel: starts from the data, a rough climb from each, and L-BFGS to the end."""
+"""Learning the parameters of a kernel: starts from the data, a rough climb from each, and L-BFGS from the best."""
 
 from __future__ import annotations
 
@@ -23,82 +23,82 @@ from gramian.solvers.gp.evidence import signal_and_noise
 
 Theta = NDArray[np.float64]
 Objective = Callable[[Theta], tuple[float, Theta]]
-"""From theta to a value to be made large, and its gradient."""
+"""From theta to the value to maximise, and its gradient."""
 Optimizer = Callable[..., tuple[Theta, float]]
 """scikit-learn's contract: ``optimizer(obj_func, initial_theta, bounds)`` returns theta and the least value."""
 
 ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
-"""Where a climb ends whose place is compared with others first."""
+"""Tolerances of a rough climb, whose end is compared with others."""
 AIM, POLISHED = 0.01, 0.1
-"""Shares of the slope that a fit may leave: what L-BFGS tries for, and below which no Newton step is worth it."""
+"""Shares of the largest slope that converges: where L-BFGS stops, and below which no Newton step is taken."""
 STRIDE = 1.0
 """The longest first step of a climb, in theta."""
 ENOUGH = 0.5
-"""What L-BFGS tries for where an evaluation takes seconds."""
+"""The share where L-BFGS stops if an evaluation takes seconds."""
 FLAT_VALUE = 1e-11
-"""A relative gain below which L-BFGS only follows rounding."""
+"""Below this relative gain L-BFGS follows rounding errors."""
 FINE = {"ftol": FLAT_VALUE, "maxls": 10}
-"""Where a climb to the end stops, but for its slope."""
+"""Tolerances of a climb to the end, beside that of its slope."""
 SETTLED, CHEAP = 1e-4, 3
-"""The same share where a Newton step is cheap, for so few parameters, or where one was put at its bound: fits to rows
-that differ by rounding then agree."""
+"""The share below which no Newton step is taken if there are so few parameters, or if one was put at its bound: small
+enough that fits to rows that differ by rounding agree."""
 HANDED_OVER = 10.0
-"""The same share from which Newton's method goes on where it is cheap."""
+"""The share at which Newton's method takes over from L-BFGS if there are few parameters."""
 NEAR = 0.3
-"""A distance, in theta, at which a climb has come to where another one ended."""
+"""A climb within this distance, in theta, of the end of another one stops."""
 APART = 1.0
-"""A distance, in theta, from which the ends of rough climbs are different places and not one valley."""
+"""Ends of rough climbs further apart than this, in theta, are different optima."""
 NEWTON_STEPS = 5
-"""Steps that the slope alone decides on, once the value is flat to rounding and a line search fails."""
+"""Newton steps at most; they are judged by the slope, since near the optimum the value is constant to rounding."""
 MUCH = 0.1
-"""A step that leaves less than this of the slope lets the next one use the same Hessian."""
+"""After a step that reduces the slope to less than this share, the next one uses the same Hessian."""
 HAIR = 1e-10
-"""A step, in theta, that changes nothing but rounding."""
+"""A step, in theta, that changes rounding errors only."""
 DIFFERENCE = 1e-3
 """The step, in theta, of the differences that a Hessian is made of."""
 BINDING = 0.1
-"""Slope of the evidence, in the logarithm of a parameter, from which its bound is worth a warning."""
+"""A bound is warned of if the slope of the evidence there, by the logarithm of the parameter, exceeds this."""
 SCREEN = 500
-"""Rows on which the starts compete, at most."""
+"""Starts are compared on at most this many rows."""
 FEW, LEAST, PART = 300, 150, 3
-"""Rows up to which starts compete on all; else on at least so many, and on one in so many of at most ``SCREEN``."""
+"""Up to ``FEW`` rows starts are compared on all; up to ``SCREEN``, on one in ``PART`` but at least ``LEAST``."""
 LARGE, SMALL, THIRD = 16_000, 4000, 3
-"""Above so many rows, the climb on all of them begins at the optimum, and with the curvature, of one in three of them;
-and that at those of so few."""
+"""Above ``LARGE`` rows, the climb starts at the optimum, with the Hessian, of one in ``THIRD`` rows; and that one at
+those of ``SMALL`` rows."""
 FLATTEST = 1e-6
-"""Curvature below this share of the largest counts as so much: a step of Newton's is not longer for it."""
+"""Smaller curvatures are replaced by this share of the largest, which bounds the length of a Newton step."""
 SHORTER, SHORTEST = 0.25, 5
-"""By what a step that leads down is shortened, and how often."""
+"""The factor by which a step that lowers the value is shortened, and how often."""
 WOBBLE = 1e-9
-"""A relative fall of the value that may be rounding: whether such a step helps, the slope says."""
+"""A relative decrease of the value that may be rounding: such a step is judged by the slope."""
 SAMPLE = 500
-"""Rows that a typical distance is taken from."""
+"""The median distance is taken over this many rows."""
 CELLS = 10_000_000
-"""Numbers that those rows hold at most, where inputs are very many."""
+"""At most this many numbers in those rows."""
 MULTIPLES = (0.02, 0.1, 0.5, 1.0, 2.0)
-"""Of the typical distance: the lengthscales that compete for the start."""
+"""Lengthscales to start at, as multiples of the median distance."""
 VARIANCES = ("factor", "value", "noise")
-"""Parameters that carry the units of y²."""
+"""Parameters in units of y²."""
 LENGTHS = ("lengthscale", "period")
-"""Parameters that carry the units of X."""
+"""Parameters in units of X."""
 NOISE = 0.1
-"""The share of the mean square of y that the noise is tried at."""
+"""The noise to start at, as a share of the mean square of y."""
 REPEATS = 20
-"""Degrees of freedom that equal rows must leave before they tell of the noise."""
+"""Equal rows bound the noise from below if they leave at least this many degrees of freedom."""
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
     """The best of several runs."""
 
-    theta: Theta  # (p,): Where
-    value: float  # How large; ``-inf`` where no start had a finite value
-    slope: Theta  # (p,): The gradient there; at a bound that binds it points outwards
+    theta: Theta  # (p,): Where it is
+    value: float  # The value; ``-inf`` if no start had a finite one
+    slope: Theta  # (p,): The gradient; at an active bound it points outwards
     certificate: Certificate  # Of kind ``"evidence"``: ``primal`` is the value
-    curvature: NDArray[np.float64] | None = None  # (p, p): Less the Hessian there, where it was asked for
+    curvature: NDArray[np.float64] | None = None  # (p, p): Minus the Hessian, if asked for
 
     def certified(self, solved: Certificate) -> Certificate:
-        """Return the certificate joined with that of the posterior."""
+        """Return the certificate combined with that of the posterior."""
         learned = self.certificate
         posterior = f"the posterior's residual is {solved.violation:.1e}, {solved.message}" if solved.message else ""
         message = " ".join(m for m in (learned.message, posterior) if m)
@@ -106,13 +106,13 @@ class Optimum:
         return replace(learned, converged=learned.converged and solved.converged, seconds=seconds, message=message)
 
     def binding(self, kernel: Kernel) -> Iterator[tuple[str, str]]:
-        """Name learned parameters whose evidence still rises where their bounds end, with scikit-learn's warning."""
+        """Name the parameters at a bound beyond which the evidence rises, each with scikit-learn's warning."""
         named = [(p, i) for p in kernel.all_parameters() if p.free for i in range(p.values.size)]
         for (p, dimension), slope in zip(named, self.slope, strict=True):
             up = bool(np.isclose(p.values[dimension], float(p.bounds[1]), atol=0.0))
             bound, end, change = float(p.bounds[up]), *(("upper", "Increasing") if up else ("lower", "Decreasing"))
-            # Where nobody asked for the bounds, they matter if the evidence rises beyond them; far below the variance
-            # that y asks for, it hardly rises with it.
+            # Default bounds matter only if the evidence rises beyond them. By a variance far below that of y its slope
+            # is tiny, so there any slope counts.
             least = 0.0 if up and p.name.endswith(VARIANCES) else BINDING
             matters = p.bounds != FREE or (slope if up else -slope) > least
             if matters and np.isclose(p.values[dimension], bound, atol=0.0):
@@ -136,7 +136,7 @@ def learn_from_rows(
     restarts: int = 0,
     **options: Any,
 ) -> Optimum:
-    """Maximise the evidence of some rows, for targets of mean square ``size``; many starts compete on few rows."""
+    """Maximise the evidence of some rows, for targets of mean square ``size``; starts are compared on few rows."""
     if index.size > LARGE and isinstance(options.get("optimizer"), str):
         order, n = rng.permutation(index), index.size
         rough: Any = {"start": start, "restarts": restarts, "curved": True, **options}
@@ -168,18 +168,18 @@ def learn(
     compare: bool = False,
     **options: Any,
 ) -> Optimum:
-    """Maximise the evidence over the free parameters of a kernel, from its own values and from what ``data`` say.
+    """Maximise the evidence over the free parameters of a kernel, starting at its own values and those from ``data``.
 
-    What ``screen`` finds is compared by the evidence itself where that is cheap enough to ``compare``.
+    With ``compare``, the ends of climbs on ``screen`` are compared by the evidence itself.
     """
     own = None if isinstance(optimizer, str) else optimizer
     starts = [kernel.theta]
     if data is not None:
-        # L-BFGS begins at the kernel's own values too, as scikit-learn's does; a user's optimizer is called once.
+        # L-BFGS starts at the kernel's own values too, as in scikit-learn; a user's optimizer is called once.
         candidates = data_starts(kernel, *data)
         values = [(screen or evidence)(kernel.with_theta(theta)).value for theta in candidates]
         best = int(np.argmax(values))
-        # The higher one first: the climb from there is the shorter one.
+        # The start of the higher value comes first: the climb from there is shorter.
         starts = [candidates[best], *(starts if best and own is None else ())]
         if own is None and best == 0 and len(candidates) > 1:
             starts.append(candidates[1 + int(np.argmax(values[1:]))])
@@ -212,9 +212,9 @@ def maximise(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Optimum:
-    """Climb to the end from the start that leads highest, as rough climbs tell: on ``screen``, where there is one.
+    """Climb to the end from the start whose rough climb, on ``screen`` if given, leads highest.
 
-    Where it is known how ``bent`` the objective is, from the one start by that; it is returned where it is ``curved``.
+    ``bent`` is minus the Hessian at the only start, if it is known. With ``curved``, that at the optimum is returned.
     """
     climb = _Climb(objective, bounds, math.sqrt(tol), max_iter, clock or Clock(), tick)
     polish = SETTLED if bounds.shape[0] <= CHEAP else POLISHED
@@ -234,7 +234,7 @@ def maximise(
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """Where one run ended, and whether by its number of steps."""
+    """The end of one climb; ``limited`` if it was stopped by its number of steps."""
 
     theta: Theta
     value: float
@@ -243,7 +243,7 @@ class _Run:
 
 
 class _Climb:
-    """One objective, its sign turned for minimisers, with the count of steps and the clock."""
+    """The maximisation of one objective: its tolerances, count of steps, and clock."""
 
     def __init__(
         self, objective: Objective, bounds: NDArray[np.float64], flat: float, max_iter: int, clock: Clock, tick: Tick
@@ -251,10 +251,10 @@ class _Climb:
         self.objective, self.bounds, self.clock, self.tick = objective, bounds, clock, tick
         self.flat, self.max_iter = flat, max_iter
         self.iterations, self.aim, self.polish = 0, AIM, POLISHED
-        self.known: list[Theta] = []  # ends of climbs; one that comes near to them stops
+        self.known: list[Theta] = []  # ends of earlier climbs; a climb that comes near one of them stops
 
     def ranked(self, starts: list[Theta], screen: Objective) -> list[Theta]:
-        """Where rough climbs on a cheaper objective lead, the highest place first."""
+        """The ends of rough climbs on a cheaper objective, the highest first."""
         runs: list[_Run] = []
         objective, self.objective = self.objective, screen
         for start in starts:
@@ -266,7 +266,7 @@ class _Climb:
         return [run.theta for run in sorted(runs, key=lambda run: -run.value)]
 
     def first_finite(self, starts: list[Theta]) -> _Run:
-        """The end of the climb from the first start that has a finite value."""
+        """The end of the climb from the first start with a finite value."""
         for start in starts:
             run = self.to_the_end(start)
             if math.isfinite(run.value):
@@ -274,7 +274,7 @@ class _Climb:
         return run
 
     def finals(self, ends: list[Theta], starts: list[Theta], value: Callable[[Theta], float]) -> _Run:
-        """The competition again, by the objective itself, of the places where rough climbs led or began."""
+        """The starts and the ends of rough climbs, compared again by the objective itself."""
         distinct = [end for i, end in enumerate(ends) if not any(_near(end, other, APART) for other in ends[:i])]
         first = max([*distinct, *starts], key=value)
         return self.competition([first, *(end for end in distinct if not _near(end, first, APART))])
@@ -293,20 +293,20 @@ class _Climb:
         return best
 
     def to_the_end(self, start: Theta) -> _Run:
-        """L-BFGS until the slope is flat; by Newton's method where the value is flat to rounding before."""
+        """L-BFGS, then Newton steps, which need no line search; both until the slope vanishes."""
         first = HANDED_OVER if start.size <= CHEAP and self.aim < HANDED_OVER else self.aim
         run = self.polished(self.lbfgs(start, FINE | {"gtol": first * self.flat}, STRIDE), self.polish * self.flat)
         ended = run.limited or self.clock.expired
         if not ended and first > self.aim and self.violation(run) > self.aim * self.flat:
             again = self.lbfgs(run.theta, FINE | {"gtol": self.aim * self.flat})
             run = self.polished(again, self.polish * self.flat)
-        if not ended and self.flat < self.violation(run) < math.inf:  # in a valley, such as that of a metric's turns
+        if not ended and self.flat < self.violation(run) < math.inf:  # in a curved valley
             again = self.lbfgs(run.theta, FINE | {"gtol": self.aim * self.flat, "ftol": 0.0})
             run = min(run, self.polished(again, self.polish * self.flat), key=self.violation)
         bound = self.towards(run)
         if bound is None or not self.at(bound).value >= run.value:
             return run
-        # On the way there the value is flat, and where it ends depends on rounding: the bound does not.
+        # The value is constant up to the bound, so that any end before it would depend on rounding.
         return self.polished(self.lbfgs(bound, FINE | {"gtol": self.aim * self.flat}), SETTLED * self.flat)
 
     def polished(self, run: _Run, flat: float) -> _Run:
@@ -327,7 +327,7 @@ class _Climb:
         return run
 
     def towards(self, run: _Run) -> Theta | None:
-        """The same with the parameter of the worst slope at the bound to which that points; None where all are flat."""
+        """Theta with the parameter of the largest slope moved to its bound; None if all slopes vanish."""
         slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
         if not self.aim * self.flat < self.violation(run) < math.inf:
             return None
@@ -336,12 +336,12 @@ class _Climb:
         return moved
 
     def free(self, run: _Run) -> NDArray[np.bool_]:
-        """Which parameters are not held by a bound."""
+        """Which parameters are not held at a bound."""
         low, high = self.bounds.T
         return ~(((run.theta <= low) & (run.slope < 0)) | ((run.theta >= high) & (run.slope > 0)))
 
     def curvature(self, run: _Run, free: NDArray[np.bool_]) -> NDArray[np.float64]:
-        """Less the Hessian, by differences of slopes in the free parameters."""
+        """Minus the Hessian, by differences of slopes in the free parameters."""
         inward = np.where(run.theta + DIFFERENCE > self.bounds[:, 1], -DIFFERENCE, DIFFERENCE)
         B = np.zeros((run.theta.size, run.theta.size))
         for j in np.flatnonzero(free):
@@ -351,7 +351,7 @@ class _Climb:
         return 0.5 * (B + B.T)
 
     def top(self, run: _Run, B: NDArray[np.float64], flattest: float) -> Theta:
-        """Where Newton's step within the bounds leads; no curvature counts as less than a share of the largest."""
+        """The end of a Newton step within the bounds; curvatures are at least a share of the largest."""
         free = self.free(run)
         curvature, axes = np.linalg.eigh(B[np.ix_(free, free)])
         size = np.maximum(np.abs(curvature), flattest * np.abs(curvature).max(initial=self.flat))
@@ -360,12 +360,12 @@ class _Climb:
         return np.asarray(np.clip(run.theta + step, *self.bounds.T))
 
     def from_curvature(self, start: Theta, B: NDArray[np.float64]) -> _Run:
-        """Quasi-Newton steps, and L-BFGS from where they end unless the slope is flat there."""
+        """Quasi-Newton steps, followed by L-BFGS unless the slope vanishes."""
         run = self.bfgs(start, B)
         return run if self.violation(run) <= self.polish * self.flat else self.to_the_end(run.theta)
 
     def bfgs(self, start: Theta, B: NDArray[np.float64]) -> _Run:
-        """Quasi-Newton steps, from a curvature that is known of fewer rows, until the slope is flat or none helps."""
+        """BFGS from a Hessian known from fewer rows, until the slope vanishes or no step helps."""
         run = self.at(start)
         for _ in range(self.max_iter):
             if self.violation(run) <= self.aim * self.flat or not math.isfinite(run.value) or self.clock.expired:
@@ -384,7 +384,7 @@ class _Climb:
         return run
 
     def uphill(self, run: _Run, target: Theta) -> _Run:
-        """The end of a step, shortened while it leads down."""
+        """The end of a step, shortened while it lowers the value."""
         for _ in range(SHORTEST):
             trial = self.at(target)
             if trial.value >= run.value - WOBBLE * abs(run.value):
@@ -420,7 +420,7 @@ class _Climb:
         return (-value, -slope) if eval_gradient else -value
 
     def step(self, theta: Theta, value: float) -> None:
-        """Count a step of L-BFGS, and end it by the clock or near the end of another climb."""
+        """Count a step of L-BFGS, and stop it if the time is over or the end of another climb is near."""
         self.iterations += 1
         self.tick(self.iterations, evidence=value)
         near = any(_near(theta, end) for end in self.known)
@@ -428,14 +428,14 @@ class _Climb:
             raise StopIteration
 
     def violation(self, run: _Run) -> float:
-        """The largest slope that the bounds allow."""
+        """The largest slope that the bounds allow to follow."""
         slope = np.clip(run.theta + run.slope, *self.bounds.T) - run.theta
         return float(np.abs(slope).max(initial=0.0)) if math.isfinite(run.value) else math.inf
 
     def certificate(self, best: _Run) -> Certificate:
         violation = self.violation(best)
         if violation <= self.flat:
-            # A hair's breadth away the slope is the same, but for its rounding.
+            # So near, the slope is the same but for its rounding.
             violation = max(violation, self.violation(self.at(np.clip(best.theta + HAIR, *self.bounds.T))))
         why = "the slope of the evidence does not vanish, or rounding hides it; raise alpha, or learn the noise."
         if not math.isfinite(best.value):
@@ -454,14 +454,14 @@ def _near(a: Theta, b: Theta, distance: float = NEAR) -> bool:
     return bool(np.abs(a - b).max(initial=0.0) < distance)
 
 
-# ---- what the data say about starts and bounds -----------------------------------------------------------------------
+# ---- starts and bounds from the data ---------------------------------------------------------------------------------
 
 
 def data_starts(kernel: Kernel, X: Any, size: float, rng: np.random.RandomState) -> list[Theta]:
     """List promising starts: the kernel's own theta first, then lengthscales and variances taken from the data.
 
     A lengthscale common to all inputs starts at 0.02 to 2 median distances; one per input at such multiples of √d
-    deviations of that input. Variances are such that the prior has the size of y², and the noise a tenth of it.
+    deviations of that input. Variances give the prior the size of y², and the noise a tenth of it.
     """
     given = kernel.theta
     starts = [given]
@@ -475,7 +475,7 @@ def data_starts(kernel: Kernel, X: Any, size: float, rng: np.random.RandomState)
 
 
 def _in_units(kernel: Kernel, theta: Theta, X: Any, size: float) -> Theta:
-    """Theta with variances such that the prior has the size of y², and the noise a tenth of it."""
+    """Theta with variances that give the prior the size of y², and the noise a tenth of it."""
     names = np.array([p.name.rpartition(".")[2] for p in kernel.all_parameters() if p.free for _ in p.values])
     prior = float(np.mean(signal_and_noise(kernel.with_theta(theta))[0].diag(X)))
     shift = math.log(size / prior) if prior > 0 else 0.0
@@ -484,7 +484,7 @@ def _in_units(kernel: Kernel, theta: Theta, X: Any, size: float) -> Theta:
 
 
 def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) -> Theta | None:
-    """Logs of lengthscales that suit the rows, nan elsewhere; None where the rows are not vectors."""
+    """Logs of lengthscales from the spread of the rows, nan for other parameters; None if the rows are not vectors."""
     free = [p for p in kernel.all_parameters() if p.free]
     vectors = getattr(X, "ndim", 0) == 2 and X.dtype.kind in "fiu"
     if not vectors or not any(p.name.endswith("lengthscale") for p in free):
@@ -508,7 +508,7 @@ def _typical_lengthscales(kernel: Kernel, X: Any, rng: np.random.RandomState) ->
 
 
 def widened(kernel: Kernel, X: Any, size: float, *, back: bool = False) -> Kernel:
-    """Return the kernel with the default bounds of its parameters widened by the units of rows, and of y²."""
+    """Return the kernel with its default bounds widened by the spread of the rows and the size of y²."""
     spread = float(np.sqrt(np.sum(np.var(X, axis=0)))) if _numbers(X) else 1.0
     units = {VARIANCES: size, LENGTHS: 1.0 if 1e-3 <= spread <= 1e3 else spread}
     changes = {}
@@ -523,7 +523,7 @@ def widened(kernel: Kernel, X: Any, size: float, *, back: bool = False) -> Kerne
 
 
 def noise_of_repeats(X: Any, Y: NDArray[np.float64]) -> float:
-    """Return how much noise there is at least, by rows that are equal and whose targets are not: Y (n, t)."""
+    """Return a lower bound of the noise, from equal rows with different targets: Y (n, t)."""
     if not _numbers(X):
         return 0.0
     _, group, count = np.unique(X, axis=0, return_inverse=True, return_counts=True)

@@ -36,14 +36,14 @@ from gramian.solvers.linear.cholesky import Factor, NotPositiveDefiniteError, ch
 from gramian.solvers.linear.diagnose import diagnosis
 
 GAP = 1e-13
-"""Relative duality gap that Newton aims at: the evidence feels its square root."""
+"""Relative duality gap at which Newton's method stops: the error of the evidence is about its square root."""
 ROUNDING = 1e-9
-"""Relative duality gap below which the mode is found: a step that does not climb is rounding."""
+"""Relative duality gap that counts as converged: below it, a step that gains nothing is due to rounding."""
 
 MODES = 32
-"""Modes that are kept to start at."""
+"""The last modes, kept as starts."""
 CHORD, GAIN = 1e-3, 0.1
-"""Below this gap the last factor serves again, for steps that leave less than this share of the gap."""
+"""Below this gap the last factor is used again, as long as a step reduces the gap to less than this share."""
 
 Array = NDArray[np.float64]
 
@@ -64,20 +64,20 @@ class Mode:
 
     f: Array  # (n,): Latent values at the mode
     coefficients: Array  # (n,): y - π, with ``f = K (y - π)``
-    pi: Array  # (n,): Probabilities of the class 1
+    pi: Array  # (n,): Probabilities of class 1
     root: Array  # (n,): H^½, the square root of the curvature
-    factor: Any  # Of B, here or on a GPU
+    factor: Any  # Of B, in memory or on a GPU
     evidence: float  # log q(y | X)
     certificate: Certificate  # The duality gap
 
     def lower(self) -> Array:
-        """Return the factor as an array of its own: → (n, n)."""
+        """Return a copy of the factor: → (n, n)."""
         return np.asarray(self.factor.lower() if isinstance(self.factor, Factor) else self.factor.to_host())
 
 
 @dataclass(frozen=True, eq=False)
 class OnCard:
-    """K on a GPU, made anew for each product; the factor of B is there too."""
+    """K on a GPU, recomputed for each product; the factor of B is kept there."""
 
     gram: Gram
 
@@ -106,7 +106,7 @@ def mode(
     max_iter: int = 100,
     out: Array | None = None,
 ) -> Mode:
-    """Find the mode by Newton's method, halving steps that do not climb: K (n, n), y (n,), start (n,), out (n, n).
+    """Find the mode by Newton's method, halving steps that gain nothing: K (n, n), y (n,), start (n,), out (n, n).
 
     ``start`` are latent values, as at the mode of another K.
     """
@@ -121,14 +121,16 @@ def mode(
         if iterations == max_iter:
             why = f"stopped after {max_iter} Newton steps; allow more."
             break
-        # Near the mode the curvature hardly changes, and the last factor serves again.
+        # Near the mode the curvature hardly changes, so the last factor is used again.
         if factor is None or newton.gap > CHORD or not newton.chord(factor):
             factor = newton.factorise(B)
             if not newton.step(factor):
                 break
         iterations += 1
     if factor is not None:
-        newton.chord(factor)  # the evidence feels the square root of the gap, and this costs no factor
+        newton.chord(
+            factor
+        )  # the error of the evidence is about the square root of the gap, and this step needs no factor
     factor = newton.factorise(B)
     told: Any = {"primal": newton.primal, "dual": newton.dual, "iterations": iterations, "seconds": clock.seconds}
     violation = float(np.abs(newton.a - newton.slope).max())
@@ -138,7 +140,7 @@ def mode(
 
 
 class _Newton:
-    """Coefficients a with f = K a, and what follows from them."""
+    """The iterate of Newton's method: coefficients a with f = K a."""
 
     def __init__(self, K: Array | OnCard, y: Array) -> None:
         self.K, self.y = K, y
@@ -157,7 +159,7 @@ class _Newton:
         self.gap = max(self.primal - self.dual, 0.0) / max(abs(self.primal), abs(self.dual), 1.0)
 
     def jump(self, f: Array, B: Array | None) -> None:
-        """Take a Newton step from latent values, of which K need not know, where it ends higher than zero."""
+        """Take a Newton step from any latent values, if its end is better than zero."""
         here = self.f, self.slope, self.root
         pi = expit(f)
         self.f, self.slope, self.root = f, self.y - pi, np.sqrt(pi * (1.0 - pi))
@@ -171,25 +173,25 @@ class _Newton:
         return float(np.logaddexp(0.0, -self.sign * f).sum() + 0.5 * (a @ f))
 
     def factorise(self, B: Array | None) -> Any:
-        """Factor of B = I + H^½ K H^½, whose eigenvalues are at least one where K is what it should be."""
+        """Factor of B = I + H^½ K H^½, whose eigenvalues are at least one if K is positive semi-definite."""
         self.factored = self.root
         if isinstance(self.K, OnCard):
             return self.K.factor(self.root)
         assert B is not None
         np.multiply(self.K, self.root, out=B)
         B *= self.root[:, None]
-        diagonal = np.einsum("ii->i", B)  # a view: indices would take as long as a small factorisation
+        diagonal = np.einsum("ii->i", B)  # a view: fancy indices would take as long as a small factorisation
         diagonal += 1.0
         return cholesky(B, jitter_limit=0.0)
 
     def _target(self, factor: Any) -> Array:
-        """The coefficients at which a whole Newton step ends, with the curvature of the last factor."""
+        """The coefficients at the end of a full Newton step, with the curvature of the last factor."""
         root = self.factored
         b = root**2 * self.f + self.slope
         return b - root * factor.solve(root * (self.K @ b))
 
     def step(self, factor: Any) -> bool:
-        """One Newton step, halved until it climbs; whether it did."""
+        """One Newton step, halved until it gains; whether it did."""
         a = self._target(factor)
         f = self.K @ a
         before, gap = self.value, self.gap
@@ -202,7 +204,7 @@ class _Newton:
         return False
 
     def chord(self, factor: Any) -> bool:
-        """A whole step with an older factor, undone unless it lowers the gap much; whether it did."""
+        """A full step with an older factor, undone unless it lowers the gap much; whether it did."""
         before = dict(vars(self))
         a = self._target(factor)
         f = self.K @ a
@@ -261,12 +263,12 @@ class LaplaceEvidence:
             self._reserve()
 
     def _reserve(self) -> None:
-        """Take the n x n arrays, once."""
+        """Allocate the n x n arrays, once."""
         if self._K is None:
             self._K, self._B = square_arrays(self.y.size, 2, self.memory, "fit fewer rows")
 
     def mode(self, kernel: Kernel) -> Mode:
-        """Return the mode at a kernel; its factor lies in an array that the next call overwrites."""
+        """Return the mode at a kernel; the next call overwrites the array of its factor."""
         self._place(kernel)
         try:
             start = self._nearest(kernel.theta)
@@ -285,7 +287,7 @@ class LaplaceEvidence:
         return known[int(np.abs(np.array([other for other, _ in known]) - theta).sum(axis=1).argmin())][1]
 
     def _place(self, kernel: Kernel) -> None:
-        """Make K, here or on a GPU."""
+        """Compute K, in memory or on a GPU."""
         if self.device is not None:
             gram = Gram(kernel, self.X, memory=self.memory, n_jobs=self.workers, device=self.device)
             if gram.card is not None:
@@ -302,9 +304,9 @@ class LaplaceEvidence:
             return Evidence(found.evidence, self._gradient(kernel, found) if gradient else None, 0.0)
 
     def _gradient(self, kernel: Kernel, at: Mode) -> Array:
-        """How the curvature at the mode, and with it log det B, follows the mode, counts too.
+        """The gradient by theta, including that of log det B through the mode.
 
-        That is half the posterior variance times the third derivative of the log likelihood, pulled back through
+        The latter is half the posterior variance times the third derivative of the log likelihood, pulled back through
         (I + K H)⁻¹; the variance times the curvature is the diagonal of I - B⁻¹.
         """
         K, root, factor, g = self._matrix, at.root, at.factor, at.coefficients
@@ -325,8 +327,8 @@ class LaplaceEvidence:
 def logistic_gaussian(mean: Array, variance: Array) -> Array:
     """Return E σ(f) for Gaussian f, to about 1e-12: mean, variance (m,) → (m,).
 
-    Both σ and the Gaussian are distribution functions' business: E σ(f) is also E Φ((mean - u)/s) over a logistic u.
-    The trapezoidal rule converges exponentially on whichever of the two densities is the wider one.
+    E σ(f) is also E Φ((mean - u)/s) over a logistic u. The trapezoidal rule is used on the wider of the two densities,
+    where it converges exponentially.
     """
     s = np.sqrt(variance)
     narrow = s < 1.0

@@ -21,11 +21,11 @@ from gramian.solvers.gp.evidence import WeightedEvidence, blas_for
 Array = NDArray[np.float64]
 
 AMPLITUDES, NOISES = (1e-3, 1e3), (1e-8, 1e2)
-"""Where variances may go, for targets of variance one."""
+"""Bounds of the variances, for targets of variance one."""
 SCALES = (-8.0, 3.0)
-"""How far the logarithm of a scale may go in one search: far up every row is alone, and the slope shows no way back."""
+"""How far the logarithm of a scale may move in one search: at large scales nothing correlates and the slope is zero."""
 FAILED = 1e25
-"""In the place of an infinite objective, from which a line search could not come back."""
+"""Stands for an infinite objective, from which a line search could not recover."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +37,7 @@ class Prior:
     noise: float = 0.1
 
     def kernel(self, base: Kernel) -> Kernel:
-        """Return its kernel, for a base whose parameters are held still."""
+        """Return its kernel, for a base kernel with fixed parameters."""
         return self.amplitude * base.fix().metric(self.L)
 
 
@@ -47,7 +47,7 @@ class Slope:
 
     value: float
     L: Array  # (d, k)
-    variances: Array  # (2,): By the logarithms of amplitude and noise
+    variances: Array  # (2,): The derivatives by the logarithms of amplitude and noise
 
 
 class MetricEvidence(WeightedEvidence):
@@ -91,7 +91,7 @@ class Climb:
 
     prior: Prior
     value: float
-    slope: float  # The largest that the bounds allow, for each row
+    slope: float  # The largest that the bounds allow to follow, per row
     iterations: int
 
 
@@ -143,7 +143,7 @@ def climb(
 
 
 def unit_of(L: Array) -> float:
-    """Return the root mean square length of the columns of a map, by which slopes in its entries are free of units."""
+    """Return the root mean square length of the columns of a map; slopes by its entries, times that, have no units."""
     return float(np.linalg.norm(L)) / math.sqrt(L.shape[1])
 
 
@@ -158,7 +158,7 @@ def root(G: Array, power: float, rank: int | None) -> Array:
 
 
 def moved(L: Array, M: Array) -> float:
-    """Return how far two metrics LLᵀ and MMᵀ, each of norm one, are apart."""
+    """Return the distance between two metrics LLᵀ and MMᵀ, each scaled to norm one."""
     A, B = L @ L.T, M @ M.T
     return float(np.linalg.norm(A / (np.linalg.norm(A) or 1.0) - B / (np.linalg.norm(B) or 1.0)))
 

@@ -1,6 +1,6 @@
-"""The posterior of a Gaussian process: its mean, its variance, and what is known about their errors.
+"""The posterior of a Gaussian process: its mean, its variance, and a bound on the variance where it is not exact.
 
-Where the n x n factor of K + D is out of reach, the variance is that of a process which has seen only m combinations
+Where the n x n factor of K + D is too large, the variance is that of a process which has seen only m combinations
 Gᵀy of the data: ``k(x, x) - k(x, X) G (Gᵀ(K + D)G)⁻¹ Gᵀ k(X, x)``. Knowing less cannot make one surer, so it is never
 below the exact variance, and it falls to it as m grows. With ``G = D⁻¹F``, F the factor of a Nyström approximation, the
 combinations are those that Nyström's mean looks at. (The usual Nyström variance, ``k - φᵀφ + φᵀ(I + FᵀD⁻¹F)⁻¹φ``, has
@@ -31,22 +31,22 @@ from gramian.solvers.linear.diagnose import diagnosis
 from gramian.solvers.linear.trend import TrendBasis, columns
 
 RESIDUAL = 1e-6
-"""Relative residual of the dual coefficients above which the certificate says so."""
+"""The largest relative residual of the dual coefficients that counts as converged."""
 CHUNK = 1024
 """New points whose variances are computed at a time."""
 ROWS = 1024
-"""Rows of a block of the triangular solve: Ctrl-C is answered between blocks."""
+"""Rows of a block of the triangular solve; Ctrl-C is checked between blocks."""
 RANK = 1000
-"""Combinations of the data that the projected variance knows."""
+"""The number m of combinations for the variance without a factor."""
 
 
 class Posterior:
-    """A Gaussian process conditioned on rows and targets; a subclass knows the inverse of K + D in its own way."""
+    """A Gaussian process conditioned on rows and targets; subclasses apply the inverse of K + D."""
 
     jitter = 0.0
-    """What had to be added to the diagonal of K + D."""
+    """What was added to the diagonal of K + D."""
     singular = ""
-    """Why K + D is singular to rounding, where it is: rows that coincide, and no noise."""
+    """Why K + D is singular to rounding, if it is: equal rows, and no noise."""
     evidence: float | None = None
     """log p(y | X), where it is known."""
     device: str | None = None
@@ -66,7 +66,7 @@ class Posterior:
         self.signal, _ = signal_and_noise(kernel)
 
     def under(self, memory: int | str | None, workers: int | None) -> Self:
-        """Return the same posterior with another budget."""
+        """Return the same posterior with another memory budget."""
         if (self.memory, self.workers) == (memory, workers):
             return self
         other = copy.copy(self)
@@ -93,7 +93,7 @@ class Posterior:
         return kept(self, Columns, self.signal, self.X, self.memory, self.workers)
 
     def prior(self, Z: Any, copies: int = 4) -> tuple[NDArray[np.float64], Iterator[tuple[slice, Any]]]:
-        """Return k(z, z), and k(Z, X) for some rows after the others, of which ``copies`` fit the budget: (m,)."""
+        """Return k(z, z), and an iterator over strips of k(Z, X), ``copies`` of which fit the budget: (m,)."""
         few = None if self.device else self._columns.tile_and_diagonal(Z)
         if few is None:
             return np.asarray(self.kernel.diag(Z), dtype=np.float64).copy(), self._strips(Z, copies)
@@ -150,7 +150,7 @@ class TrendPosterior(ExactPosterior):
     """Universal kriging: the posterior beside functions with free coefficients, by the factor of the projected K + D.
 
     A row x has the same trend as the combination Q c of the training rows, with ``c = R⁻ᵀ t(x)``; the variance is that
-    of the difference, of which the prior says something whatever the trend is, less what the data tell of it.
+    of the difference, which does not depend on the trend, less what the data explain of it.
     """
 
     def __init__(self, basis: TrendBasis, trend: Any, beta: Any, U: Any, *given: Any) -> None:
@@ -162,7 +162,7 @@ class TrendPosterior(ExactPosterior):
         return super().mean(Z) + columns(self.trend, Z) @ self.beta
 
     def _differences(self, Z: Any, K: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """c (q, m), and V (n, m) with VᵀV what the data tell: K (m, n)."""
+        """c (q, m), and V (n, m) with VᵀV what the data explain: K (m, n)."""
         c = solve_triangular(self.R, columns(self.trend, Z).T, trans="T")
         rho = K.T - self.U @ c
         return c, self.whiten((rho - self.Q @ (self.Q.T @ rho)).T)
@@ -187,7 +187,7 @@ class TrendPosterior(ExactPosterior):
 
 
 class OnCard(Posterior):
-    """What is the same where the factor lies on a GPU; copies, pickles and files take it back to this side."""
+    """The common part of posteriors whose factor is on a GPU; copies, pickles and files hold it in main memory."""
 
     factor: Any
 
@@ -229,7 +229,7 @@ class CardTrendPosterior(OnCard, TrendPosterior):
     """Universal kriging by a factor on a GPU."""
 
     def __init__(self, factor: Any, device: str | None, basis: TrendBasis, trend: Any, beta: Any, *given: Any) -> None:
-        # The factor itself stands where the others have their matrix L.
+        # The factor itself takes the place of the matrix L.
         super().__init__(basis, trend, beta, to_numpy(factor.seen), factor, *given)
         self.factor, self.device = factor, device
 
@@ -254,7 +254,7 @@ def exact_posterior(
     tick: Tick = silent,
     trend: Any = None,
 ) -> ExactPosterior | OnCard:
-    """Condition on all rows, in one n x n array: X (n, d), Y (n, t), noise (n,); beside a trend, if any."""
+    """Condition on all rows, in one n x n array, with or without a trend: X (n, d), Y (n, t), noise (n,)."""
     signal, white = signal_and_noise(kernel)
     gram = Gram(signal, X, memory=memory, n_jobs=workers, device=device)
     gram.check_symmetric()
@@ -290,7 +290,7 @@ def exact_posterior(
 
 
 def _not_definite(gram: Gram) -> np.linalg.LinAlgError:
-    """What to raise where K + D has no factor."""
+    """The error for a K + D that has no Cholesky factor."""
     return np.linalg.LinAlgError(
         f"{diagnosis(gram)}; use another kernel (check it with gramian.kernels.is_kernel), or raise alpha."
     )
@@ -324,7 +324,7 @@ def _times(gram: Gram, D: Any, alpha: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def _singular(gram: Gram, factor: Any) -> str:
-    """Why a factor is one of a matrix that is singular to rounding, where it is."""
+    """Why the factored matrix is singular to rounding, if it is."""
     rounding = 10.0 * factor.n * np.finfo(np.float64).eps * float(factor.diagonal.mean())
     return diagnosis(gram) if factor.jitter > 0 or factor.smallest_pivot() <= rounding else ""
 
