@@ -1,4 +1,4 @@
-"""Certificates computed again, from what a fitted model shows and the data, without the solvers."""
+"""Certificates recomputed from the public attributes of a fitted model and its data, without the solvers."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ CHECKS: dict[str, Callable[[Any, Data], Certificate]] = {
 }
 AUTOMATIC = {"AutoKernelRegressor": automatic.numbers, "AutoKernelClassifier": automatic.labels}
 FACTOR, ROUNDING = 3.0, 1e-9
-"""By what two figures of one fit may differ: a factor or an amount."""
+"""Two figures of one fit may differ by this factor, or by this amount."""
 
 
 def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Certificate:
-    """Compute the certificate of a fitted model again, from what it shows and the data it was fitted to.
+    """Recompute the certificate of a fitted model from its public attributes and the data it was fitted to.
 
     In float64, by formulas that share no code with the solvers: feasibility, primal and dual value, residuals, the
-    slope of the evidence; and whether the model predicts what its coefficients say. K is made by tiles, so that no more
-    of it exists at a time than the model's ``memory`` allows.
+    slope of the evidence; and whether the model predicts what its coefficients say. K is computed by tiles that fit the
+    model's ``memory``.
 
     Parameters
     ----------
@@ -52,12 +52,12 @@ def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cert
     y : array-like of shape (n,) or (n, k), or None, default=None
         Their targets.
     sample_weight : array-like of shape (n,) or None, default=None
-        Their weights, where the fit had weights.
+        Their weights, if the fit had any.
 
     Returns
     -------
     Certificate
-        Of the kind that the model claims; ``message`` says what is wrong where it has not converged. Iterations and
+        Of the same kind as the model's own; if it has not converged, ``message`` says what is wrong. Iterations and
         seconds are those of the fit.
 
     Examples
@@ -85,23 +85,23 @@ def verify(model: Any, X: Any, y: Any = None, sample_weight: Any = None) -> Cert
 
 
 def agree(said: Certificate, found: Certificate, tol: float | None = None) -> bool:
-    """Tell whether two certificates of one fit say the same: the verdict, and the figure within 3 times or rounding.
+    """Tell whether two certificates of one fit agree: the same verdict, and figures within a factor of 3 or rounding.
 
-    Verdicts may differ where rounding puts two figures on either side of ``tol``, or is itself above it. Where
-    ``verify`` has made the dual point itself, its bound may be another: there primal values are compared, a fit may
-    prove less than it could, and bounds within 3 times may be on either side of ``tol``.
+    Verdicts may differ if rounding puts the two figures on either side of ``tol``, or itself exceeds ``tol``. If
+    ``verify`` had to find a dual point of its own, its bound may be another one: then primal values are compared, the
+    bound of the fit may be the weaker one, and bounds within a factor of 3 may be on either side of ``tol``.
     """
     a, b, bound = said.figure, found.figure, getattr(found, "bound", False)
     slack = max(ROUNDING, getattr(found, "rounding", 0.0))
     if said.converged == found.converged:
         if said.converged and said.kind == "stationary":
-            return True  # it has no gap, and both violations are within the tolerance
+            return True  # there is no gap, and both violations are within the tolerance
         same = b <= FACTOR * a + slack and a <= FACTOR * b + slack
         if not said.converged and "rounding" in said.message:
-            return True  # neither claims anything, and the figures are made of rounding
+            return True  # neither claims convergence, and the figures are rounding
         return bool(same or (bound and (b <= a or abs(said.primal - found.primal) <= slack * abs(found.primal))))
     near = (tol or 0.0) < b <= FACTOR * (tol or 0.0)
-    if slack > max(tol or 0.0, ROUNDING):  # rounding alone is above the tolerance, and the fit should say so
+    if slack > max(tol or 0.0, ROUNDING):  # rounding alone exceeds the tolerance, and the fit should say so
         return found.converged or near
     pairs = ((a, b), (said.violation, found.violation))
     across = any(min(pair) <= (tol or 0.0) <= max(pair) <= min(pair) + slack for pair in pairs)

@@ -1,4 +1,4 @@
-"""The automatic estimators: the models inside, and the rows and targets that they were fitted to."""
+"""Automatic estimators: their models, with the rows and targets that these were fitted to."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gramian.estimators.auto.tables import read_again
 from gramian.verification.rows import Array
 
 LEAST_SQUARES = ("gp", "ridge")
-"""Machines that learn targets in units of their deviation."""
+"""Machines whose targets are divided by their standard deviation."""
 
 
 Part = tuple[Any, Array, Any]
-"""A model inside, and the rows and targets that it was fitted to."""
+"""A model of an automatic estimator, and the rows and targets that it was fitted to."""
 
 
 def _parts(model: Any, X: Any, squares: Any, others: Any) -> list[Part]:
-    """Every model inside, with rows scaled for it and the targets that its kind of machine learns."""
+    """Every model, with the rows as scaled for it and the targets of its kind of machine."""
     Z = read_again(model, model.columns_, X)
     inside = [(model.machine_, model.best_, model.scaling_)]
     inside += [(m.machine, m.model, m.scaling) for m in getattr(model, "others_", ())]
@@ -29,7 +29,7 @@ def _parts(model: Any, X: Any, squares: Any, others: Any) -> list[Part]:
 
 
 def numbers(model: Any, X: Any, y: Any) -> list[Part]:
-    """Targets less their mean, in units of their deviation."""
+    """Targets minus their mean, divided by their standard deviation."""
     y = np.asarray(_given(y), dtype=np.float64).ravel()
     y = np.log(y) if getattr(model, "target_scale_", "linear") == "log" else y
     scale = float(y.std())
@@ -38,7 +38,7 @@ def numbers(model: Any, X: Any, y: Any) -> list[Part]:
 
 
 def labels(model: Any, X: Any, y: Any) -> list[Part]:
-    """Codes of the classes; for least squares one-hot, or -1 and +1 of two, less their mean and scaled."""
+    """Codes of the classes; for least squares one-hot, or -1 and +1 for two classes, minus their mean and scaled."""
     codes = np.searchsorted(model.classes_, _given(y))
     k = model.classes_.size
     hot = 2.0 * (codes[:, None] == 1) - 1.0 if k == 2 else (codes[:, None] == np.arange(k)).astype(np.float64)

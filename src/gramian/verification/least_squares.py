@@ -1,4 +1,4 @@
-"""Least squares: residuals of the normal equations, and what an interpolant misses."""
+"""Least squares: residuals of the normal equations, and errors of an interpolant at its rows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gramian.kernels.resolve import is_precomputed
 from gramian.verification.rows import Array, Data, Shown, check_same, dense, feature_weights, found, relative
 
 BALANCED = 1e-8
-"""What coefficients may keep of functions beside f, relative to their sizes."""
+"""Coefficients this close to orthogonal to the unpenalised functions, relative to their sizes, count as orthogonal."""
 
 
 def ridge(model: Any, data: Data) -> Certificate:
@@ -28,7 +28,7 @@ def ridge(model: Any, data: Data) -> Certificate:
         root = np.sqrt(data.weights[kept])[:, None]
         B = root * Y[kept]
         R, lost = B - root * shown.f[kept] - alpha * shown.coefficients[kept] / root, root * shown.lost
-        if model.solver_.name == "least squares":  # normal equations: K is singular, and alpha zero
+        if model.solver_.name == "least squares":  # K is singular and alpha zero: check the normal equations
             K = model.kernel_(data.X[np.ix_(kept, kept)] if is_precomputed(model.kernel_) else data.X[kept])
             K = root * np.asarray(K, dtype=np.float64) * root.T
             R, B, lost = K @ R, K @ B, np.abs(K).sum(axis=1, keepdims=True) * np.max(lost)
@@ -40,12 +40,12 @@ def ridge(model: Any, data: Data) -> Certificate:
     faults += shown.unlike(model.predict(data.given), shown.predicted + b)
     if hasattr(model, "loo_path_"):
         best = np.asarray(model.alphas_)[np.argmin(model.loo_path_, axis=0)]
-        faults += [] if np.array_equal(best, model.alpha_) else ["alpha_ is not the value with the least of loo_path_"]
+        faults += [] if np.array_equal(best, model.alpha_) else ["alpha_ is not the value that minimises loo_path_"]
     return _certificate(model, relative(R, B), faults, relative(lost, B))
 
 
 def interpolation(model: Any, data: Data) -> Certificate:
-    """``max_i |f(x_i) - y_i|`` relative to the largest target, but for what a nugget that was asked for takes away."""
+    """``max_i |f(x_i) - y_i|`` relative to the largest target; a nugget that was asked for is allowed for."""
     Y = data.targets()
     shown, asked = _at_rows(model, data, Y), 0.0 if model.nugget == "auto" else float(model.nugget)
     largest, beside, faults = np.abs(Y).max(axis=0), np.zeros_like(Y), []
@@ -59,7 +59,7 @@ def interpolation(model: Any, data: Data) -> Certificate:
 
 
 def trend_of(model: Any, data: Data) -> Array:
-    """The functions beside f at the rows."""
+    """The unpenalised functions at the rows."""
     trend, X = model.trend_, data.X
     if isinstance(trend, str):
         return np.column_stack([np.ones(data.n), *([dense(X)] if trend == "linear" else [])])
@@ -68,16 +68,16 @@ def trend_of(model: Any, data: Data) -> Array:
 
 
 def unbalanced(T: Array, shown: Shown) -> list[str]:
-    """Say whether coefficients are orthogonal to the functions beside f, as they are where those are free."""
+    """Say whether coefficients are orthogonal to the unpenalised functions, as they are at the optimum."""
     c, size = shown.coefficients, np.abs(T).max(axis=0)
     off = np.abs(T.T @ c) / (np.where(size > 0, size, 1.0)[:, None] * np.maximum(np.abs(c).sum(axis=0), 1e-300))
     if off.max() <= BALANCED:
         return []
-    return [f"the coefficients are not orthogonal to the functions beside f, by {off.max():.1e}"]
+    return [f"the coefficients are not orthogonal to the trend, by {off.max():.1e}"]
 
 
 def _at_rows(model: Any, data: Data, Y: Array) -> Shown:
-    """Functions that expand in the training rows, which the rows given must be."""
+    """Functions that are expansions in the training rows; raises if the rows given are others."""
     if model.dual_coef_.shape[0] != data.n or model.dual_coef_.size != Y.size:
         shape = (model.dual_coef_.shape[0], model.dual_coef_.size // model.dual_coef_.shape[0])
         raise ValueError(f"the model was fitted to {shape} rows and targets, got {Y.shape}; pass the same rows.")

@@ -1,4 +1,4 @@
-"""Machines with any loss: the Fenchel-Young gap, from a dual point made of what the model shows.
+"""Machines with any loss: the Fenchel-Young gap, at a dual point found from public attributes.
 
 With ``P = Σ w ℓ(f + b) + penalty(‖f‖)`` every u with ``Σ u = 0`` (where there is a constant) bounds the optimum from
 below: by ``-Σ w ℓ*(u/w) - ‖u‖²_K / (2μ)`` for the squared penalty, ``-Σ w ℓ*(u/w) - R ‖u‖_K`` for the ball, and
@@ -23,31 +23,31 @@ from gramian.losses import offers
 from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, expanded, feature_weights, found
 
 LEAST = 1e-4
-"""A gap is relative to this part of what the best constant loses, at least."""
+"""Gaps are relative to the objective, or to this share of the loss of the best constant if that is larger."""
 ROUNDED = 1e-9
-"""The same of what zero loses."""
+"""The same share of the loss of the zero function."""
 FLOOR = 1e-12
-"""A tolerance below this is not asked for."""
+"""The smallest tolerance that is checked."""
 NEWTON, HALVINGS = 20, 12
-"""Corrections of smooth slopes, and lengths that are tried of each."""
+"""Newton steps at most, and how often each is halved."""
 NEAR = (0.0, *np.logspace(-12.0, -2.0, 21))
-"""Distances to a kink, in units of the largest value, within which a row may have any slope between its two."""
+"""Distances to a kink, relative to the largest value, within which a row may have any slope of the kink."""
 ACTIVE = 150
-"""Of these, up to which an active-set method is used, which ends at bounds."""
+"""Up to this many such rows an active-set method is used, which ends exactly at bounds."""
 FREE = 2000
-"""Rows near kinks, and features, up to which their slopes are found by least squares."""
+"""At most this many rows near kinks, or unknowns, for which slopes are found by least squares."""
 ENOUGH = 1e-10
-"""A gap below this needs no better point."""
+"""Below this gap no better dual point is sought."""
 TINIEST = 1e-300
 FAR, TINY = 1e8, 1e-9
-"""Norms between which the slope of a penalty is looked for."""
+"""The range of norms in which the slope of a penalty is inverted."""
 CUTS = 500
-"""Planes below a loss of all values."""
+"""Cutting planes of a joint loss, at most."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Function:
-    """One function, or the functions that a loss couples, on the rows that count."""
+    """One function, or the functions coupled by a loss, on the rows of positive weight."""
 
     loss: Any
     y: Array
@@ -58,10 +58,10 @@ class _Function:
     F: Array | None  # features
     K: Any  # the product with K
     norm2: float
-    lost: float  # what rounding may change in a value
-    lost2: float  # in norm2
+    lost: float  # rounding error of a value
+    lost2: float  # rounding error of norm2
     intercept: bool
-    shown: Array | None  # the slopes by which the fit was certified
+    shown: Array | None  # the dual point of the fit's certificate, if it is public
 
     @property
     def at(self) -> Array:
@@ -81,14 +81,14 @@ class _Function:
         return float(np.sum(self.w * np.asarray(self.loss.conjugate(u / self.w[:, None], self.y)).reshape(-1)))
 
     def rest(self, u: Array, mu: float) -> float:
-        """``‖u + μ f‖²`` in the kernel's space: zero where the function is what u says."""
+        """``‖u + μ f‖²`` in the kernel's space: zero at the optimum."""
         if self.F is not None:
             return float(np.sum((self.F.T @ u + mu * self.coefficients) ** 2))
         r = u + mu * self.coefficients
         return max(float(np.sum(r * self.K(r))), 0.0)
 
     def points(self, mu: float) -> Iterator[Array]:
-        """What the fit shows, slopes at f, what the coefficients say; where K is small, slopes that fit these."""
+        """Dual points to try: the fit's, slopes at f, multiples of the coefficients; for small K, slopes near both."""
         if self.shown is not None:
             yield self.shown
         yield self.gradient(self.at)
@@ -117,7 +117,7 @@ class _Function:
         yield from (self._between(F, wanted[:, 0], near * reach) for near in NEAR)
 
     def feasible(self, u: Array) -> Array:
-        """The point within its domain, and with sum zero as far as that has room."""
+        """The point moved into the domain, with sum zero as far as the domain allows."""
         if getattr(self.loss, "coupled", False):
             return u
         ends = self.loss.domain(self.y) if hasattr(self.loss, "domain") else (-np.inf, np.inf)
@@ -128,13 +128,13 @@ class _Function:
         off = float(u.sum())
         room = u - low if off > 0 else high - u
         room = np.where(np.isinf(room), 1.0, room if not np.isinf(room).any() else 0.0)
-        if offers(self.loss, "curvature"):  # where the loss bends, next to nothing is lost
+        if offers(self.loss, "curvature"):  # where the loss is curved, this hardly changes the conjugate
             bend = self.w[:, None] * self.loss.curvature(self.at, self.y)
             room = bend if bend.any() else room
         return np.clip(u - off * room / max(float(room.sum()), TINIEST), low, high)
 
     def _balanced(self, F: Array, wanted: Array) -> Array:
-        """Slopes near f that sum to what the coefficients say: Newton's method in the values."""
+        """Slopes near f whose sum ``Fᵀu`` is what the coefficients require, by Newton's method in the values."""
         G = np.column_stack([F, np.ones(len(F))]) if self.intercept else F
         wanted = np.vstack([wanted, np.zeros((1, wanted.shape[1]))]) if self.intercept else wanted
         f, rest, k = self.at, wanted - G.T @ self.gradient(self.at), wanted.shape[1]
@@ -151,7 +151,7 @@ class _Function:
         return self.gradient(f)
 
     def _between(self, F: Array, wanted: Array, near: float) -> Array:
-        """Slopes of the rows within a distance of their kinks, by least squares within what the kinks allow."""
+        """Slopes of the rows near their kinks, by least squares within the bounds of the kinks."""
         low, high, u = (self.gradient(self.at + near * side)[:, 0] for side in (-1.0, 1.0, 0.0))
         free = high > low
         if not 0 < np.count_nonzero(free) <= FREE:
@@ -166,7 +166,7 @@ class _Function:
         return u[:, None]
 
     def best_constant(self, f: Array, start: Array) -> Array:
-        """The constants that lose least beside f."""
+        """The constants that minimise the loss, added to f."""
 
         def lost(b: Any) -> tuple[float, Array]:
             return self.value(f + b), np.asarray(self.gradient(f + b).sum(axis=0))
@@ -174,7 +174,7 @@ class _Function:
         return np.asarray(minimize(lost, start, jac=True, options={"gtol": 0.0}).x)
 
     def least_scale(self) -> float:
-        """What a gap is relative to, at least: a small part of what the best constant loses, or zero, or a count."""
+        """The least scale of a gap: a share of the loss of the best constant, of the zero function, or of counts."""
         zero = np.zeros_like(self.f)
         least = nothing = abs(self.value(zero))
         if self.intercept and zero.shape[1] > 1:
@@ -211,7 +211,7 @@ class _Tilted:
 
 
 def regression(model: Any, data: Data) -> Certificate:
-    """One function for each target, or for each part of a loss that has several."""
+    """One function for each target, or for each part of a loss that has several parts."""
     Y = data.targets()
     parts = getattr(model.loss_, "parts", (model.loss_,))
     tasks = [(part, Y[:, [j]]) for j in range(Y.shape[1]) for part in parts]
@@ -220,7 +220,7 @@ def regression(model: Any, data: Data) -> Certificate:
 
 
 def classification(model: Any, data: Data) -> Certificate:
-    """One function for two classes, one for each, or all of them together where the loss couples them."""
+    """One function for two classes, else one for each class; all of them together if the loss couples them."""
     codes, loss, weights = data.codes(model.classes_), model.loss_, data.weights
     if model.class_weight is not None:
         weights = weights * compute_sample_weight(model.class_weight, data.y, indices=np.flatnonzero(weights))
@@ -294,7 +294,7 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     strengths = _strengths(model, g, multiplier, total)
     dual = primal - g.rest(g.gradient(g.at), strengths[0]) / (2.0 * strengths[0])
     if known:
-        # A dual value above the primal one is rounding, and no more a proof than one below it.
+        # A dual value above the primal one is rounding, and proves no more than one as far below it.
         dual = -math.inf
         for mu, u in ((strength, u) for strength in strengths for u in g.points(strength)):
             bounds = [_bound(model, g, v, mu, total) for v in (u, g.feasible(u))]
@@ -307,11 +307,11 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
     if not gap <= tol:
         faults.append(f"the relative duality gap {gap:.1e} is above tol={model.tol:.0e}")
     values = {"primal": primal / total, "violation": gap} | ({"dual": dual / total, "gap": gap} if known else {})
-    # An error in a value counts as much as the loss is steep there, and as much again in ‖f‖².
+    # An error in a value counts by the slope of the loss there, and once more in ‖f‖².
     slopes = float(np.abs(g.gradient(g.at)).sum())
     values["rounding"] = (2.0 * g.lost * slopes + EPS * float(np.abs(g.gradient(g.at) * g.y).sum())) / scale
     if model.penalty == "ball" and g.F is None and g.norm2 > 0:
-        # ‖u‖_K is the root of a sum, which cancels where f is inside the ball.
+        # ‖u‖_K is the root of a sum of cancelling terms if f is inside the ball.
         lost = slopes**2 * g.lost / float(np.abs(g.coefficients).sum())
         norm = multiplier * total * math.sqrt(g.norm2)
         values["rounding"] += model.radius * lost / (norm + math.sqrt(lost)) / scale
@@ -319,7 +319,7 @@ def _judged(model: Any, g: _Function, multiplier: float, faults: list[str]) -> C
 
 
 def _joint(model: Any, g: _Function, faults: list[str]) -> Certificate:
-    """Of a loss of all values: the planes at f and near it, best for each other, bound the objective from below."""
+    """The certificate of a joint loss: its cutting planes at f and nearby bound the objective from below."""
     lam, faults = float(model.lam_), list(faults)
 
     def plane(f: Array) -> tuple[float, Array]:
@@ -338,7 +338,7 @@ def _joint(model: Any, g: _Function, faults: list[str]) -> Certificate:
             *(np.column_stack([cut[i] for cut in cuts]) for i in (1, 2)),
         )
         G = U.T @ KU / lam
-        # On the simplex, as least squares with a heavy row for the sum.
+        # Minimised over the simplex as least squares, with a heavily weighted row for the sum.
         values, vectors = np.linalg.eigh(0.5 * (G + G.T))
         root = np.sqrt(np.maximum(values, EPS * max(float(values[-1]), TINIEST)))
         heavy = 1e4 * max(float(root[-1]), TINIEST)
@@ -357,7 +357,7 @@ def _joint(model: Any, g: _Function, faults: list[str]) -> Certificate:
 
 
 def _strengths(model: Any, g: _Function, multiplier: float, total: float) -> list[float]:
-    """The μ of the squared penalty with the same solution, as the model says; of the others, also as f itself says."""
+    """The μ of the squared penalty with the same solution, from ``multiplier_``; for other penalties also from f."""
     strengths = [multiplier * total if math.isfinite(multiplier) else total]
     if not isinstance(model.penalty, str) and g.norm2 > 0:
         norm = math.sqrt(g.norm2)
@@ -366,13 +366,13 @@ def _strengths(model: Any, g: _Function, multiplier: float, total: float) -> lis
         strengths.append(model.lam_ * total / math.sqrt(g.norm2))
     if model.penalty == "ball" and g.norm2 > 0:
         against = -float(np.sum(g.gradient(g.at) * g.f)) / g.norm2
-        strengths += [against, TINIEST] if against > 0 else [TINIEST]  # nothing holds a function that is well inside
+        strengths += [against, TINIEST] if against > 0 else [TINIEST]  # inside the ball the constraint is inactive
     return strengths
 
 
 def _bound(model: Any, g: _Function, u: Array, mu: float, total: float) -> float:
-    """What u proves: the objective of every function is at least this."""
-    # K times the coefficients is known, and as it is predicted.
+    """The lower bound of the objective that u proves."""
+    # K times the coefficients is known, from predictions.
     told = g.F is None and np.abs(u + mu * g.coefficients).max() <= 1e-12 * np.abs(u).max()
     norm = math.sqrt(max(float(np.sum(u * (-mu * g.f if told else g.K(u)))), 0.0))
     shrink = min(1.0, model.lam_ * total / norm) if model.penalty == "norm" and norm > 0 else 1.0
@@ -384,26 +384,26 @@ def _bound(model: Any, g: _Function, u: Array, mu: float, total: float) -> float
         most = strength * float(model.penalty.derivative(FAR))
         shrink = min(1.0, most / norm) if norm > 0 else 1.0
         own = strength * _conjugate(model.penalty, shrink * norm / strength)
-    # A constant that u does not balance is taken to be no further off than values are.
+    # If u does not sum to zero, the constant is assumed to be no further from optimal than the values are.
     off = shrink * u.sum(axis=0) if g.intercept else np.zeros_like(g.b)
     reach = float(np.abs(g.f).max() + np.abs(g.at - g.y).max())
     return float(-g.conjugate(shrink * u) - own + off @ g.b - np.abs(off).sum() * reach)
 
 
 def _without_penalty(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
-    """Of lam=0: the problem with the small lam at which it was found, whose penalty must not matter."""
+    """The certificate for lam=0: that of the small lam which was used, whose penalty must be negligible."""
     plain = copy(model)
     plain.lam_ = multiplier
     of, total = _judged(plain, g, multiplier, faults), float(g.w.sum())
     loss, own = g.value(g.at) / total, 0.5 * multiplier * g.norm2
     gap = (loss - of.dual + own) / max(loss, g.least_scale() / total)
-    said = [] if gap <= 2.0 * max(model.tol, FLOOR) else [f"the loss is {gap:.1e} above what is proved to be least"]
+    said = [] if gap <= 2.0 * max(model.tol, FLOOR) else [f"the loss is {gap:.1e} above its proved lower bound"]
     message = "; ".join(filter(None, [of.message, *said]))
     return replace(of, primal=loss, dual=of.dual - own, gap=gap, converged=not message, message=message)
 
 
 def _by_multiplier(model: Any, g: _Function, faults: list[str]) -> Certificate:
-    """Of a penalty that is not convex: the gap of the squared one with the same slope at f."""
+    """The certificate for a penalty that is not convex: the gap of the squared penalty with the same slope at f."""
     norm, plain = math.sqrt(g.norm2), copy(model)
     plain.penalty, plain.lam_ = "squared", model.lam_ * float(model.penalty.derivative(norm)) / norm
     of = _judged(plain, g, plain.lam_, faults)
@@ -420,7 +420,7 @@ def _conjugate(g: Any, t: float) -> float:
 
 
 def _stationary(model: Any, g: _Function, multiplier: float, faults: list[str]) -> Certificate:
-    """Of a difference of convex losses: the gap of the convex problem that the tangents at f make."""
+    """The certificate for a difference of convex losses: the gap of the problem linearised at f."""
     convex = replace(g, loss=_Tilted(g.loss.convex_part(), g.loss.concave_gradient(g.at, g.y)))
     of, total = _judged(model, convex, multiplier, faults), float(g.w.sum())
     wrong = float(np.sum(g.w * (g.y * g.at <= 0)[:, 0])) / total

@@ -1,4 +1,4 @@
-"""Learned metrics: the slope of the evidence by the textbook's formula, and how far one more round would move."""
+"""Learned metrics: the slope of the evidence by the textbook formula, and how far one more iteration would move."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _slope(model: Any, X: Array, K: Array, W: Array, noise: Array, t: int) -> fl
     x = X - X.mean(axis=0)
     pull = np.asarray(model.kernel_.kernel.kernel.grad_inputs(X @ model.L_, None, model.kernel_.factor * W))
     unit = float(np.linalg.norm(model.scale_[:, None] * model.L_)) / math.sqrt(model.L_.shape[1])
-    by_L = 2.0 * unit * (x.T @ pull) / model.scale_[:, None]  # both sides of a symmetric W move alike
+    by_L = 2.0 * unit * (x.T @ pull) / model.scale_[:, None]  # W is symmetric: twice the derivative of one side
     by_L[~np.any(model.L_, axis=1)] = 0.0
     repeated = float(model.row_weights_.sum()) - len(X)
     by_noise = float(np.diagonal(W) @ noise) - 0.5 * t * repeated
@@ -57,7 +57,7 @@ def _slope(model: Any, X: Array, K: Array, W: Array, noise: Array, t: int) -> fl
 
 
 def _next_move(model: Any, X: Array, alpha: Array, weights: Array) -> float:
-    """The distance of LLᵀ from the power of the mean outer product of gradients, both of norm one and free of units."""
+    """The distance of LLᵀ from the power of the mean outer product of gradients, both scaled to norm one."""
     d = X.shape[1]
     G = np.zeros((d, d))
     for a in alpha.T:

@@ -14,13 +14,13 @@ from gramian.certificates import Certificate
 from gramian.verification.rows import Array, Data, found
 
 MORE = 3.0
-"""Times the tolerance: what a step may add after two that added less; on its way off a plateau EM speeds up again."""
+"""A further step may gain up to this many tolerances: when EM leaves a plateau, its gains grow again."""
 ROUNDING = 1e-9
-"""By which the likelihood may fall, relative to its size."""
+"""The likelihood may fall by this, relative to its size."""
 
 
 def mixture(model: Any, data: Data) -> Certificate:
-    """The log-likelihood per row, and what another step of EM adds to it."""
+    """The log-likelihood per row, and the gain of another EM step."""
     centre = np.asarray(data.X).mean(axis=0)
     X, w, hard = np.asarray(data.X[data.kept] - centre), data.weights[data.kept], model.assignment == "hard"
     w = w / w.sum()
@@ -30,7 +30,7 @@ def mixture(model: Any, data: Data) -> Certificate:
     value, responsibilities = _expected(log_joint, w, hard)
     following = _maximised(model, X, w, responsibilities)
     gain = _expected(_log_joint(X, *following), w, hard)[0] - value
-    # A step maximises the objective less (ε/2) Σ π tr Σ⁻¹, so that it may lower the objective by what it gains there.
+    # A step maximises the objective minus (ε/2) Σ π tr Σ⁻¹, so it may lower the objective by the gain in that term.
     precisions = np.linalg.inv(covariances) - np.linalg.inv(following[2])
     rounding = ROUNDING * (1.0 + abs(value))
     faults = []
@@ -46,7 +46,7 @@ def mixture(model: Any, data: Data) -> Certificate:
 
 
 def of_family(model: Any, data: Data) -> Certificate:
-    """The same for components of another family, whose densities are SciPy's where it has them."""
+    """The same for components of another family, with SciPy's densities if it has them."""
     X, w = np.asarray(data.X)[data.kept], data.weights[data.kept]
     w = w / w.sum()
 
@@ -131,7 +131,7 @@ def _maximised(model: Any, X: Array, w: Array, responsibilities: Array) -> tuple
 
 
 def _slope(weights: Array, means: Array, covariances: Array, following: tuple[Array, Array, Array]) -> float:
-    """By how much the next step of EM would move the parameters, in units of the components."""
+    """How far the next EM step would move the parameters, in units of the components' standard deviations."""
     total = float(np.abs(following[0] - weights).sum())
     for k, C in enumerate(covariances):
         L = np.linalg.cholesky(C)

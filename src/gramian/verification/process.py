@@ -21,17 +21,17 @@ from gramian.verification.least_squares import trend_of, unbalanced
 from gramian.verification.rows import EPS, Array, Data, Shown, check_same, dense, found, product, relative
 
 RESIDUAL = 1e-6
-"""Of the equations of the posterior, relative to the targets."""
+"""The largest residual of the posterior's equations, relative to the targets."""
 GAP = 1e-9
-"""Of the mode of the Laplace approximation."""
+"""The largest relative duality gap of the mode of the Laplace approximation."""
 FELT = 2e-5
-"""What the slope of the evidence feels of a mode found to 1e-13: some tens of the square root of it."""
+"""The error of an evidence's slope if the mode has a gap of 1e-13: some tens of the square root."""
 HAIR = 1e-10
-"""A step, in theta, that changes nothing but rounding: a fit tells the worse of its slope and one so far away."""
+"""A step, in theta, that changes rounding errors only: a fit reports the larger slope of theta and theta + HAIR."""
 
 
 def regression(model: Any, data: Data) -> Certificate:
-    """``(K + D) α = y``, and ``∂ log p(y | θ)/∂θ`` at the kernel that was learned."""
+    """``(K + D) α = y``, and ``∂ log p(y | θ)/∂θ`` at the learned kernel."""
     Y, faults, lost = data.targets(), [], 0.0
     centre, scale = np.zeros(1), np.ones(1)
     if model.normalize_y:
@@ -80,11 +80,11 @@ def _learned(model: Any) -> bool:
 
 
 def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float, float]:
-    """The slope of the log evidence of the rows that taught the kernel; the evidence; rounding."""
+    """The slope of the log evidence on the rows that the kernel was learned from; the evidence; the slope's error."""
     rows = np.asarray(model.evidence_rows_)
     X, Y = data.X[np.ix_(rows, rows)] if is_precomputed(model.kernel_) else data.X[rows], Y[rows]
     _check_memory(rows.size, data.memory)
-    # Beside a trend, the evidence is that of contrasts Nᵀy, N an orthonormal basis of what is orthogonal to it.
+    # With a trend, the evidence is that of contrasts Nᵀy, N an orthonormal basis of its orthogonal complement.
     N = None if getattr(model, "trend_", None) is None else null_space(trend_of(model, data)[rows].T)
     targets = Y if N is None else N.T @ Y
 
@@ -103,7 +103,7 @@ def _slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float
 
 
 def _with_rounding(kernel: Kernel, at: Callable[[Kernel], tuple[float, Array]]) -> tuple[float, float, float]:
-    """The slope within the bounds; the value; and three times what the slope changes where theta moves by a hair."""
+    """The slope within the bounds; the value; and three times the change of the slope if theta moves by ``HAIR``."""
     try:
         value, slope = at(kernel)
         near = [at(kernel.with_theta(kernel.theta + step))[1] for step in (-HAIR, HAIR)]
@@ -129,7 +129,7 @@ def _projected(kernel: Kernel, slope: Array) -> float:
 
 
 def _landmarks(kernel: Kernel, model: Any, data: Data, noise: Array) -> tuple[Array, Array, Array, Array]:
-    """k(x, x) without noise, the factor of K_mm, K_nm, and noise; white noise is what k(x, x) has over k(x, x')."""
+    """k(x, x) without noise, the factor of K_mm, K_nm, and noise; white noise is k(x, x) - k(x, x') for a copy x'."""
     Z = model.approximation_.components_.astype(np.float64, copy=False)
     own = np.asarray(kernel.diag(data.X), dtype=np.float64)
     white = max(float(own[0]) - dense(kernel(data.X[:1], data.X[:1].copy())).item(), 0.0)
@@ -138,18 +138,18 @@ def _landmarks(kernel: Kernel, model: Any, data: Data, noise: Array) -> tuple[Ar
 
 
 def _at_landmarks(model: Any, data: Data, Y: Array, noise: Array, beta: Array) -> float:
-    """``(K_mm + BᵀD⁻¹B) β = BᵀD⁻¹y``, which inverts no factor: landmarks may be as good as equal."""
+    """``(K_mm + BᵀD⁻¹B) β = BᵀD⁻¹y``, without the inverse of a factor, since landmarks may be nearly equal."""
     _, L, B, D = _landmarks(model.kernel_, model, data, noise)
     right = B.T @ (Y / D[:, None])
     residual = relative(right - L @ (L.T @ beta) - B.T @ ((B @ beta) / D[:, None]), right)
-    # Terms that cancel take their digits with them: targets at equal rows, coefficients at equal landmarks.
+    # Digits are lost where large terms cancel: targets at equal rows, coefficients at equal landmarks.
     terms = np.abs(B).max() * np.abs(beta).sum() + np.abs(Y).max()
     lost = float(np.abs(B / D[:, None]).sum() * terms) / max(float(np.linalg.norm(right, axis=0).min()), 1e-300)
     return 0.0 if residual <= 64.0 * EPS * lost else residual
 
 
 def _bound_slope(model: Any, data: Data, Y: Array, noise: Array) -> tuple[float, float, float]:
-    """The slope of ``log N(y | 0, Q + D) - ½ tr(D⁻¹(K - Q))``, landmarks held still; its value; rounding."""
+    """The slope of ``log N(y | 0, Q + D) - ½ tr(D⁻¹(K - Q))``, landmarks fixed; its value; the error of the slope."""
     Z, t = model.approximation_.components_.astype(np.float64, copy=False), Y.shape[1]
 
     def at(kernel: Kernel) -> tuple[float, Array]:

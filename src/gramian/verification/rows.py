@@ -1,4 +1,4 @@
-"""Inputs of the checkers: rows, targets and weights, kernel tiles in float64, and the functions that a model shows."""
+"""Inputs of the checks: rows, targets and weights, kernel tiles in float64, and the functions of a model."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from gramian.resources import memory_budget, spans
 Array = NDArray[np.float64]
 EPS = float(np.finfo(np.float64).eps)
 SAME = 1e-6
-"""What predictions may differ from the function that a model shows, relative to the largest."""
+"""Predictions may differ from the function given by the coefficients by this, relative to the largest."""
 NOISE = 1e-6
-"""What k(x, x) has over k between x and a copy of it is noise, not rounding, where it is more than this share."""
+"""If k(x, x) exceeds k(x, x') for a copy x' by more than this share, the difference is noise and not rounding."""
 DENSE = 1000
-"""Rows up to which the smallest eigenvalue of K is computed."""
+"""Up to this many rows the smallest eigenvalue of K is computed."""
 VISIBLE = 1e-6
-"""An eigenvalue more negative than this share of the largest is no rounding."""
+"""A negative eigenvalue larger than this share of the largest is not rounding."""
 INDEFINITE = "K is not positive semi-definite on these rows, so the dual value is not a bound"
 SUMS = 4.0 * EPS
-"""What the order of a sum may change, relative to the sum of its terms' sizes."""
+"""The rounding error of a sum, relative to the sum of its terms' absolute values."""
 STRIP = 4096
-"""Rows whose features are made together."""
+"""Rows whose features are computed together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """The rows that a model was fitted to, as given, as an array, and in float64; targets, weights, bytes to hold."""
+    """The rows that a model was fitted to, as given, as an array, and in float64; targets, weights, memory in bytes."""
 
     given: Any
     rows: Any
@@ -47,7 +47,7 @@ class Data:
 
     @classmethod
     def of(cls, model: Any, X: Any, y: Any, sample_weight: Any) -> Data:
-        """Check what the caller gave against what the model was fitted to."""
+        """Check the caller's data against the model."""
         kernel, given = getattr(model, "kernel", None), X
         if holds_objects(kernel, X):
             rows = X = objects(X, kernel=type(kernel).__name__)
@@ -60,7 +60,7 @@ class Data:
             check_consistent_length(rows, y)
         weights = np.ones(n)
         if sample_weight is not None:
-            # Support vector machines leave rows of negative weight out.
+            # Support vector machines ignore rows of negative weight.
             options: Any = {"dtype": np.float64, "ensure_non_negative": not hasattr(model, "support_")}
             weights = np.maximum(_check_sample_weight(sample_weight, np.empty((n, 1)), **options), 0.0)
         return cls(given, X, rows, y, np.asarray(weights), memory_budget(getattr(model, "memory", None)))
@@ -76,13 +76,13 @@ class Data:
         return self.weights > 0
 
     def targets(self) -> Array:
-        """Targets that are numbers, one column for each."""
+        """Numeric targets, one column each."""
         if self.y is None:
             raise ValueError("this model was fitted to targets; pass y=, the targets of the same rows.")
         return np.asarray(self.y, dtype=np.float64).reshape(self.n, -1)
 
     def codes(self, classes: NDArray[Any]) -> NDArray[np.intp]:
-        """Labels as places among the classes."""
+        """Labels as indices into the classes."""
         if self.y is None:
             raise ValueError("this model was fitted to labels; pass y=, the labels of the same rows.")
         codes = np.searchsorted(classes, self.y)
@@ -91,7 +91,7 @@ class Data:
         return codes
 
     def is_definite(self, model: Any) -> bool:
-        """Whether K has no eigenvalue that is visibly negative; not looked at in a map or where there are many rows."""
+        """Whether K has no eigenvalue that is clearly negative; assumed for maps and for many rows."""
         if hasattr(model, "approximation_") or np.count_nonzero(self.kept) > DENSE:
             return True
         (kept,) = np.nonzero(self.kept)
@@ -100,15 +100,15 @@ class Data:
         return bool(values[0] >= -VISIBLE * max(float(values[-1]), 0.0))
 
     def features(self, model: Any) -> Array:
-        """The features of the rows by the model's map."""
-        # A map of a Gram matrix knows the columns of all rows, or of those that count.
+        """The features of the rows under the model's map."""
+        # A map of a Gram matrix was fitted to the columns of all rows, or of those with positive weight.
         few = is_precomputed(model.kernel_) and model.approximation_.n_features_in_ < self.X.shape[1]
         X = self.X[:, self.kept] if few else self.X
         return np.concatenate([dense(model.approximation_.transform(X[rows])) for rows in spans(self.n, STRIP)])
 
 
 def tiles(kernel: Kernel, X: Any, Y: Any, memory: int, columns: Any = None) -> Iterator[tuple[slice, Array]]:
-    """Yield ``K(X, Y)`` some rows at a time, in float64; Y of ``None`` is X itself, of which ``columns`` are taken."""
+    """Yield ``K(X, Y)`` a few rows at a time, in float64; if Y is None, ``columns`` of ``K(X, X)``."""
     A, B = kernel.prepare(X, Y)
     B = B if columns is None else B[columns]
     for rows in spans(len(A), max(memory // (32 * max(len(B), 1)), 1)):
@@ -116,7 +116,7 @@ def tiles(kernel: Kernel, X: Any, Y: Any, memory: int, columns: Any = None) -> I
 
 
 def product(kernel: Kernel, X: Any, Y: Any, V: Array, memory: int, columns: Any = None) -> Array:
-    """Return ``K(X, Y) @ V``, of which no more than ``memory`` bytes exist at a time."""
+    """Return ``K(X, Y) @ V`` by tiles of at most ``memory`` bytes."""
     if not V.shape[0]:
         return np.zeros((_num_samples(X), *V.shape[1:]))
     return np.concatenate([K @ V for _, K in tiles(kernel, X, Y, memory, columns)])
@@ -124,26 +124,26 @@ def product(kernel: Kernel, X: Any, Y: Any, V: Array, memory: int, columns: Any 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """The functions that a model shows, one column each."""
+    """The functions of a model as its public coefficients give them, one column each."""
 
     coefficients: Array  # at the rows of an expansion; weights of the features of a map
     f: Array  # (n, k): values at the rows, without constants
-    predicted: Array  # (n, k): the same less the noise that a row has with itself alone
+    predicted: Array  # (n, k): the same without the white noise of a row with itself
     norm2: Array  # (k,): squared norms
-    lost: Array  # (k,): what rounding may change in a value, by the order of a sum and in k itself
+    lost: Array  # (k,): rounding error of a value, in its sum and in k itself
     scale: float  # the largest k(x, x)
     F: Array | None = None  # (n, m): features
 
     @classmethod
     def of(cls, model: Any, data: Data, coefficients: Array, columns: Any = None) -> Shown:
-        """Of coefficients (k columns) at rows, all of them by default; of weights where the model has a map."""
+        """From coefficients (k columns) at some rows, by default all; from weights of features for a map."""
         c = np.asarray(coefficients, dtype=np.float64)
         c = c[:, None] if c.ndim == 1 else c
         if hasattr(model, "approximation_"):
             F = data.features(model)
             scale = float(np.sum(F**2, axis=1).max(initial=0.0))
             size = np.abs(F).max(initial=0.0) * np.abs(c).sum(axis=0)
-            if hasattr(model.approximation_, "expansion"):  # at landmarks, where it is evaluated
+            if hasattr(model.approximation_, "expansion"):  # predictions are expansions at the landmarks
                 size = size + scale * np.abs(model.approximation_.expansion(c)).sum(axis=0)
             f = F @ c
             return cls(c, f, f, np.sum(c**2, axis=0), SUMS * size, scale, F)
@@ -154,16 +154,16 @@ class Shown:
         return cls(c, f, predicted, norm2, (SUMS * scale + drift) * np.abs(c).sum(axis=0), scale)
 
     def unlike(self, predicted: Any, f: Array | None = None) -> list[str]:
-        """Say whether predictions differ from f by more than rounding; by default from the functions themselves."""
+        """Say whether predictions differ from f, by default the functions themselves, by more than rounding."""
         f, predicted = self.predicted if f is None else f, np.asarray(predicted)
         off = np.abs(predicted.astype(np.float64).reshape(f.shape) - f)
         if np.all(off <= 4.0 * self.lost.max() + SAME * np.abs(f).max(axis=0, initial=0.0)):
             return []
-        return [f"predictions differ by up to {off.max():.1e} from the function that the model shows"]
+        return [f"predictions differ by up to {off.max():.1e} from the function of the model's coefficients"]
 
 
 def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array, Array, float]:
-    """``K c`` as it is predicted, with rows apart from themselves; with the noise of a row itself; k's own rounding."""
+    """``K c`` as predicted, where a row differs from itself; with the white noise; the rounding error of k."""
     if is_precomputed(kernel) or not columns.size:
         f = product(kernel, data.X, None, c, data.memory, columns)
         return f, f, 0.0
@@ -181,12 +181,12 @@ def expanded(kernel: Kernel, data: Data, c: Array, columns: Any) -> tuple[Array,
 
 
 def dense(a: Any) -> Array:
-    """Return what may be sparse as an array."""
+    """Return a dense array."""
     return np.asarray(a.toarray() if hasattr(a, "toarray") else a, dtype=np.float64)
 
 
 def feature_weights(model: Any) -> Array:
-    """Return the weights of a map's features, one column per function, whether the model shows them or landmarks."""
+    """Return the weights of a map's features, one column per function, from ``coef_`` or those of landmarks."""
     if hasattr(model, "coef_"):
         return np.asarray(model.coef_, dtype=np.float64)
     dual = model.dual_coef_.reshape(model.dual_coef_.shape[0], -1)
@@ -197,7 +197,7 @@ def feature_weights(model: Any) -> Array:
 
 
 def check_same(kept: Any, rows: Any) -> None:
-    """Raise where rows that a model keeps are not the rows given."""
+    """Raise if the rows that a model keeps are not those given."""
     if getattr(kept, "dtype", np.dtype(object)).kind == "O":
         return
     if kept.shape != rows.shape or (
@@ -207,23 +207,23 @@ def check_same(kept: Any, rows: Any) -> None:
 
 
 def relative(R: Array, B: Array) -> float:
-    """Return the worst ``‖r‖ / ‖b‖`` of two matrices' columns."""
+    """Return the largest ``‖r‖ / ‖b‖`` over the columns of two matrices."""
     size = np.linalg.norm(B, axis=0)
     return float(np.max(np.linalg.norm(R, axis=0) / np.where(size > 0, size, 1.0)))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verified(Certificate):
-    """A certificate computed again."""
+    """A recomputed certificate."""
 
-    rounding: float = 0.0  # what rounding in float64 may change in its figures
-    bound: bool = False  # whether its figure comes from a dual point made here, which may be better than the fit's
+    rounding: float = 0.0  # rounding error of its figures in float64
+    bound: bool = False  # whether its dual point was found here, and may be better than the fit's
 
     __str__ = Certificate.__str__
 
 
 def found(model: Any, kind: str, faults: list[str], **figures: float) -> Verified:
-    """Return the certificate that says what was found, with the iterations and seconds of the fit."""
+    """Return the recomputed certificate, with the iterations and seconds of the fit."""
     said = model.certificate_
     claim: Any = {"kind": kind, "converged": not faults, "message": "; ".join(faults)} | figures
     return Verified(iterations=said.iterations, seconds=said.seconds, **claim)

@@ -10,14 +10,14 @@ from gramian.certificates import Certificate
 from gramian.verification.rows import EPS, Array, Data, found, product
 
 SOLVED = {"randomized": 1e-2, "dense": 1e-8, "lanczos": 1e-5, "arpack": 1e-5}
-"""What ``tol=0`` asks of each solver."""
+"""The tolerance of each solver for ``tol=0``."""
 ORTHOGONAL = 1e-6
 DENSE = 1000
-"""Rows up to which the choice is a dense one."""
+"""Up to this many rows the automatic solver is a dense one."""
 
 
 def components(model: Any, data: Data) -> Certificate:
-    """``max_j ‖K v_j - λ_j v_j‖ / λ_j``, K centred where the model centres."""
+    """``max_j ‖K v_j - λ_j v_j‖ / λ_j``, K centred if the model centres it."""
     V, values = np.asarray(model.eigenvectors_, dtype=np.float64), np.asarray(model.eigenvalues_, dtype=np.float64)
     if V.shape[0] != data.n:
         raise ValueError(f"the model was fitted to {V.shape[0]} rows, got {data.n}; pass the same rows.")
@@ -34,7 +34,7 @@ def components(model: Any, data: Data) -> Certificate:
     one = np.full((data.n, 1), data.n**-0.5)
     lost = 64.0 * EPS * (largest + (abs((one.T @ times(one)).item()) if model.center else 0.0))
     if hasattr(getattr(model, "approximation_", None), "normalization_"):
-        # Features are made with the inverse of a factor, which loses as many digits as it has to spare.
+        # Features are computed with the inverse of a factor, which loses digits if its condition number is large.
         scale = float(np.abs(model.kernel_.diag(data.X)).max()) ** 0.5
         lost *= max(float(np.linalg.norm(model.approximation_.normalization_)) * scale, 1.0)
     excused, live = np.minimum(lost, values / 100.0) >= R, values > 0

@@ -11,11 +11,11 @@ from gramian.certificates import Certificate
 from gramian.verification.rows import SUMS, Array, Data, Shown, dense, feature_weights, found, product
 
 LEAST = 1e-4
-"""A gap is relative to this part of what zero loses, at least, as that of the machine that fits through a map."""
+"""Gaps are relative to at least this share of the loss of the zero function, as for machines through a map."""
 
 
 def pegasos(model: Any, data: Data) -> Certificate:
-    """The gap of the averaged function, from its coefficients as the dual allows them; in features, from the best."""
+    """The gap of the averaged function, at its coefficients as a dual point; in features, at the best dual point."""
     codes, k, mapped = data.codes(model.classes_), model.classes_.size, hasattr(model, "approximation_")
     shares = data.weights / data.weights.sum()
     if mapped:
@@ -39,7 +39,7 @@ def pegasos(model: Any, data: Data) -> Certificate:
     least = LEAST if mapped else 1e-12
     gap = max(max(p - d, 0.0) / max(abs(p), least) for p, d in zip(primals, duals, strict=True))
     if model.certificate_.kind == "stationary":
-        faults = ["earlier batches are not kept, and these rows alone prove nothing about them", *faults]
+        faults = ["earlier batches are not kept, so these rows alone prove nothing", *faults]
     elif not gap <= model.tol:
         faults = [f"the relative duality gap {gap:.1e} is above tol={model.tol:.0e}", *faults]
     figures: Any = {"primal": sum(primals), "dual": sum(duals), "gap": gap, "bound": True}
@@ -47,7 +47,7 @@ def pegasos(model: Any, data: Data) -> Certificate:
 
 
 def _best_dual(F: Array, upper: Array, lam: float, start: Array) -> float:
-    """The largest ``λ Σα - ½ λ ‖Fᵀα‖²`` of α between zero and ``upper``; what L-BFGS finds of it is a bound too."""
+    """The largest ``λ Σα - ½ λ ‖Fᵀα‖²`` of α between zero and ``upper``; any value that L-BFGS finds is a bound too."""
 
     def negative(share: Array) -> tuple[float, Array]:
         theta = F.T @ (upper * share)
@@ -68,6 +68,6 @@ def _at_rows(data: Data, points: Any, dual: Array, y: Array, shares: Array) -> A
     np.add.at(masses, own, shares[:, None] * np.column_stack([y > 0, y < 0]))
     side = (y < 0).astype(int)
     mine, other = masses[own, side], masses[own, 1 - side]
-    # Where all rows of a key have one label, all of its coefficient is theirs.
+    # If all rows of a key have the same label, its whole coefficient belongs to them.
     held_here = np.where(other > 0, held[own, side], held[own].sum(axis=1))
     return np.divide(held_here * shares, mine, out=np.zeros(data.n), where=mine > 0)

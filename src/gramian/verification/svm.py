@@ -17,17 +17,17 @@ from gramian.kernels.resolve import is_precomputed
 from gramian.verification.rows import EPS, INDEFINITE, Array, Data, Shown, check_same, dense, found
 
 SUM = 1e-9
-"""What a sum of multipliers may be off, relative to the sum of their sizes."""
+"""The tolerance of the equality constraint, relative to the sum of absolute multipliers."""
 BOX = 1e-9
-"""What a multiplier may be beyond its bound, relative to the bound."""
+"""The tolerance of a bound, relative to the bound."""
 TINIEST = float(np.finfo(np.float64).tiny)
 NOTHING = 1e-10
-"""An objective below this share of what it is made of is taken for zero: its gap is absolute."""
+"""An objective below this share of its terms counts as zero: its gap is absolute."""
 
 
 @dataclass
 class _Program:
-    """Multipliers β within bounds, ``f = Kβ`` without the constant, of the rows that count: ½βᵀKβ + Σ(pβ + ε|β|)."""
+    """Multipliers β within bounds, ``f = Kβ`` without the constant, of weighted rows: ½βᵀKβ + Σ(pβ + ε|β|)."""
 
     beta: Array
     f: Array
@@ -35,23 +35,23 @@ class _Program:
     lower: Array
     upper: Array
     linear: Array  # p
-    group: NDArray[np.bool_]  # rows that have an equality of their own
-    sums: tuple[float, float]  # what multipliers outside and inside the group must sum to
-    shift: tuple[float, float]  # multipliers of these sums, as the model's constants give them
+    group: NDArray[np.bool_]  # rows with an equality constraint of their own
+    sums: tuple[float, float]  # required sums of the multipliers outside and inside the group
+    shift: tuple[float, float]  # Lagrange multipliers of these sums, from the model's constants
     kink: float = 0.0  # ε
     unit: float = 1.0
-    copies: int = 1  # multipliers of each row
-    stretch: float = 1.0  # what the values that the model shows were multiplied by
+    copies: int = 1  # multipliers per row
+    stretch: float = 1.0  # factor by which the model's values were multiplied
 
     def worth(self, scale: float) -> float:
-        """The scale of the objective: the loss of a function that is zero, or else the norms of the objects."""
+        """The scale of the objective: the loss of the zero function, or else the norms of the rows."""
         most = np.maximum(np.abs(self.lower), np.abs(self.upper))
         if self.linear.any():
             return float(most @ (np.abs(self.linear) + self.kink))
         return scale * float(most.sum()) * (abs(self.sums[0]) + abs(self.sums[1]))
 
     def figures(self) -> tuple[float, float, float, float]:
-        """Primal and dual value, their gap term by term, and the worst violation by two multipliers of one group."""
+        """Primal and dual value, their gap summed by rows, and the worst violation by two multipliers of one group."""
         dual = -0.5 * self.norm2 - float(np.sum(self.linear * self.beta)) - self.kink * float(np.abs(self.beta).sum())
         slope = self.f + self.linear
         d = slope - np.where(self.group, self.shift[1], self.shift[0])
@@ -66,12 +66,12 @@ class _Program:
         return primal, dual, gap, max(worst) / self.unit
 
     def unclear(self, rounding: float) -> float:
-        """What an error in values may cost the gap, where it can change the end of the box that is best."""
+        """How much an error in values may change the gap, at rows where it can change which end of the box is best."""
         d = self.f + self.linear - np.where(self.group, self.shift[1], self.shift[0])
         return rounding * float((self.upper - self.lower)[np.abs(np.abs(d) - self.kink) <= rounding].sum())
 
     def faults(self) -> list[str]:
-        """What makes the multipliers infeasible, in words."""
+        """Why the multipliers are infeasible, in words."""
         said, size = [], float(np.abs(self.beta).sum())
         for part, wanted in ((~self.group, self.sums[0]), (self.group, self.sums[1])):
             total = float(self.beta[part].sum())
@@ -101,7 +101,7 @@ def classification(model: Any, data: Data) -> Certificate:
 
 
 def _anchored(program: _Program) -> _Program:
-    """The program without its equality: one more multiplier, of a row that is zero everywhere, may be anything."""
+    """The program without its equality: a further multiplier, of a row whose kernel values are zero, is free."""
     room, own = float((program.upper - program.lower).sum()), -float(program.beta.sum())
     ends = {"beta": own, "f": 0.0, "lower": -room, "upper": room, "linear": 0.0, "group": False}
     parts: Any = {name: np.append(getattr(program, name), value) for name, value in ends.items()}
@@ -109,16 +109,16 @@ def _anchored(program: _Program) -> _Program:
 
 
 def nu_classification(model: Any, data: Data) -> Certificate:
-    """The same with ν for C: what the model shows is divided by ρ, which the sum of its multipliers tells."""
+    """The same with ν for C: the model's multipliers are divided by ρ, which follows from their sum."""
     shown, faults = _shown(model, data, _pairs(model))
     programs, plain = [], np.all(np.asarray(model.class_weight_) == 1.0)
     for p, (y, w, b, parts) in enumerate(_of_pairs(model, data, shown)):
         if plain:
-            # Where nu leaves a pair no margin, any larger one that does is as good.
+            # If nu leaves a pair no margin, the fit uses the smallest one that does.
             nu = min(max(model.nu, float(model.nu_[p])), 2.0 * min(w[y > 0].sum(), w[y < 0].sum()) / w.sum())
             programs.append(_scaled(y, w, 0.5 * nu * float(w.sum()), b, *parts))
         else:
-            # ν has fixed C = 1/ρ without class weights; the multipliers at their bounds show it.
+            # ν determined C = 1/ρ without class weights; the multipliers at their bounds give it.
             programs.append(_boxed(y, w * float(np.max(np.abs(parts[0]) / w)), b, *parts))
     return _worst(model, data, shown, faults, programs)
 
@@ -128,7 +128,7 @@ def regression(model: Any, data: Data) -> Certificate:
     shown, faults = _shown(model, data, dense(model.dual_coef_).T)
     w, parts = _single(model, data, shown)
     y, b = data.targets()[data.kept, 0], float(model.intercept_[0])
-    # Where there is no bound, any that no multiplier reaches proves the same.
+    # Without a bound, any bound that no multiplier reaches proves the same.
     hard = math.isinf(model.C)
     C = np.full(w.size, 2.0 * np.abs(parts[0]).max(initial=0.5)) if hard else model.C * w
     program = _Program(*parts, -C, C, -y, np.zeros(y.size, dtype=bool), (0.0, 0.0), (-b, -b), kink=model.epsilon)
@@ -136,12 +136,12 @@ def regression(model: Any, data: Data) -> Certificate:
 
 
 def nu_regression(model: Any, data: Data) -> Certificate:
-    """The same with ν for ε: two multipliers for each row, of which the model shows the difference."""
+    """The same with ν for ε: two multipliers for each row, whose difference is the model's coefficient."""
     shown, faults = _shown(model, data, dense(model.dual_coef_).T)
     w, (beta, f, norm2) = _single(model, data, shown)
     y, C, zero = data.targets()[data.kept, 0], model.C * w, np.zeros(w.size)
     total, b, epsilon = 0.5 * model.nu * float(C.sum()), float(model.intercept_[0]), float(model.epsilon_)
-    # Both may be raised by the same amount, which leaves the function alone, until the sums are what they must be.
+    # Raising both by the same amount does not change the function, so they are raised until the sums are right.
     room = C - np.abs(beta)
     spare = room * np.clip((total - 0.5 * np.abs(beta).sum()) / max(float(room.sum()), TINIEST), 0.0, 1.0)
     both = np.concatenate([np.maximum(beta, 0.0) + spare, np.minimum(beta, 0.0) - spare])
@@ -179,7 +179,7 @@ def _shown(model: Any, data: Data, coefficients: Array, constants: Any = None) -
 
 
 def _single(model: Any, data: Data, shown: Shown) -> tuple[Array, tuple[Array, Array, float]]:
-    """Of a model with one function: weights, and β, Kβ, βᵀKβ, of the rows that count."""
+    """For a model with one function: weights, and β, Kβ, βᵀKβ, of the rows of positive weight."""
     beta = np.zeros(data.n)
     beta[model.support_] = dense(model.dual_coef_)[0]
     return data.weights[data.kept], (beta[data.kept], shown.f[data.kept, 0], float(shown.norm2[0]))
@@ -196,7 +196,7 @@ def _pairs(model: Any) -> Array:
 
 
 def _of_pairs(model: Any, data: Data, shown: Shown) -> Iterator[tuple[Array, Array, float, tuple[Array, Array, float]]]:
-    """Of every pair of classes: labels, weights, the constant, and β, Kβ, βᵀKβ; of two the second is positive."""
+    """For every pair of classes: labels, weights, the constant, and β, Kβ, βᵀKβ; of two classes the second is +1."""
     codes, beta = data.codes(model.classes_), np.zeros((data.n, shown.f.shape[1]))
     beta[model.support_] = _pairs(model)
     weights, sign = data.weights * np.asarray(model.class_weight_)[codes], -1.0 if len(model.classes_) == 2 else 1.0
@@ -212,7 +212,7 @@ def _boxed(y: Array, C: Array, b: float, beta: Array, f: Array, norm2: float) ->
 
 
 def _scaled(y: Array, C: Array, total: float, b: float, beta: Array, f: Array, norm2: float) -> _Program:
-    """The program whose answer was divided by ρ: multiplied by it again."""
+    """The program before its solution was divided by ρ."""
     shown = float(beta[y > 0].sum())
     rho = total / shown if shown > 0 else math.inf
     box = np.minimum(C * y, 0.0), np.maximum(C * y, 0.0)
@@ -220,11 +220,11 @@ def _scaled(y: Array, C: Array, total: float, b: float, beta: Array, f: Array, n
     return _Program(rho * beta, rho * f, rho**2 * norm2, *box, np.zeros(C.size), y < 0, *ends, unit=rho, stretch=rho)
 
 
-# ---- what they prove --------------------------------------------------------------------------------------------
+# ---- certificates -----------------------------------------------------------------------------------------------
 
 
 def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: list[_Program]) -> Certificate:
-    """The certificate of the worst program, of the kind that the model claims."""
+    """The certificate of the worst program, of the same kind as the model's own."""
     said, definite, each = model.certificates_, data.is_definite(model), []
     for claim, program in zip(said, programs, strict=True):
         primal, dual, gap, violation = program.figures()
@@ -232,7 +232,7 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
         gap = max(primal - dual, 0.0) if faults else gap
         scale = max(abs(primal), abs(dual), NOTHING * program.worth(shown.scale), TINIEST)
         gap /= scale
-        # Of several multipliers of one row, values see the sum.
+        # Values depend on the sum of the multipliers of a row.
         beta = program.beta.reshape(program.copies, -1).sum(axis=0)
         rounding = EPS * shown.scale * float(np.linalg.norm(beta))
         lost_gap = gap + program.unclear(rounding) / scale
@@ -242,7 +242,7 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
             claim.kind != "stationary" and lost_gap > model.tol >= gap
         ):
             faults.append("the optimum is lost in the rounding of sums of kernel values")
-        # An error in a value counts in the violation of a pair as it is, in the gap times the price of its row.
+        # An error in a value counts once in the violation of a pair, and times the cost of its row in the gap.
         price = float(np.maximum(np.abs(program.lower), np.abs(program.upper)).sum())
         lost = 2.0 * max(program.stretch * float(shown.lost.max()), rounding) * max(1.0 / program.unit, price / scale)
         values = {"primal": primal, "dual": dual, "violation": max(violation, 0.0), "rounding": lost}
@@ -254,6 +254,6 @@ def _worst(model: Any, data: Data, shown: Shown, unlike: list[str], programs: li
                 faults.append(f"the relative duality gap {gap:.1e} is above tol={model.tol:.1e}")
         each.append(found(model, claim.kind, faults, **values))
     if all(c.converged for c in each):
-        # All pairs are as good as exact: speak of the one that the model speaks of.
+        # All pairs are exact to rounding: report the one that the model reports.
         return each[said.index(model.certificate_)]
     return max(each, key=lambda c: (not c.converged, c.figure))
