@@ -63,9 +63,10 @@ def test_the_conjugate_of_a_penalty():
 def test_bounds_from_one_dual_point():
     """Weak duality for each penalty, beside the function zero, which is a dual point of value 0 here."""
     slopes = Slopes(norm=2.0, slope=-3.0)  # -Σ w ℓ*(s u / w) = 3 s
-    assert bound(slopes, "squared", 0.1, 10.0) == pytest.approx(3.0 - 2.0**2 / (2 * 0.1 * 10))
-    assert bound(slopes, "ball", 0.1, 10.0) == pytest.approx(3.0 - 0.1 * 2.0)
-    assert bound(slopes, "norm", 0.1, 10.0) == pytest.approx(3.0 * 0.5)  # half of u has the norm lam · total
+    assert bound(slopes, "squared", 0.1, 10.0) == pytest.approx((3.0 - 2.0**2 / (2 * 0.1 * 10), 1.0))
+    assert bound(slopes, "ball", 0.1, 10.0) == pytest.approx((3.0 - 0.1 * 2.0, 1.0))
+    assert bound(slopes, "norm", 0.1, 10.0) == pytest.approx((3.0 * 0.5, 0.5))  # half of u has the norm lam · total
+    assert bound(Slopes(norm=0.0, slope=-3.0), "norm", 0.1, 10.0) == (3.0, 1.0)
     conjugate = 2 / 3 * (2.0 / (0.1 * 10)) ** 1.5
-    assert bound(slopes, Cubic(), 0.1, 10.0) == pytest.approx(3.0 - 0.1 * 10 * conjugate)
-    assert bound(Slopes(norm=2.0, slope=5.0), "ball", 0.1, 10.0) == 0.0
+    assert bound(slopes, Cubic(), 0.1, 10.0) == pytest.approx((3.0 - 0.1 * 10 * conjugate, 1.0))
+    assert bound(Slopes(norm=2.0, slope=5.0), "ball", 0.1, 10.0) == (0.0, 0.0)

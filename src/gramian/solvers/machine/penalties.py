@@ -195,8 +195,8 @@ class Slopes(Protocol):
         """Return a share of this point and the rest of another, or a bound on it."""
 
 
-def bound(slopes: Slopes, penalty: Any, strength: float, total: float) -> float:
-    """Return what a point of the dual proves; zero is a point too, and the best where nothing is lost."""
+def bound(slopes: Slopes, penalty: Any, strength: float, total: float) -> tuple[float, float]:
+    """Return the lower bound that a point of the dual proves, and at which share of it; zero is a point too."""
     share, own, none = 1.0, 0.0, 0.0
     if not isinstance(penalty, str):
         share, own = penalty_conjugate(penalty, slopes.norm / (strength * total))
@@ -206,7 +206,8 @@ def bound(slopes: Slopes, penalty: Any, strength: float, total: float) -> float:
     else:
         own = strength * slopes.norm if penalty == "ball" else 0.5 * slopes.norm**2 / (strength * total)
     found = np.array([-slopes.conjugate(share) - own, none - slopes.conjugate(0.0)])
-    return float(np.where(np.isfinite(found), found, -np.inf).max())
+    found = np.where(np.isfinite(found), found, -np.inf)
+    return float(found.max()), share if found[0] >= found[1] else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,7 +290,7 @@ class Path(ABC):
             wanted = lam * float(g.derivative(max(at.norm, GRID[0])))
             here = by.slopes.norm / by.total if at is zero else multiplier * at.norm
             off = here / max(wanted, 1e-300) - 1.0
-            primal, dual = at.value + lam * by.total * float(g.value(at.norm)), bound(by.slopes, g, lam, by.total)
+            primal, dual = at.value + lam * by.total * float(g.value(at.norm)), bound(by.slopes, g, lam, by.total)[0]
             return self.fitted(at, by, primal, dual, max(off, 0.0) if at is zero else abs(off), multiplier)
 
         def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
@@ -309,7 +310,7 @@ class Path(ABC):
         def fitted(at: Found, by: Found, multiplier: float) -> Any:
             excess = by.slopes.norm / (lam * by.total) if at is zero else multiplier * at.norm / lam
             violation = max(excess - 1.0, 0.0) if at is zero else abs(excess - 1.0)
-            primal, dual = at.value + lam * by.total * at.norm, bound(by.slopes, "norm", lam, by.total)
+            primal, dual = at.value + lam * by.total * at.norm, bound(by.slopes, "norm", lam, by.total)[0]
             return self.fitted(at, by, primal, dual, violation, multiplier)
 
         def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
@@ -319,7 +320,7 @@ class Path(ABC):
             pairs = [p for p in points if min(p.norm, own.norm) < size < max(p.norm, own.norm)]
             candidates = [own, *(own.mixed(p, (size - p.norm) / (own.norm - p.norm)) for p in pairs)]
             points.append(own)
-            best = max(candidates, key=lambda point: bound(point, "norm", lam, found.total))
+            best = max(candidates, key=lambda point: bound(point, "norm", lam, found.total)[0])
             found = replace(found, slopes=best)
             both = [fitted(zero, found, np.inf), fitted(found, found, multiplier)]
             least = min(both, key=lambda each: each.certificate.gap)
@@ -335,7 +336,7 @@ class Path(ABC):
         def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
             found = self.squared(multiplier, start)
             inside = self.scaled(found, radius / found.norm) if found.norm > radius else found
-            dual, violation = bound(found.slopes, "ball", radius, found.total), abs(found.norm / radius - 1.0)
+            dual, violation = bound(found.slopes, "ball", radius, found.total)[0], abs(found.norm / radius - 1.0)
             fitted = self.fitted(inside, found, inside.value, dual, violation, multiplier)
             return -float(np.log(max(found.norm, 1e-300) / radius)), fitted, found.start
 

@@ -25,7 +25,6 @@ from gramian.solvers.machine.penalties import (
     choose,
     gap_certificate,
     less_rounding,
-    penalty_conjugate,
 )
 
 CLOSE = 0.1
@@ -263,13 +262,7 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
         for u, Ku in _points(p, at, fitted.u, mu):
             dual, violation, share = primal, done.violation, 1.0
             if known:
-                seen = dual_point(p, at, u, Ku)
-                dual = bound(seen, p.goal.penalty, p.goal.strength, p.total)
-                # Of the norm, what the bound is made of lies in a ball.
-                if p.goal.penalty == "norm":
-                    share = min(1.0, p.goal.strength * p.total / (seen.norm or 1.0))
-                elif not isinstance(p.goal.penalty, str):
-                    share = penalty_conjugate(p.goal.penalty, seen.norm / (p.goal.strength * p.total))[0]
+                dual, share = bound(dual_point(p, at, u, Ku), p.goal.penalty, p.goal.strength, p.total)
             else:
                 size, violation = _rest(u, Ku, at, mu)
                 dual = primal - size / (2.0 * mu)
