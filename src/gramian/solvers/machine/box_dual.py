@@ -6,8 +6,8 @@ With ``ℓ*(u) = u y + ε |u|`` on [low, high], the coefficients ``α = -u/μ`` 
 
 Without the constant b there is no equality; an object at the origin absorbs it (``AnchoredRows``).
 
-Pair steps are quick where most α end at a bound or at zero, and slow where few do; so they get a budget, and
-``proximal`` goes on from where they end.
+Pair steps are fast if most α end at a bound or at zero, and slow otherwise; so they get a budget, and ``proximal``
+continues from where they end.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from gramian.solvers.svm import smo
 from gramian.solvers.svm.tasks import Task
 
 ROUNDS = 20
-"""Rounds within which the quick cases are done; a round counts as a step."""
+"""The budget in rounds, enough for the fast cases; a round counts as a step."""
 ROUND = 500
-"""Pair steps of a round: as many as there are rows, and at least these."""
+"""Pair steps per round: as many as rows, but at least this many."""
 FINER = 1e-6
-"""Of the tolerance: the last pair steps cost little, and weights then equal repetitions to more digits."""
+"""Share of the tolerance to reach: the last steps cost little, and make weights agree with repeated rows."""
 
 Array = NDArray[np.float64]
 
@@ -55,7 +55,7 @@ def minimise(
     tick: Tick = silent,
     rounds: int = ROUNDS,
 ) -> NewtonResult:
-    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` as far as a budget of pair steps goes: start (n, 1), coefficients."""
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` within a budget of pair steps: start (n, 1), coefficients."""
     n = fit.y.shape[0]
     low, high = (fit.w * end for end in fit.loss.domain(fit.y))
     rows = space.rows() if intercept else AnchoredRows(space.rows())
@@ -73,10 +73,10 @@ def minimise(
 
 
 def _task(fit: DataFit, start: Array, lower: Array, upper: Array, *, anchored: bool) -> Task:
-    # A sum of zero feels no constant in the targets, and rounding does.
+    # With Σα = 0 a constant in the targets changes nothing but rounding.
     linear, kink, m = (0.0 if anchored else fit.y.mean()) - fit.y[:, 0], float(fit.loss.tube()), start.size
     start = np.clip(start, lower, upper)
-    if not anchored:  # zero is within the bounds, so there is room for a sum of zero
+    if not anchored:  # zero is within the bounds, so a sum of zero is feasible
         off = float(start.sum())
         room = start - lower if off > 0 else upper - start
         start = np.clip(start - off * room / (float(room.sum()) or 1.0), lower, upper)

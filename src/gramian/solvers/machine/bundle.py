@@ -1,8 +1,8 @@
-"""Losses of all values jointly, by cutting planes: ``L(f(x_1), ..., f(x_n)) + (lam/2) ‖f‖²`` for any convex L.
+"""Joint losses, by cutting planes: ``L(f(x_1), ..., f(x_n)) + (lam/2) ‖f‖²`` for any convex L.
 
-Every value and gradient of L is a plane below it. The function that is best for the planes so far is a small quadratic
-program on a simplex; its value is a lower bound on the optimum, every function gives an upper one, and where the two
-meet the fit is proved, whether L is smooth or not.
+Every value and gradient of L define a plane below it. Minimising the maximum of the planes so far is a small quadratic
+program on a simplex, whose value is a lower bound on the optimum; every function gives an upper bound. When the two
+meet, the fit is proved optimal, whether L is smooth or not.
 
 References
 ----------
@@ -28,19 +28,19 @@ from gramian.solvers.svm.row_cache import KernelRows, RowCache
 from gramian.solvers.svm.tasks import Task
 
 IDLE = 50
-"""Rounds after which a plane that does not matter is forgotten."""
+"""An inactive plane is dropped after this many rounds."""
 FREE = 1e-9
-"""What a gradient that does not see a constant may sum to, relative to its sizes."""
+"""The gradient of a loss that ignores constants sums to less than this, relative to its absolute values."""
 STEP = 1e-5
-"""Of the differences that check a gradient."""
+"""The step of the differences that check a gradient."""
 LEAST = 1e-9
-"""A gap is relative to this part of the loss of zero, at least."""
+"""Gaps are relative to the objective, or to this share of the loss of zero if that is larger."""
 
 Array = NDArray[np.float64]
 
 
 def solve(space: Any, loss: Any, y: Array, goal: Goal) -> Fitted:
-    """Fit a function to a loss of all values: y (n, 1)."""
+    """Fit a function to a joint loss: y (n, 1)."""
     plane, lam = _checked(loss, y[:, 0], goal.intercept), goal.strength
     n = y.shape[0]
     U, KU, c = np.empty((n, 0)), np.empty((n, 0)), np.empty(0)
@@ -88,7 +88,7 @@ def _simplex(G: Array, c: Array) -> Array:
 
 
 def _checked(loss: Any, y: Array, intercept: bool) -> Any:
-    """The loss as a function from values to its value and slope, once these are what they should be."""
+    """The loss as a function from values to its value and gradient, after checking both."""
     name = type(loss).__name__
 
     def plane(f: Array) -> tuple[float, Array]:
@@ -115,6 +115,6 @@ def _checked(loss: Any, y: Array, intercept: bool) -> Any:
         ahead, behind = (float(np.asarray(loss.value(f + s * h * v, y)).sum()) for s in (1.0, -1.0))
         given = float(plane(f)[1] @ v)
         wrong += not abs((ahead - behind) / (2.0 * h) - given) <= 1e-3 * (1.0 + abs(given))
-    if wrong > 2:  # a kink lies between now and then
+    if wrong > 2:  # a kink may lie between the two points
         raise ValueError(f"{name}: gradient disagrees with value along {wrong} of 8 directions; correct one of them.")
     return plane

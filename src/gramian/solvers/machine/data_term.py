@@ -11,14 +11,14 @@ from scipy.optimize import brentq
 from gramian.losses import offers, prox
 
 STEP = 1e-6
-"""Of differences, where a loss gives no curvature."""
+"""The step of differences, for a loss without curvature."""
 FAR = 1e8
-"""A constant beyond this, in units of targets and values, is not looked for."""
+"""The largest constant that is searched for, in units of targets and values."""
 
 TINY = 1e-4
-"""An objective below this part of the best constant's is as good as zero."""
+"""An objective below this share of that of the best constant counts as zero."""
 ROUNDED = 1e-9
-"""So is one below this part of what zero loses: values have rounding errors of the size of the targets."""
+"""So does one below this share of the loss of zero: the rounding of values is relative to the targets."""
 
 Array = NDArray[np.float64]
 
@@ -33,7 +33,7 @@ class DataFit:
         self.loss, self.y, self.w = loss, y, weights[:, None]
         self.coupled = bool(getattr(loss, "coupled", False))
         self.smooth = offers(loss, "curvature")
-        # What values are measured in: the targets, or one where they are exponentials of values.
+        # The unit of values: that of the targets, or one if targets are exponentials of values.
         self.unit = 1.0 if getattr(loss, "positive", False) else float(np.abs(y).max(initial=0.0)) or 1.0
 
     def each(self, f: Array) -> Array:
@@ -49,7 +49,7 @@ class DataFit:
         return np.asarray(self.w * self.loss.gradient(f, self.y))
 
     def half_curvature(self, f: Array) -> Array:
-        """Return S with ``S Sᵀ`` the curvature; where the loss gives none, by differences of its gradient."""
+        """Return S with ``S Sᵀ`` the curvature, by differences of the gradient if the loss has no curvature."""
         if self.coupled:
             return np.asarray(np.sqrt(self.w)[:, :, None] * self.loss.half_curvature(f, self.y))
         if self.smooth:
@@ -72,7 +72,7 @@ class DataFit:
         return self.conjugate(u) if offers(self.loss, "conjugate") else float(np.sum(u * z)) - self.value(z)
 
     def box(self) -> tuple[Array, Array]:
-        """Return the slopes that the conjugate allows: → (n, k)."""
+        """Return the bounds of the conjugate's domain: → (n, k)."""
         domain = getattr(self.loss, "domain", None)
         if domain is None:
             return np.full(self.y.shape, -np.inf), np.full(self.y.shape, np.inf)
@@ -159,7 +159,7 @@ def best_constant(fit: Any, values: Array, start: Array, *, middle: bool = False
 
 
 def _root(slope: Any, start: float, unit: float) -> float:
-    """The root of a growing function, by a bracket that doubles; ``unit`` is the size of what it is a function of."""
+    """The root of an increasing function, by a bracket that doubles; ``unit`` is the size of its argument."""
     here = slope(start)
     if here == 0.0:
         return start
@@ -185,7 +185,7 @@ def _best_constants(fit: Any, values: Array, b: Array) -> Array:
         step = -np.linalg.pinv(np.einsum("icd,ied->ce", S, S), hermitian=True) @ g
         fall = -float(g @ step)
         last, length = fall <= 1e-15 * abs(objective), 1.0
-        # Where rounding hides what a step gains, the slope still shows it.
+        # If the gain of a step is lost in rounding, the slope still shows it.
         while not last and length > 1e-6 and fit.value(values + b + length * step) > objective - 1e-4 * length * fall:
             if np.abs(slope(b + length * step)).max() <= 0.5 * np.abs(g).max():
                 break
@@ -196,16 +196,16 @@ def _best_constants(fit: Any, values: Array, b: Array) -> Array:
         if last:
             break
         objective, g = fit.value(values + b), slope(b)
-    # The loss sees differences only, so the curvature along (1, ..., 1) is rounding and the steps drift that way.
+    # The loss depends on differences only: the curvature along (1, ..., 1) is rounding, and steps drift that way.
     return np.asarray(b - b.mean())
 
 
 def least_scale(fit: DataFit, intercept: bool) -> float:
-    """Return what a gap is relative to, at least: a small part of what the best constant loses, or zero."""
+    """Return the least scale of a gap: a small share of the loss of the best constant, or of zero."""
     zero = np.zeros_like(fit.y)
     b = np.zeros(zero.shape[1])
     constant = best_constant(fit, zero, b) if intercept else b
     least = max(TINY * abs(fit.value(zero + constant)), ROUNDED * abs(fit.value(zero)))
-    if getattr(fit.loss, "positive", False):  # counts have a unit, whatever zero loses
+    if getattr(fit.loss, "positive", False):  # counts have a unit, whatever the loss of zero
         least = max(least, ROUNDED * float(np.sum(fit.w * (1.0 + fit.y))))
     return max(least, float(np.finfo(np.float64).tiny))

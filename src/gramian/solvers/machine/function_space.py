@@ -1,4 +1,4 @@
-"""The space in which a machine is fitted: the functions of a kernel on some rows, of which it only multiplies by K."""
+"""The space in which a machine is fitted: the functions of a kernel on some rows, through products with K."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from gramian.solvers.linear.pcg import default_rank
 from gramian.solvers.svm.row_cache import CardRows, KernelRows, RowCache
 
 DENSE_ROWS = 4000
-"""Rows up to which K is held as it is, where memory allows: 128 MB."""
+"""Up to this many rows K is stored whole, if memory allows: 128 MB."""
 
 CACHE_SHARE = 0.25
-"""Of the memory, what kernel rows for pair steps may take; they are gone before anything else needs it."""
+"""Share of the memory for kernel rows of pair steps; they are freed before anything else needs it."""
 
 Array = NDArray[np.float64]
 
@@ -38,8 +38,8 @@ class ExactSpace:
 
     @cached_property
     def _stored(self) -> SymmetricGram:
-        """K in double precision where half of it fits the memory, else in single."""
-        # A copy of F at the rows with curvature, and its small squares, come beside it.
+        """K in double precision if half of it fits the memory, else in single."""
+        # Memory is also needed for a copy of F at the rows with curvature, and for its Gram matrix.
         left = max(self.gram.memory - 2 * self.factor.nbytes - 2 * 8 * self.factor.shape[1] ** 2, 0)
         wide = 8 * self.shape[0] * (self.shape[0] + 512) // 2 <= left
         return SymmetricGram(self.gram, left, np.float64 if wide else np.float32)
@@ -61,7 +61,7 @@ class ExactSpace:
         return self._dense @ V if self._dense is not None else self._stored @ V
 
     def rows(self) -> KernelRows | CardRows:
-        """Return kernel rows for ``smo``, with a cache of a part of the memory."""
+        """Return kernel rows for ``smo``, with a cache that takes a part of the memory."""
         if self.gram.card is not None:
             return CardRows(self.gram, np.arange(self.shape[0]))
         cache = RowCache(self.gram, np.arange(self.shape[0]), int(CACHE_SHARE * self.gram.memory))

@@ -1,12 +1,12 @@
 """Truncated Newton for min_{f, b} D(f + b) + (μ/2) ‖f‖², f = Kα, where the data term D has curvature.
 
-The constant b is at its best at every point. The duality gap is free: with g = ∇D and r = -(g + μα) it equals, at the
+The constant b is optimal at every point. The duality gap is free: with g = ∇D and r = -(g + μα) it equals, at the
 dual point -g/μ, ``‖r‖²_K / (2μ)``.
 
 A step solves ``(S Sᵀ K + μ) δ = r``, where S Sᵀ is the curvature of the data term.
 
 By the push-through identity ``δ = (r - S a) / μ`` with ``(SᵀK S + μI) a = SᵀK r``, a symmetric system with eigenvalues
-of at least μ, in which rows without curvature take no part. Minimising over a constant too projects the system on the
+of at least μ, which involves only the rows with curvature. Minimising over a constant too projects the system on the
 complement of Sᵀ1. An inexact a, from conjugate gradients that start at zero, still gives a direction of descent.
 """
 
@@ -27,31 +27,31 @@ from gramian.solvers.conjugate_gradients import conjugate_gradients
 from gramian.solvers.machine.data_term import best_constant
 
 FLAT = 1e-11
-"""A slope this small, relative to the objective, cannot be seen in the objective."""
+"""A slope below this, relative to the objective, changes the objective by rounding only."""
 
 INDEFINITE = 1e-6
-"""How far below zero, relative to the objective, rounding may bring a gap."""
+"""Rounding may make a gap negative by this, relative to the objective."""
 
 SHORTEST = 1e-8
-"""Of a step, relative to Newton's."""
+"""The shortest step of the line search, relative to Newton's."""
 SMOOTH_SHORTEST = 1e-16
-"""The same for a smooth loss: where it has no curvature (Huber's far from its targets) that step is as long as 1/μ."""
+"""The same for a smooth loss: without curvature (as Huber's far from its targets) Newton's step is as long as 1/μ."""
 DIRECT_SIZE = 2000
-"""Unknowns up to which the system is factorised: it then takes a fraction of a second."""
+"""Up to this many unknowns the system is factorised, in a fraction of a second."""
 STIFF_SIZE = 5000
-"""The same where the curvature comes from kinks: conjugate gradients would take hundreds of steps."""
+"""The same if the curvature comes from kinks: conjugate gradients would take hundreds of steps."""
 FORCING = 0.1
-"""How far, at most, the residual of a Newton step is lowered relative to that of the last."""
+"""The residual of a Newton step is reduced to this share of the last one, at most."""
 CG_STEPS = 500
 """Conjugate gradient steps of one Newton step at most."""
 SHARE = 0.25
-"""Of the memory, what a factorisation may take beside the stored part of K."""
+"""Share of the memory for a factorisation, beside the stored part of K."""
 STRIP = 4096
 """Rows of F that are scaled at a time."""
 LARGE = 2_000_000
-"""Numbers in F from which on it is worth while to sum over its rows in single precision."""
+"""From this many numbers in F on, sums over its rows are computed in single precision."""
 SINGLE_LOSS = 1e-7
-"""What single precision may lose of that sum, relative to its trace."""
+"""The error of that sum in single precision, relative to its trace."""
 
 Array = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ class NewtonResult:
     u: Array  # (n, k): The gradient of the data term there, a dual point
     Ku: Array  # (n, k): K @ u
     gap: float  # ``‖u + μα‖²_K / (2μ)``
-    steps: int  # NewtonResult steps
+    steps: int  # Newton steps taken
     why: str = ""  # Why it stopped short, where it did
 
 
@@ -117,7 +117,7 @@ def minimise(
         Kr = space @ r
         gap = _gap(r, Kr, mu, objective)
         tick(step, gap=gap)
-        # Where the objective no longer shows a difference, the gap alone tells whether steps still gain.
+        # When the objective changes by rounding only, the gap alone tells whether steps still gain.
         strikes += int(best is not None and flat and gap > 0.5 * best.gap)
         if best is None or not flat or gap < best.gap:
             best = NewtonResult(at, u, -Kr - mu * at.values, gap, step)
@@ -153,7 +153,7 @@ def _objective(fit: Any, mu: float, at: Iterate) -> float:
 def _step(
     space: Any, fit: Any, mu: float, at: Iterate, delta: Array, r: Array, objective: float, intercept: bool
 ) -> tuple[Iterate, float, bool]:
-    """One step along delta with a line search; whether the objective no longer shows the difference."""
+    """One step along delta with a line search; whether the objective changed by rounding only."""
     values = space @ delta
     slope = -float(np.sum(r * values))
     flat = abs(slope) <= FLAT * abs(objective)
@@ -184,11 +184,11 @@ class Woodbury:
         self.core = np.linalg.cholesky(core).T, False
 
     def _square(self) -> Array:
-        """FᵀD²F, strip by strip; each strip in single precision where that is precise enough beside μ."""
+        """FᵀD²F, strip by strip; each strip in single precision if its error is small beside μ."""
         trace = float(np.einsum("ij,ij->i", self.F, self.F) @ self.s[:, 0] ** 2)
         single = self.F.size >= LARGE and SINGLE_LOSS * trace <= FORCING**2 * self.mu
         total = np.zeros((self.F.shape[1], self.F.shape[1]))
-        # In the order of F, so that neither side of the copy jumps about in memory.
+        # In the memory order of F, so that the copy is contiguous on both sides.
         buffer: NDArray[Any] = np.empty_like(self.F[:STRIP], dtype=np.float32 if single else np.float64)
         for rows in spans(self.F.shape[0], STRIP):
             strip = buffer[: self.F[rows].shape[0]]
@@ -227,7 +227,7 @@ class System:
         """Columns Sᵀ e_c, flattened over rows and classes."""
         S = self.S[self.rows]
         columns = S.transpose(0, 2, 1).reshape(-1, S.shape[1]) if self.coupled else S
-        # An orthonormal basis, without what rounding adds where the columns depend on one another.
+        # An orthonormal basis, without the directions of rounding if the columns are linearly dependent.
         U, sizes, _ = np.linalg.svd(columns, full_matrices=False)
         return np.asarray(U[:, sizes > 1e-10 * sizes.max(initial=0.0)])
 
@@ -254,7 +254,7 @@ class System:
         return (r - self._forward(a)) / self.mu
 
     def _factor(self) -> Array:
-        """F at the rows with curvature, without a copy where these are all, or one of every few."""
+        """F at the rows with curvature; a view if these are all rows or regularly spaced."""
         F, rows = self.space.factor, self.rows
         even = rows.size > 1 and np.ptp(np.diff(rows)) == 0
         if even and F.flags.c_contiguous:
@@ -279,7 +279,7 @@ class System:
         return self._bordered(solve(h.reshape(-1, 1)), solve).reshape(h.shape)
 
     def _clipped(self, M: Array, h: Array) -> Array:
-        """Where rounding, or a constant that b absorbs, made M indefinite: its eigenvalues should be at least μ."""
+        """Used if rounding, or a constant absorbed by b, made M indefinite: its eigenvalues should be at least μ."""
         P = np.eye(h.size) if self.Q is None else np.eye(h.size) - self.Q @ self.Q.T
         values, vectors = np.linalg.eigh(P @ M @ P)
         a = vectors @ ((vectors.T @ (P @ h.reshape(-1))) / np.maximum(values, self.mu))
@@ -315,7 +315,7 @@ class System:
         return precondition, max(part.largest for part in parts)
 
     def _iterate(self, h: Array, size: float, clock: Clock) -> Array:
-        """Stop where the next r, which is S times this residual over μ, is ``FORCING`` of r or less."""
+        """Stop when the next r, which is S times this residual over μ, is at most ``FORCING`` times r."""
         precondition, largest = self._preconditioner
         goal = FORCING * self.mu * size / np.sqrt(2.0 * largest)
         shape, steps = h.shape, iter(range(CG_STEPS))
@@ -329,6 +329,6 @@ class System:
         def proceed() -> bool:
             return not clock.expired and next(steps, None) is not None
 
-        with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
+        with one_blas_thread():  # idle BLAS threads would keep spinning while our own threads multiply
             r = self._project(h).reshape(-1, 1)
             return conjugate_gradients(r, times, approximate, goal, proceed=proceed).reshape(shape)

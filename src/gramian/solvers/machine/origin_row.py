@@ -1,6 +1,6 @@
-"""Kernel rows with one more object, at the origin of feature space: how a program loses its equality constraint.
+"""Kernel rows with one more object, at the origin of feature space, which removes the equality constraint of a program.
 
-A variable of that object costs nothing and absorbs what the others sum to, so ``Σβ = 0`` constrains nothing, and the
+The variable of that object costs nothing and absorbs the sum of the others, so ``Σβ = 0`` constrains nothing, and the
 multiplier of the constraint, the constant of the machine, is zero.
 """
 
@@ -15,10 +15,10 @@ from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRo
 
 
 class AnchoredRows:
-    """Other rows, and after them an object whose kernel with everything is zero."""
+    """Kernel rows followed by those of an object whose kernel with everything is zero."""
 
     shrinkable = None
-    """The origin has no column in a cache."""
+    """The origin has no column in the cache."""
     whole = None
 
     def __init__(self, rows: KernelRows | FeatureRows | CardRows) -> None:
@@ -33,7 +33,7 @@ class AnchoredRows:
 
     @property
     def evicted(self) -> int:
-        """How many rows had to go so far."""
+        """How many rows were evicted so far."""
         return self.rows.evicted
 
     def diagonal(self) -> NDArray[np.float64]:

@@ -26,7 +26,7 @@ from gramian.solvers.machine.data_term import DataFit
 
 Array = NDArray[np.float64]
 MOST_COPIES = 100
-"""Copies of each row, on average, up to which whole weights are walked through as such."""
+"""Up to this many copies of each row, on average, integer weights are taken as repetitions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +105,7 @@ def descend(
 
 
 def _merge(rows: Any, values: Array, beta: Array, late: Array, diagonal: Array, max_support: int) -> None:
-    """Replace the rows with the smallest counts by the multiples of others that are nearest to them."""
+    """Replace the rows with the smallest counts by the nearest multiples of others."""
     size = np.abs(beta) * np.sqrt(diagonal)
     for _ in range(np.count_nonzero(beta) - max_support):
         support = np.flatnonzero(beta)
@@ -124,7 +124,7 @@ def _merge(rows: Any, values: Array, beta: Array, late: Array, diagonal: Array, 
 
 
 def walk_of(weights: Array, random: np.random.RandomState, size: int, *, textbook: bool = False) -> NDArray[np.intp]:
-    """Return the rows of the next steps: whole numbers as so many copies of a row, in random order; else drawn.
+    """Return the rows of the next steps: integer weights as copies in random order, other weights by drawing.
 
     As published, every row is drawn anew from all, by its weight.
     """
@@ -134,7 +134,7 @@ def walk_of(weights: Array, random: np.random.RandomState, size: int, *, textboo
     if np.all(weights == np.rint(weights)) and total <= MOST_COPIES * n:
         copies = np.repeat(np.arange(n), weights.astype(np.intp))
         return copies[random.permutation(copies.size)[:size]]
-    # Systematic draws: a row comes as often as its weight says, rounded up or down at random.
+    # Systematic sampling: a row occurs as often as its weight, rounded up or down at random.
     marks = (np.arange(n) + random.uniform()) * (total / n)
     drawn = np.minimum(np.searchsorted(np.cumsum(weights), marks, side="right"), n - 1)
     return np.asarray(random.permutation(drawn)[:size])

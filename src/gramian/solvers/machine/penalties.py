@@ -1,4 +1,4 @@
-"""The penalties of a machine: the squared one, and the others by a search over it; losses that are not convex.
+"""The penalties of a machine: the squared one, and others by a search over its strength; losses that are not convex.
 
 By the representer theorem every penalty that grows with ‖f‖ leads to the same functions as the squared one, for some
 multiplier lam: ``λ‖f‖`` where ``lam ‖f‖ = λ``, the ball where ``‖f‖ = radius``. Both sides are monotone in lam, so
@@ -7,8 +7,8 @@ the dual bounds the objective from below by ``-Σ w ℓ*(u/w)``, less ``‖u‖�
 ``radius ‖u‖_K`` for the ball; for the norm, where ``‖u‖_K <= λ``.
 
 For a loss that is the difference of two convex ones, the concave part is replaced by its tangent, the convex problem
-that is left is solved, and so on: the objective never rises, and where the tangents no longer change the point is
-stationary (Yuille and Rangarajan, 2003).
+is solved, and so on: the objective never rises, and once the tangents no longer change the point is stationary (the
+convex-concave procedure: Yuille and Rangarajan, 2003).
 """
 
 from __future__ import annotations
@@ -34,21 +34,21 @@ NEEDS = {
 }
 """What each solver needs of a loss."""
 SEARCH = 60
-"""Squared problems that the search for a multiplier may solve."""
+"""The search for a multiplier solves at most this many squared problems."""
 FAR = 60.0
-"""Logarithm of a multiplier beyond which none is looked for."""
+"""The largest logarithm of a multiplier in the search."""
 MARGIN = 0.9
-"""A search ends at this part of the tolerance: what is predicted differs a little from what is searched with."""
+"""A search ends at this share of the tolerance: predictions differ a little from the values used in the search."""
 SLACK = 0.1
-"""A path is solved to this part of the tolerance, so that the multiplier decides the gap."""
+"""Squared problems are solved to this share of the tolerance, so that the gap is due to the multiplier."""
 GRID = np.logspace(-6.0, 6.0, 49)
-"""Norms at which a penalty of the user's own is looked at."""
+"""Norms at which a custom penalty is checked."""
 FARTHEST = 1e8
-"""A norm beyond which none is looked for."""
+"""The largest norm in the search for a slope."""
 BISECTIONS = 100
-"""Halvings in the search for a slope of a penalty."""
+"""Bisections in the search for a slope of a penalty."""
 ROUNDS = 100
-"""Convex problems that stand for one that is not, at most; a handful is usual."""
+"""Linearisations of a problem that is not convex, at most; a handful is usual."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +56,13 @@ class Goal:
     """What is minimised, by which solver, and how far."""
 
     solver: str  # A key of ``NEEDS``
-    penalty: Any = "squared"  # A name, or a penalty of the user's own
+    penalty: Any = "squared"  # A name, or a custom penalty
     strength: float = 1e-3  # lam, or the radius
     intercept: bool = True  # Whether a constant is free
     tol: float = 1e-6  # Relative gap to reach
     max_iter: int = 1000  # Newton steps at most, for one multiplier
-    clock: Clock = field(default_factory=Clock)  # Stops it once expired
-    tick: Tick = silent  # Told the steps done
+    clock: Clock = field(default_factory=Clock)  # Ends the fit when expired
+    tick: Tick = silent  # Called with the number of steps
 
 
 def choose(loss: Any, asked: str = "auto") -> Choice:
@@ -107,26 +107,26 @@ def gap_certificate(
     loss: Any,
 ) -> Certificate:
     """Return the certificate of a machine whose objective, times ``total``, is between two numbers."""
-    # A dual value above the primal one is rounding, and no more a proof than one below it.
+    # A dual value above the primal one is rounding, and proves no more than one as far below it.
     gap = abs(primal - dual) / max(abs(primal), scale) if np.isfinite(primal - dual) else np.inf
     why = f"{why or 'stopped by rounding in float64'}; allow more time or iterations, raise tol, or regularise more."
     values: Any = {"primal": primal / total, "dual": dual / total, "violation": float(violation), "iterations": steps}
     said = certify("duality gap", gap, max(goal.tol, 1e-12), why, seconds=goal.clock.seconds, **values)
-    if not is_convex(goal.penalty):  # no bound meets it: what is known is that the multiplier is the right one
+    if not is_convex(goal.penalty):  # no dual bound is tight: all that is known is that the multiplier is right
         short = "" if violation <= max(goal.tol, 1e-12) else why
         note = f"the penalty is not convex, so this is a stationary point and perhaps not an optimum; {short}"
         met = not short
         return replace(said, kind="stationary", dual=np.nan, gap=np.nan, converged=met, message=note.rstrip("; "))
-    # Without a conjugate, it is only known how far the gradient is from zero.
+    # Without a conjugate, only the gradient is known.
     return said if offers(loss, "conjugate") else replace(said, kind="stationary", dual=np.nan, gap=np.nan)
 
 
 def less_rounding(
     said: Certificate, tol: float, steep: float, alpha: NDArray[np.float64], largest: float
 ) -> Certificate:
-    """Return a certificate that counts what rounding adds to values ``Σ_j α_j k(x_j, x)``, errors of either sign.
+    """Return a certificate that allows for rounding in values ``Σ_j α_j k(x_j, x)``.
 
-    ``steep`` is what an error of one in every value costs, and ``largest`` the largest k(x, x).
+    ``steep`` is the cost of an error of one in every value, and ``largest`` the largest k(x, x).
     """
     lost = steep * float(np.finfo(np.float64).eps) * largest * float(np.linalg.norm(alpha, axis=0).max(initial=0.0))
     if said.converged and not np.nan_to_num(said.gap) + lost <= max(tol, 1e-12):
@@ -135,11 +135,11 @@ def less_rounding(
     return said
 
 
-# ---- penalties of the user's own ------------------------------------------------------------------------------------
+# ---- custom penalties -----------------------------------------------------------------------------------------------
 
 
 def check_penalty(g: Any) -> None:
-    """Raise ``ValueError`` where a penalty g(r) is not increasing, or its derivative is not its slope."""
+    """Raise ``ValueError`` if a penalty g(r) is not increasing, or its derivative is not its slope."""
     r = GRID
     value, slope = (np.array([float(f(x)) for x in r]) for f in (g.value, g.derivative))
     if not np.all(np.isfinite(value)) or not np.all(np.isfinite(slope)):
@@ -160,7 +160,7 @@ def check_penalty(g: Any) -> None:
 
 
 def is_convex(penalty: Any) -> bool:
-    """Tell whether a penalty is convex in ‖f‖, as all that have a name are."""
+    """Tell whether a penalty is convex in ‖f‖, as all named ones are."""
     if isinstance(penalty, str):
         return True
     slopes = np.array([float(penalty.derivative(x)) for x in GRID])
@@ -168,7 +168,7 @@ def is_convex(penalty: Any) -> bool:
 
 
 def penalty_conjugate(g: Any, t: float) -> tuple[float, float]:
-    """Return ``sup_r t r - g(r)`` of a convex penalty at a share of t that makes it finite, the share first."""
+    """Return ``sup_r t r - g(r)`` of a convex penalty at a share of t for which it is finite, the share first."""
     share = min(1.0, float(g.derivative(FARTHEST)) / t) if t > 0 else 1.0
     t = share * t
     if t <= float(g.derivative(GRID[0])):
@@ -189,7 +189,7 @@ class Slopes(Protocol):
         """‖u‖_K."""
 
     def conjugate(self, share: float) -> float:
-        """Return ``Σ w ℓ*(u / w)`` at a share of u, or more, and what a free constant takes off the bound."""
+        """Return ``Σ w ℓ*(u / w)`` at a share of u, or an upper bound, plus what a free constant may cost."""
 
     def mixed(self, other: Any, share: float) -> Any:
         """Return a share of this point and the rest of another, or a bound on it."""
@@ -214,21 +214,21 @@ def bound(slopes: Slopes, penalty: Any, strength: float, total: float) -> tuple[
 class Found:
     """The optimum of a squared problem, or a function near it."""
 
-    at: Any  # The function, as its space knows it
+    at: Any  # The function, in the representation of its space
     value: float  # Its data term
     total: float  # The sum of the weights
     norm: float  # ‖f‖
     slopes: Slopes  # A point of the dual
-    start: Any  # Where a problem like this one begins
+    start: Any  # The start of the next problem
 
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """How far the tangents of a concave part are from where they are at a function."""
+    """How far the tangents of the concave part are from those at the current function."""
 
     path: Path  # The convex problem with tangents at the function
-    settled: bool  # Whether these are the tangents it was found with
-    excess: float  # The mean loss less what it was in the convex problem
+    settled: bool  # Whether the tangents are those it was found with
+    excess: float  # The mean loss minus that of the convex problem
     wrong: float  # The share of rows on the wrong side
 
 
@@ -244,7 +244,7 @@ class Path(ABC):
 
     @abstractmethod
     def squared(self, multiplier: float, start: Any) -> Found:
-        """Solve one of the problems, a little further than is asked for."""
+        """Solve one of the problems, to a share of the tolerance."""
 
     @abstractmethod
     def zero(self, start: Any) -> Found:
@@ -256,14 +256,14 @@ class Path(ABC):
 
     @abstractmethod
     def fitted(self, at: Found, by: Found, primal: float, dual: float, violation: float, multiplier: float) -> Any:
-        """Return a function as a fit, with a certificate by a point of the dual."""
+        """Return a function as a fit, certified by a point of the dual."""
 
     @abstractmethod
     def turned(self, fitted: Any) -> Turn:
-        """Lay tangents at a fit."""
+        """Linearise the concave part at a fit."""
 
     def again(self, start: Any, fitted: Any) -> Any:
-        """Return where a problem like the last begins, from where that began and what it found."""
+        """Return the start of the next problem, from the start and the result of the last."""
         return fitted.start
 
     def solve(self, start: Any) -> Any:
@@ -315,7 +315,7 @@ class Path(ABC):
 
         def trial(multiplier: float, start: Any) -> tuple[float, Any, Any]:
             found = self.squared(multiplier, start)
-            # Between one point of the dual inside the ball and one beyond, a point on its border proves the most.
+            # Between a dual point inside the ball and one outside, the point on its boundary proves the most.
             size, own = lam * found.total, found.slopes
             pairs = [p for p in points if min(p.norm, own.norm) < size < max(p.norm, own.norm)]
             candidates = [own, *(own.mixed(p, (size - p.norm) / (own.norm - p.norm)) for p in pairs)]
@@ -343,7 +343,7 @@ class Path(ABC):
         return self._search(trial, 1.0, start)
 
     def _search(self, trial: Callable[[float, Any], tuple[float, Any, Any]], first: float, start: Any) -> Any:
-        """Find the root of a trial, which grows with the multiplier, until the penalty's own gap is small enough.
+        """Find the root of a trial, which increases with the multiplier, until the gap of the actual penalty is small.
 
         A trial takes a multiplier and a start, and returns a number, a fit with its certificate, and the next start.
         """
@@ -388,7 +388,7 @@ class Path(ABC):
 
 
 def _next(met: list[tuple[float, float]]) -> float:
-    """Beyond the points met so far, or between the two around the root, by secant and bisection in turn."""
+    """The next point: beyond those so far, or within the bracket of the root, by secant steps and bisection."""
     low = max((point for point in met if point[1] < 0), default=None)
     high = min((point for point in met if point[1] >= 0), default=None)
     if low is None or high is None:

@@ -20,21 +20,21 @@ from gramian.solvers.machine.data_term import DataFit, Envelope, best_constant
 from gramian.solvers.machine.newton import Iterate, NewtonResult
 
 SHRINK = 0.25
-"""Of γ from one step to the next: later steps are closer to the true problem."""
+"""The factor of γ from one step to the next: later steps are closer to the true problem."""
 SMALLEST = 1e-8
-"""Of γ relative to the first."""
+"""The smallest γ, relative to the first."""
 INNER = 0.1
-"""A step is solved to this part of the gap that is left."""
+"""A step is solved to this share of the current gap."""
 FIRST = 1e-3
 """The first step is solved to this gap, relative to its objective."""
 ROUNDING = 1e-14
 """A gap below this, relative to the objective, counts as zero."""
 SPARSE = 1e-10
-"""What zeros that are exact may cost, relative to the objective."""
+"""Exact zeros may cost this much, relative to the objective."""
 STALLED = 0.9
-"""A step that leaves more than this of the gap has gained nothing."""
+"""A step that leaves more than this share of the gap counts as a failure."""
 PATIENCE = 8
-"""Steps in a row that may gain nothing."""
+"""Failures in a row after which it stops."""
 
 Array = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ def minimise(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> NewtonResult:
-    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth, some steps being done."""
+    """Minimise ``D(f + b) + (μ/2) ‖f‖²`` for a convex data term that need not be smooth, after ``done`` steps."""
     clock = clock or Clock()
     u = np.clip(-mu * start.alpha, *fit.box())
     gamma = first = _first_gamma(fit, start)
@@ -82,7 +82,7 @@ def minimise(
 
 
 def _without_dust(space: Any, fit: DataFit, mu: float, best: NewtonResult, intercept: bool) -> NewtonResult:
-    """The same function with no coefficient where the dual point has none, if that costs next to nothing."""
+    """The same function with exact zeros where the dual point has them, if that costs next to nothing."""
     alpha = np.where(best.u == 0.0, 0.0, best.at.alpha)
     if np.array_equal(alpha, best.at.alpha):
         return best
@@ -94,7 +94,7 @@ def _without_dust(space: Any, fit: DataFit, mu: float, best: NewtonResult, inter
 
 
 def _first_gamma(fit: DataFit, at: Iterate) -> float:
-    """The γ at which the envelope reaches as far as residuals do."""
+    """The γ at which the width of the envelope is that of the residuals."""
     reach = float(np.mean(np.abs(fit.y - at.f)))
     slope = float(np.mean(np.abs(fit.gradient(at.f))))
     return max(reach, 1e-3 * float(np.abs(fit.y).max(initial=0.0)), 1e-12) / max(slope, 1e-3 * float(fit.w.mean()))
@@ -107,7 +107,7 @@ def _size(fit: DataFit, mu: float, at: Iterate) -> float:
 def _certified(fit: DataFit, envelope: Envelope, mu: float, found: NewtonResult, intercept: bool) -> NewtonResult:
     """The better of Newton's function and the one whose coefficients are the dual point, with its gap."""
     conjugate = fit.conjugate_at(found.u, envelope.point(found.at.f))
-    # Slopes sum to zero but for rounding, which the constant multiplies.
+    # Slopes sum to zero up to rounding, which is multiplied by the constant.
     dual = -conjugate - 0.5 * float(np.sum(found.u * found.Ku)) / mu + float(found.u.sum(axis=0) @ found.at.b)
     sparse = Iterate(-found.u / mu, -found.Ku / mu, found.at.b)
     both = [sparse, found.at]

@@ -28,37 +28,37 @@ from gramian.solvers.machine.penalties import (
 )
 
 CLOSE = 0.1
-"""A gap this small, relative to the tolerance, is good enough where another point costs a product with a large K."""
+"""Below this share of the tolerance no further dual point is tried if K is large."""
 SMALL = 1000
-"""Coefficients up to which all points are tried."""
+"""Up to this many coefficients all dual points are tried."""
 FALLING = np.logspace(-2.0, -14.0, 7)
-"""The lam that stand for zero one after the other, in units of the problem."""
+"""The decreasing lam that approximate zero, in units of the problem."""
 STEADY = 0.01
-"""A norm that changes by no more than this share, while lam falls a hundredfold, has come to its end."""
+"""A norm that changes by less than this share, while lam falls a hundredfold, has converged."""
 OUTSIDE = 1e-9
-"""How far beyond the ball, relative to its radius, rounding may bring a function."""
+"""Rounding may put a function outside the ball by this, relative to its radius."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A goal for the functions of a kernel on some rows."""
+    """A machine to fit on some rows."""
 
-    space: Any  # Where f lives
+    space: Any  # The function space
     fit: DataFit  # The data term
     goal: Goal
-    # From coefficients to values as the estimator predicts them: what a certificate is made of
+    # From coefficients to values as the estimator predicts them, for the certificate
     predict: Callable[[Array], Array] | None = None
 
     @property
     def total(self) -> float:
-        """The sum of the weights, by which the data term is divided to make a mean."""
+        """The sum of the weights, by which the data term is divided."""
         return float(self.fit.w.sum())
 
     @cached_property
     def least_scale(self) -> float:
-        """What a gap is relative to, at least."""
+        """The least scale of a gap."""
         return least_scale(self.fit, self.goal.intercept)
 
 
@@ -70,11 +70,11 @@ class Fitted:
     u: Array  # (n, k): The dual point behind the certificate
     certificate: Certificate  # How far from optimal
     multiplier: float  # The lam of the squared penalty that has the same solution; infinite where f is zero
-    why: str = ""  # Why the solver stopped short, where it did
+    why: str = ""  # Why the solver stopped short, if it did
 
     @property
     def start(self) -> Iterate:
-        """Where a problem like this one begins."""
+        """The start of the next problem."""
         return self.at
 
 
@@ -143,9 +143,9 @@ class ExactPath(Path):
         return Fitted(at.at.at, point.u, said, multiplier, by.at.why)
 
     def _limit(self, start: Iterate) -> Fitted:
-        """Minimise the loss alone: the function that the squared penalty tends to as lam falls, where there is one.
+        """Minimise the loss alone: the limit of the squared penalty as lam falls, if it exists.
 
-        Where the loss has a minimum, ‖f‖ grows to the least norm of all minimisers, and else without end.
+        If the loss has a minimum, ‖f‖ grows to the least norm of all minimisers, and otherwise without bound.
         """
         p, goal = self.p, self.goal
         worth = max(p.fit.value(np.zeros_like(p.fit.y)), p.least_scale) / self.total
@@ -154,18 +154,18 @@ class ExactPath(Path):
         for lam in unit * FALLING:
             try:
                 of = self._minimised(lam, start, SLACK * goal.tol)
-            except ValueError:  # rounding in K is all that is left
+            except ValueError:  # K plus so small a lam is singular to rounding
                 break
             start, found = of.at, self._found(of)
             norms.append(found.norm)
             before = norms[-2] if len(norms) > 1 else np.inf
             # Weak duality: no function of norm up to R has a loss below value - gap - lam/2 (R² - ‖f‖²). That the least
-            # minimiser is among them is not proved but seen: what its norm still lacks is less than the last step.
+            # minimiser is among them is not proved but observed: its norm has converged.
             lost = of.gap + 0.5 * lam * self.total * abs(found.norm**2 - before**2)
             steady = abs(found.norm - before) <= STEADY * max(found.norm, before)
             if (steady and lost <= goal.tol * max(abs(found.value), p.least_scale)) or goal.clock.expired:
                 least, off = found.value - lost, abs(found.norm / before - 1.0)
-                if p.predict is not None:  # certified is what is predicted
+                if p.predict is not None:  # the certificate is that of the predictions
                     found = self._found(replace(of, at=replace(of.at, values=p.predict(of.at.alpha))))
                 said = self.fitted(found, found, found.value, least, off, lam)
                 reach = float(np.sqrt(found.norm**2 + abs(found.norm**2 - before**2)))
@@ -194,12 +194,12 @@ class ExactPath(Path):
         return Turn(ExactPath(convex, self.whole, tilt), settled, excess / self.total, wrong / self.total)
 
 
-# ---- the certificate of what is predicted ----------------------------------------------------------------------------
+# ---- the certificate of predictions ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class DualPoint:
-    """A point of the dual of a problem, seen from a function."""
+    """A point of the dual of a problem, beside a function."""
 
     p: Problem
     at: Iterate
@@ -207,18 +207,18 @@ class DualPoint:
     norm: float  # ‖u‖_K
 
     def conjugate(self, share: float) -> float:
-        """Return ``Σ w ℓ*(u / w)`` at a share of u, and what a free constant takes off the bound."""
+        """Return ``Σ w ℓ*(u / w)`` at a share of u, plus what a free constant may cost."""
         at, u = self.at, share * _feasible(self.p, self.u)
         away = 0.0
         if self.p.goal.intercept:
-            # Slopes that do not sum to zero leave the constant free; it is taken to be no further off than values are.
+            # If slopes do not sum to zero, the constant is assumed to be no further from optimal than values are.
             off = u.sum(axis=0)
             reach = float(np.abs(at.values).max() + np.abs(at.f - self.p.fit.y).max())
             away = float(np.abs(off).sum()) * reach - float(off @ at.b)
         return self.p.fit.conjugate(u) + away
 
     def mixed(self, other: DualPoint, share: float) -> DualPoint:
-        """Return a share of this point and the rest of another; its norm is no larger than that of the two."""
+        """Return a convex combination of two points, with the same combination of norms as a bound."""
         norm = share * self.norm + (1.0 - share) * other.norm
         return replace(self, u=share * self.u + (1.0 - share) * other.u, norm=norm)
 
@@ -239,7 +239,7 @@ def objective(p: Problem, at: Iterate) -> float:
 
 
 def _lost(p: Problem, at: Iterate) -> float:
-    """What rounding may add to ``‖f‖² = αᵀKα``, whose terms cancel."""
+    """The rounding error of ``‖f‖² = αᵀKα``, whose terms cancel."""
     largest = float(np.abs(p.space.gram.diagonal()).max())
     return 64.0 * float(np.finfo(np.float64).eps) * largest * float(np.abs(at.alpha).sum()) ** 2
 
@@ -276,7 +276,7 @@ def certified(p: Problem, fitted: Fitted) -> Fitted:
 
 
 def _points(p: Problem, at: Iterate, u: Array, mu: float) -> Iterator[tuple[Array, Array]]:
-    """Points of the dual and K times them: what the coefficients say, the solver's, the slopes at f."""
+    """Points of the dual and K times them: from the coefficients, the solver's, and the slopes at f."""
     own = _feasible(p, -mu * at.alpha) if np.isfinite(mu) else u
     points = [_feasible(p, u), _feasible(p, p.fit.gradient(at.f))]
     if np.abs(own + mu * at.alpha).max() <= 1e-12 * np.abs(own).max():
@@ -287,7 +287,7 @@ def _points(p: Problem, at: Iterate, u: Array, mu: float) -> Iterator[tuple[Arra
 
 
 def _feasible(p: Problem, u: Array) -> Array:
-    """A point within its bounds, and with sum zero as far as they have room: what rounding left of it is spread."""
+    """The point moved into its bounds, with sum zero as far as they allow."""
     low, high = p.fit.box()
     u = np.clip(u, low, high)
     if p.fit.coupled or not p.goal.intercept:
