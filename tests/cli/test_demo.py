@@ -30,7 +30,7 @@ def test_the_demo_ends_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     assert main(["demo", "--out", str(tmp_path / "out"), "--time-limit", "5"]) == 0
     out = capsys.readouterr().out
     assert "the model misreads 0" in out
-    assert "Prices of new flats are off by" in out
+    assert "New prices are off by" in out
     assert out.count("$ gramian fit") == 2
     files = {"flats", "flats.csv", "new_flats.csv", "flats_predictions.csv", "flats.html"}
     assert files | {name.replace("flats", "digits") for name in files} <= set(os.listdir(tmp_path / "out"))

@@ -115,11 +115,11 @@ def test_columns_as_people_say_they_are(folder: Path, tmp_path: Path, capsys: An
     model = gramian.load(tmp_path / "m")
     assert str(model.columns_.columns[1]).startswith("category with 3 levels")
     assert main([*arguments, "--text", "revue", "--out", str(tmp_path / "n")]) == 2
-    assert "--text names 'revue', which is no column; did you mean 'review'?" in capsys.readouterr().err
+    assert "--text: there is no column 'revue'; did you mean 'review'?" in capsys.readouterr().err
     assert main([*arguments, "--text", "zip", "--drop", "zip", "--out", str(tmp_path / "n")]) == 2
     assert "choose one" in capsys.readouterr().err
     assert main([*arguments, *said]) == 2
-    assert "exists; choose another path, or replace it with --force" in capsys.readouterr().err
+    assert "exists; choose another path, or overwrite it with --force" in capsys.readouterr().err
 
     new = table.drop(columns=["day", "count", "price", "size"]).assign(zip=[9, 9, *[1] * (N - 2)])
     new[["review", "zip", "key", "colour"]].to_csv(tmp_path / "new.csv", index=False)
@@ -203,7 +203,7 @@ def test_scores_weights_groups_and_time(tmp_path: Path, capsys: Any) -> None:
     wrong = {
         ("--target", "price", "--class-weight", "balanced"): "--class-weight is for classes",
         ("--target", "price", "--metric", "f1"): "scoring must be one of rmse",
-        ("--target", "price", "--time-column", "shop"): "cannot be put in order, since it holds 's0'",
+        ("--target", "price", "--time-column", "shop"): "cannot be sorted, since it holds 's0'",
         ("--target", "price", "--group", "shops"): "has no column 'shops'",
     }
     for options, message in wrong.items():

@@ -77,7 +77,7 @@ WRONG = {
     "device": (f"{FIT} --device gpu", "device must be None, 'cuda'"),
     "kernel": (f"{FIT} --kernel RFB()", "did you mean 'RBF'?"),
     "kernel code": (f"{FIT} --kernel __import__('os')", "no such kernel"),
-    "text as numbers": ("fit t.csv --target kind --task regression --out new", "holds no numbers"),
+    "text as numbers": ("fit t.csv --target kind --task regression --out new", "holds values that are not numbers"),
     "fractions as classes": (f"{FIT} --task classification", "holds fractions"),
     "no parent": ("fit t.csv --target y --out no/such/model", "create it first"),
     "not ours to replace": ("fit t.csv --target y --out thesis", "is not a gramian model"),

@@ -58,7 +58,7 @@ def test_it_opens_the_browser(closed, monkeypatch, capsys):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(["--port", "70000"], "--port must be between"), (["http://127.0.0.1:1/"], "has no state")],
+    [(["--port", "70000"], "--port must be between"), (["http://127.0.0.1:1/"], "ends before the #")],
 )
 def test_wrong_calls(arguments, message, capsys):
     assert main(["play", "--no-open", *arguments]) == 2

@@ -54,7 +54,7 @@ def test_what_is_shown_of_a_step() -> None:
     view.see(Step(Leaderboard([trial, linear], "rmse"), long, 10.0, 60.0))
     console.print(view.shown())
     lines = console.export_text().splitlines()
-    assert lines[0] == "reading the table"
+    assert lines[0] == "reading the table ..."
     assert max(map(len, lines)) <= 80
     shown = "\n".join(lines)
     assert re.search(r"time +0:\d\d left of 1:00", shown)

@@ -94,7 +94,7 @@ WRONG = {
     "a column that is not there": ('{"a": 1}', 400, "lacks column 'b'"),
     "too few values": ("[[1]]", 400, "row 0 has 1 values"),
     "text": ('{"a": 1, "b": "x"}', 400, "takes only numbers"),
-    "kinds mixed": ('[{"a": 1, "b": 2}, {"a": "x", "b": 2}]', 400, "'a' mixes kinds"),
+    "kinds mixed": ('[{"a": 1, "b": 2}, {"a": "x", "b": 2}]', 400, "'a' mixes types"),
     "a row that is none": ("[1]", 400, "row 0 is int"),
     "no value": ('{"a": 1, "b": null}', 400, "b"),
     "too many rows": (json.dumps([[0, 0]] * 6), 400, "at most 5 rows"),

@@ -24,8 +24,8 @@ def test_two_certificates_side_by_side(tmp_path, capsys):
     save(KernelRidge(0.1, kernel="rbf").fit(X, Y), tmp_path / "model")
     assert main(["verify", str(tmp_path / "model"), data, "--target", "y"]) == 0
     out = capsys.readouterr().out
-    assert "violation  said" in out
-    assert "the two agree" in out
+    assert "violation  saved" in out
+    assert "They agree." in out
 
 
 def test_a_false_certificate_is_exit_code_1(tmp_path, capsys):

@@ -23,19 +23,19 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Write tables, fit on some, predict the others, and compare."""
+    """Write two tables, fit to one part of each, predict the rest, and compare with a linear model."""
     import gramian.data.formats  # noqa: F401  which says what to install
 
     folder = Path(options.out or tempfile.mkdtemp(prefix="gramian-demo-"))
     folder.mkdir(exist_ok=True)
     limit = f"{options.time_limit:g}"
     screen.say(
-        f"Prices of flats, with districts, dates and gaps: {FLATS:,} to learn from, {NEW_FLATS:,} new ones. The table "
-        "is made up.\n"
+        f"Prices of flats, with districts, dates and gaps: {FLATS:,} rows to learn from, {NEW_FLATS:,} new ones. The "
+        "table is synthetic.\n"
     )
     flats = _judged(screen, folder, "flats", _flats(folder), "price", limit, "--interval", "0.9")
     off, linear = (f"{flats[who]:,.0f}" for who in ("model", "linear"))
-    screen.say(f"Prices of new flats are off by {off} on average; a linear model's by {linear}.\n", "bold")
+    screen.say(f"New prices are off by {off} on average, and by {linear} with a linear model.\n", "bold")
     screen.say("Handwritten digits, 8 x 8 pixels each: 1,347 to learn from, 450 new ones to read.\n")
     digits = _judged(screen, folder, "digits", _digits(folder), "digit", limit, "--proba")
     wrong, linear = (f"{digits[who]:.0f}" for who in ("model", "linear"))
@@ -49,9 +49,9 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
 def _judged(
     screen: Screen, folder: Path, name: str, tables: tuple[Path, Path], target: str, limit: str, *how: str
 ) -> dict[str, Any]:
-    """Fit to one table, predict the other, report on that; how wrong the model and a linear one are."""
+    """Fit to one table, then predict and report on the other; the errors of the model and of a linear one."""
     (old, new), model, out = tables, folder / name, folder / f"{name}_predictions.csv"
-    again = ["--force"] if model.exists() else []  # a demo in the folder of another
+    again = ["--force"] if model.exists() else []  # the folder of an earlier demo
     fitted = _step(screen, "fit", old, "--target", target, "--time-limit", limit, "--out", model, *again)
     _step(screen, "predict", model, new, *how, "-o", out, *again)
     try:
@@ -87,7 +87,7 @@ def _digits(folder: Path) -> tuple[Path, Path]:
 
 
 def _flats(folder: Path) -> tuple[Path, Path]:
-    """Flats as a table has them: districts, heating, dates, a balcony or not, and gaps."""
+    """Synthetic flats with districts, heating, dates, balconies and gaps."""
     import numpy as np
 
     n, rng = FLATS + NEW_FLATS, np.random.default_rng(0)
@@ -128,7 +128,7 @@ def _split(folder: Path, name: str, columns: dict[str, Any], count: int) -> tupl
 
 
 def _errors(old: Path, new: Path, predicted: Path, target: str) -> dict[str, Any]:
-    """Of new rows the mean error, or how many are misread: by the model, and by the best of linear machines."""
+    """Mean error on new rows, or how many are misread, by the model and by a linear one."""
     import numpy as np
     from sklearn.linear_model import RidgeClassifierCV, RidgeCV
 
@@ -144,7 +144,7 @@ def _errors(old: Path, new: Path, predicted: Path, target: str) -> dict[str, Any
 
 
 def _numbers(known: Any, column: Any) -> Any:
-    """A column as numbers: a gap is the median, a level of a category has a column. → (n, width)."""
+    """A column as numbers, gaps filled with the median, categories one-hot. → (n, width)."""
     import numpy as np
 
     if str(column.type) == "string":

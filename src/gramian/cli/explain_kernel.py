@@ -9,9 +9,9 @@ from gramian.cli.screen import Screen
 
 HELP = "explain what a kernel expression means"
 DRAWS = 20_000
-"""Of the spectral measure, for its quantiles."""
+"""Draws from the spectral measure to estimate its quantiles."""
 SHOWN = 12
-"""Monomials that are listed."""
+"""Monomials listed at most."""
 SPECTRA = {
     "RBF": "Gaussian, of deviation 1/lengthscale",
     "Matern": "Student's t with 2 nu degrees of freedom, scaled by 1/lengthscale",
@@ -59,7 +59,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
 
 
 def _terms(kernel: Any, d: int, depth: int = 0) -> list[dict[str, Any]]:
-    """The kernel and its operands, each with the first line of its documentation; of the innermost, their features."""
+    """The kernel and its operands with the first line of their docstrings; for the innermost, also their features."""
     summary = (type(kernel).__doc__ or "").strip().splitlines()[0].replace("``", "")
     listed = [{"depth": depth, "kernel": repr(kernel), "what": summary}]
     for child in kernel.children:
@@ -70,7 +70,7 @@ def _terms(kernel: Any, d: int, depth: int = 0) -> list[dict[str, Any]]:
 
 
 def _monomials(kernel: Any, d: int) -> dict[str, Any] | None:
-    """Of a polynomial kernel, its features."""
+    """The features of a polynomial kernel."""
     if not hasattr(kernel, "monomial_weights"):
         return None
     try:
@@ -82,7 +82,7 @@ def _monomials(kernel: Any, d: int) -> dict[str, Any] | None:
 
 
 def _spectrum(kernel: Any) -> dict[str, Any] | None:
-    """Of a stationary kernel, the quantiles of its frequencies along one input."""
+    """Quantiles of a stationary kernel's frequencies along one input."""
     import numpy as np
 
     try:
@@ -90,7 +90,7 @@ def _spectrum(kernel: Any) -> dict[str, Any] | None:
     except (TypeError, ValueError, NotImplementedError):
         return None
     quantiles = {f"{q:g}": float(np.quantile(draws, q)) for q in (0.1, 0.5, 0.9)}
-    return {"what": SPECTRA.get(type(kernel).__name__, "a mixture of its terms'"), "quantiles": quantiles}
+    return {"what": SPECTRA.get(type(kernel).__name__, "a mixture of those of its terms"), "quantiles": quantiles}
 
 
 def _tell(found: dict[str, Any], screen: Screen) -> None:

@@ -10,18 +10,18 @@ from gramian.cli.screen import Screen
 from gramian.cli.shared import MODEL, saved
 
 HELP = "write a saved model as an ONNX file"
-DESCRIPTION = "The graph is made from the kernel, in double precision, and compared with the model before it is kept."
+DESCRIPTION = "The graph is in double precision, and is compared with the model before it is written."
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument("model", help=MODEL)
     parser.add_argument("--onnx", required=True, metavar="FILE", help="where to write the graph")
-    parser.add_argument("--force", action="store_true", help="overwrite a file that exists")
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Write the graph, and say how far it differs from the model."""
+    """Write the graph, and print the largest difference from the model."""
     from gramian.onnx import export
 
     if Path(options.onnx).exists() and not options.force:

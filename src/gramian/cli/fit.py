@@ -18,26 +18,26 @@ from gramian.progress import Clock
 HELP = "tune a model on a table and save it"
 DESCRIPTION = "Read a table, try kernel machines by cross-validation, fit the best to all rows, and save it."
 FEW = 10
-"""Different whole numbers up to which a target is taken for classes."""
+"""A target with at most this many different whole numbers is treated as classes."""
 SAMPLE = 10_000
-"""Rows of data in blocks that tell whether the target holds classes."""
+"""Rows sampled from data in blocks to tell classes from numbers."""
 LONG, WIDE = 300, 100
-"""Characters of a kernel that are shown, and of a line of text."""
+"""Longest kernel shown, and longest line of text, in characters."""
 WORDS = {
     "number": "a number",
     "category": "a category",
     "date": "a date",
     "text": "free text",
-    "drop": "left out",
-    "id": "an identifier, which is left out",
+    "drop": "unused",
+    "id": "an identifier, which is unused",
 }
 """How a column can be read, by option."""
 METRIC = """what to judge by: log_loss (default for classes), error, accuracy, roc_auc, average_precision,
 balanced_accuracy, f1; rmse (default for numbers), mae, r2, pinball-0.9 (any quantile); or a scorer of scikit-learn"""
 FIT = 0.5
-"""The part of the time limit that a fit has, however long it took to begin."""
+"""Share of the time limit reserved for the fit, even if reading the data took longer."""
 LISTED = 40
-"""Columns whose reading is shown."""
+"""Columns listed with how they were read."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -49,19 +49,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--target", required=True, help="the column to predict")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where to save the model")
-    parser.add_argument("--force", action="store_true", help="replace a model that is there")
+    parser.add_argument("--force", action="store_true", help="overwrite an existing model")
     for word, meaning in WORDS.items():
-        what = f"a column that is {meaning}, whatever it looks like; several by commas or by repeating the option"
+        what = f"treat this column as {meaning}; separate several by commas, or repeat the option"
         parser.add_argument(f"--{word}", action="append", default=[], metavar="COLUMN", help=what)
     parser.add_argument("--task", choices=["auto", "regression", "classification"], default="auto")
     parser.add_argument("--model", choices=["auto", "ridge", "svm", "gp", "machine", "linear"], default="auto")
     parser.add_argument("--kernel", metavar="EXPR", help="the only kernel to try, such as '2*RBF(0.5)+Linear()'")
     parser.add_argument("--metric", metavar="NAME", help=METRIC)
-    parser.add_argument("--class-weight", choices=["balanced"], help="have rare classes predicted more often")
-    parser.add_argument("--weight", metavar="COLUMN", help="how much each row counts; not an input")
+    parser.add_argument("--class-weight", choices=["balanced"], help="predict rare classes more often")
+    parser.add_argument("--weight", metavar="COLUMN", help="the column of row weights, not used as an input")
     split = parser.add_mutually_exclusive_group()
-    split.add_argument("--group", metavar="COLUMN", help="rows that are held out together; not an input")
-    split.add_argument("--time-column", metavar="COLUMN", help="judge by later rows only, in the order of this column")
+    split.add_argument(
+        "--group", metavar="COLUMN", help="hold out rows with equal values together; not used as an input"
+    )
+    split.add_argument("--time-column", metavar="COLUMN", help="sort by this column, and judge by later rows")
     parser.add_argument("--cv", type=int, default=5, help="folds of the cross-validation (default: %(default)s)")
     parser.add_argument("--time-limit", type=float, default=60.0, metavar="SECONDS", help="(default: %(default)g)")
     parser.add_argument("--memory", help="the most memory to use, such as 4GB (default: half of what is free)")
@@ -101,7 +103,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
 
 
 def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Screen) -> tuple[Any, str, Any]:
-    """The model, the task, and what to note of the data."""
+    """Fit to a single file: the model, the task, and notes about the data."""
     from gramian.data.tables import in_order, open_table, split_target
 
     source = open_table(options.data)
@@ -127,10 +129,10 @@ def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Sc
 
 
 def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: Screen) -> tuple[Any, str, Any]:
-    """The same for data in blocks: the search looks at a sample, the winner's kernel is fitted to all rows."""
+    """Fit to data in blocks: search on a sample, then fit the winner's kernel to all rows."""
     for name in ("weight", "group", "time_column"):
         if getattr(options, name) is not None:
-            raise ValueError(f"--{name.replace('_', '-')} is for single files; put the rows into one.")
+            raise ValueError(f"--{name.replace('_', '-')} works on single files only; put all rows into one file.")
     with blocks_of(options, target=options.target) as blocks:
         task = _task(options, blocks.sample(SAMPLE, options.seed).y)
         words = _words(options, [str(name) for name in blocks.names or ()])
@@ -145,7 +147,7 @@ def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: S
 
 
 def _settings(options: argparse.Namespace) -> dict[str, Any]:
-    """What the estimator is made with, checked before anything is read."""
+    """Parameters of the estimator, checked before anything is read."""
     from gramian.gram.engine import checked_device
     from gramian.kernels.parse import parse
     from gramian.kernels.resolve import names
@@ -174,7 +176,7 @@ def _settings(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _judged(options: argparse.Namespace, task: str) -> dict[str, Any]:
-    """What to judge by, on which rows."""
+    """Parameters that say how to judge, and on which rows."""
     found: dict[str, Any] = {} if options.metric is None else {"scoring": options.metric}
     if options.class_weight is not None:
         if task == "regression":
@@ -188,19 +190,19 @@ def _judged(options: argparse.Namespace, task: str) -> dict[str, Any]:
 
 
 def _beside(options: argparse.Namespace, X: Any) -> tuple[Any, dict[str, Any]]:
-    """The inputs, and what fit takes beside them: weights and groups, which are no inputs."""
+    """The inputs, and the weights and groups that fit takes as well."""
     given = {"sample_weight": options.weight, "groups": options.group}
     found = {argument: X[name].to_numpy() for argument, name in given.items() if name is not None}
     return X.drop_columns([name for name in given.values() if name is not None]), found
 
 
 def _words(options: argparse.Namespace, names: list[str]) -> dict[str, str] | None:
-    """How columns are to be read, by name."""
+    """How the user wants columns to be read, by name."""
     found: dict[str, str] = {}
     for word in WORDS:
         for name in named_columns(getattr(options, word), names, f"--{word}"):
             if name in found:
-                raise ValueError(f"column {name!r} is said to be {WORDS[found[name]]} and {WORDS[word]}; choose one.")
+                raise ValueError(f"column {name!r} is given as {WORDS[found[name]]} and as {WORDS[word]}; choose one.")
             found[name] = word
     return found or None
 
@@ -215,7 +217,7 @@ def _task(options: argparse.Namespace, y: Any) -> str:
     labels = y.dtype.kind not in "iuf"  # text or booleans
     fractions = y.dtype.kind == "f" and not np.all(different == np.round(different))
     if (options.task == "regression" and labels) or (options.task == "classification" and fractions):
-        what = "no numbers" if labels else "fractions"
+        what = "values that are not numbers" if labels else "fractions"
         raise ValueError(
             f"--target {options.target} holds {what}, so --task {options.task} is not possible; leave it out."
         )
@@ -230,7 +232,7 @@ def _estimator(task: str, settings: dict[str, Any]) -> Any:
 
 
 def _fit(model: Any, X: Any, y: Any, beside: dict[str, Any], clock: Clock, screen: Screen) -> None:
-    """Fit within what is left of the time limit: it runs since the command began."""
+    """Fit within the rest of the time limit, which started with the command."""
     with screen.search() as watch:
         if watch is not None:
             model._observer = watch
@@ -241,13 +243,13 @@ def _fit(model: Any, X: Any, y: Any, beside: dict[str, Any], clock: Clock, scree
 
 
 def _left(clock: Clock) -> Clock:
-    """A clock for the fit, which has half of the limit in any case: on a busy machine, to begin can take long."""
+    """The clock of the fit: at least half of the limit, since starting can take long on a busy machine."""
     limit = float(clock.max_time or 0.0)
     return replace(clock, start=clock.start + max(clock.seconds - (1.0 - FIT) * limit, 0.0))
 
 
 def _python(options: argparse.Namespace, task: str, settings: dict[str, Any]) -> str:
-    """The same in Python, to copy."""
+    """The same fit in Python, to copy."""
     estimator = "AutoKernelRegressor" if task == "regression" else "AutoKernelClassifier"
     plain = {"cv": 5, "machines": "auto", "verbose": 0, "target_scale": "auto"}
     shown = {k: v for k, v in settings.items() if v is not None and (k not in plain or v != plain[k])}
@@ -281,7 +283,7 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
 
     best, board = model.best_trial_, model.leaderboard_
     screen.say(f"\n{_listed(model.columns_.columns)}\n\n{board}\n")
-    screen.say(f"{best.name}: {board.metric_name} {written(best.score, best.spread)} on rows held out\n", "bold")
+    screen.say(f"{best.name}: {board.metric_name} {written(best.score, best.spread)} on held-out rows\n", "bold")
     lines = ["\n".join(wrap(part, WIDE, break_on_hyphens=False)) for part in explained(model, columns=False)]
     lines = ["\n\n".join(lines), ""]
     if best.kernel and best.machine != "linear":
@@ -297,7 +299,7 @@ def _tell(model: Any, options: argparse.Namespace, code: str, screen: Screen) ->
 
 
 def _listed(columns: Any) -> str:
-    """How each column was read, one line for each."""
+    """How each column was read, a line for each."""
     lines = [f"    {column.name}: {column}" for column in columns[:LISTED]]
     if len(columns) > LISTED:
         lines.append(f"    and {len(columns) - LISTED:,} more; gramian inspect shows all")

@@ -1,4 +1,4 @@
-"""``gramian inspect``: the contents of a saved model."""
+"""``gramian inspect``: what is in a saved model."""
 
 from __future__ import annotations
 

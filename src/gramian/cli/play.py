@@ -1,4 +1,4 @@
-"""``gramian play``: the lectures in a browser, computed by the library."""
+"""``gramian play``: an interactive page about kernel machines in the browser."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from gramian.cli.screen import Screen
 HELP = "play with kernel machines in a browser"
 DESCRIPTION = "Serve a page on 127.0.0.1 that draws kernel machines as you move points and sliders; Ctrl-C stops it."
 PORT = 8642
-"""The first port that is tried: links then are the same on most machines but for the token."""
+"""The port tried first, so that links differ only in their token on most machines."""
 
 
 def add(parser: argparse.ArgumentParser) -> None:
     """Describe the arguments."""
     parser.add_argument(
-        "link", nargs="?", default="", help="a link that somebody copied from their page: opens it here"
+        "link", nargs="?", default="", help="a link copied from another page, to open the same picture here"
     )
     parser.add_argument("--port", type=int, help=f"(default: {PORT}, or a free one)")
-    parser.add_argument("--no-open", action="store_true", help="only print the address")
+    parser.add_argument("--no-open", action="store_true", help="print the address without opening a browser")
 
 
 def run(options: argparse.Namespace, screen: Screen) -> None:
@@ -34,9 +34,9 @@ def run(options: argparse.Namespace, screen: Screen) -> None:
 
     _, hash_mark, state = options.link.partition("#")
     if options.link and not hash_mark:
-        raise ValueError("the link has no state: copy it with the button of the page, with all that follows the #.")
-    warnings.simplefilter("ignore")  # the page shows certificates instead
-    # Here and not in the threads that answer: threadpoolctl lets one thread only set the threads of BLAS.
+        raise ValueError("the link ends before the #; copy all of it with the page's Copy link button.")
+    warnings.simplefilter("ignore")  # the page shows the certificates
+    # Not in the threads that answer: only one thread may set the number of BLAS threads.
     with one_blas_thread(), _server(options.port) as server:
         address = f"{server.address}{hash_mark}{state}"
         screen.say(f"gramian play: {address}\nCtrl-C stops it.")
@@ -52,7 +52,7 @@ def run(options: argparse.Namespace, screen: Screen) -> None:
 
 
 def _server(port: int | None) -> Any:
-    """A server on a port that was asked for, or else on the usual one or any that is free."""
+    """A server on the given port, or on the usual one if it is free, else on any."""
     from gramian.play.server import PlayServer
 
     if port is not None:

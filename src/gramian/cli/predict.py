@@ -24,17 +24,21 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "data", help="the table, a folder or a quoted pattern of tables, with the columns that the model was fitted on"
     )
-    parser.add_argument("-o", "--out", metavar="FILE", help=".csv, .parquet or .arrow (default: CSV to the output)")
-    parser.add_argument("--force", action="store_true", help="replace FILE where it exists")
+    parser.add_argument(
+        "-o", "--out", metavar="FILE", help=".csv, .parquet or .arrow (default: CSV on standard output)"
+    )
+    parser.add_argument("--force", action="store_true", help="overwrite FILE if it exists")
     parser.add_argument(
         "--keep",
         action="append",
         default=[],
         metavar="COLUMN",
-        help="a column of the table to write beside, such as a key",
+        help="copy this column of the table, such as a key, to the output",
     )
-    parser.add_argument("--interval", type=float, metavar="P", help="also the ends of an interval of probability P")
-    parser.add_argument("--proba", action="store_true", help="also the probability of each class")
+    parser.add_argument(
+        "--interval", type=float, metavar="P", help="also write intervals that hold the target with probability P"
+    )
+    parser.add_argument("--proba", action="store_true", help="also write the probability of each class")
     add_options(parser)
 
 
@@ -45,7 +49,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
 
     target = None if options.out in (None, "-") else Path(options.out)
     if target is None and screen.json:
-        raise ValueError("--json needs -o FILE: without it the predictions themselves go to the output.")
+        raise ValueError("--json needs -o FILE; without it, predictions go to standard output.")
     if target is not None:
         check_output(target)
         check_free(target, options.force)
@@ -72,13 +76,13 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any] | None:
 
 
 def _spread(model: Any, options: argparse.Namespace, target: str | None) -> Iterator[Any]:
-    """Tables of predictions for data in many files, block by block."""
+    """Predictions for data in many files, a table for each block."""
     import pyarrow
 
     from gramian.data import Blocks
 
     if options.proba or options.keep or options.interval is not None:
-        raise ValueError("--interval, --proba and --keep are for single files; predict the files one by one.")
+        raise ValueError("--interval, --proba and --keep work on single files only; predict the files one by one.")
     names = getattr(model, "feature_names_in_", None)
     columns = [name for name in Blocks(options.data).names or () if name != target] if names is None else names
     with blocks_of(options, columns=[str(name) for name in columns]) as blocks:
@@ -94,7 +98,7 @@ def predicted(
     proba: bool = False,
     kept: Sequence[str] = (),
 ) -> Iterator[Any]:
-    """Yield tables of predictions for a single file, block by block, beside the columns that are kept."""
+    """Yield predictions for a single file, a table for each block, with the columns to keep."""
     import pyarrow
 
     columns = _columns(model, source, notes)
@@ -103,12 +107,12 @@ def predicted(
         found = predictions(model, inputs_of(model, block.select(columns)), interval, proba)
         beside = {name: block[name] for name in kept}
         if twice := [name for name in beside if name in found.column_names]:
-            raise ValueError(f"--keep {twice[0]}: a column of the predictions has that name; rename it in the table.")
+            raise ValueError(f"--keep {twice[0]}: the predictions have a column of that name; rename yours.")
         yield pyarrow.table(beside | dict(zip(found.column_names, found.columns, strict=True)))
 
 
 def _told(tables: Iterator[Any]) -> Iterator[Any]:
-    """Pass tables on, and warn once, at the end, of what the rows of all of them lack or have anew."""
+    """Pass tables on; warn once at the end about missing columns and unseen levels in all of them."""
     from gramian.estimators.auto.tables import TableWarning
 
     missing: list[str] = []
@@ -132,7 +136,7 @@ def _told(tables: Iterator[Any]) -> Iterator[Any]:
 
 
 def check_options(model: Any, proba: bool, interval: float | None) -> None:
-    """Raise where a model cannot say what is asked for."""
+    """Raise if the model cannot do what is asked for."""
     name = type(model).__name__
     if not hasattr(model, "predict"):
         raise ValueError(f"{name} does not predict; load it in Python with gramian.load and use transform.")
@@ -148,7 +152,9 @@ def check_options(model: Any, proba: bool, interval: float | None) -> None:
 def _columns(model: Any, source: Any, notes: dict[str, Any]) -> list[str]:
     """The columns that the model takes, in its order."""
     names = getattr(model, "feature_names_in_", None)
-    if names is not None and hasattr(model, "columns_"):  # an automatic model: it does without those that it left out
+    if names is not None and hasattr(
+        model, "columns_"
+    ):  # an automatic model, which does not need the columns that it left out
         used = [column.name for column in model.columns_.columns if column.width]
         names = [name for name in used if name in source.names] or used
     if names is not None:

@@ -12,11 +12,11 @@ from contextlib import contextmanager
 from typing import Any
 
 SHOWN = 8
-"""Trials of a live view."""
+"""Trials listed in the live view."""
 SCORE = 20
-"""Characters of a score and its spread."""
+"""Width of a score with its spread, in characters."""
 WIDE = 80
-"""Columns of a live view, at most."""
+"""Width of the live view, in characters."""
 
 
 class Screen:
@@ -27,11 +27,11 @@ class Screen:
 
     @property
     def live(self) -> bool:
-        """Whether somebody watches: what moves is for them, and never for a pipe."""
+        """Whether standard error is a terminal, which can show progress."""
         return sys.stderr.isatty() and not self.json
 
     def say(self, text: str = "", style: str | None = None) -> None:
-        """Print some text, unless JSON is wanted."""
+        """Print text, unless JSON was asked for."""
         if self.json:
             return
         if style is None or not sys.stdout.isatty():
@@ -42,19 +42,19 @@ class Screen:
         Console(highlight=False, markup=False, soft_wrap=True).print(text, style=style)
 
     def result(self, values: dict[str, Any] | None) -> None:
-        """Print the result as JSON, where that is wanted."""
+        """Print the result as JSON, if that was asked for."""
         if self.json and values is not None:
             finite = json.loads(json.dumps(values), parse_constant=lambda _: None)  # JSON has no NaN
             print(json.dumps(finite, indent=2))
 
     def notes(self, caught: list[Any]) -> None:
-        """Print what was warned of, one line for each, to the standard error."""
+        """Print warnings to standard error, a line for each."""
         for message in dict.fromkeys(" ".join(str(warning.message).split()) for warning in caught):
             print("gramian: note:", message, file=sys.stderr)
 
     @contextmanager
     def search(self) -> Iterator[Callable[[Any], None] | None]:
-        """Show a search: a view that moves where somebody watches, else a line of the log for each trial."""
+        """Show a search: live on a terminal, otherwise a log line for each trial."""
         if self.json:
             yield None
             return
@@ -73,7 +73,7 @@ class Screen:
 
     @contextmanager
     def counter(self, label: str) -> Iterator[Callable[[int], None]]:
-        """Show how many rows are done, where somebody watches."""
+        """Show how many rows are done, on a terminal."""
         if not self.live:
             yield lambda rows: None
             return
@@ -86,7 +86,7 @@ class Screen:
 
 @contextmanager
 def _logged() -> Iterator[None]:
-    """Write what the library logs to the standard error, a line each."""
+    """Write log lines of the library to standard error."""
     log, lines = logging.getLogger("gramian"), logging.StreamHandler(sys.stderr)
     lines.setFormatter(logging.Formatter("gramian: %(message)s"))
     level, onward = log.level, log.propagate
@@ -102,26 +102,26 @@ def _logged() -> Iterator[None]:
 
 
 class View:
-    """A search as it goes on: the time left, what is being tried, the best beside a linear model."""
+    """The live view of a search: time left, current trial, best trial beside a linear model."""
 
     def __init__(self) -> None:
         self.step: Any = None
         self.since = 0.0
 
     def see(self, step: Any) -> None:
-        """Take note of a step."""
+        """Remember the latest step."""
         self.step, self.since = step, time.monotonic()
 
     def shown(self) -> Any:
-        """Return what to show now, in lines that fit."""
+        """Return the text to show now."""
         from rich.text import Text
 
         return Text("\n".join(self.lines()), no_wrap=True, overflow="ellipsis")
 
     def lines(self) -> list[str]:
-        """Return the facts, and below them the best trials."""
+        """Return the lines: facts first, then the best trials."""
         if self.step is None:
-            return ["reading the table"]
+            return ["reading the table ..."]
         step, board = self.step, self.step.board
         best = f"{step.metric} {step.best}" if step.best else "nothing yet"
         facts = [("time", self._time()), ("trying", step.doing or "…"), ("best", best), ("against", step.against)]

@@ -1,4 +1,4 @@
-"""A model behind HTTP: rows as JSON in, predictions out. The model brings numbers and names, never code."""
+"""A model as an HTTP service: rows as JSON in, predictions out. No code is loaded from the model."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from gramian.cli.predict import check_options, predictions
 from gramian.cli.shared import inputs_of
 
 WAYS = {"rows", "proba", "interval"}
-"""What a question may hold."""
+"""Keys of a request with options."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one question may cost."""
+    """Limits on one request."""
 
     body: int = 16 * 2**20  # Bytes
     rows: int = 100_000
-    seconds: float = 30.0  # To send a question, and again to answer it
-    workers: int = 2  # Questions that are answered at the same time
+    seconds: float = 30.0  # For receiving the request, and again for answering it
+    workers: int = 2  # Requests answered at the same time
 
 
 @dataclass(frozen=True, eq=False)
 class Service:
-    """A loaded model and what its columns are called."""
+    """A loaded model and the names of its columns."""
 
     model: Any
     notes: dict[str, Any]
@@ -55,14 +55,14 @@ class Service:
 
     @property
     def used(self) -> list[str]:
-        """Those of them that the model does not do without."""
+        """The columns that a row must have."""
         read = getattr(self.model, "columns_", None)  # of an automatic model, in the order of its columns
         if read is None:
             return self.columns
         return [name for name, column in zip(self.columns, read.columns, strict=True) if column.width]
 
     def schema(self) -> dict[str, Any]:
-        """Return the columns that are asked for, and what is answered."""
+        """Return the columns, the target, the limits and the classes."""
         types, classes = self.notes.get("types", {}), getattr(self.model, "classes_", None)
         used = set(self.used)
         columns = [{"name": name, "type": types.get(name), "used": name in used} for name in self.columns]
@@ -71,7 +71,7 @@ class Service:
         return found if classes is None else found | {"classes": _plain(classes)}
 
     def health(self) -> dict[str, Any]:
-        """Return that the service is up, and the model's certificate."""
+        """Return the status, the model's class and its certificate."""
         said = getattr(self.model, "certificate_", None)
         return {"status": "ok", "model": type(self.model).__name__, "certificate": None if said is None else str(said)}
 
@@ -115,11 +115,11 @@ def _column(name: str, values: list[Any]) -> Any:
     try:
         return pyarrow.array(values)
     except (pyarrow.ArrowInvalid, pyarrow.ArrowTypeError, OverflowError) as error:
-        raise ValueError(f"column {name!r} mixes kinds of values: {error}.") from None
+        raise ValueError(f"column {name!r} mixes types of values: {error}.") from None
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON has it, which knows no nan."""
+    """A value for JSON, which has no nan."""
     value = value.tolist() if isinstance(value, np.generic | np.ndarray) else value
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
@@ -144,7 +144,9 @@ def application(service: Service) -> Starlette:
         try:
             return JSONResponse(await asyncio.wait_for(answer, limits.seconds))
         except TimeoutError:
-            raise HTTPException(503, f"no answer within {limits.seconds:g} s; send fewer rows, or later.") from None
+            raise HTTPException(
+                503, f"no answer within {limits.seconds:g} s; send fewer rows, or try again later."
+            ) from None
         except (TypeError, ValueError) as error:
             raise HTTPException(400, " ".join(str(error).split())) from None
 
@@ -162,7 +164,7 @@ def application(service: Service) -> Starlette:
 
 
 async def _body(request: Request, most: int) -> bytes:
-    """Read a body of bounded size, whatever its header says."""
+    """Read a body of bounded size, without trusting its header."""
     too_large = HTTPException(413, f"the body is larger than {most:,} bytes; send the rows in parts.")
     declared = request.headers.get("content-length", "0")
     if not declared.isdigit() or int(declared) > most:

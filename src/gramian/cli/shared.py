@@ -1,4 +1,4 @@
-"""Parts that commands share: a saved model, the inputs of a table, and data in many files or on a cluster."""
+"""What commands share: loading a model, preparing inputs, opening data in many files or on a cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TARGET = "the column that it predicts (default: the one it was fitted on)"
 
 
 def saved(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
-    """Return a saved model, and what was noted of its data."""
+    """Return a saved model, and the notes about its data."""
     from gramian.files import inspect, load
 
     notes = inspect(options.model).data["notes"]
@@ -21,7 +21,7 @@ def saved(options: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
 
 
 def inputs_of(model: Any, table: Any) -> Any:
-    """Return a table as a model takes it: as it is where it was fitted on tables, else a matrix of numbers."""
+    """Return a table as it is for a model fitted on tables, else as a matrix of numbers."""
     import numpy as np
 
     if hasattr(model, "leaderboard_"):
@@ -33,38 +33,38 @@ def inputs_of(model: Any, table: Any) -> Any:
 
 
 def check_free(path: Path, force: bool) -> None:
-    """Raise where something would be replaced that nobody asked to replace."""
+    """Raise if something would be overwritten without --force."""
     if path.exists() and not force and not (path.is_dir() and not any(path.iterdir())):
-        raise FileExistsError(f"{path} exists; choose another path, or replace it with --force.")
+        raise FileExistsError(f"{path} exists; choose another path, or overwrite it with --force.")
 
 
 def named_columns(given: Sequence[str], names: Sequence[str], option: str) -> list[str]:
-    """Return the columns that an option names, each by itself or several with commas between."""
+    """Return the columns that an option names, one at a time or separated by commas."""
     from gramian.kernels.deserialize import nearest
 
     found = [name for text in given for name in ([text] if text in names else text.split(","))]
     for name in found:
         if name not in names:
-            raise ValueError(f"{option} names {name!r}, which is no column; {nearest(name, names)}")
+            raise ValueError(f"{option}: there is no column {name!r}; {nearest(name, names)}")
     return found
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """Describe who works on the blocks."""
+    """Add the options that choose the workers."""
     who = parser.add_mutually_exclusive_group()
-    who.add_argument("--workers", type=int, metavar="N", help="read in blocks, by N processes of this machine (Dask)")
-    who.add_argument("--cluster", metavar="ADDRESS", help="read in blocks, by a Dask cluster, such as tcp://host:8786")
+    who.add_argument("--workers", type=int, metavar="N", help="process blocks in N processes on this machine (Dask)")
+    who.add_argument("--cluster", metavar="ADDRESS", help="process blocks on a Dask cluster, such as tcp://host:8786")
 
 
 def is_spread(options: argparse.Namespace) -> bool:
-    """Tell whether the data are read in blocks that need not fit in memory."""
+    """Whether the data are read in blocks, which need not fit in memory together."""
     asked = options.workers is not None or options.cluster is not None
     return asked or any(mark in options.data for mark in "*?[") or Path(options.data).is_dir()
 
 
 @contextmanager
 def blocks_of(options: argparse.Namespace, **choice: Any) -> Iterator[Any]:
-    """Open the data, with the workers that were asked for."""
+    """Open the data with the workers that the options choose."""
     from gramian.data import Blocks, connect
 
     if options.workers is not None and options.workers < 1:

@@ -1,4 +1,4 @@
-"""``gramian verify``: the certificate of a saved model, computed again from its data."""
+"""``gramian verify``: recompute the certificate of a saved model from its data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from gramian.cli.screen import Screen
 from gramian.cli.shared import MODEL, TARGET, inputs_of, saved
 
-HELP = "compute the certificate of a saved model again"
+HELP = "recompute the certificate of a saved model"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def add(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help=MODEL)
     parser.add_argument("data", help="the table that it was fitted to")
     parser.add_argument("--target", help=TARGET)
-    parser.add_argument("--weight", metavar="COLUMN", help="weights of the rows, where the fit had weights")
+    parser.add_argument("--weight", metavar="COLUMN", help="the column of row weights, if the fit had weights")
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
@@ -35,9 +35,9 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
     said, found = model.certificate_, verify(model, inputs_of(model, table.select(list(names))), y, weight)
     same = agree(said, found, getattr(model, "tol", None))
     for name in ("kind", "converged", "primal", "dual", "gap", "violation"):
-        screen.say(f"{name:<10} said {_text(getattr(said, name)):<16} verified {_text(getattr(found, name))}")
-    screen.say(f"verified: {found}")
-    screen.say("the two agree" if same else "the two DISAGREE; please report this model", "bold")
+        screen.say(f"{name:<10} saved {_text(getattr(said, name)):<16} recomputed {_text(getattr(found, name))}")
+    screen.say(f"recomputed: {found}")
+    screen.say("They agree." if same else "They DISAGREE; please report this model.", "bold")
     return {"said": said.to_dict(), "verified": found.to_dict(), "agree": same}
 
 

@@ -1,4 +1,4 @@
-"""``gramian warmup``: compile beforehand what a first fit would compile."""
+"""``gramian warmup``: compile ahead of time what first fits would compile."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from gramian.cli.screen import Screen
 
-HELP = "compile once for this machine what first fits would wait for, and say where it is kept"
+HELP = "compile the inner loops once for this machine, so that first fits do not wait"
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -17,20 +17,20 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
-    """Make small fits that reach every compiled function, in each precision."""
+    """Make small fits that call every compiled function in each precision."""
     start = time.perf_counter()
-    logging.getLogger("gramian").setLevel(logging.ERROR)  # it is announced here
-    screen.say("Compiling once for this machine, some 30 s ...")
+    logging.getLogger("gramian").setLevel(logging.ERROR)  # this command announces it itself
+    screen.say("Compiling for this machine, about 30 s ...")
     from gramian.compiled import ANNOUNCER
     from gramian.solvers.svm.inner import solve_all
 
     _fits()
     folder = str(solve_all.stats.cache_path) if solve_all.stats.cache_path else None
     found = {"compiled": ANNOUNCER.compiled, "seconds": time.perf_counter() - start, "cache": folder}
-    made = f"{found['compiled']} functions compiled" if found["compiled"] else "everything was compiled already"
+    made = f"{found['compiled']} functions compiled" if found["compiled"] else "everything was compiled before"
     screen.say(f"Done in {found['seconds']:.1f} s: {made}.")
-    kept = f"They are kept beside the modules, as in {folder}." if folder else "They cannot be kept on disk."
-    screen.say(f"{kept} NUMBA_CACHE_DIR names another folder.")
+    kept = f"The compiled code is cached in {folder}." if folder else "The compiled code cannot be cached on disk."
+    screen.say(f"{kept} Set NUMBA_CACHE_DIR to use another folder.")
     return found
 
 
@@ -52,7 +52,7 @@ def _fits() -> None:
     PegasosClassifier(n_iter=100, tol=100.0, random_state=0).fit(X[:60], y[:60])
     for dtype in (np.float32, np.float64):
         SymmetricGram(Gram(RBF(1.0), X), memory=10**9, dtype=dtype) @ np.ones(2100)
-    # These wait for more rows than are worth making here.
+    # Larger fits would reach these; call them directly.
     narrow, square = np.zeros((2, 4), np.float32), np.zeros((2, 2))
     fill_waves(narrow[:, :2].copy(), np.float32(1.0), narrow)
     half_power_sums(square, square, 1, square.copy())
