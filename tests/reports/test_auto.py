@@ -44,7 +44,7 @@ def test_a_regressor(table, tmp_path):
     seen = told(model, X[:80], y[:80], tmp_path=tmp_path)
     assert "inside the search" in seen  # the honest score, and not that of rows it learned from
     assert "RMSE" in seen
-    assert "flatters" not in seen
+    assert "too optimistic" not in seen
     assert "Leaderboard" in told(model, tmp_path=tmp_path)
 
 
@@ -77,7 +77,7 @@ def test_a_classifier_of_several(table, tmp_path):
 def test_new_rows_that_are_worse_than_promised(table, tmp_path):
     X, y = table
     model = gramian.AutoKernelRegressor(time_limit=None, machines=["ridge"], cv=3, random_state=0).fit(X[:80], y[:80])
-    promise = "New rows are predicted worse than the search promised: RMSE"
+    promise = "Scores on new rows are worse than in the search: RMSE"
     assert promise in told(model, X[80:], y[80:] + 5.0, tmp_path=tmp_path)
     assert promise not in told(model, X[80:], y[80:], tmp_path=tmp_path)
 

@@ -69,13 +69,13 @@ def test_no_better_than_the_baseline(X, rng):
 def test_stopped_short(X):
     with pytest.warns(ConvergenceWarning):
         model = SVC(max_iter=1, C=100.0).fit(X, X[:, 0] * X[:, 1] > 0)
-    assert "stopped short of its tolerance: NOT converged" in told(model)
+    assert "did not reach its tolerance: NOT converged" in told(model)
 
 
 def test_a_score_that_flatters_says_so(X):
     y = np.where(np.arange(60) < 1, "one", "many")  # too few of one class to part
     found = told(SVC(C=1e4).fit(X, y), X, y)
-    assert "may have learned from, so it flatters" in found
+    assert "may have learned from, so it is too optimistic" in found
 
 
 def test_predictions_of_folds_are_those_of_clones(X):

@@ -238,7 +238,7 @@ def test_what_is_no_fitted_model_is_refused(tmp_path):
     with pytest.raises(TypeError, match="needs a fitted estimator, got str"):
         gramian.report("model", path=tmp_path / "r.html")
     model = gramian.SVC().fit(X, BINARY)
-    with pytest.raises(ValueError, match="y without X"):
+    with pytest.raises(ValueError, match="y was passed without X"):
         gramian.report(model, None, BINARY, path=tmp_path / "r.html")
     with pytest.raises(ValueError, match="same number of rows, got 60 and 5"):
         gramian.report(model, X, BINARY[:5], path=tmp_path / "r.html")

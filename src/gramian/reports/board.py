@@ -1,4 +1,4 @@
-"""The leaderboard of a search, as a report shows it."""
+"""The leaderboard of a search in a report."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from gramian.numerals import written
 from gramian.reports.facts import brief, expression, name_of
 
 SHOWN = 40
-"""Lines of the table."""
+"""Trials in the table at most."""
 DRAWN = 12
-"""Trials in the picture."""
+"""Trials in the picture at most."""
 
 
 class Bar(NamedTuple):
@@ -27,19 +27,19 @@ class Bar(NamedTuple):
 
 @dataclass(frozen=True)
 class Board:
-    """What a search tried."""
+    """The trials of a search."""
 
     metric: str  # What the scores are
     better: str  # "lower" or "higher"
-    columns: tuple[str, ...]  # Heads of the table, the name of the trial apart
-    lines: list[tuple[str, str, tuple[str, ...]]]  # Name, kernel and the other cells, the best trial first
-    drawn: list[Bar]  # The trials in the picture, a linear model among them
-    chosen: str  # The name of the trial that was taken
-    more: int  # Trials that are not in the table
+    columns: tuple[str, ...]  # Column headings after the name
+    lines: list[tuple[str, str, tuple[str, ...]]]  # Name, kernel and other cells, the best trial first
+    drawn: list[Bar]  # Trials in the picture, including a linear model
+    chosen: str  # Name of the winner
+    more: int  # Trials left out of the table
 
 
 def board_of(model: Any) -> Board | None:
-    """Return the leaderboard of an automatic estimator, or of a search of scikit-learn."""
+    """Return the leaderboard of an automatic estimator or a scikit-learn search; None for other models."""
     if hasattr(model, "leaderboard_"):
         return _of_trials(model.leaderboard_, model.best_trial_)
     return _of_search(model) if hasattr(model, "cv_results_") else None

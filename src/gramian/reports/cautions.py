@@ -1,4 +1,4 @@
-"""Cautions about a fitted model, in words."""
+"""Warnings about a fitted model, in words."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from gramian.reports.subject import Subject
 from gramian.resources import spans
 
 ROWS = 400
-"""Rows that conditions and similarities are measured on at most."""
+"""Rows used at most to measure condition numbers and similarities."""
 ILL = 1e12
-"""Condition number from which a solution loses digits that matter."""
+"""Condition number above which a solution loses digits that matter."""
 NEW_ROWS = 2000
-"""New rows that are compared with those of the fit, at most."""
+"""New rows compared with the training rows at most."""
 RELATED, SURE = 0.3, 1e-4
-"""Rank correlation of the size of errors with predictions, and its p-value, from which it is told."""
+"""Least rank correlation between error size and prediction for a warning, and its largest p-value."""
 TELLING = 40
-"""Rows that it takes to tell."""
+"""Least number of rows for that warning."""
 UNBALANCED = 10
-"""Times that the largest class is larger than the smallest, from which on accuracy says little."""
+"""Ratio of the largest to the smallest class above which accuracy says little."""
 EDGE = 0.01
-"""How near to an end of its range a logarithm counts as being there, relative to the range."""
+"""A logarithm within this share of its range from an end counts as being there."""
 BROKEN = 3.0
-"""Standard errors by which new rows may be predicted worse than promised."""
+"""Scores on new rows may be worse than in the search by this many standard errors."""
 FAR = 0.1
-"""A row is far from the training data where its closest similarity is below this share of what is usual."""
+"""A row is far from the training data if its largest similarity is below this share of the usual one."""
 
 
 def cautions(subject: Subject, found: Evaluation | None, score: Score | None) -> list[str]:
-    """Return what should be known before the model is used."""
+    """Return what users should know before they use the model."""
     own = (_edges, _condition, _balance, _far)
     judged = (_score(found, score), _search(subject, found), _residuals(subject, found))
     checks = (_certificate(subject), *judged, *(check(subject) for check in own))
@@ -49,7 +49,7 @@ def cautions(subject: Subject, found: Evaluation | None, score: Score | None) ->
 def _certificate(subject: Subject) -> Iterator[str]:
     certificate = subject.certificate
     if certificate is not None and not certificate.converged:
-        yield f"The fit stopped short of its tolerance: {certificate}."
+        yield f"The fit did not reach its tolerance: {certificate}."
     elif certificate is not None and certificate.kind == "stationary":
         yield "The kernel is not positive semi-definite on these data, so the fit may not be an optimum."
 
@@ -59,11 +59,11 @@ def _score(found: Evaluation | None, score: Score | None) -> Iterator[str]:
         beside = f"{written(score.value, score.spread)} against {written(score.baseline)} of “{score.baseline_name}”"
         yield f"The model does not clearly beat the baseline: {score.name} {beside}."
     if found is not None and not found.honest and score is not None and score.how == found.how:
-        yield "The score is of rows that the model may have learned from, so it flatters the model."
+        yield "The score was measured on rows that the model may have learned from, so it is too optimistic."
 
 
 def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
-    """Whether a search keeps its promise on new rows, and whether it found anything that a baseline did not have."""
+    """Whether new rows score worse than in the search, and whether a baseline did as well."""
     if not subject.automatic:
         return
     best, board = subject.model.best_trial_, subject.model.leaderboard_
@@ -73,15 +73,15 @@ def _search(subject: Subject, found: Evaluation | None) -> Iterator[str]:
         worse = now - best.score if MEASURES[metric].less else best.score - now
         if worse > BROKEN * np.hypot(best.spread, _chance(found, metric, now)):
             beside = f"{MEASURES[metric].name} {written(now)} against {written(best.score, best.spread)}"
-            told = f"New rows are predicted worse than the search promised: {beside}."
-            yield f"{told} They may differ from those of the fit."
+            told = f"Scores on new rows are worse than in the search: {beside}."
+            yield f"{told} The new rows may differ from the training rows."
     if base is not None and board.gain(base, best) >= 0.0:
         beside = f"{written(base.score, base.spread)} against {written(best.score, best.spread)}"
         yield f"In the search the baseline “{base.name}” did as well: {beside}."
 
 
 def _chance(found: Evaluation, metric: str, now: float) -> float:
-    """What chance does to a score on so many rows."""
+    """Standard error of a score on so many rows."""
     n = len(found.truth)
     if metric == "error":
         return float(np.sqrt(now * (1.0 - now) / n))
@@ -104,17 +104,17 @@ def _residuals(subject: Subject, found: Evaluation | None) -> Iterator[str]:
         small, *_, large = (error[part].mean() for part in np.array_split(np.argsort(found.predicted), 3))
         yield (
             f"Errors depend on the prediction: {written(small)} on average in the lowest third of the predictions and "
-            f"{written(large)} in the highest. One interval does not fit all; the target may want another scale."
+            f"{written(large)} in the highest. Intervals of one width do not fit all rows; try a log scale."
         )
 
 
 def _edges(subject: Subject) -> Iterator[str]:
-    """Settings at the end of the range that they were chosen from."""
+    """Settings at the end of the range that was tried."""
     machine = subject.machine
     for name in ("alpha", "lam"):
         tried = getattr(machine, f"{name}s_", ())
         ends = len(tried) > 1 and np.any(np.isin(getattr(machine, f"{name}_"), [min(tried), max(tried)]))
-        if ends and not subject.automatic:  # a search sets the range itself
+        if ends and not subject.automatic:  # a search chooses the range itself
             yield f"{name} is at the edge of the {len(tried)} values tried; widen {name}s."
     yield from _kernel_edges(machine)
     if hasattr(subject.model, "cv_results_"):
@@ -142,7 +142,7 @@ def _search_edges(tried: list[Any], best: Any) -> Iterator[str]:
 
 
 def _sample(subject: Subject) -> tuple[Any, Any] | None:
-    """The kernel and some training rows, where there are both."""
+    """The kernel and some training rows; None if one of them is missing."""
     rows, kernel = training_rows(subject.machine), subject.kernel
     if rows is None or kernel is None or is_precomputed(kernel):
         return None
@@ -151,14 +151,14 @@ def _sample(subject: Subject) -> tuple[Any, Any] | None:
 
 
 def _condition(subject: Subject) -> Iterator[str]:
-    """Of the matrix that a least-squares fit solves; the other fits do not solve with K."""
+    """Condition of the matrix of a least-squares fit; other fits do not solve with K."""
     kept = _sample(subject)
     machine = subject.machine
     if kept is None or not (hasattr(machine, "alpha") and subject.task == "regression"):
         return
     kernel, rows = kept
     K = np.asarray(Gram(kernel, rows).dense(), dtype=np.float64)
-    # GPs keep their coefficients as alpha_, so the ridge of theirs is the parameter.
+    # In a Gaussian process alpha_ holds coefficients; its ridge is the parameter alpha.
     ridge = machine.alpha if hasattr(machine, "posterior_") else getattr(machine, "alpha_", machine.alpha)
     ridge = float(np.min(ridge)) if not isinstance(ridge, str) else 0.0
     values = eigvalsh(K)
@@ -185,7 +185,7 @@ def _balance(subject: Subject) -> Iterator[str]:
 
 
 def _far(subject: Subject) -> Iterator[str]:
-    """Rows that no training row is similar to, or that lie well outside the range of the training rows."""
+    """New rows that are similar to no training row, or far outside the range of an input."""
     kept = _sample(subject)
     if kept is None or subject.X is None or subject.numbers is None or subject.seen or hasattr(kept[1], "tocsr"):
         return
@@ -204,8 +204,8 @@ def _far(subject: Subject) -> Iterator[str]:
     if far:
         drawn = "" if len(new) == len(subject.numbers) else f" drawn from {len(subject.numbers):,}"
         yield (
-            f"{far:,} of {len(new):,} rows{drawn} ({far / len(new):.0%}) are far from the training data: none of it is "
-            "similar to them, or an input is beyond its range by more than its width. Predictions there are guesses."
+            f"{far:,} of {len(new):,} rows{drawn} ({far / len(new):.0%}) are far from the training data: no training "
+            "row is similar, or an input is far outside its range. Predictions there are guesses."
         )
 
 

@@ -1,4 +1,4 @@
-"""Drawings of a report that have no display of their own."""
+"""Drawings of a report that are not among the displays of ``plots``."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from gramian.reports.board import Board
 from gramian.reports.evaluation import Evaluation
 
 DRAWN = 1000
-"""Rows in a picture."""
+"""Rows drawn at most."""
 CLASSES = 12
-"""Classes up to which a confusion matrix has its numbers written in."""
+"""A confusion matrix shows its numbers up to this many classes."""
 BINS = 10
 FAR_APART = 20
-"""Times that the largest score exceeds the smallest from which on the axis is logarithmic."""
+"""Ratio of the largest to the smallest score above which the axis is logarithmic."""
 
 
 def confusion(truth: NDArray[Any], predicted: NDArray[Any], classes: Sequence[Any]) -> Any:
-    """Draw how often each class was taken for each other: truth, predicted (n,)."""
+    """Draw the confusion matrix: truth, predicted (n,)."""
     counts = confusion_matrix(truth, predicted, labels=classes)
     share = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
     size = 2.4 + 0.3 * min(len(classes), 12)
@@ -76,7 +76,7 @@ def against_truth(truth: NDArray[Any], predicted: NDArray[Any], deviation: NDArr
 
 
 def curve(model: Any, x: NDArray[np.float64], y: NDArray[Any] | None, name: str) -> Any:
-    """Draw what a model predicts along its only input: x (n, 1), y (n,)."""
+    """Draw predictions along the only input: x (n, 1), y (n,)."""
     figure, ax = axes(size=(5.0, 3.6))
     keep = sampled(len(x), DRAWN)
     if y is not None:
@@ -92,7 +92,7 @@ def curve(model: Any, x: NDArray[np.float64], y: NDArray[Any] | None, name: str)
 
 
 def histogram(values: NDArray[np.float64], edge: float, label: str, sides: tuple[str, str]) -> Any:
-    """Draw how values are spread on both sides of an edge: values (n,)."""
+    """Draw histograms of values on both sides of a threshold: values (n,)."""
     figure, ax = axes(size=(4.8, 3.6))
     bins = np.linspace(min(values.min(), edge), max(values.max(), edge), 41)
     parts = (values[values < edge], values[values >= edge])
@@ -106,7 +106,7 @@ def histogram(values: NDArray[np.float64], edge: float, label: str, sides: tuple
 
 
 def plane(points: NDArray[np.float64], y: Any) -> Any:
-    """Draw rows in a plane, by class where there are few classes: points (n, 2), y (n,)."""
+    """Draw rows in a plane, coloured by class if there are few: points (n, 2), y (n,)."""
     figure, ax = axes(size=(4.8, 4.2))
     keep = sampled(len(points), DRAWN)
     points, y = points[keep], np.zeros((len(keep), 0)) if y is None else np.asarray(y)[keep]
@@ -126,7 +126,7 @@ def plane(points: NDArray[np.float64], y: Any) -> Any:
 
 
 def bars(board: Board) -> Any:
-    """Draw the scores of the best trials of a leaderboard, a linear model beside them."""
+    """Draw the scores of the best trials, and of a linear model."""
     names, scores, spreads, baseline = (np.asarray(each) for each in zip(*board.drawn, strict=True))
     figure, ax = axes(size=(5.0, 1.0 + 0.36 * len(names)))
     places, chosen = np.arange(len(names))[::-1], names == board.chosen
@@ -145,7 +145,7 @@ def bars(board: Board) -> Any:
     ax.set_xlabel(board.metric)
     ax.set_yticks(places, [plain(_in_two(name)) for name in names])
     ax.tick_params(axis="y", length=0, labelsize="small")
-    # Above the axes: among the dots, the legend's own would read as one more trial.
+    # Above the axes, since a marker of the legend could be mistaken for a trial.
     ax.legend(fontsize="small", loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=2, frameon=False)
     return figure
 
@@ -154,7 +154,7 @@ def bars(board: Board) -> Any:
 
 
 def roc(found: Evaluation) -> Any:
-    """Draw the share of the class that is found against the share of the others that is taken for it."""
+    """Draw the ROC curve."""
     false, true, _ = roc_curve(found.positive, found.sureness)
     figure, ax = axes(size=(4.2, 3.9))
     ax.plot([0, 1], [0, 1], color=MUTED, lw=1.0, ls="--")
@@ -168,7 +168,7 @@ def roc(found: Evaluation) -> Any:
 
 
 def precision_recall(found: Evaluation) -> Any:
-    """Draw how many of those that are picked have the class, against how many of the class are picked."""
+    """Draw precision against recall."""
     precision, recall, _ = precision_recall_curve(found.positive, found.sureness)
     figure, ax = axes(size=(4.2, 3.9))
     share = float(found.positive.mean())
@@ -184,12 +184,12 @@ def precision_recall(found: Evaluation) -> Any:
 
 
 def _mark(ax: Any, x: float, y: float, found: Evaluation) -> None:
-    """Mark the threshold that predictions are made with."""
+    """Mark the threshold that predictions use."""
     ax.plot([x], [y], "D", color=COLOURS[1], ms=8, mec=ink(), label=f"threshold {found.threshold:.3g}", zorder=4)
 
 
 def calibration(found: Evaluation) -> Any:
-    """Draw how often the class came true against the probability that was promised, by bins of equal counts."""
+    """Draw the observed frequency of the class against its predicted probability, in bins of equal counts."""
     P, came = np.asarray(found.sureness), found.positive
     order = np.argsort(P, kind="stable")
     bins = np.array_split(order, min(BINS, max(len(P) // 10, 2)))
@@ -206,7 +206,7 @@ def calibration(found: Evaluation) -> Any:
 
 
 def gain(found: Evaluation) -> Any:
-    """Draw the share of the class that is found among the rows that the model ranks first."""
+    """Draw the cumulative gain: the share of the class found among the rows ranked first."""
     hits = np.cumsum(found.positive[np.argsort(-np.asarray(found.sureness), kind="stable")])
     taken, share = np.arange(len(hits) + 1) / len(hits), np.concatenate([[0], hits]) / hits[-1]
     figure, ax = axes(size=(4.2, 3.9))
@@ -225,7 +225,7 @@ def gain(found: Evaluation) -> Any:
 
 
 def residuals(truth: NDArray[Any], predicted: NDArray[Any]) -> Any:
-    """Draw errors against predictions, with their typical size along them: truth, predicted (n,)."""
+    """Draw errors against predictions, with a curve of their typical size: truth, predicted (n,)."""
     error = truth - predicted
     figure, ax = axes(size=(4.6, 3.9))
     keep = sampled(len(truth), DRAWN)

@@ -1,4 +1,4 @@
-"""Predictions beside the truth, of rows that the model had not seen where possible, and what they owe to inputs."""
+"""Predictions for rows that the model has not seen, as far as possible, and the importance of inputs."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from gramian.inspection.fitted import sampled, unnamed
 from gramian.reports.subject import Subject
 
 ROWS = 1000
-"""Rows that are used at most where the model has to be fitted again."""
+"""Rows used at most if the model has to be refitted."""
 FOLDS = 5
 SHUFFLED = 500
-"""Rows that columns are shuffled on, at most."""
+"""Rows on which columns are shuffled, at most."""
 SHUFFLES = 150
-"""Shuffles of all columns together, about: of few columns each is shuffled five times, of many once."""
+"""Total number of shuffles, about: few columns are shuffled five times each, many columns once."""
 MOST_INPUTS = 500
-"""Inputs up to which each is shuffled."""
+"""Importance is measured for at most this many inputs."""
 Held = tuple[Any, Any, Any]
 """A fitted model, rows that it has not seen, and their targets."""
 
@@ -39,18 +39,18 @@ Held = tuple[Any, Any, Any]
 class Evaluation:
     """Predictions beside the truth."""
 
-    truth: NDArray[Any]  # (m,): Targets and predictions
-    predicted: NDArray[Any]  # (m,): Targets and predictions
-    deviation: NDArray[np.float64] | None  # (m,): Predicted deviations, of a Gaussian process
-    folds: NDArray[np.intp]  # (m,): Which part each row belongs to; scores are taken part by part
+    truth: NDArray[Any]  # (m,): Targets
+    predicted: NDArray[Any]  # (m,): Predictions
+    deviation: NDArray[np.float64] | None  # (m,): Predicted standard deviations of a Gaussian process
+    folds: NDArray[np.intp]  # (m,): The part of each row; scores are computed part by part
     honest: bool  # Whether the model that predicted a row had not seen it
-    how: str  # In words, where the predictions come from
-    rows: NDArray[np.intp]  # (m,): Which of the rows given
-    held: Sequence[Held] = ()  # Who predicted what
-    sureness: NDArray[np.float64] | None = None  # (m,) of two classes: that of the second; or (m, c): probabilities
+    how: str  # Where the predictions come from, in words
+    rows: NDArray[np.intp]  # (m,): Positions among the rows given
+    held: Sequence[Held] = ()  # Models with the rows that they predicted
+    sureness: NDArray[np.float64] | None = None  # (m,): Score of the second of two classes; or (m, c): probabilities
     probability: bool = False  # Whether sureness is a probability
-    threshold: float = 0.5  # Sureness from which the second of two classes is predicted
-    linear: NDArray[Any] | None = None  # (m,): What a linear model says that learned from the same rows
+    threshold: float = 0.5  # The second of two classes is predicted above this score
+    linear: NDArray[Any] | None = None  # (m,): Predictions of a linear model fitted to the same rows
     classes: NDArray[Any] = field(default_factory=lambda: np.zeros(0))  # Labels, in the order of the model
 
     @property
@@ -65,7 +65,7 @@ class Evaluation:
 
     @property
     def of_rarer(self) -> Evaluation:
-        """The same of two classes with the rarer as the second: the one that people look for."""
+        """The same evaluation with the rarer of two classes as the second."""
         if self.sureness is None or self.positive.mean() <= 0.5:
             return self
         sureness, threshold = -self.sureness, -self.threshold
@@ -89,7 +89,7 @@ def evaluate(subject: Subject) -> Evaluation | None:
         return None
     truth = np.asarray(subject.y)
     parts = _parts(truth, subject.task == "classification")
-    # To fit an automatic estimator again would be to search again.
+    # Refitting an automatic estimator would repeat its search.
     if subject.seen is False or parts.max() == 0 or subject.automatic:
         return _as_it_is(subject, truth, parts)
     try:
@@ -100,7 +100,7 @@ def evaluate(subject: Subject) -> Evaluation | None:
 
 
 def _parts(truth: NDArray[Any], classes: bool) -> NDArray[np.intp]:
-    """A part for each row; one for all where there are too few rows to part."""
+    """The part of each row; all zero if there are too few rows to split."""
     labels = classes and truth.ndim == 1
     fewest = np.unique(truth, return_counts=True)[1].min() if labels else len(truth)
     count = min(FOLDS, int(fewest), len(truth) // 2)
@@ -148,7 +148,7 @@ def _by_folds(subject: Subject, truth: NDArray[Any]) -> Evaluation:
 
 
 def _linear(subject: Subject, found: Evaluation) -> NDArray[Any] | None:
-    """Predictions of a linear model in the same folds; None where the rows are no numbers."""
+    """Predictions of a linear model in the same folds; None if the rows are not numbers."""
     classes = subject.task == "classification"
     if subject.numbers is None or (classes and found.truth.ndim > 1):
         return None
@@ -162,7 +162,7 @@ def _linear(subject: Subject, found: Evaluation) -> NDArray[Any] | None:
 
 
 def _ranked(found: Evaluation, subject: Subject) -> Evaluation:
-    """The same, with how sure the models were of the classes."""
+    """The evaluation with scores or probabilities of the classes."""
     if subject.task != "classification" or found.truth.ndim > 1:
         return found
     classes, model = np.asarray(subject.model.classes_), found.held[0][0]
@@ -190,14 +190,14 @@ def _predictions(model: Any, X: Any, truth: NDArray[Any]) -> tuple[NDArray[Any],
     with unnamed():
         if hasattr(model, "sample_y") and truth.ndim == 1 and not get_tags(model).input_tags.pairwise:
             mean, deviation = model.predict(X, return_std=True)
-            # The noise that was given as alpha is not in the model's own deviation, but it is in an observation.
+            # Observations also have the noise given as alpha, which the model's deviation leaves out.
             noise = model.alpha if isinstance(model.alpha, int | float) else 0.0
             return mean, np.hypot(deviation, np.sqrt(noise) * float(np.mean(model._y_train_std)))
         return np.asarray(model.predict(X)), None
 
 
 def _with_settings_as_learned(model: Any) -> Any:
-    """A search need not be repeated in every fold, and a Gaussian process need not learn its kernel again."""
+    """The model to refit in folds: without its search, and with the kernel that it has learned."""
     model = getattr(model, "best_estimator_", model)
     given, kernel = model.get_params(deep=False), getattr(model, "kernel_", None)
     if "optimizer" not in given or kernel is None:
@@ -211,7 +211,7 @@ def _with_settings_as_learned(model: Any) -> Any:
 
 
 def importance(subject: Subject, found: Evaluation | None) -> Sensitivity | None:
-    """Return how much worse held-out rows are predicted when a column is shuffled; None where that has no meaning."""
+    """Return the permutation importance of columns on held-out rows; None if it is not defined."""
     if found is None or subject.pairwise or found.truth.ndim > 1:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Facts at the top of a report: the question, the score beside the baseline, the cost."""
+"""Facts at the top of a report: the question, the score with its baseline, the cost."""
 
 from __future__ import annotations
 
@@ -37,25 +37,25 @@ VERBS = {
     "map": "Make a kernel explicit",
 }
 ELSEWHERE = ("kernel", "memory", "n_jobs", "verbose")
-"""Parameters that are shown by themselves, or change nothing that is learned."""
+"""Parameters that are shown elsewhere, or do not change what is learned."""
 RARE = 1e-15
-"""The least probability in a log-loss."""
+"""Probabilities in a log-loss are at least this."""
 LONG = 40
-"""Characters of a list of numbers from which on only their count is shown."""
+"""Longer lists of numbers, in characters, are shown as their count."""
 FEW = 4
-"""Columns of a kernel that are listed; of more, their count is shown."""
+"""Kernels on more columns than this show their count."""
 
 
 # ---- measures -----------------------------------------------------------------------------------------------------
 
 
 class Measure(NamedTuple):
-    """A score: what it is called, whether less is better, what it is of, and its formula."""
+    """A score: its name, whether less is better, what it judges, and its formula."""
 
     name: str
     less: bool
-    of: str  # "labels", "second" (labels, of two classes the second), "ranking" of it, "probabilities" or "numbers"
-    formula: Callable[[Any, Any], Any]  # truth (of a ranking or of probabilities, codes) and predictions → a number
+    of: str  # "labels", "second" (of two classes), "ranking", "probabilities" or "numbers"
+    formula: Callable[[Any, Any], Any]  # From truth (class codes for rankings and probabilities) and predictions
 
 
 def _log_loss(codes: Any, P: Any) -> float:
@@ -79,18 +79,18 @@ MEASURES = {
     "mae": Measure("MAE", True, "numbers", mean_absolute_error),
     "r2": Measure("R²", False, "numbers", r2_score),
 }
-"""Scores by the names that ``scoring=`` has for them."""
+"""Scores by their names in ``scoring=``."""
 SHOWN = {"classification": ("accuracy", "roc_auc", "log_loss"), "regression": ("r2", "rmse", "mae")}
-"""Those of a report; the first is the one to show where nothing was chosen."""
+"""Scores shown in a report, the main one first."""
 
 
 def name_of(board: Any) -> str:
-    """Return what the scores of a leaderboard are called."""
+    """Return the name of the scores on a leaderboard."""
     return MEASURES[board.metric].name if board.metric in MEASURES else str(board.metric_name)
 
 
 def measured(found: Evaluation, key: str, rows: Any = slice(None)) -> float:
-    """Return a score of predictions, of some of the rows; nan where it is not defined for them."""
+    """Return a score of the predictions for some of the rows; nan if it is not defined."""
     measure, truth, said = MEASURES[key], found.truth[rows], found.predicted[rows]
     if measure.of == "second" and len(found.classes) == 2:
         truth, said = truth == found.classes[1], said == found.classes[1]
@@ -105,7 +105,7 @@ def measured(found: Evaluation, key: str, rows: Any = slice(None)) -> float:
 
 
 def by_parts(found: Evaluation, key: str) -> NDArray[np.float64]:
-    """Return a score of each part of the rows."""
+    """Return the score of each part."""
     return np.array([measured(found, key, part) for part in found.parts])
 
 
@@ -114,20 +114,20 @@ def by_parts(found: Evaluation, key: str) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class Score:
-    """A number that says how good, and what it has to be compared with."""
+    """A score and the baseline to compare it with."""
 
-    name: str  # What it is
-    value: float  # How much
-    spread: float = math.nan  # Deviation over parts of the data; nan where there are no parts
-    how: str = ""  # Where it comes from, in words
-    baseline: float = math.nan  # The same of a model that learns nothing from the inputs; nan where there is none
-    baseline_name: str = ""  # Which model that is
-    less_is_better: bool = False  # Or more
-    figures: dict[str, float] | None = None  # Further numbers
+    name: str
+    value: float
+    spread: float = math.nan  # Standard deviation over parts of the data; nan without parts
+    how: str = ""  # How it was measured, in words
+    baseline: float = math.nan  # The score of the baseline; nan without one
+    baseline_name: str = ""
+    less_is_better: bool = False
+    figures: dict[str, float] | None = None  # Further scores
 
     @property
     def beats_baseline(self) -> bool:
-        """Whether it is better than the baseline by more than its spread; true where there is no baseline."""
+        """Whether it is better than the baseline by more than its spread; true without a baseline."""
         if math.isnan(self.baseline):
             return True
         gain = self.baseline - self.value if self.less_is_better else self.value - self.baseline
@@ -159,7 +159,7 @@ def _of_leaderboard(model: Any) -> Score:
 
 
 def baseline_of(model: Any) -> Any:
-    """Return the best baseline of a search beside its winner, which may be one itself; ``None`` where there is none."""
+    """Return the best baseline of a search other than the winner, or None."""
     board, best = model.leaderboard_, model.best_trial_
     others = (t for t in board if t.ok and t.baseline and t.name != best.name)
     return max(others, key=lambda t: (t.rows, board.gain(t, best)), default=None)
@@ -172,7 +172,7 @@ def _linear_trial(model: Any) -> tuple[float, str]:
 
 
 def _of_predictions(subject: Subject, found: Evaluation) -> Score:
-    """Of an automatic model by what it was chosen by, beside what its search says of a linear one."""
+    """The score of predictions; for an automatic model, the score that its search used."""
     key = subject.model.leaderboard_.metric if subject.automatic else ""
     if key not in MEASURES or math.isnan(measured(found, key)):
         key = SHOWN[subject.task][0]
@@ -189,7 +189,7 @@ def _of_predictions(subject: Subject, found: Evaluation) -> Score:
 
 
 def _beside(found: Evaluation, key: str) -> tuple[float, str]:
-    """The same score of a linear model, or else of a rule that learns nothing from the inputs."""
+    """The score of a linear model, or of a constant prediction, with its name."""
     if found.linear is not None:
         values = by_parts(replace(found, predicted=found.linear), key)
         return float(values.mean()), "a linear model"
@@ -243,7 +243,7 @@ OF_TASK: dict[str, Callable[[Subject], Score | None]] = {
 
 
 def question(subject: Subject) -> str:
-    """Return in a sentence what was asked."""
+    """Return one sentence that says what the model does."""
     d = getattr(subject.model, "n_features_in_", None) or getattr(subject.machine, "n_features_in_", None)
     asked, target = VERBS[subject.task], subject.target
     if target is not None:
@@ -259,7 +259,7 @@ def question(subject: Subject) -> str:
 
 
 def settings_of(subject: Subject) -> list[tuple[str, str]]:
-    """Return the kernel that was used and the parameters that are not at their default."""
+    """Return the kernel and all parameters that differ from their defaults."""
     machine = subject.machine
     given = machine.get_params(deep=False)
     found = [] if subject.kernel is None else [("kernel", expression(subject.kernel))]
@@ -281,7 +281,7 @@ def settings_of(subject: Subject) -> list[tuple[str, str]]:
 
 
 def brief(value: Any, most: int = 200) -> str:
-    """Return a value as text of a few digits and not too many words."""
+    """Return a value as short text with few digits."""
     text = " ".join((value if isinstance(value, str) else repr(value)).split())
     text = re.sub(r"\d+\.\d{5,}(e[-+]?\d+)?", lambda digits: f"{float(digits[0]):.5g}", text)
     return text if len(text) <= most else text[: most - 1] + "…"
@@ -318,7 +318,7 @@ def bytes_held(model: Any) -> str:
 
 
 def _bytes(value: Any, seen: set[int]) -> int:
-    """Of arrays in a value, at any depth, each counted once."""
+    """Bytes of all arrays in a value, at any depth, each counted once."""
     if id(value) in seen or isinstance(value, type):
         return 0
     seen.add(id(value))

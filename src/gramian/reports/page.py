@@ -1,4 +1,4 @@
-"""``report``: the HTML page, made from its template."""
+"""``report``: the HTML page, rendered from its template."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def _part(name: str) -> str:
 
 
 def _content(subject: Subject, title: str | None) -> dict[str, Any]:
-    """What the template says of the model."""
+    """Values for the template."""
     found = evaluate(subject)
     score = score_of(subject, found)
     board = board_of(subject.model)
@@ -148,14 +148,14 @@ def _content(subject: Subject, title: str | None) -> dict[str, Any]:
 
 
 def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
-    """Name, number and explanation of each fact of the first screen, the score apart."""
+    """Name, number and note of each card on the first screen, except the score."""
     cards = []
     if subject.automatic:
         cards += _promised(subject.model, score)
     elif score is not None and not math.isnan(score.baseline):
         cards.append(("Baseline", written(score.baseline), score.baseline_name))
     if (seconds := seconds_of(subject)) is not None:
-        name, note = ("Search", "all trials together") if subject.automatic else ("Fit", "to solve")
+        name, note = ("Search", "all trials") if subject.automatic else ("Fit", "to solve")
         cards.append((name, _time(seconds), note))
     if (pace := _pace(subject)) is not None:
         cards.append(("Predict", _time(pace), "per row"))
@@ -167,7 +167,7 @@ def _cards(subject: Subject, score: Score | None) -> list[tuple[str, str, str]]:
 
 
 def _promised(model: Any, score: Score | None) -> list[tuple[str, str, str]]:
-    """What the search promised, where the score is another, and what it says of the best baseline."""
+    """Cards for the score in the search, if it differs from the one shown, and for the best baseline."""
     best, base, name = model.best_trial_, baseline_of(model), name_of(model.leaderboard_)
     cards = []
     if score is None or score.value != best.score:
@@ -178,7 +178,7 @@ def _promised(model: Any, score: Score | None) -> list[tuple[str, str, str]]:
 
 
 def _pace(subject: Subject) -> float | None:
-    """Seconds per row that the machine predicts, where there are rows."""
+    """Seconds to predict a row; None without rows."""
     act = getattr(subject.machine, "predict", None) or getattr(subject.machine, "transform", None)
     if subject.X is None or act is None:
         return None
@@ -196,7 +196,7 @@ def _time(seconds: float) -> str:
 
 
 def _data(subject: Subject) -> list[tuple[str, str]]:
-    """Name and range of each input, where there is a table; how it was read, where that was decided."""
+    """Name and range of each input, or how an automatic model reads it."""
     if subject.automatic:
         return [(str(column.name), str(column)) for column in subject.model.columns_.columns]
     table = subject.numbers
@@ -207,6 +207,6 @@ def _data(subject: Subject) -> list[tuple[str, str]]:
 
 
 def _today() -> str:
-    """The day, or that of SOURCE_DATE_EPOCH where a build has to be repeatable."""
+    """Today, or the day of SOURCE_DATE_EPOCH for reproducible builds."""
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH", time.time()))
     return datetime.fromtimestamp(seconds, UTC).date().isoformat()

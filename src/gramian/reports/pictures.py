@@ -1,4 +1,4 @@
-"""Pictures that suit a model, each with a title, a caption and an alternative text."""
+"""The pictures of a report, chosen by the kind of model, with titles, captions and alternative texts."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ QUALITY, INPUTS, SEARCH, KERNEL = "quality", "inputs", "search", "kernel"
 """Sections of the page, in this order."""
 USES = "It says what the model uses, not what causes what. Inputs with the same information share their importance."
 SLOPED = ("classification", "regression", "novelty")
-"""Tasks whose models are functions that can be differentiated."""
+"""Tasks whose fitted functions have slopes to show."""
 WIDTH, ZOOM = 3.9, 1.45
-"""Of a picture: inches, so that its text can be read on a telephone; and how much larger it gets on a desk."""
+"""Width in inches, so that text is readable on a phone; largest scale on a desktop screen."""
 INK, PAPER = "#1a1b1c", "#fefdfc"
-"""Stand for the page's own colours of text and background."""
+"""Placeholders for the page's colours of text and background."""
 SETTINGS: dict[str, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gramian",
@@ -51,7 +51,7 @@ VARIABLES = {INK: "var(--ink)", PAPER: "var(--card)"} | {
 
 
 class Plan(NamedTuple):
-    """A picture to be drawn."""
+    """A picture still to be drawn."""
 
     section: str
     title: str
@@ -63,16 +63,16 @@ class Plan(NamedTuple):
 class Picture:
     """One picture of the page."""
 
-    title: str  # Above and below it
-    caption: str  # Above and below it
-    svg: str  # The picture; empty where it could not be drawn, and then the caption says why
-    section: str  # Where it stands
+    title: str  # Above the picture
+    caption: str  # Below it
+    svg: str  # Empty if it could not be drawn; the caption then says why
+    section: str  # Section of the page
 
 
 def pictures(
     subject: Subject, found: Evaluation | None, board: Board | None, inputs: Sensitivity | None = None
 ) -> list[Picture]:
-    """Draw what there is to see."""
+    """Draw all pictures that suit the model."""
     made = []
     with pyplot().rc_context(SETTINGS):
         for number, (section, title, caption, draw) in enumerate(_plans(subject, found, board, inputs)):
@@ -99,7 +99,7 @@ def _plans(
         yield Plan(SEARCH, "What was tried", caption, lambda: drawings.bars(board))
     paths = ("cv_results_", "loo_path_", "cv_path_")
     if tuned := [each for each in (subject.model, subject.machine) if any(hasattr(each, path) for path in paths)]:
-        caption = "How the score depends on what was tried, and what was chosen."
+        caption = "The score of each setting that was tried, and the one chosen."
         draw = partial(plots.TuningDisplay.from_estimator, tuned[0])
         yield Plan(SEARCH, "How settings were chosen", caption, draw)
     yield from _of_kernel(subject)
@@ -109,29 +109,29 @@ def _of_classifier(subject: Subject, found: Evaluation | None) -> Iterator[Plan]
     if found is not None and found.binary:
         yield from _of_two_classes(found.of_rarer)
     if found is not None:
-        caption, classes = f"Rows are the true class; {found.how}.", list(subject.model.classes_)
+        caption, classes = f"Rows are true classes, columns are predictions; {found.how}.", list(subject.model.classes_)
         draw = partial(drawings.confusion, found.truth, found.predicted, classes)
         yield Plan(QUALITY, "Which classes are confused", caption, draw)
     yield from _boundary(subject)
 
 
 def _of_two_classes(found: Evaluation) -> Iterator[Plan]:
-    """What is found of the rarer class, and at what price; the diamond is the threshold of the predictions."""
+    """Curves for the rarer of two classes; the diamond marks the threshold."""
     wanted = f"“{found.classes[1]}”"
-    caption = f"The share of {wanted} that is found, against the share of the rest that is taken for it; {found.how}."
+    caption = f"True positive rate of {wanted} against the false positive rate; {found.how}."
     yield Plan(QUALITY, "ROC curve", caption, partial(drawings.roc, found))
-    caption = f"The share of right calls among those of {wanted}, against the share of {wanted} found; {found.how}."
+    caption = f"Share of correct predictions among those of {wanted}, against the share of {wanted} found; {found.how}."
     yield Plan(QUALITY, "Precision and recall", caption, partial(drawings.precision_recall, found))
     if found.probability:
-        caption = f"How often {wanted} was true, against its predicted probability; below the diagonal it is too high."
+        caption = f"How often {wanted} occurred, against its predicted probability; below the diagonal it is too high."
         yield Plan(QUALITY, "Are probabilities right?", caption, partial(drawings.calibration, found))
-    caption = f"The share of {wanted} that is found if you look only at the rows that the model ranks first."
+    caption = f"Share of {wanted} found if you check only the rows that the model ranks first."
     yield Plan(QUALITY, "Gain", caption, partial(drawings.gain, found))
 
 
 def _boundary(subject: Subject) -> Iterator[Plan]:
     table, novelty = subject.numbers, subject.task == "novelty"
-    # Inside an automatic classifier, the machine may be a regression on codes.
+    # The machine inside an automatic classifier may be a regression on class codes.
     if table is None or table.shape[1] < 2 or not (novelty or is_classifier(subject.machine)):
         return
     lines = "The solid line is where the decision turns, the dashed ones are the margins."
@@ -153,7 +153,7 @@ def _boundary(subject: Subject) -> Iterator[Plan]:
 
 def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     table = subject.numbers
-    # Inside an automatic regressor, the machine has units of its own.
+    # The machine inside an automatic regressor predicts standardised targets.
     if table is not None and not subject.automatic:
         yield from _function(subject, table)
     if found is None:
@@ -163,16 +163,18 @@ def _of_regressor(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     draw = partial(drawings.against_truth, truth, predicted, deviation)
     yield Plan(QUALITY, "Predicted against true", caption, draw)
     if truth.ndim == 1:
-        caption = "Errors around zero, equally wide everywhere, leave little to learn, and one interval fits all rows."
+        caption = (
+            "If errors scatter evenly around zero, little is left to learn, and intervals of one width fit all rows."
+        )
         yield Plan(QUALITY, "Errors against predictions", caption, partial(drawings.residuals, truth, predicted))
     if deviation is not None:
         coverage = partial(plots.CoverageDisplay.from_predictions, truth, predicted, deviation)
-        caption = f"Below the diagonal the model is too sure; {found.how}."
+        caption = f"Below the diagonal, intervals are too narrow; {found.how}."
         yield Plan(QUALITY, "Do the intervals hold?", caption, coverage)
 
 
 def _function(subject: Subject, table: Any) -> Iterator[Plan]:
-    """What is predicted along one input: of a process, with its bands."""
+    """Predictions along one input, with bands for a Gaussian process."""
     machine, one = subject.machine, table.shape[1] == 1
 
     def draw() -> Any:
@@ -183,15 +185,15 @@ def _function(subject: Subject, table: Any) -> Iterator[Plan]:
 
     if hasattr(machine, "posterior_") and machine.y_train_.ndim == 1:
         along = "" if one else " Along the input that matters most; the others are held at their medians."
-        caption = "Mean, bands that hold 50% and 90%, and functions drawn from it." + along
+        caption = "Mean, 50% and 90% bands, and functions drawn from the posterior." + along
         yield Plan(QUALITY, "The process", caption, draw)
     elif one:
-        caption, name = "What is predicted along the only input.", subject.names[0]
+        caption, name = "Predictions along the only input.", subject.names[0]
         yield Plan(QUALITY, "The fitted function", caption, lambda: drawings.curve(machine, table, subject.y, name))
 
 
 def _inputs(subject: Subject, found: Evaluation | None, inputs: Sensitivity | None) -> Iterator[Plan]:
-    """What predictions owe to each column, and beside it the slopes of the fitted function."""
+    """Permutation importance of each column, and slopes of the fitted function."""
     if inputs is not None and found is not None:
         seen = "" if found.honest else " The model may have learned from them."
         caption = f"How much worse {inputs.n_rows:,} rows are predicted when a column is shuffled.{seen} {USES}"
@@ -223,8 +225,8 @@ def _of_novelty(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
 def _of_density(subject: Subject, found: Evaluation | None) -> Iterator[Plan]:
     rows = subject.named if subject.X is not None and subject.numbers is not None else None
     display = plots.MixtureDisplay.from_estimator(subject.machine, rows, ax=False)
-    caption = "Shares of the components; the ellipses hold 50% and 90% of each."
-    caption = "The mixture and its parts." if display.means.shape[1] == 1 else caption
+    caption = "Weights of the components; the ellipses hold 50% and 90% of each."
+    caption = "The density of the mixture and of its components." if display.means.shape[1] == 1 else caption
     yield Plan(QUALITY, "Components", caption, display.plot)
     if len(display.evidence) > 2:
         caption = "Log-likelihood per row and its bound, by iteration of EM; neither ever falls."
@@ -245,14 +247,16 @@ def _of_kernel(subject: Subject) -> Iterator[Plan]:
     if subject.task == "density" or rows is None or _num_samples(rows) < 3:
         return
     if subject.pairwise and rows.shape[0] != rows.shape[1]:
-        return  # k(new, train) says nothing of new rows among themselves
+        return  # k(new, train) does not compare new rows with each other
     caption = "Eigenvalues of K/n: how many directions of feature space the data use."
     draw = partial(plots.SpectrumDisplay.from_estimator, machine, rows)
     yield Plan(KERNEL, "Spectrum of the kernel", caption, draw)
     y = subject.y if subject.task in ("classification", "projection", "map") else None
     y = None if y is None or len(np.unique(np.asarray(y))) > 30 else y
     by = "cluster" if y is None else "class"
-    caption = f"Similarities between rows, ordered by {by}; bright blocks are rows that the kernel takes to be alike."
+    caption = (
+        f"Similarities between rows, ordered by {by}. Bright blocks are groups of rows that are similar to each other."
+    )
     yield Plan(KERNEL, "Gram matrix", caption, partial(plots.GramMatrixDisplay.from_estimator, machine, rows, y))
 
 
@@ -263,7 +267,7 @@ OF_TASK: dict[str, Callable[[Subject, Evaluation | None], Iterator[Plan]]] = {
     "density": _of_density,
     "projection": _of_projection,
 }
-"""What there is to see of a kind of model, beside its search, its settings and its kernel."""
+"""Pictures for each kind of model, beside those of its search and its kernel."""
 
 
 # ---- figures as inline SVG: text stays text, colours follow the page, and nothing points outside ----------------
@@ -275,7 +279,7 @@ def inline(figure: Any, prefix: str, alt: str) -> str:
     figure.set_size_inches(WIDTH, height * max(WIDTH / width, 0.85))
     buffer = io.BytesIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    # What matplotlib has just written, and nobody else.
+    # Safe to parse: matplotlib has just written it.
     source = ET.fromstring(buffer.getvalue())
     for element in source.iter():
         for child in list(element):
@@ -290,7 +294,7 @@ def inline(figure: Any, prefix: str, alt: str) -> str:
 
 
 def _own(name: str, text: str, prefix: str) -> str:
-    """An attribute with ids made the picture's own and colours made the page's."""
+    """An attribute with ids made unique on the page and colours replaced by the page's."""
     name = name.rpartition("}")[2]
     if name == "id":
         return prefix + text

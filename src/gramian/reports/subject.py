@@ -19,11 +19,11 @@ from gramian.kernels.resolve import is_precomputed
 from gramian.verification import verify
 
 COINCIDENCE = 0.2
-"""Share of rows that training and new data may have in common by chance."""
+"""Training and new data may share this fraction of rows by chance."""
 DENSE_CELLS = 20_000_000
-"""Cells up to which sparse rows are made dense for pictures."""
+"""Sparse rows with at most this many cells are made dense for pictures."""
 TELLING = 20
-"""Rows that a model must keep for their absence to tell anything."""
+"""If a model keeps fewer rows than this, not finding them among the new ones means nothing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,11 +31,11 @@ class Subject:
     """A fitted model and the data to show it on."""
 
     model: Any  # What the user passed
-    machine: Any  # The machine inside: the last step of a pipeline, the best of a search, or the model itself
+    machine: Any  # The last step of a pipeline, the best of a search, or the model itself
     before: list[Any]  # The steps of a pipeline that come before the machine
-    X: Any = None  # The data as passed; ``None`` where there are none
-    y: Any = None  # The data as passed; ``None`` where there are none
-    target: str | None = None  # What y is called
+    X: Any = None  # As passed
+    y: Any = None  # As passed
+    target: str | None = None  # The name of y
 
     @cached_property
     def task(self) -> str:
@@ -49,7 +49,7 @@ class Subject:
 
     @cached_property
     def rows(self) -> Any:
-        """What the machine sees of X, or the rows that it keeps where there is no X; ``None`` where there are none."""
+        """X as the machine sees it; without X, the rows that the machine keeps, or None."""
         if self.X is None:
             return training_rows(self.machine)
         rows = self.X
@@ -59,7 +59,7 @@ class Subject:
 
     @cached_property
     def numbers(self) -> NDArray[np.float64] | None:
-        """The same as a dense table of numbers; ``None`` if it cannot be one, or is a Gram matrix."""
+        """``rows`` as a dense table of numbers; None if that is not possible, or they are a Gram matrix."""
         rows = self.rows
         if rows is None or self.pairwise or (is_sparse(rows) and np.prod(rows.shape) > DENSE_CELLS):
             return None
@@ -80,12 +80,12 @@ class Subject:
 
     @cached_property
     def named(self) -> Any:
-        """The numbers with the names of their columns, for estimators that were fitted without them."""
+        """The numbers with column names, for estimators that were fitted without them."""
         return _named(np.asarray(self.numbers), self.names)
 
     @cached_property
     def n_train(self) -> int | None:
-        """How many rows the model learned from, where it says so."""
+        """Number of training rows, if the model knows it."""
         if hasattr(self.machine, "shape_fit_"):
             return int(self.machine.shape_fit_[0])
         kept = ("kinds_", "X_train_", *(() if hasattr(self.machine, "approximation_") else ("X_fit_",)))
@@ -94,7 +94,7 @@ class Subject:
 
     @cached_property
     def kernel(self) -> Any:
-        """The kernel that the fit used; ``None`` where it has none."""
+        """The kernel that the fit used, or None."""
         try:
             return kernel_of(self.machine)
         except TypeError:
@@ -102,12 +102,12 @@ class Subject:
 
     @cached_property
     def certificate(self) -> Any:
-        """The certificate of the fit; ``None`` where there is none."""
+        """The certificate of the fit, or None."""
         return getattr(self.model, "certificate_", None) or getattr(self.machine, "certificate_", None)
 
     @cached_property
     def verified(self) -> Any:
-        """The certificate computed again from the rows given, where they are those that the model learned from."""
+        """The certificate recomputed from the rows given, if the model was fitted to them; else None."""
         if self.X is None or self.seen is not True or self.certificate is None:
             return None
         model, X = (self.model, self.X) if self.automatic else (self.machine, self.rows)
@@ -118,17 +118,17 @@ class Subject:
 
     @cached_property
     def pairwise(self) -> bool:
-        """Whether rows are those of a Gram matrix."""
+        """Whether the rows are rows of a Gram matrix."""
         return is_precomputed(getattr(self.machine, "kernel", None))
 
     @cached_property
     def automatic(self) -> bool:
-        """Whether the machine was found by an automatic estimator, which encodes its inputs and its targets."""
+        """Whether the model is an automatic estimator, which encodes its inputs and targets."""
         return hasattr(self.model, "leaderboard_")
 
     @cached_property
     def seen(self) -> bool | None:
-        """Whether the model learned from the rows given, by those that it keeps; ``None`` where that is not known."""
+        """Whether the model was fitted to the rows given; None if that cannot be told."""
         if self.X is not None and (hashes := getattr(self.model, "_row_hashes", None)) is not None:
             share = share_seen(hashes, self.model._encoded(self.X))
             return None if share is None else share > COINCIDENCE
@@ -148,7 +148,7 @@ class Subject:
 
 
 def _names_out(steps: list[Any], X: Any) -> list[str]:
-    """What the inputs are called after some steps; none where a step does not say."""
+    """Names of the inputs after some steps; empty if a step does not say."""
     names = getattr(X, "columns", None)
     try:
         for step in steps:
@@ -169,17 +169,17 @@ def _named(rows: NDArray[Any], columns: list[str]) -> _Table:
 
 
 def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
-    """Look inside a model."""
+    """Return the subject of a report on a model."""
     if not hasattr(model, "fit"):
         raise TypeError(f"a report needs a fitted estimator, got {type(model).__name__}.")
     check_is_fitted(model)
     if y is not None and X is None:
-        raise ValueError("y without X has nothing to be compared with; pass both.")
+        raise ValueError("y was passed without X; pass both.")
     if y is not None and _num_samples(y) != _num_samples(X):
         raise ValueError(f"X and y must have the same number of rows, got {_num_samples(X)} and {_num_samples(y)}.")
     machine, before = _inside(model)
     if hasattr(X, "column_names") and not hasattr(model, "leaderboard_"):
-        # A table of pyarrow, which scikit-learn's checks do not take.
+        # scikit-learn's checks do not accept pyarrow tables.
         X = _named(np.column_stack([np.asarray(column) for column in X.itercolumns()]), X.column_names)
     return Subject(model, machine, before, X, y)
 
@@ -187,7 +187,7 @@ def subject_of(model: Any, X: Any = None, y: Any = None) -> Subject:
 def _inside(model: Any) -> tuple[Any, list[Any]]:
     """The machine inside a model, and the steps before it."""
     if hasattr(model, "leaderboard_"):
-        # Columns are encoded and scaled on the way to the machine.
+        # An automatic model encodes and scales its columns.
         step = SimpleNamespace(transform=model._rows, get_feature_names_out=lambda *_: model.columns_.names)
         return model.best_, [step]
     if hasattr(model, "best_estimator_"):

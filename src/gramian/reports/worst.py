@@ -14,24 +14,24 @@ from gramian.reports.evaluation import Evaluation
 from gramian.reports.subject import Subject
 
 SHOWN = 8
-"""Rows."""
+"""Rows listed."""
 INPUTS = 3
-"""Inputs of each, the most important ones."""
+"""Inputs listed for each row, the most important ones."""
 WIDE = 40
-"""Characters of a cell."""
+"""Longest cell, in characters."""
 
 
 @dataclass(frozen=True)
 class Worst:
     """A table of the worst rows."""
 
-    columns: tuple[str, ...]  # Heads
+    columns: tuple[str, ...]  # Column headings
     lines: list[tuple[str, ...]]  # Cells, the worst row first
     caption: str
 
 
 def worst_rows(subject: Subject, found: Evaluation | None, inputs: Sensitivity | None) -> Worst | None:
-    """Return the rows with the largest errors, of a regression."""
+    """Return the rows with the largest errors of a regression."""
     if found is None or subject.task != "regression" or found.truth.ndim > 1:
         return None
     error = found.truth - found.predicted
@@ -41,7 +41,7 @@ def worst_rows(subject: Subject, found: Evaluation | None, inputs: Sensitivity |
     if inputs is not None:
         table = as_table(subject.X)
         shown = [int(j) for j in np.argsort(-inputs.importance, kind="stable")[:INPUTS]]
-    labels = getattr(subject.X, "index", None)  # of a data frame of pandas
+    labels = getattr(subject.X, "index", None)  # of a pandas data frame
     lines = []
     for i in order:
         row = int(found.rows[i])
