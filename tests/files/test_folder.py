@@ -221,7 +221,7 @@ DEEP = b"[" * 200_000
 SAID = {
     "newer": (change("version", 2), "in format 2.*Upgrade gramian"),
     "no version": (change("version", "1"), "which is not a version"),
-    "not ours": (change("format", "other"), "is not that of a gramian model"),
+    "not ours": (change("format", "other"), "is not the manifest of a gramian model"),
     "up the tree": (change("files", {"../x": {"bytes": 1, "sha256": "0"}}), "cannot be a file of arrays"),
     "absolute": (change("files", {"/etc/passwd": {"bytes": 1, "sha256": "0"}}), "cannot be a file of arrays"),
     "no files": (change("files", {}), "should name one file of arrays"),

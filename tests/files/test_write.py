@@ -301,7 +301,7 @@ def test_notes_about_the_data_are_kept(tmp_path: Path) -> None:
 
 
 def test_notes_are_plain_values(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="data must hold plain values"):
+    with pytest.raises(TypeError, match="data must hold plain JSON values"):
         gramian.save(KernelRidge().fit(X, y), tmp_path / "model", data={"rows": X})
 
 

@@ -1,4 +1,4 @@
-"""Arrays of models (numbers, text, dates, sparse) as tensors, each stored once."""
+"""Arrays of a model (numbers, text, dates, sparse) as tensors, each stored once."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ MAX = 0x10FFFF
 
 @dataclass
 class Packed:
-    """What is being written: tensors, and what each array made of them is."""
+    """Tensors to write, and the description of each array made of them."""
 
     tensors: dict[str, NDArray[Any]] = field(default_factory=dict)
     entries: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -34,13 +34,13 @@ class Packed:
     _alive: list[Any] = field(default_factory=list)
 
     def add(self, a: Any, name: str) -> dict[str, Any]:
-        """Store an array, unless the same memory is stored already."""
+        """Store an array, unless its memory is stored already."""
         key = _memory(a)
         if key not in self._known:
             if (view := self._column(a)) is not None:
                 return view
             self._known[key] = name
-            self._alive.append(a)  # so that no other array can come to lie at the same address
+            self._alive.append(a)  # so that its address is not reused
             self.entries[name] = self._store(a, name)
         return {"array": self._known[key]}
 
@@ -86,7 +86,7 @@ class Packed:
 
 
 def _memory(a: Any) -> Any:
-    """What tells two arrays apart that are equal in every way: where they lie, and how they are read."""
+    """The identity of an array: its address, shape, strides and dtype."""
     if is_sparse(a):
         return type(a).__name__, a.shape, *(_memory(getattr(a, part, None)) for part in ("data", "indices", "indptr"))
     if not isinstance(a, np.ndarray):
@@ -95,7 +95,7 @@ def _memory(a: Any) -> Any:
 
 
 def _numbers(a: NDArray[Any]) -> tuple[NDArray[Any], str]:
-    """The array as numbers of a dtype that tensors have, and the name of what it was."""
+    """The array in a dtype that tensors have, and the name of its own dtype."""
     if not a.dtype.isnative:
         a = a.astype(a.dtype.newbyteorder("="))
     name = a.dtype.name
@@ -112,7 +112,7 @@ def _numbers(a: NDArray[Any]) -> tuple[NDArray[Any], str]:
 
 
 def _stored(dtype: str) -> tuple[str, tuple[int, ...], str] | None:
-    """How an array is stored: the dtype of its tensor, its last axis if it has one more, and NumPy's name of it."""
+    """The dtype of the tensor, its extra last axis if any, and NumPy's name of the array's dtype."""
     if dtype in NUMBERS:
         return dtype, (), dtype
     if _TIMES.fullmatch(dtype):
@@ -127,9 +127,9 @@ def _stored(dtype: str) -> tuple[str, tuple[int, ...], str] | None:
 
 @dataclass
 class Unpacked:
-    """What is being read: arrays are made when first asked for, and each once."""
+    """Arrays of a model file, each made once, on first use."""
 
-    entries: Mapping[str, Any]  # What the manifest says of each array
+    entries: Mapping[str, Any]  # Descriptions in the manifest
     fetch: Callable[[str], NDArray[Any]]  # From the name of a tensor to its array
     _made: dict[str, Any] = field(default_factory=dict)
 
@@ -149,7 +149,7 @@ class Unpacked:
         return matrix[:, j]
 
     def unused(self) -> set[str]:
-        """Return the names of arrays that were not asked for."""
+        """Return the names of arrays that were never used."""
         return set(self.entries) - set(self._made)
 
     def _make(self, name: str, entry: Any) -> Any:

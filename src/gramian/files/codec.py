@@ -1,4 +1,4 @@
-"""Models as plain data for a manifest, and back: names from a closed table, and the type of every value checked."""
+"""Models as plain JSON values and back; class names come from a closed table, and every type is checked."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from gramian.files.folder import ModelFileError
 from gramian.kernels import Kernel, from_dict
 
 FORGOTTEN = "_sklearn_version"
-"""What scikit-learn adds to the state of its own classes."""
+"""Keys that scikit-learn adds to the state of its classes."""
 MAX_DEPTH = 60
-"""Objects within objects, beyond which a model is refused, and a file too."""
+"""Deeper nesting of objects is refused."""
 _INSTEAD = {
     "kernel": "use a kernel of gramian.kernels, or fit on its Gram matrix with kernel='precomputed'",
     "loss": "use a loss of gramian.losses",
@@ -43,7 +43,7 @@ KINDS: dict[str, Any] = {
     "n_features_in_": int,
     "shape_fit_": tuple,
 }
-"""What these attributes are, in whatever estimator."""
+"""Required types of these attributes in any estimator."""
 _FIELDS: dict[Any, Any] = {
     "float": (int, float, np.floating),
     "int": (int, np.integer),
@@ -55,12 +55,12 @@ _BITS = ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
 
 @dataclass
 class Encoder:
-    """Turns values into JSON's plain ones and collects the arrays."""
+    """Turns values into plain JSON values and collects arrays."""
 
     arrays: Packed = field(default_factory=Packed)
 
     def encode(self, value: Any, path: str = "model", depth: int = 0) -> Any:
-        """Return the value in plain words."""
+        """Return a value as a plain JSON value."""
         if depth > MAX_DEPTH:
             raise TypeError(f"{path} is nested more than {MAX_DEPTH} objects deep, which a model file cannot hold.")
         if value is None or type(value) in (bool, int, str):
@@ -111,7 +111,7 @@ class Encoder:
         return {"random": type(value).__name__, "state": self.encode(state, path, depth)}
 
     def _object(self, value: Any, path: str, depth: int) -> Any:
-        value = value.here() if hasattr(value, "here") else value  # from a GPU
+        value = value.here() if hasattr(value, "here") else value  # move it from a GPU
         name = name_of(type(value))
         if name is None:
             raise TypeError(_refusal(value, path))
@@ -122,21 +122,21 @@ class Encoder:
         if hasattr(value, "get_params"):
             given = value.get_params(deep=False)
             learned = {key: v for key, v in value.__getstate__().items() if key not in given and key != FORGOTTEN}
-            given.pop("device", None)  # what was fitted on a GPU predicts anywhere
+            given.pop("device", None)  # a model fitted on a GPU predicts anywhere
             return {"object": name, "parameters": named(given), "fitted": named(learned)}
-        # Of a dataclass, only the fields: what it has computed besides, it can compute again.
+        # Only the fields of a dataclass; cached properties can be computed again.
         kept = {f.name: getattr(value, f.name) for f in fields(value)} if is_dataclass(value) else vars(value)
         return {"object": name, "fields": named(kept)}
 
 
 @dataclass
 class Decoder:
-    """Turns a manifest's plain values into a model."""
+    """Turns plain JSON values into a model."""
 
-    arrays: Unpacked  # Where the arrays come from
+    arrays: Unpacked
 
     def decode(self, value: Any, depth: int = 0) -> Any:
-        """Return what some plain words stand for."""
+        """Return the value that a plain JSON value stands for."""
         if depth > MAX_DEPTH:
             raise ModelFileError(f"objects are nested more than {MAX_DEPTH} deep.")
         if isinstance(value, list):
@@ -219,7 +219,7 @@ class Decoder:
         for declared in fields(cls):
             if declared.type in _FIELDS and declared.name in given:
                 _of(_FIELDS[declared.type], given[declared.name], f"{value['object']}.{declared.name}")
-        return cls(**given)  # which checks the values that it knows how to check
+        return cls(**given)  # whose constructor checks its values
 
     def _named(self, values: Any, depth: int) -> dict[str, Any]:
         return {name: self.decode(value, depth) for name, value in _of(dict, values, "the state of an object").items()}
@@ -241,12 +241,12 @@ _WORDS: list[tuple[Any, _Write, dict[tuple[str, ...], _Read]]] = [
     (object, Encoder._object, {("object", "parameters", "fitted"): Decoder._estimator}),
     ((), Encoder._object, {("object", "fields"): Decoder._object}),
 ]
-"""Types of values, how they are written, and how what has these keys is read."""
+"""Types of values, how to write them, and how to read values with these keys."""
 _READERS = {frozenset(keys): read for _, _, readers in _WORDS for keys, read in readers.items()}
 
 
 def _of(kind: Any, value: Any, what: str) -> Any:
-    """The value, where it is of a kind."""
+    """The value, if it has the right type; else raise."""
     wrong = isinstance(value, bool) and kind in (int, _FIELDS["int"], _FIELDS["float"])
     if wrong or not isinstance(value, kind):
         raise ModelFileError(f"{what} has the wrong type, {type(value).__name__}.")
@@ -254,7 +254,7 @@ def _of(kind: Any, value: Any, what: str) -> Any:
 
 
 def _filled(made: Any, state: dict[str, Any]) -> Any:
-    """Give an object its attributes, none of which may take the place of a method."""
+    """Set attributes of an object; none may replace a method."""
     for name in state:
         in_class = getattr(type(made), name, None)
         bound = callable(in_class) or (hasattr(type(in_class), "__get__") and not isinstance(in_class, cached_property))

@@ -1,4 +1,4 @@
-"""Model folders: a manifest, and the file of arrays whose size and checksum it holds."""
+"""Model folders: a manifest, and a file of arrays with its size and checksum in the manifest."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from gramian import __version__
 
 FORMAT = "gramian model"
 VERSION = 1
-"""Of the format. A reader reads its own and all before it."""
+"""Version of the format; older versions can be read too."""
 MANIFEST = "manifest.json"
 MAX_MANIFEST = 1 << 28
-"""Bytes of a manifest, beyond which it is not read."""
+"""Larger manifests, in bytes, are not read."""
 DTYPES = {
     "BOOL": "bool",
     **{f"I{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"U{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
     **{f"F{bits}": f"float{bits}" for bits in (16, 32, 64)},
 }
-"""Names of safetensors, and NumPy's."""
+"""Names of dtypes in safetensors and in NumPy."""
 ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
 _FIRST_LINE = re.compile(rb'\{"sha256": "([0-9a-f]{64})",\n')
 
 
 class ModelFileError(ValueError):
-    """A model file that is missing, damaged, edited, or of a version that is not known; the message says which."""
+    """A model file that is missing, damaged, edited, or of an unknown version; the message says which."""
 
 
 class Folder:
-    """An open model folder, whose sizes and checksums have been found right."""
+    """An open model folder whose sizes and checksums are correct."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -53,7 +53,7 @@ class Folder:
                 break
             except ModelFileError:
                 before, self.document = self.document, read_manifest(self.path)
-                if self.document == before:  # else a save has replaced the model in between
+                if self.document == before:  # else a save replaced the model meanwhile
                     raise
         self._names, self._fetched = set(self._file.keys()), set[str]()
 
@@ -65,7 +65,7 @@ class Folder:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """What the manifest says of each array."""
+        """The description of each array."""
         return self.document["arrays"]
 
     def fetch(self, name: str) -> np.ndarray[Any, Any]:
@@ -73,7 +73,7 @@ class Folder:
         if name not in self._names:
             raise ModelFileError(f"the tensor {name!r:.80} is missing.")
         self._fetched.add(name)
-        found: np.ndarray[Any, Any] = self._file.get_tensor(name).copy()  # into memory of its own
+        found: np.ndarray[Any, Any] = self._file.get_tensor(name).copy()  # copied out of the memory map
         if found.dtype == bool and found.view(np.uint8).max(initial=0) > 1:
             raise ModelFileError(f"the tensor {name!r:.80} of booleans holds bytes other than 0 and 1.")
         return found
@@ -93,7 +93,7 @@ class Folder:
 
 
 def holds_model(folder: Path) -> bool:
-    """Tell whether a folder holds a model, whole or damaged, and not another program's manifest."""
+    """Whether a folder holds a model, intact or damaged, rather than another program's manifest."""
     try:
         file, _ = _open(folder / MANIFEST)
     except ModelFileError:
@@ -143,7 +143,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
 
 def _check_version(document: Any) -> None:
     if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise ModelFileError(f"{MANIFEST} is not that of a gramian model.")
+        raise ModelFileError(f"{MANIFEST} is not the manifest of a gramian model.")
     version = document.get("version")
     if type(version) is not int or version < 1:
         raise ModelFileError(f"the format's version is {version!r:.40}, which is not a version.")
@@ -155,7 +155,7 @@ def _check_version(document: Any) -> None:
 
 
 def _open_arrays(folder: Path, files: dict[str, Any]) -> tuple[Any, int]:
-    """Open the file of arrays, once its size and checksum are found right."""
+    """Open the file of arrays after checking its size and checksum."""
     if len(files) != 1:
         raise ModelFileError(f"{MANIFEST} should name one file of arrays, but names {len(files)}.")
     ((name, entry),) = files.items()

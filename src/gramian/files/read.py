@@ -1,4 +1,4 @@
-"""``load`` and ``inspect``: a model from a folder, or what the folder holds."""
+"""``load`` and ``inspect``: read a model from a folder, or describe the folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gramian.kernels import from_dict
 
 @contextmanager
 def _reading(path: str | os.PathLike[str], wrong: str) -> Iterator[Folder]:
-    """Open a folder; whatever goes wrong is told with its path."""
+    """Open a folder; errors name its path."""
     try:
         with Folder(path) as folder:
             yield folder
@@ -29,7 +29,7 @@ def _reading(path: str | os.PathLike[str], wrong: str) -> Iterator[Folder]:
         raise ModelFileError(f"{path}: cannot be read: {error.strerror or error}.") from error
     except MemoryError:
         raise
-    except Exception as error:  # whatever values that make no sense may bring about
+    except Exception as error:  # whatever nonsensical values may cause
         raise ModelFileError(f"{path}: {wrong}: {error}") from error
 
 
@@ -72,7 +72,7 @@ def load(path: str | os.PathLike[str]) -> Any:
 
 @dataclass(frozen=True)
 class Contents:
-    """What a model file holds, in words and figures."""
+    """Description of a model file."""
 
     path: str
     model: str
@@ -105,7 +105,7 @@ class Contents:
 
 
 def inspect(path: str | os.PathLike[str]) -> Contents:
-    """Say what is in a model file; its checksums are checked, and the model is not built."""
+    """Describe a model file; its checksums are checked, but the model is not built."""
     with _reading(path, "the manifest is not valid") as folder:
         return _contents(folder)
 
@@ -113,7 +113,7 @@ def inspect(path: str | os.PathLike[str]) -> Contents:
 def _contents(folder: Folder) -> Contents:
     document, model = folder.document, folder.document["model"]
     fitted = model["fitted"]
-    inner = fitted.get("best_", {}).get("fitted", {})  # of an automatic estimator, the winner
+    inner = fitted.get("best_", {}).get("fitted", {})  # the winner of an automatic estimator
     kernel = next((held[k] for held in (fitted, inner) for k in ("kernel_", "_kernel") if k in held), None)
     certificate = Decoder(Unpacked(folder.entries, folder.fetch)).decode(fitted.get("certificate_"))
     return Contents(
@@ -133,7 +133,7 @@ def _contents(folder: Folder) -> Contents:
 
 
 def shown(value: Any) -> str:
-    """Return a value of the manifest as a person would write it."""
+    """Return a value of the manifest as Python source."""
     if isinstance(value, list):
         return f"[{', '.join(map(shown, value))}]"
     if not isinstance(value, dict):

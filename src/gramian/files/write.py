@@ -1,4 +1,4 @@
-"""``save``: a model to a folder, in one step."""
+"""``save``: write a model to a folder atomically."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from gramian.files.folder import ARRAYS, FORMAT, MANIFEST, VERSION, ModelFileErr
 from gramian.kernels.points import is_sparse
 
 UNNAMED = 60.0
-"""Seconds for which arrays are kept that no manifest names, or names any more."""
+"""Seconds for which arrays are kept that the manifest does not name."""
 TRIES = 5
 KEPT = ("X_fit_", "X_train_", "support_vectors_", "components_", "means_")
-"""Attributes that hold rows, or what was made of them; the first that is there counts."""
+"""Attributes that hold training rows or their features; the first one present counts."""
 
 
 def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | None = None) -> None:
@@ -67,12 +67,12 @@ def save(model: Any, path: str | os.PathLike[str], *, data: Mapping[str, Any] | 
     if folder.exists() or not _write_new(folder, document, arrays):
         for _ in range(TRIES):
             if (folder / _write(folder, document, arrays)).exists():
-                break  # else this save was held up so long that another one took its arrays for left over
+                break  # else another save removed our arrays as abandoned
     _remove_left_over(folder)
 
 
 def check_folder(folder: Path) -> None:
-    """Raise where a model could not be saved, before anything is computed or written."""
+    """Raise if a model could not be saved here, before anything is computed or written."""
     parent = folder.absolute().parent
     if folder.exists():
         if not folder.is_dir() or (any(folder.iterdir()) and not holds_model(folder)):
@@ -93,15 +93,15 @@ def _document(model: Any, data: Mapping[str, Any] | None) -> tuple[dict[str, Any
         check_is_fitted(model)
     except NotFittedError:
         name = type(model).__name__
-        raise NotFittedError(f"this {name} is not fitted and holds nothing to save; fit it first.") from None
-    try:  # what cannot be loaded must not be saved
+        raise NotFittedError(f"this {name} is not fitted, so there is nothing to save; fit it first.") from None
+    try:  # a model that cannot be loaded must not be saved
         Decoder(Unpacked(encoder.arrays.entries, encoder.arrays.tensors.__getitem__)).decode(state)
     except (TypeError, ValueError) as error:
         raise TypeError(f"the model cannot be saved, since it could not be loaded again: {error}") from error
     try:
         notes = json.loads(json.dumps(dict(data or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise TypeError(f"data must hold plain values, such as JSON can hold: {error}") from error
+        raise TypeError(f"data must hold plain JSON values: {error}") from error
     versions = {"python": platform.python_version(), "numpy": np.__version__, "scikit-learn": sklearn.__version__}
     document = {
         "format": FORMAT,
@@ -117,7 +117,7 @@ def _document(model: Any, data: Mapping[str, Any] | None) -> tuple[dict[str, Any
 
 
 def _fingerprint(model: Any) -> dict[str, Any]:
-    """Return what is known of the data behind a model, in plain values."""
+    """Return what is known about the training data, as plain values."""
     names = getattr(model, "feature_names_in_", None)
     known = {
         "inputs": getattr(model, "n_features_in_", None),
@@ -144,7 +144,7 @@ def _digest(rows: Any) -> str:
 
 
 def _write_new(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -> bool:
-    """Write a folder under a temporary name and rename it; False where another save made the folder in the meantime."""
+    """Write a folder under a temporary name and rename it; False if another save created the folder meanwhile."""
     draft = unfinished(folder)
     draft.mkdir()
     try:
@@ -161,7 +161,7 @@ def _write_new(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -
 
 
 def _write(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -> str:
-    """Write both files under temporary names, then put them in their places, the manifest last."""
+    """Write both files under temporary names, then rename them, the manifest last."""
     drafts = [unfinished(folder / name) for name in ("arrays", "manifest")]
     try:
         save_file(arrays, drafts[0])
@@ -186,8 +186,8 @@ def _write(folder: Path, document: dict[str, Any], arrays: dict[str, Any]) -> st
 
 
 def _sync(path: Path) -> None:
-    """Have a file or a folder reach the disk."""
-    if path.is_file() or os.name == "posix":  # elsewhere a folder cannot be opened
+    """Flush a file or folder to disk."""
+    if path.is_file() or os.name == "posix":  # other systems cannot open folders
         handle = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
         try:
             os.fsync(handle)
@@ -196,10 +196,10 @@ def _sync(path: Path) -> None:
 
 
 def _remove_left_over(folder: Path) -> None:
-    """Remove arrays that the manifest does not name, unless so new that another save may be about to name them."""
+    """Remove arrays that the manifest does not name, except new ones that another save may still name."""
     for target in (folder, folder / "arrays", folder / "manifest"):
         remove_unfinished(target)
-    with suppress(OSError, ModelFileError):  # somebody may be reading them; they do no harm
+    with suppress(OSError, ModelFileError):  # another process may be reading them
         named, now = read_manifest(folder)["files"], (folder / MANIFEST).stat().st_mtime
         for file in folder.iterdir():
             if ARRAYS.fullmatch(file.name) and file.name not in named and now - file.stat().st_mtime > UNNAMED:
