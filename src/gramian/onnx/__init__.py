@@ -1,4 +1,4 @@
-"""Fitted models as ONNX graphs, in double precision: made from the kernel tree, and checked before they are kept."""
+"""Fitted models as ONNX graphs in double precision, compared with the model before they are written."""
 
 from gramian.onnx.export import Exported, export
 

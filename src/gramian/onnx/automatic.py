@@ -1,4 +1,4 @@
-"""Automatic models of numbers as ONNX operators: gaps, scales, every machine inside, and what is made of them."""
+"""Automatic models of numeric columns as ONNX operators: imputation, scaling, machines, averaging, calibration."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 TERMS = 48
-"""Of the polynomial that stands in for the quantiles of the normal law; it is then exact to 1e-13."""
+"""Degree of the polynomial for normal quantiles, accurate to 1e-13."""
 ROWS = 200
-"""Rows on which a graph is compared with the model where none are given."""
+"""Random rows on which the graph is compared with the model if none are given."""
 DOUBLE, WHOLE = 11, 7
-"""Types of ONNX."""
+"""ONNX element types."""
 
 
 def outputs(g: Graph, model: Any, x: str) -> dict[str, Output]:
-    """Return what the model answers."""
+    """Return the outputs of the graph."""
     z = _encoded(g, model.columns_.columns, x)
     others = getattr(model, "others_", ())
     weights = model.weights_ if others else [1.0]
@@ -43,7 +43,7 @@ def outputs(g: Graph, model: Any, x: str) -> dict[str, Output]:
 
 
 def rows_like(model: Any) -> Array:
-    """Return random rows about where those of the fit were, with gaps where there may be some."""
+    """Return random rows near the training rows, with gaps in columns that may have them."""
     rng, scaling = np.random.default_rng(0), model.scaling_
     rows = np.zeros((ROWS, model.n_features_in_))
     if isinstance(scaling, Normal):
@@ -61,7 +61,7 @@ def rows_like(model: Any) -> Array:
 
 
 def _encoded(g: Graph, columns: Any, x: str) -> str:
-    """Numbers with gaps filled and marked; columns of other kinds cannot be in a table of numbers."""
+    """Numbers with gaps filled and marked; raise for columns of other kinds."""
     parts = []
     for j, column in enumerate(columns):
         if isinstance(column, Dropped):
@@ -83,9 +83,9 @@ def _encoded(g: Graph, columns: Any, x: str) -> str:
 
 
 def _scaled(g: Graph, scaling: Any, z: str) -> str:
-    """All columns are numbers, so that all of them are scaled."""
+    """Scaled columns; all of them are numbers."""
     if isinstance(scaling, Standard):
-        # Of one column, a quotient would be fused as a product with a scalar is.
+        # With one column, onnxruntime would fuse the quotient, in single precision.
         return g("MatMul", g("Sub", z, scaling.mean), np.diag(1.0 / scaling.deviation))
     if isinstance(scaling, Robust):
         u = g("Clip", g("Div", g("Sub", z, scaling.median), scaling.spread), np.array(-1e150), np.array(1e150))
@@ -107,7 +107,7 @@ def _rank(g: Graph, z: str, known: Array) -> str:
     places = g("Add", at, q * np.arange(k))
     low, high = g("Gather", known.ravel(), places), g("Gather", known.ravel(), g("Add", places, np.array(1)))
     width = g("Sub", high, low)
-    # Where the first or the last values are equal there is no width, and whoever is there is before or beyond them.
+    # Equal values have no width: z there counts as above all of them, or below if none is smaller.
     beyond = g("Cast", g("Greater", count, np.array(0)), to=DOUBLE)
     share = g("Where", g("Greater", width, 0.0), g("Div", g("Sub", z, low), width), beyond)
     share = g("Clip", share, np.array(0.0), np.array(1.0))
@@ -115,7 +115,7 @@ def _rank(g: Graph, z: str, known: Array) -> str:
 
 
 def _normal_quantile(g: Graph, p: str) -> str:
-    """The inverse of the normal distribution, by a polynomial of the logarithm of the smaller tail."""
+    """Normal quantiles, by a polynomial in the logarithm of the smaller tail."""
     ends = [math.log(0.5 * TAIL), math.log(0.5)]
     series = Chebyshev.interpolate(lambda t: -ndtri(np.exp(t)), TERMS, ends)
     other = g("Sub", 1.0, p)
@@ -133,7 +133,7 @@ def _normal_quantile(g: Graph, p: str) -> str:
 
 
 def _numbers(g: Graph, model: Any, members: Any) -> dict[str, Output]:
-    """The prediction in units of the targets and, of processes, the deviation."""
+    """The prediction in units of the targets and, for Gaussian processes, its standard deviation."""
     found = [(weight, regressor(g, inside, z)) for weight, _, inside, z in members]
     means = [(weight, _column(g, out["prediction"])) for weight, out in found]
     total = g.total("Add", [_times(g, mean, weight) for weight, mean in means])
@@ -145,7 +145,7 @@ def _numbers(g: Graph, model: Any, members: Any) -> dict[str, Output]:
             own, apart = _column(g, out["deviation"]), g("Sub", mean, total)
             variances.append(_times(g, g("Add", g("Mul", own, own), g("Mul", apart, apart)), weight))
         std = _times(g, g("Sqrt", g.total("Add", variances)), float(model._scale))
-        if model._is_log:  # of a log-normal law
+        if model._is_log:  # log-normal
             most = g("Min", g("Mul", std, std), MOST_LOG)
             std = g("Mul", named["prediction"], g("Sqrt", g("Sub", g("Exp", most), 1.0)))
         named["deviation"] = std
@@ -153,7 +153,7 @@ def _numbers(g: Graph, model: Any, members: Any) -> dict[str, Output]:
 
 
 def _times(g: Graph, value: str, factor: float, width: int = 1) -> str:
-    """Some columns times a number, as a product of matrices: one with a scalar is fused, in single precision."""
+    """Columns times a number, as a matrix product: onnxruntime would fuse a scalar product in single precision."""
     return g("MatMul", value, factor * np.eye(width))
 
 
@@ -194,7 +194,7 @@ def _scores(g: Graph, model: Any, inside: Any, z: str) -> str:
         f = _times(g, f, float(model._scale), np.size(model._centre))
         return _each_way(g, g("Add", f, np.atleast_1d(np.asarray(model._centre, dtype=np.float64))), count)
     if inside.classes_.size < count:
-        raise ValueError("the machine inside has seen some of the classes only, and cannot be written as ONNX.")
+        raise ValueError("the machine inside was fitted to some of the classes only, which cannot be written as ONNX.")
     f = g("Add", values(g, inside, z), np.atleast_1d(np.asarray(inside.intercept_, dtype=np.float64)))
     if count == 2:
         return _each_way(g, f if np.size(inside.intercept_) == 1 else g("MatMul", f, np.array([[-1.0], [1.0]])), 2)
@@ -207,5 +207,5 @@ def _scores(g: Graph, model: Any, inside: Any, z: str) -> str:
 
 
 def _each_way(g: Graph, f: str, count: int) -> str:
-    """Where one number is given for two classes, half of it each way."""
+    """Two scores (-f/2, f/2) from one decision value f of two classes."""
     return g("MatMul", f, np.array([[-0.5, 0.5]])) if count == 2 else f

@@ -1,4 +1,4 @@
-"""``export``: a fitted model as an ONNX file, compared with the model itself."""
+"""``export``: write a fitted model as an ONNX file and compare the two."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 CHECKED = 500
 """Rows on which the file is compared with the model."""
 SAME = 1e-9
-"""How far the two may differ, relative to the largest value."""
+"""Largest difference allowed, relative to the largest value."""
 ABLE = (
     *(SVC, NuSVC, SVR, NuSVR, KernelRidge, KernelInterpolator, GaussianProcessRegressor),
     *(KernelMachineClassifier, KernelMachineRegressor, AutoKernelRegressor, AutoKernelClassifier),
@@ -113,7 +113,7 @@ def export(model: Any, path: str | Path, X: Any = None) -> Exported:
 
 
 def _compared(model: Any, X: Array, found: dict[str, Any]) -> float:
-    """The largest difference from the model, relative to the largest value; of labels, where they may not differ."""
+    """The largest difference from the model relative to the largest value; labels near a tie may differ."""
     wanted: dict[str, Any] = {}
     if "label" in found:
         wanted["decision"] = model.decision_function(X)
@@ -128,14 +128,14 @@ def _compared(model: Any, X: Array, found: dict[str, Any]) -> float:
     for name, value in wanted.items():
         value, own = np.asarray(value, dtype=np.float64), found[name]
         scale = float(np.abs(value).max())
-        if name == "deviation":  # a root of a difference, of which k(x, x) has the digits
+        if name == "deviation":  # the root of k(x, x) minus nearly the same
             value, own, scale = value**2, own**2, _variance(model, X)
         worst = max(worst, float(np.abs(own.reshape(value.shape) - value).max()) / (scale or 1.0))
     return worst
 
 
 def _variance(model: Any, X: Array) -> float:
-    """What deviations would be without a row to learn from, squared."""
+    """The largest prior variance."""
     if isinstance(model, GaussianProcessRegressor):
         return float(np.max(model.kernel_.diag(X)) * np.max(model._y_train_std) ** 2)
     return float(np.max(model.predict(X, return_std=True)[1] ** 2))

@@ -1,4 +1,4 @@
-"""A graph of ONNX operators, built by calls: every value is known by its name."""
+"""A graph of ONNX operators, built by calls that return names of values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from gramian.onnx.machines import Output
 
 OPSET, IR = 17, 8
-"""The version of the operators, and of the format; old enough for the runtimes in use."""
+"""Versions of the operators and of the format, old enough for common runtimes."""
 
 
 class Graph:
@@ -25,7 +25,7 @@ class Graph:
         self.constants: list[Any] = []
 
     def constant(self, value: Any) -> str:
-        """Return the name of an array; numbers that are not integers are in double precision."""
+        """Add a constant and return its name; floats are in double precision."""
         array = np.asarray(value)
         array = array.astype(np.float64) if array.dtype.kind == "f" else array
         name = f"c{len(self.constants)}"
@@ -40,14 +40,14 @@ class Graph:
         return name
 
     def total(self, operator: str, values: Sequence[str]) -> str:
-        """Combine several values by an operator of two."""
+        """Combine several values by a binary operator."""
         found = values[0]
         for value in values[1:]:
             found = self(operator, found, value)
         return found
 
     def model(self, columns: int, outputs: dict[str, Output], notes: dict[str, str]) -> Any:
-        """Return the model: rows ``X`` (n, columns) in, outputs by name."""
+        """Return the ONNX model, from rows ``X`` (n, columns) to outputs by name."""
         ends = [helper.make_node("Identity", [each.value], [name]) for name, each in outputs.items()]
         rows = helper.make_tensor_value_info("X", TensorProto.DOUBLE, ["n", columns])
         told = [

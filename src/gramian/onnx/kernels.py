@@ -92,7 +92,7 @@ def _pointwise(g: Graph, k: Any, inner: str, width: int) -> str:
 
 def _leaf(g: Graph, k: Kernel, x: str, C: Array) -> str:
     if isinstance(k, gk.White):
-        return _filled(g, x, len(C), 0.0)  # a new row is none of those that were fitted, however equal
+        return _filled(g, x, len(C), 0.0)  # a new row is never one of the training rows
     if isinstance(k, gk.Constant):
         return _filled(g, x, len(C), k.value)
     if isinstance(k, gk.Linear | gk.Polynomial | gk.Sigmoid):
@@ -118,7 +118,7 @@ def _radial(g: Graph, k: Any, x: str, C: Array) -> str:
     """A function of scaled distances."""
     scale = np.asarray(k.lengthscale, dtype=np.float64)
     nu = getattr(k, "nu", math.inf)
-    if nu == 0.5:  # a root would show what cancels in expanded squares
+    if nu == 0.5:  # a root would magnify cancellation in expanded squares
         differences = g("Div", _differences(g, x, C), scale)
         return g("Exp", g("Neg", g("ReduceL2", differences, axes=[2], keepdims=0)))
     s = _squares(g, x, C, scale)
@@ -134,11 +134,11 @@ def _radial(g: Graph, k: Any, x: str, C: Array) -> str:
 
 
 def _known(k: Kernel) -> None:
-    """Raise where there is no formula in ONNX for a kernel."""
+    """Raise if the kernel has no formula in ONNX."""
     exact = isinstance(k, gk.Matern) and k.nu in (0.5, 1.5, 2.5, math.inf)
     if not (exact or isinstance(k, gk.RBF | gk.RationalQuadratic | gk.Periodic | PowerDistance | gk.Categorical)):
         raise ValueError(
-            f"{k!r} cannot be written as ONNX: known are RBF, Matern with nu 0.5, 1.5, 2.5 or inf, RationalQuadratic, "
+            f"{k!r} cannot be written as ONNX; these can: RBF, Matern with nu 0.5, 1.5, 2.5 or inf, RationalQuadratic, "
             "Periodic, Laplace, PowerExponential, Categorical, Linear, Polynomial, Sigmoid, Constant and White, their "
             "algebra, metrics and columns."
         )
@@ -165,7 +165,7 @@ def _differences(g: Graph, x: str, C: Array) -> str:
 
 
 def _filled(g: Graph, x: str, columns: int, value: float) -> str:
-    """One number everywhere: (n, columns)."""
+    """A constant array: (n, columns)."""
     rows = g("Slice", g("Shape", x), np.array([0]), np.array([1]))
     ones = g("Expand", np.ones((1, 1)), g("Concat", rows, np.array([columns]), axis=0))
     return g("Mul", ones, float(value))

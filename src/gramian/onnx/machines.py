@@ -1,4 +1,4 @@
-"""Fitted machines as ONNX operators: their functions, decisions and probabilities at rows that a graph has."""
+"""Fitted machines as ONNX operators: functions, decisions and probabilities."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Output:
-    """A value that a graph answers."""
+    """An output of the graph."""
 
     value: str
-    rank: int  # One number for each row, or several
+    rank: int  # 1 for one number per row, 2 for several
     dtype: Any = np.float64
 
 
 def rows_of(model: Any) -> Array:
-    """Return rows that a model keeps: those of its expansion, landmarks, or the middle of all."""
+    """Return the rows that a model keeps: training rows, landmarks, or their mean."""
     features: Any = getattr(model, "approximation_", None)
-    if isinstance(features, PolynomialMap):  # it keeps none
+    if isinstance(features, PolynomialMap):  # keeps no rows
         return np.eye(features.n_features_in_)
     kept: list[Any] = [getattr(model, name, None) for name in ("X_fit_", "X_train_")]
     kept += [getattr(features, "components_", None), getattr(features, "center_", None)]
     rows: Any = next((each for each in [*kept, getattr(model, "support_vectors_", None)] if each is not None), None)
     rows = np.atleast_2d(rows.toarray() if hasattr(rows, "toarray") else np.asarray(rows))
     if rows.dtype.kind not in "biuf" or is_precomputed(model.kernel_):
-        raise TypeError("ONNX takes rows of numbers; this model was fitted on something else.")
+        raise TypeError("ONNX needs rows of numbers, but this model was fitted to something else.")
     return np.asarray(rows, dtype=np.float64)
 
 
@@ -64,7 +64,7 @@ def values(g: Graph, model: Any, x: str) -> str:
         alpha = features.expansion(w)
     weights, rows = np.asarray(alpha, dtype=np.float64), rows_of(model)
     weights = weights.reshape(len(rows), -1)
-    if len(rows) == 1:  # a second row of weight zero, so that no number of the kernel is a scalar
+    if len(rows) == 1:  # add a row of weight zero, so that the kernel has no scalar operand
         rows, weights = np.vstack([rows, rows]), np.vstack([weights, np.zeros_like(weights)])
     return g("MatMul", matrix(g, model.kernel_, x, rows), weights)
 
@@ -85,14 +85,14 @@ def _pair_weights(model: Any) -> Array:
 def _affine(g: Graph, features: Any, w: Array, x: str) -> str:
     """A linear function of the inputs and a constant."""
     if features.degree != 1:
-        raise TypeError("of polynomial maps, only PolynomialMap(1) can be written as ONNX; use kernel=Polynomial(...).")
+        raise TypeError("PolynomialMap cannot be written as ONNX, except with degree 1; use kernel=Polynomial(...).")
     ends = np.vstack([np.zeros(features.n_features_in_), np.eye(features.n_features_in_)])
     constant, *slopes = np.asarray(features.transform(ends))
     return g("Add", g("MatMul", x, (np.asarray(slopes) - constant) @ w), constant @ w)
 
 
 def _waves(g: Graph, features: Any, x: str) -> str:
-    """Fourier features, but for their scale."""
+    """Unscaled Fourier features."""
     if not isinstance(features, FourierFeatures):
         raise TypeError(
             f"{type(features).__name__} cannot be written as ONNX; Nystroem, FourierFeatures and PolynomialMap(1) can."
@@ -118,7 +118,7 @@ def regressor(g: Graph, model: Any, x: str) -> dict[str, Output]:
 
 
 def _linked(g: Graph, loss: Any, f: str) -> str:
-    """What a loss makes of its function: the exponential, or nothing."""
+    """The link of a loss: the exponential or the identity."""
     probe = np.array([[-1.0], [0.5]])
     if np.array_equal(loss.inverse_link(probe), probe):
         return f
@@ -129,7 +129,9 @@ def _linked(g: Graph, loss: Any, f: str) -> str:
 
 def _process(g: Graph, model: Any, x: str) -> dict[str, Output]:
     if hasattr(model, "approximation_") or not hasattr(model, "L_"):
-        raise ValueError("of processes, only those with a Cholesky factor and no approximation can be written as ONNX.")
+        raise ValueError(
+            "only Gaussian processes with a Cholesky factor and without approximation can be written as ONNX."
+        )
     signal, _ = signal_and_noise(model.kernel_)
     K = matrix(g, signal, x, rows_of(model))
     alpha = np.asarray(model.alpha_, dtype=np.float64)
@@ -174,7 +176,7 @@ def classifier(g: Graph, model: Any, x: str) -> dict[str, Output]:
 
 
 def labelled(g: Graph, classes: NDArray[Any], best: str) -> Output:
-    """Return the labels of some places among classes."""
+    """Return the labels at the given class indices."""
     labels = classes.astype(str).astype(object) if classes.dtype.kind in "OUS" else classes
     labels = labels.astype(np.int64) if classes.dtype.kind in "iub" else labels
     return Output(g("Gather", labels, best), 1, labels.dtype)
