@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gramian.data.results import Results
 
 ROWS = 131_072
-"""Rows of a block: enough for seconds of work with a thousand features, so that a task's own cost does not count."""
+"""Rows of a block: seconds of work with a thousand features, so that the overhead of a task is negligible."""
 
 
 class Blocks:
@@ -83,7 +83,7 @@ class Blocks:
         self.client, self.rows, self.checkpoint = client, rows, checkpoint
 
     def with_columns(self, columns: Sequence[str]) -> Blocks:
-        """Return the same rows with other inputs, and neither target nor weight.
+        """Return the same rows with other inputs, without target and weight.
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Blocks:
         return Blocks(self.source, None, None, list(columns), self.client, rows=self.rows)
 
     def mapped(self, function: Callable[[Any, Any], tuple[Any, Any]]) -> Blocks:
-        """Return the same rows as a function makes them.
+        """Return the rows transformed by a function.
 
         Parameters
         ----------
@@ -123,17 +123,17 @@ class Blocks:
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        """Names of the inputs, where they have names."""
+        """Names of the inputs; None if they have none."""
         return self._opened.names
 
     @property
     def has_targets(self) -> bool:
-        """Whether there is a y."""
+        """Whether there are targets."""
         return self._opened.targets
 
     @cached_property
     def items(self) -> list[Item]:
-        """The blocks in order, each with the number of its first row; reads what only reading tells."""
+        """The blocks in order, each with the number of its first row; reads data if row counts are not known."""
         loaders = self._opened.loaders
         unknown = [Item(loader, 0, 0) for loader in loaders if loader.rows is None]
         need = Need(X=False, y=False, weight=False)
@@ -150,12 +150,12 @@ class Blocks:
 
     @property
     def n_rows(self) -> int:
-        """Rows in all, those of weight zero included."""
+        """Number of rows, including those of weight zero."""
         return self.items[-1].first + self.items[-1].rows
 
     @cached_property
     def n_columns(self) -> int:
-        """Inputs."""
+        """Number of inputs."""
         width = self._opened.width
         return int(next(iter(self)).X.shape[1]) if width is None else width
 
@@ -197,7 +197,7 @@ class Blocks:
     def passes(
         self, *, n_jobs: int | None = None, verbose: int | bool = False, label: str = "blocks"
     ) -> AbstractContextManager[Passes]:
-        """Have passes over the blocks for the length of a ``with`` block; an error or Ctrl-C cancels what is under way.
+        """Open passes over the blocks in a ``with`` block; an error or Ctrl-C cancels running tasks.
 
         Parameters
         ----------
@@ -222,12 +222,12 @@ def _count(shared: None, parts: Iterator[Part]) -> int:
 
 
 def is_blocks(X: Any) -> bool:
-    """Tell whether rows are to be read by blocks: of ``Blocks``, a path, or a Dask collection."""
+    """Whether rows are given as ``Blocks``, a path, or a Dask collection."""
     return isinstance(X, Blocks | str | os.PathLike) or is_dask(X)
 
 
 def as_blocks(X: Any, y: Any = None, weight: Any = None) -> Blocks:
-    """Return blocks of whatever ``is_blocks`` takes."""
+    """Return ``Blocks`` of anything that ``is_blocks`` accepts."""
     if not isinstance(X, Blocks):
         return Blocks(X, y, weight)
     if y is not None or weight is not None:
@@ -236,12 +236,12 @@ def as_blocks(X: Any, y: Any = None, weight: Any = None) -> Blocks:
 
 
 Stream = Blocks | str | os.PathLike[str]
-"""Rows by blocks, as type checkers know them; Dask collections are ``Any`` to them."""
+"""Rows in blocks for type checkers; Dask collections are ``Any`` to them."""
 Array = TypeVar("Array", covariant=True)
 
 
 class _OfRows(Protocol[Array]):
-    """A bound method: of rows it returns arrays, of blocks ``Results``."""
+    """A bound method that returns arrays for rows, and ``Results`` for blocks."""
 
     @overload
     def __call__(self, X: Stream) -> Results: ...
@@ -250,14 +250,14 @@ class _OfRows(Protocol[Array]):
 
 
 class MethodOfRows(Protocol[Array]):
-    """The same in the class."""
+    """The same method on the class."""
 
     def __get__(self, instance: Any, owner: Any = None) -> _OfRows[Array]: ...
     def __call__(self, *args: Any, **options: Any) -> Any: ...
 
 
 def by_blocks(method: Callable[[Any, Any], Array]) -> MethodOfRows[Array]:
-    """Let a method of an estimator take blocks, of which it returns ``Results``, and arrays of other libraries."""
+    """Let a method of an estimator accept blocks, for which it returns ``Results``, and arrays of other libraries."""
     direct = with_tensors(method)
 
     @functools.wraps(method)
@@ -265,7 +265,7 @@ def by_blocks(method: Callable[[Any, Any], Array]) -> MethodOfRows[Array]:
         if not is_blocks(X):
             return direct(self, X, *args, **options)
         if args:
-            raise TypeError(f"over blocks, options of {method.__name__} are given by name.")
+            raise TypeError(f"with blocks, pass the options of {method.__name__} by name.")
         from gramian.data.results import results_of
 
         return results_of(self, method.__name__, X, options)

@@ -1,4 +1,4 @@
-"""The meaning of a cell's text in any file or table: missing, a number, a boolean, a date."""
+"""Parsing of cells in files and tables: missing values, numbers, booleans, dates."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ MISSING = frozenset(
     {"", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "<NA>", "NaN", "nan", "-NaN", "-nan", "NULL", "null", "None"}
     | {"1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"}
 )
-"""Texts that stand for a missing value, between spaces or not: those of ``pandas.read_csv``."""
+"""Texts that mean a missing value, with or without spaces around: those of ``pandas.read_csv``."""
 BOOLEANS = {"true": 1.0, "True": 1.0, "TRUE": 1.0, "1": 1.0, "false": 0.0, "False": 0.0, "FALSE": 0.0, "0": 0.0}
 _HEXADECIMAL = re.compile(r"0[xX][0-9a-fA-F]{1,15}")
 _COMMA = re.compile(r"[+-]?([0-9]+(,[0-9]*)?|,[0-9]+)([eE][+-]?[0-9]+)?")
-_EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # 1,234 may be a bit more than one, or more than a thousand
+_EITHER = re.compile(r"[+-]?[1-9][0-9]{0,2},[0-9]{3}")  # 1,234 may be 1.234 or 1234
 _MARKED = re.compile(r"[+-]?[0-9]{1,3}([.,' \u00a0\u202f][0-9]{3})*([.,][0-9]+)?")
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def is_missing(text: str) -> bool:
-    """Tell whether a text stands for a missing value."""
+    """Whether a text means a missing value."""
     return text.strip() in MISSING
 
 
 def number(text: str, *, comma: bool = False) -> float | None:
-    """Return the number that a text is, or None."""
+    """Return a text as a number, or None."""
     text = text.strip()
     if comma and _COMMA.fullmatch(text):
         text = text.replace(",", ".")
@@ -41,7 +41,7 @@ def boolean(text: str) -> float | None:
 
 
 def day(text: str) -> float | None:
-    """Return a date or an instant of ISO 8601 as days since 1970, or None; without a time zone, it is UTC."""
+    """Return an ISO 8601 date or time as days since 1970, or None; without a time zone, it is UTC."""
     try:
         moment = datetime.datetime.fromisoformat(text.strip())
     except ValueError:
@@ -51,7 +51,7 @@ def day(text: str) -> float | None:
 
 
 def has_decimal_commas(texts: Iterable[str]) -> bool:
-    """Tell whether texts are numbers with decimal commas beyond doubt."""
+    """Whether texts are certainly numbers with decimal commas."""
     found = False
     for text in map(str.strip, texts):
         if not _COMMA.fullmatch(text):
@@ -61,5 +61,5 @@ def has_decimal_commas(texts: Iterable[str]) -> bool:
 
 
 def may_be_numbers(texts: Iterable[str]) -> bool:
-    """Tell whether texts may be numbers in a way of writing that cannot be told."""
+    """Whether texts may be numbers in an ambiguous notation."""
     return all(_COMMA.fullmatch(text) or _MARKED.fullmatch(text) for text in map(str.strip, texts))

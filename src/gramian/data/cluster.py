@@ -20,9 +20,9 @@ from gramian.data.sources import DaskBlock
 from gramian.resources import spans
 
 FIRST = 100
-"""Priority of additions over blocks: what can be added up is, before more is computed."""
+"""Priority of additions over blocks, so that results are added up before more are computed."""
 FAN = 8
-"""Sums that one task adds up; a power of two, which leaves the binary tree as it is."""
+"""Sums added up by one task; a power of two, so that the binary tree stays the same."""
 
 
 class Cluster(Executor):
@@ -39,9 +39,9 @@ class Cluster(Executor):
             return max(sum(self.client.nthreads().values()), 1)
 
     def broadcast(self, value: Any) -> Any:
-        """Make a value known to the workers, as the result of a task that can be repeated."""
+        """Send a value to the workers as the result of a repeatable task."""
         with self._talking(), warnings.catch_warnings():
-            # Values of some megabytes are what we mean to send.
+            # Sending several megabytes is intended.
             warnings.filterwarnings("ignore", message="Sending large graph", category=UserWarning)
             return self._kept(self.client.submit(_same, value, key=_key("shared"), priority=FIRST))
 
@@ -51,7 +51,7 @@ class Cluster(Executor):
             futures = self._leaves(task, shared, items, need)
             for item in items:
                 value = futures[0].result()
-                # Only now, so that one that failed is dropped with the others; and said, for Ctrl-C is lost in __del__.
+                # Only now, so that failed tasks are dropped too; explicitly, since Ctrl-C is lost in __del__.
                 futures.pop(0).release()
                 done(item)
                 yield value
@@ -65,7 +65,7 @@ class Cluster(Executor):
             sizes = {leaf.key: item for leaf, item in zip(leaves, items, strict=True)}
             root = self._tree(leaves)
             waiting = as_completed(leaves, loop=self.client.loop)
-            # From here on a block's result lives only until it has been added to its neighbour's.
+            # From here on, a block's result lives only until it has been added to its neighbour's.
             del leaves
             for leaf in waiting:
                 if leaf.status != "finished":
@@ -77,14 +77,14 @@ class Cluster(Executor):
 
     def _leaves(self, task: Task, shared: Any, items: Sequence[Item], need: Need) -> list[Any]:
         keys = [_key("block") for _ in items]
-        # Rows that the cluster holds already, a task gets as such and not from their source.
+        # A task gets rows that the cluster holds directly, not from their source.
         loaders: list[Any] = [item.loader if getattr(item.loader, "persisted", False) else None for item in items]
         held = [None if loader is None else self.client.compute(list(loader.pieces)) for loader in loaders]
         leaves = self.client.map(_leaf, items, held, key=keys, task=task, shared=shared, need=need)
         return [self._kept(leaf) for leaf in leaves]
 
     def _tree(self, nodes: list[Any]) -> Any:
-        """The tree of ``sums.Tree``, so many neighbours to a task."""
+        """The tree of ``parts.Tree``, with several neighbours in a task."""
         within: list[Any] = []
         while len(nodes) > 1:
             parts = [nodes[rows] for rows in spans(len(nodes), FAN)]
@@ -99,13 +99,13 @@ class Cluster(Executor):
         return future
 
     def cancel(self) -> None:
-        """Have the scheduler drop what is left, by letting go of it: ``Client.cancel`` trips over sums nobody holds."""
+        """Release all futures, so that the scheduler drops their tasks; ``Client.cancel`` fails on released sums."""
         for future in list(self._futures):
             future.release()
 
     @contextmanager
     def _talking(self) -> Iterator[None]:
-        """Turn what Dask says of lost workers and schedulers into what a person can act on."""
+        """Turn Dask's errors about lost workers and schedulers into helpful ones."""
         from distributed import CancelledError, KilledWorker
         from distributed.comm import CommClosedError
 
@@ -129,7 +129,7 @@ def _key(word: str) -> str:
 
 
 def _added(*values: Sums | None) -> Sums | None:
-    """Neighbours first, then sums of neighbours: as if each addition were a task of its own."""
+    """Add neighbours first, then sums of neighbours, as if each addition were a task of its own."""
     return tree_total(values)
 
 
@@ -145,7 +145,7 @@ def _leaf(item: Item, held: list[Any] | None, *, task: Task, shared: Any, need: 
 
 @contextmanager
 def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[Any]:
-    """Have a Dask client for the length of a block: of new local processes, or of a cluster that runs.
+    """Open a Dask client in a ``with`` block, for new local processes or a running cluster.
 
     Parameters
     ----------
@@ -178,7 +178,7 @@ def connect(workers: int | None = None, cluster: str | None = None) -> Iterator[
         raise ImportError('a Dask cluster needs dask[distributed]; pip install ".[cluster]" in the clone.') from error
     if cluster is not None:
         try:
-            resolve_address(cluster)  # a client of a wrong address takes a minute to go away
+            resolve_address(cluster)  # a client with a wrong address takes a minute to fail
         except (OSError, ValueError) as error:
             raise ValueError(f"{cluster!r} is not a scheduler's address ({error}); write tcp://host:port.") from error
         with Client(cluster, set_as_default=False) as client:

@@ -1,4 +1,4 @@
-"""Formats of tables in files: CSV, Parquet, Arrow and JSON lines, read by pyarrow, and NumPy's arrays."""
+"""Table formats: CSV, Parquet, Arrow and JSON lines, read by pyarrow, and NumPy arrays."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gramian.kernels.deserialize import nearest
 from gramian.resources import spans
 
 try:
-    import pyarrow as pyarrow  # others import it from here, with what to install where it is missing
+    import pyarrow as pyarrow  # imported from here by others, for the hint below
     import pyarrow.compute
     import pyarrow.csv
     import pyarrow.dataset
@@ -32,8 +32,8 @@ except ImportError as error:
 BLOCK_ROWS = 65_536
 """Rows of a block."""
 CSV_BYTES = 1 << 20
-"""Bytes of a CSV file that are parsed at a time, the first of which settle the types; pyarrow reads 32 times as much
-ahead. No record may be longer."""
+"""Bytes of a CSV file parsed at a time; the first ones decide the types, and no record may be longer. pyarrow reads
+32 times as much ahead."""
 MAGIC = {
     b"PAR1": "Parquet",
     b"ARROW1": "Arrow",
@@ -44,44 +44,44 @@ MAGIC = {
     b"\x89PNG": "PNG",
     b"SQLite format 3": "SQLite",
 }
-"""How files of some kinds begin."""
+"""First bytes of binary files by kind."""
 Names = Sequence[str]
 Types = Mapping[str, str]
 Groups = Sequence[int] | None
 
 
 class TableError(ValueError):
-    """A file that holds no table, or not the one that was asked for; the message says why and what to do."""
+    """A file without a usable table; the message says why and what to do."""
 
 
 @contextmanager
 def as_table_error(path: Path) -> Iterator[None]:
-    """Turn what a parser says into one line that names the file."""
+    """Turn a parser's error into one line that names the file."""
     try:
         yield
     except TableError:
         raise
     except (ValueError, KeyError, OSError, EOFError, NotImplementedError) as error:
-        # pyarrow's errors are of these kinds, and may go on for lines.
+        # pyarrow's errors have these types, and may span several lines.
         first = " ".join(str(error).split())
         raise TableError(f"{path}: cannot be read as {path.suffix.lstrip('.') or 'a table'}: {first:.200}") from error
 
 
 @dataclass(frozen=True)
 class Source(ABC):
-    """A file that holds a table: its columns, and its rows, whole or in blocks."""
+    """A file that holds a table, to read whole or in blocks."""
 
     path: Path  # The file
     names: tuple[str, ...]  # Its columns
-    groups: tuple[int, ...] | None = None  # Rows of the pieces that can be read alone; none where only reading tells
-    types: tuple[tuple[str, str], ...] = ()  # Columns and the types of their first rows, where none are declared
+    groups: tuple[int, ...] | None = None  # Rows of the pieces that can be read separately; None if not known
+    types: tuple[tuple[str, str], ...] = ()  # Column types inferred from the first rows, if the file declares none
 
-    pieces: ClassVar[tuple[str, str]] = ("", "")  # What a piece is called, and several
+    pieces: ClassVar[tuple[str, str]] = ("", "")  # Name of a piece, singular and plural
 
     @classmethod
     @abstractmethod
     def open(cls, path: Path) -> Source:
-        """Look at the beginning of a file."""
+        """Read the beginning of a file."""
 
     @abstractmethod
     def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
@@ -95,7 +95,7 @@ class Source(ABC):
         return pyarrow.Table.from_batches(batches).select(list(columns))
 
     def require(self, columns: Names) -> None:
-        """Raise where a column is missing, naming the nearest."""
+        """Raise if a column is missing, and suggest the most similar name."""
         for name in columns:
             if name not in self.names:
                 raise TableError(f"{self.path} has no column {name!r}; {nearest(name, self.names)}")
@@ -116,7 +116,7 @@ class Source(ABC):
     def iterate(
         self, columns: Names | None = None, *, types: Types | None = None, rows: int = BLOCK_ROWS
     ) -> Iterator[Any]:
-        """Yield the table in blocks of equally many rows, so that it need not fit in memory."""
+        """Yield the table in blocks of equal size, so that it need not fit in memory."""
         self.require(columns or ())
         wanted = list(columns or self.names)
         held = None
@@ -131,14 +131,14 @@ class Source(ABC):
                 yield held
 
     def _wide(self, types: Types) -> dict[str, str]:
-        """Types that hold whatever may follow the first rows: those given, then those of the first rows."""
+        """Column types that also fit later rows: those given, else widened from the first rows."""
         own = dict(self.types)
         commas = {name: kind for name, kind in own.items() if kind == "comma" and types.get(name) != "string"}
         return {name: _wider(kind) for name, kind in {**own, **types}.items() if name in own} | commas
 
 
 def _wider(kind: str) -> str:
-    """A type that holds whatever may follow in a column of that type; text does for dates, which are read from it."""
+    """A wider type that also fits later rows; dates become text and are parsed later."""
     kind = kind.removeprefix("dictionary<values=").partition(",")[0]
     if kind in ("null", "comma") or kind.startswith(("date", "time")):
         return "string"
@@ -146,7 +146,7 @@ def _wider(kind: str) -> str:
 
 
 def _check_text(path: Path) -> None:
-    """Raise where a file that is called text is plainly none."""
+    """Raise if a file with a text ending is binary."""
     with path.open("rb") as file:
         begin = file.read(4096)
     looks = [f" (it starts like a {name} file)" for magic, name in MAGIC.items() if begin.startswith(magic)]
@@ -156,10 +156,10 @@ def _check_text(path: Path) -> None:
 
 @dataclass(frozen=True)
 class Csv(Source):
-    """Text, a record in a line; the type "comma" stands for numbers with decimal commas."""
+    """Delimited text; the type "comma" means numbers with decimal commas."""
 
     delimiter: str = ","
-    size: int = CSV_BYTES  # Bytes that are parsed at a time
+    size: int = CSV_BYTES  # Bytes parsed at a time
 
     @classmethod
     def open(cls, path: Path, size: int = CSV_BYTES) -> Csv:
@@ -167,7 +167,7 @@ class Csv(Source):
         if not zipped:
             _check_text(path)
         with gzip.open(path) if zipped else path.open("rb") as file:
-            head = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20))  # names in quotes may hold any delimiter
+            head = re.sub(rb'"[^"]*"', b"", file.readline(1 << 20))  # quoted names may contain any delimiter
         delimiter = max(",;\t|", key=lambda mark: head.count(mark.encode()))
         with pyarrow.csv.open_csv(path, **_csv_options(delimiter, (), {}, size)) as reader:
             schema, first = reader.schema, next(iter(reader), None)
@@ -176,7 +176,7 @@ class Csv(Source):
         return cls(path, tuple(schema.names), None, kinds, delimiter, size)
 
     def whole(self, columns: Names) -> Any:
-        """Return all rows, all of which are looked at before a type is settled."""
+        """Return all rows, with types inferred from all of them."""
 
         def read(types: Types) -> Any:
             return pyarrow.csv.read_csv(self.path, **_csv_options(self.delimiter, columns, types, 8 * self.size))
@@ -197,7 +197,7 @@ class Csv(Source):
 def _csv_options(delimiter: str, columns: Names, types: Types, size: int) -> dict[str, Any]:
     known = {}
     for name, kind in types.items():
-        with suppress(ValueError):  # a type that has no short name is inferred
+        with suppress(ValueError):  # types without a short name are inferred
             known[name] = pyarrow.type_for_alias(kind)
     return {
         "read_options": pyarrow.csv.ReadOptions(block_size=size),
@@ -212,17 +212,17 @@ def _csv_options(delimiter: str, columns: Names, types: Types, size: int) -> dic
 
 
 def _without_times(kind: str) -> str:
-    return "string" if kind.startswith("time32") else kind  # 12:30 is a text in every other format
+    return "string" if kind.startswith("time32") else kind  # 12:30 is text in all other formats
 
 
 def _comma_columns(table: Any) -> set[str]:
-    """The columns of text that are numbers with decimal commas."""
+    """Text columns that hold numbers with decimal commas."""
     pairs = zip(table.schema.names, table.columns, strict=True)
     return {n for n, c in pairs if str(c.type) == "string" and has_decimal_commas(v.as_py() for v in c if v.is_valid)}
 
 
 def _as_decimals(table: Any, names: Iterable[str]) -> Any:
-    """The table with some columns of text as numbers."""
+    """The table with some text columns parsed as numbers."""
     for name in set(names) & set(table.schema.names):
         text = pyarrow.compute.utf8_trim_whitespace(table.column(name))
         values = pyarrow.compute.replace_substring(text, ",", ".").cast(pyarrow.float64())
@@ -232,7 +232,7 @@ def _as_decimals(table: Any, names: Iterable[str]) -> Any:
 
 @dataclass(frozen=True)
 class Parquet(Source):
-    """Row groups."""
+    """Parquet, by row groups."""
 
     pieces = ("row group", "row groups")
 
@@ -254,7 +254,7 @@ class Parquet(Source):
 
 @dataclass(frozen=True)
 class Arrow(Source):
-    """Record batches, of a file or a stream, through a memory map, so that only what is wanted is read."""
+    """Arrow files and streams, by record batches through a memory map, so that only needed columns are read."""
 
     pieces = ("record batch", "record batches")
 
@@ -284,7 +284,7 @@ class Arrow(Source):
 
 @dataclass(frozen=True)
 class JsonLines(Source):
-    """Text, an object in a line."""
+    """JSON lines, an object in each."""
 
     @classmethod
     def open(cls, path: Path) -> JsonLines:
@@ -293,13 +293,13 @@ class JsonLines(Source):
         return cls(path, tuple(schema.names), None, tuple((f.name, str(f.type)) for f in schema))
 
     def whole(self, columns: Names) -> Any:
-        """Return all rows, all of which are looked at before a type is settled."""
+        """Return all rows, with types inferred from all of them."""
         return pyarrow.json.read_json(self.path).select(list(columns))
 
     def batches(self, columns: Names, types: Types, groups: Groups = None) -> Iterator[Any]:
         schema = pyarrow.dataset.dataset(self.path, format="json").schema
         for i, field in enumerate(schema):
-            with suppress(ValueError):  # a type that has no short name stays as the first block has it
+            with suppress(ValueError):  # types without a short name stay as inferred
                 kind = pyarrow.type_for_alias(types.get(field.name, str(field.type)))
                 schema = schema.set(i, field.with_type(kind))
         rows = pyarrow.dataset.dataset(self.path, format="json", schema=schema)
@@ -308,7 +308,7 @@ class JsonLines(Source):
 
 @dataclass(frozen=True)
 class Numpy(Source):
-    """An array, or several side by side."""
+    """NumPy arrays, side by side."""
 
     pieces = ("run of rows", "runs of rows")
 
@@ -355,7 +355,7 @@ FORMATS: dict[str, type[Source]] = {
     ".npy": Numpy,
     ".npz": Numpy,
 }
-"""How a file is read, by the end of its name."""
+"""Sources by file ending."""
 
 
 def ending_of(path: Path) -> str | None:

@@ -1,4 +1,4 @@
-"""Output of files that appear when the last of them is written, and of tables, block by block."""
+"""Atomic output of files, and output of tables block by block."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from typing import Any, BinaryIO
 
 ENDINGS = (".csv", ".parquet", ".pq", ".arrow", ".feather")
 ABANDONED = 3600.0
-"""Seconds without a change after which a file is taken for abandoned."""
+"""Temporary files unchanged for this many seconds count as abandoned."""
 
 
 def unfinished(target: Path) -> Path:
-    """Return a name beside the target, to write to and then to rename."""
+    """Return a temporary name next to the target."""
     return target.absolute().with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
 
 
 def remove_unfinished(target: Path) -> None:
-    """Remove what killed writers of the same target left."""
+    """Remove temporary files of killed writers."""
     pattern = f".{glob.escape(target.name)}.{'[0-9a-f]' * 8}.tmp"
     for left in target.absolute().parent.glob(pattern):
-        with suppress(OSError):  # another writer may be faster
+        with suppress(OSError):  # another writer may have removed it
             if time.time() - max(p.stat().st_mtime for p in (left, *left.glob("*"))) > ABANDONED:
                 shutil.rmtree(left) if left.is_dir() else left.unlink()
 
 
 @contextmanager
 def replacing(target: Path) -> Iterator[BinaryIO]:
-    """Write a file under another name; it takes its place at the end, on the disk, or not at all."""
+    """Write a file under a temporary name; it is renamed at the end, or removed on failure."""
     draft = unfinished(target)
     remove_unfinished(target)
     try:
@@ -47,7 +47,7 @@ def replacing(target: Path) -> Iterator[BinaryIO]:
 
 
 def check_output(path: Path) -> None:
-    """Raise where a table could not be written, before anything is computed."""
+    """Raise if a table could not be written, before anything is computed."""
     from gramian.data.formats import TableError
 
     folder = path.absolute().parent
@@ -63,7 +63,7 @@ def check_output(path: Path) -> None:
 
 @contextmanager
 def writing(target: Path | BinaryIO) -> Iterator[Callable[[Any], None]]:
-    """Write a table block by block; the file appears when the block ends, whole, or not at all."""
+    """Write a table block by block; the file appears complete at the end, or not at all."""
     if not isinstance(target, Path):
         with _blocks(target, "csv") as write:
             yield write

@@ -1,4 +1,4 @@
-"""Parts of a block, checked, as a pass hands them out, and named sums over parts, as it brings them back."""
+"""Parts of blocks, as a pass hands them out, and named sums over parts, as it returns them."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from numpy.typing import NDArray
 from gramian.resources import spans
 
 CHUNK = 8192
-"""Rows that a task holds at a time, whatever the size of a block."""
+"""Rows that a task holds at a time, for any block size."""
 
 
 class BlockError(ValueError):
-    """A block that cannot be used; the message names the file and the row group."""
+    """A block with invalid data; the message names the file and the row group."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What a pass wants of the rows, so that nothing else is read."""
+    """Which columns a pass needs; the others are not read."""
 
-    X: bool = True  # Whether the inputs are wanted
-    y: bool = True  # Whether the targets are
-    weight: bool = True  # Whether the weights are; without them, rows of weight zero count as others do
+    X: bool = True
+    y: bool = True
+    weight: bool = True  # Without weights, rows of weight zero count like all others
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """Some rows of a block."""
 
-    X: NDArray[Any]  # (r, d): Inputs; (r, 0) where they were not wanted
+    X: NDArray[Any]  # (r, d): Inputs; (r, 0) if they were not needed
     y: NDArray[Any] | None  # (r,) or (r, k): Targets
     weight: NDArray[np.float64] | None  # (r,): Weights, > 0
     index: NDArray[np.int64]  # (r,): Numbers of the rows in the data
-    store: Any = None  # Keeps what maps make of rows in memory; none where rows are read again for every pass
+    store: Any = None  # Keeps features of rows in memory; None if rows are read in every pass
 
     def made(self, maker: Any) -> NDArray[Any]:
-        """Return ``maker(X)``, kept between passes where the rows are in memory and it fits."""
+        """Return ``maker(X)``, kept between passes if the rows are in memory and it fits."""
         return np.asarray(maker(self.X) if self.store is None else self.store.get(maker, self))
 
     @property
     def weights(self) -> NDArray[np.float64]:
-        """Weights, ones where there are none."""
+        """The weights, or ones."""
         return np.ones(self.index.size) if self.weight is None else self.weight
 
     def take(self, rows: NDArray[Any] | slice) -> Part:
@@ -58,7 +58,7 @@ class Part:
 
 
 def joined(parts: Sequence[Part]) -> Part:
-    """Put parts together."""
+    """Concatenate parts."""
     if len(parts) == 1:
         return parts[0]
     columns = zip(*((part.X, part.y, part.weight, part.index) for part in parts), strict=True)
@@ -67,18 +67,18 @@ def joined(parts: Sequence[Part]) -> Part:
 
 @dataclass(frozen=True, eq=False)
 class Loader(ABC):
-    """A block that can be read, and read again: a small value that can be sent to a worker."""
+    """A block that can be read repeatedly: a small value to send to a worker."""
 
-    name: str  # What an error calls it: the file and the row group
-    rows: int | None  # How many; none where only reading tells
+    name: str  # For errors: the file and the row group
+    rows: int | None  # None if not known before reading
 
     def place(self, row: int) -> tuple[str, int]:
-        """Return what an error calls the piece that holds a row, and the number of the row in there."""
+        """Return the name of the piece that holds a row, for errors, and the row's number in it."""
         return self.name, row
 
     @abstractmethod
     def identity(self) -> str:
-        """Return what tells this block from others, by which a checkpoint knows its data."""
+        """Return a text that identifies the block's data, for checkpoints."""
 
     @abstractmethod
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
@@ -111,7 +111,7 @@ def _chunks(loader: Loader, need: Need) -> Iterator[tuple[Any, Any, Any]]:
 
 
 def _part(loader: Loader, first: int, there: NDArray[np.int64], X: Any, y: Any, weight: Any) -> Part:
-    """Rows of a block that are numbers ``there``, checked; those of weight zero are left out."""
+    """Checked rows of a block, without those of weight zero; ``there`` are their numbers."""
     inputs = np.empty((there.size, 0)) if X is None else _numbers(loader, "X", X, there)
     targets = None if y is None else np.asarray(y)
     if targets is not None and targets.dtype.kind == "f":
@@ -144,7 +144,7 @@ def _numbers(loader: Loader, what: str, values: Any, there: NDArray[np.int64]) -
 
 @dataclass(frozen=True, eq=False)
 class Sums:
-    """Sums over some rows, by name; those of other rows are added with ``+``."""
+    """Named sums over some rows; ``+`` adds those of other rows."""
 
     arrays: Mapping[str, NDArray[Any]]  # The sums
 
@@ -161,7 +161,7 @@ class Sums:
 
 
 def plus(a: Sums | None, b: Sums | None) -> Sums | None:
-    """Add two sums, of which one may be of no rows at all."""
+    """Add two sums, either of which may be None."""
     if a is None or b is None:
         return b if a is None else a
     return a + b

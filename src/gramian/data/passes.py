@@ -40,7 +40,7 @@ from gramian.resources import memory_budget, one_blas_thread, spans, worker_coun
 Task = Callable[[Any, Iterator[Part]], Any]
 Done = Callable[["Item"], None]
 AHEAD = 2
-"""Blocks begun for each thread before the first of them is asked for."""
+"""Blocks started ahead for each thread."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Item:
 
 
 class Executor(ABC):
-    """What runs the tasks of a pass, on ``workers`` blocks at a time."""
+    """Runs the tasks of a pass, on ``workers`` blocks at a time."""
 
     @abstractmethod
     def map(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Iterator[Any]:
@@ -65,15 +65,15 @@ class Executor(ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """Drop the work that is no longer waited for."""
+        """Cancel pending work."""
 
     @property
     @abstractmethod
     def workers(self) -> int:
-        """Blocks that are worked on at once."""
+        """Blocks processed at the same time."""
 
     def broadcast(self, value: Any) -> Any:
-        """Make a value known to all workers."""
+        """Send a value to all workers."""
         return value
 
     def reduce(self, task: Task, shared: Any, items: Sequence[Item], need: Need, done: Done) -> Sums | None:
@@ -82,7 +82,7 @@ class Executor(ABC):
 
 
 def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event | None = None) -> Any:
-    """Do a task on one block, with BLAS held to one thread."""
+    """Run a task on one block, with one BLAS thread."""
 
     def parts() -> Iterator[Part]:
         for part in item.parts(need):
@@ -95,7 +95,7 @@ def work(task: Task, shared: Any, item: Item, need: Need, stop: threading.Event 
 
 
 class Threads(Executor):
-    """Threads of this process, BLAS held to one thread each."""
+    """Threads of this process, with one BLAS thread each."""
 
     workers = 1
 
@@ -121,7 +121,7 @@ class Threads(Executor):
                 raise
 
     def cancel(self) -> None:
-        """Have the threads stop before their next rows."""
+        """Stop the threads before their next rows."""
         self._stop.set()
 
 
@@ -133,7 +133,7 @@ def _taken(waiting: deque[tuple[Item, Future[Any]]], done: Done) -> Any:
 
 
 def active_client() -> Any:
-    """Return the process's active Dask client, or ``None``; Dask is not imported for that."""
+    """Return the active Dask client, or None, without importing Dask."""
     distributed = sys.modules.get("distributed")
     try:
         return None if distributed is None else distributed.default_client()
@@ -142,7 +142,7 @@ def active_client() -> Any:
 
 
 def executor_for(client: Any, n_jobs: int | None) -> Executor:
-    """Return who is to work: a given client, the active one, or threads."""
+    """Return the executor: the given client, the active one, or threads."""
     client = active_client() if client is None else client
     if client is None or client is False:
         return Threads(n_jobs)
@@ -152,22 +152,22 @@ def executor_for(client: Any, n_jobs: int | None) -> Executor:
 
 
 LEAST_SEGMENT = 16
-"""Blocks between two writes of a checkpoint, at least."""
+"""Least number of blocks between two writes of a checkpoint."""
 LARGEST = 2**64 - 1
-"""Of the keys."""
+"""Number of bits of the random keys."""
 MARGIN = 6.0
-"""Deviations by which more rows are asked for than are wanted, so that they hardly ever are too few."""
+"""Standard deviations of margin in the key limit, so that a sample is hardly ever too small."""
 
 
 NAME, MINE = "pass-{:05d}.npz", "pass-[0-9]*.npz"
-"""What the files of a checkpoint are called."""
+"""Name pattern of checkpoint files."""
 FORMAT = "gramian checkpoint 1"
 HELD_ROWS = 4096
-"""Rows in memory of a block: enough for efficient products, few enough that every thread has some."""
+"""Rows of a block in memory: enough for efficient products, few enough to occupy all threads."""
 
 
 class Passes:
-    """Passes over ``Blocks``, which are read for every pass, or over ``Held`` rows: samples, maps and sums."""
+    """Passes over ``Blocks``, which are read in every pass, or over ``Held`` rows: samples, maps and sums."""
 
     def __init__(
         self, blocks: Any, executor: Executor, checkpoint: Checkpoint | None = None, tick: Tick = silent
@@ -177,7 +177,7 @@ class Passes:
 
     @contextmanager
     def running(self, verbose: int | bool, label: str) -> Iterator[Self]:
-        """Show progress for the length of a ``with`` block; an error or Ctrl-C cancels what is under way."""
+        """Show progress in a ``with`` block; an error or Ctrl-C cancels running tasks."""
         with progress(verbose, label, float(self.blocks.n_rows) if verbose else None) as self.tick:
             try:
                 yield self
@@ -207,11 +207,11 @@ class Passes:
         return _some(tree.root())
 
     def forget(self) -> None:
-        """Let go of what ``Part.made`` has kept; rows that are read for every pass keep nothing."""
+        """Forget the arrays that ``Part.made`` keeps; rows read in every pass keep none."""
 
     @property
     def _segment(self) -> int:
-        """Blocks from one write of the checkpoint to the next: a power of two, which leaves the tree as it is."""
+        """Blocks between two checkpoints: a power of two, so that the tree of sums stays the same."""
         if self.checkpoint is None:
             return len(self.blocks.items)
         return max(LEAST_SEGMENT, 1 << (2 * self.executor.workers - 1).bit_length())
@@ -238,7 +238,7 @@ class Passes:
             found = sum(part.index.size for part in parts)
             if limit == LARGEST or found >= size:
                 break
-            # Rows of weight zero were in the way: ask for more.
+            # Too few, because of rows of weight zero: ask for more.
             limit = min(LARGEST, int(1.5 * limit * size / max(found, 1)))
         rows = joined(_some(parts or None))
         if found <= size:
@@ -248,7 +248,7 @@ class Passes:
 
 
 def _some(found: Any) -> Any:
-    """What a pass found, where it found any row."""
+    """The result of a pass; raise if it saw no row."""
     if found is None:
         raise ValueError("weights must be positive for at least one row; all weights are zero.")
     return found
@@ -256,7 +256,7 @@ def _some(found: Any) -> Any:
 
 @dataclass(eq=False)
 class _Track:
-    """Counts the rows of a pass, and tells how fast they go."""
+    """Counts the rows of a pass and shows their rate."""
 
     tick: Tick
     total: int
@@ -278,7 +278,7 @@ def _drawn(shared: tuple[int, int], parts: Iterator[Part]) -> Part | None:
 
 
 def row_keys(seed: int, rows: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return a random key for every row, by the splitmix64 hash of Steele, Lea and Flood (2014)."""
+    """Return a random key for every row: the splitmix64 hash (Steele, Lea and Flood, 2014)."""
     with np.errstate(over="ignore"):
         start = _mixed(np.array([seed + 1], dtype=np.uint64))
         return _mixed(rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start)
@@ -291,13 +291,13 @@ def _mixed(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def threshold(size: int, n: int) -> int:
-    """Return a key below which at least ``size`` of n rows lie, almost surely, and not many more."""
+    """Return a limit such that almost surely at least ``size`` of n keys, and not many more, are below it."""
     share = (size + MARGIN * math.sqrt(size) + MARGIN) / max(n, 1)
     return LARGEST if size >= n or share >= 1.0 else int(share * LARGEST)
 
 
 def sample_rows(n: int, size: int, seed: int) -> NDArray[np.intp]:
-    """Return the rows of the sample that ``Blocks.sample`` draws of the same data, where no weight is zero."""
+    """Return the rows that ``Blocks.sample`` draws from the same data, if no weight is zero."""
     order = np.argsort(row_keys(seed, np.arange(n, dtype=np.int64)), kind="stable")
     return np.asarray(np.sort(order[:size]))
 
@@ -311,7 +311,7 @@ class Checkpoint:
             raise ValueError(f"checkpoint must be a folder, but {self.path} is a file; choose another path.")
 
     def write(self, number: int, fingerprint: str, done: int, held: Iterable[tuple[int, Sums | None]]) -> None:
-        """Keep a pass, or as much of it as is done."""
+        """Save a pass, or the finished part of it."""
         self.path.mkdir(parents=True, exist_ok=True)
         arrays: dict[str, NDArray[Any]] = {}
         held = list(held)
@@ -323,7 +323,7 @@ class Checkpoint:
             np.savez(file, header=np.array(json.dumps(header)), **arrays)  # type: ignore[arg-type]
 
     def read(self, number: int, fingerprint: str) -> tuple[int, list[tuple[int, Sums | None]]]:
-        """Return what is kept of a pass."""
+        """Return the saved part of a pass."""
         file = self.path / NAME.format(number)
         if not file.exists():
             return 0, []
@@ -343,10 +343,10 @@ class Checkpoint:
         return int(header["done"]), [(int(size), None if nothing else Sums(value)) for size, nothing, value in pairs]
 
     def clear(self) -> None:
-        """Remove what is kept, and the folder if nothing else is in it."""
+        """Remove the saved passes, and the folder if it is then empty."""
         if not self.path.exists():
             return
-        for file in [*self.path.glob(MINE), *self.path.glob(f".{MINE}.*")]:  # also drafts of a fit that was killed
+        for file in [*self.path.glob(MINE), *self.path.glob(f".{MINE}.*")]:  # also temporary files of killed fits
             file.unlink()
         if not any(self.path.iterdir()):
             self.path.rmdir()
@@ -361,7 +361,7 @@ class Held:
     names = None
 
     def __init__(self, X: Any, y: Any = None, weight: Any = None, *, memory: int | str | None = None) -> None:
-        n = self.total = X.shape[0]  # with those of weight zero
+        n = self.total = X.shape[0]  # including rows of weight zero
         index = np.arange(n) if weight is None else np.flatnonzero(weight)
         if index.size == 0:
             raise ValueError("sample_weight must be positive for at least one row; all weights are zero.")
@@ -381,7 +381,7 @@ class Held:
     def passes(
         self, *, n_jobs: int | None = None, verbose: int | bool = False, label: str = "rows"
     ) -> AbstractContextManager[Passes]:
-        """Have passes over the rows for the length of a ``with`` block; features are forgotten at its end."""
+        """Open passes over the rows in a ``with`` block; features are forgotten at its end."""
         return _HeldPasses(self, Threads(n_jobs)).running(verbose, label)
 
 
@@ -394,27 +394,27 @@ class _Slice:
     rows: int
 
     def parts(self, need: Need) -> Iterator[Part]:
-        """Yield the rows, which were checked when they came in."""
+        """Yield the rows, which have been validated before."""
         yield self.held.all.take(slice(self.first, self.first + self.rows))
 
 
 class _HeldPasses(Passes):
-    """Passes over rows in memory, of which a sample takes no pass."""
+    """Passes over rows in memory, from which a sample is drawn without a pass."""
 
     def sample(self, size: int, seed: int) -> Part:
-        """Draw rows uniformly; the same rows as of the same data in blocks."""
+        """Draw rows uniformly; the same rows as from the same data in blocks."""
         rows = self.blocks.all
         if size >= rows.index.size:
             return rows
         return rows.take(sample_rows(rows.index.size, size, seed))
 
     def forget(self) -> None:
-        """Let go of what maps made of the rows."""
+        """Forget the features of the rows."""
         self.blocks.all.store.clear()
 
 
 class _Store:
-    """Arrays made of rows, kept while they fit in so many bytes."""
+    """Features of rows, kept while they fit in a number of bytes."""
 
     def __init__(self, budget: int) -> None:
         self._budget, self._lock = budget, threading.Lock()
@@ -434,7 +434,7 @@ class _Store:
         made = maker(part.X)
         with self._lock:
             if made.nbytes <= self._room:
-                self._makers[id(maker)] = maker  # its id is not given to another while it lives
+                self._makers[id(maker)] = maker  # while it lives, its id is not reused
                 self._arrays[key] = made
                 self._room -= made.nbytes
         return np.asarray(made)

@@ -1,4 +1,4 @@
-"""Predictions for rows in blocks: iterated over, put together, or written to Parquet."""
+"""Predictions for rows in blocks, to iterate over, to gather, or to write to Parquet."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from gramian.data.output import unfinished, writing
 from gramian.data.parts import Need, Part
 
 TRIES = 50
-"""To remove a folder, a tenth of a second apart."""
+"""Attempts to remove a folder, a tenth of a second apart."""
 FILE = "part-{:05d}.parquet"
 
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """Predictions over blocks; nothing is computed before they are asked for.
+    """Predictions over blocks, computed lazily.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Results:
 
 
 def _remove(draft: Path) -> None:
-    """Remove a folder in which workers that were stopped may still be writing."""
+    """Remove a folder in which stopped workers may still be writing."""
     for _ in range(TRIES):
         shutil.rmtree(draft, ignore_errors=True)
         if not draft.exists():
@@ -129,14 +129,14 @@ def _computed(call: Callable[[NDArray[Any]], Any], parts: Iterator[Part]) -> Any
 
 
 def _together(values: list[Any]) -> Any:
-    """Arrays in one, or tuples of arrays in one tuple."""
+    """Concatenate arrays, or tuples of arrays."""
     if isinstance(values[0], tuple):
         return tuple(np.concatenate(column) for column in zip(*values, strict=True))
     return np.concatenate(values)
 
 
 def _written(shared: tuple[Any, str, list[str] | None, str], parts: Iterator[Part]) -> str:
-    """Write the results of a block under a name that begins with the number of its first row."""
+    """Write the results of a block to a file named after its first row."""
     call, folder, names, label = shared
     first = next(parts)
     file = Path(folder, f"rows-{int(first.index[0]):015d}.parquet")
@@ -159,14 +159,14 @@ def _table(values: Any, names: list[str] | None, label: str) -> Any:
 
 
 def results_of(estimator: Any, method: str, X: Any, options: dict[str, Any]) -> Results:
-    """Return what a method of an estimator says of rows in blocks, computed when it is asked for."""
+    """Return the lazy results of an estimator's method for rows in blocks."""
     from sklearn.utils.validation import check_is_fitted
 
     check_is_fitted(estimator)
     blocks, names = as_blocks(X), getattr(estimator, "feature_names_in_", None)
     if names is not None and _has_columns(blocks):
         blocks = blocks.with_columns([str(name) for name in names])
-    # A copy that looks at rows without names, and leaves the other threads to the other blocks.
+    # A copy that accepts rows without names and uses one thread, since blocks run in parallel.
     model = copy.copy(estimator)
     vars(model).pop("feature_names_in_", None)
     if hasattr(model, "n_jobs"):
@@ -177,7 +177,7 @@ def results_of(estimator: Any, method: str, X: Any, options: dict[str, Any]) -> 
 
 
 def _has_columns(blocks: Blocks) -> bool:
-    """Whether columns can be chosen by name."""
+    """Whether columns can be selected by name."""
     if isinstance(blocks.source, str | os.PathLike) or hasattr(blocks.source, "columns"):
         return True
     first = blocks.source[0] if isinstance(blocks.source, list | tuple) and blocks.source else None

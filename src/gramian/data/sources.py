@@ -1,4 +1,4 @@
-"""Sources of rows (arrays, files, functions, Dask collections), opened as lists of blocks that load their rows."""
+"""Sources of rows (arrays, files, functions, Dask collections) as lists of loadable blocks."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gramian.kernels.deserialize import nearest
 from gramian.resources import spans
 
 SHOWN = 30
-"""Names of columns that an error lists."""
+"""Column names listed in an error at most."""
 
 
 @dataclass(frozen=True)
 class ColumnRoles:
-    """Which columns of a table are what."""
+    """The columns that are inputs, targets and weights."""
 
     inputs: tuple[str, ...]  # X
     target: str | tuple[str, ...] | None  # y: one column, or several
@@ -39,7 +39,7 @@ class ColumnRoles:
 
     @classmethod
     def among(cls, names: Sequence[str], inputs: Any, target: Any, weight: str | None) -> ColumnRoles:
-        """Return the columns by name; inputs are by default all that are nothing else."""
+        """Return the roles of columns; by default, all others are inputs."""
         target = target if target is None or isinstance(target, str) else tuple(target)
         chosen = cls((), target, weight)
         others = dict.fromkeys((*chosen.targets, *([] if weight is None else [weight])))
@@ -83,12 +83,12 @@ def _column(table: Any, column: str, name: str) -> Any:
 
 
 def _numpy(values: Any) -> NDArray[Any]:
-    """An array, or the chunks of a table's column, which are always copied."""
+    """A column as an array; chunks of a table are copied."""
     return np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "offset") else values.to_numpy())
 
 
 def _values(table: Any, column: Any, name: str) -> NDArray[Any]:
-    """A column as it is: numbers or labels."""
+    """A target column: numbers or labels."""
     values = _column(table, column, name)
     if values.null_count:
         raise BlockError(f"{name}: the target {column!r} is missing in {values.null_count} rows; remove those rows.")
@@ -97,7 +97,7 @@ def _values(table: Any, column: Any, name: str) -> NDArray[Any]:
 
 
 def _matrix(table: Any, columns: Sequence[str], name: str) -> NDArray[Any]:
-    """Columns of numbers side by side; float32 where all are."""
+    """Number columns side by side; float32 if all are."""
     import pyarrow.types as kinds
 
     fields = [_column(table, column, name).type for column in columns]
@@ -119,18 +119,18 @@ class Opened:
     """The blocks of a source."""
 
     loaders: list[Any]  # In order
-    names: tuple[str, ...] | None  # Names of the inputs, where they have names
-    width: int | None  # Number of inputs, where it is known without reading
+    names: tuple[str, ...] | None  # Names of the inputs, if any
+    width: int | None  # Number of inputs, if known before reading
     targets: bool  # Whether there are targets
 
 
 def is_dask(value: Any) -> bool:
-    """Tell whether something is a Dask array or data frame; Dask is not imported for that."""
+    """Whether something is a Dask array or data frame, without importing Dask."""
     return type(value).__module__.partition(".")[0] in ("dask", "dask_expr") and hasattr(value, "__dask_graph__")
 
 
 def opened(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> Opened:
-    """Cut a source into blocks."""
+    """Split a source into blocks."""
     several = source if isinstance(source, list | tuple) and source else [source]
     if all(isinstance(each, str | os.PathLike) for each in several):
         return _files([path for each in several for path in _paths_of(each)], target, weight, columns, rows)
@@ -143,12 +143,12 @@ def opened(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> Op
 
 @dataclass(frozen=True, eq=False)
 class FileBlock(Loader):
-    """Row groups of a Parquet file, record batches of an Arrow file, or all rows of a text."""
+    """Row groups of a Parquet file, record batches of an Arrow file, or all rows of a text file."""
 
     source: Any  # The file, a ``formats.Source``
-    groups: tuple[int, ...] | None  # Which of its pieces; none where it is read from its beginning to its end
-    columns: ColumnRoles  # Which are what
-    stamp: str = ""  # Size and time of the file, by which a checkpoint knows that it is the same
+    groups: tuple[int, ...] | None  # Which pieces; None to read the whole file
+    columns: ColumnRoles
+    stamp: str = ""  # Size and time of the file, for checkpoints
 
     def place(self, row: int) -> tuple[str, int]:
         for group in self.groups or ():
@@ -211,12 +211,12 @@ def _paths_of(source: str | os.PathLike[str]) -> list[str]:
 
 
 def _hidden(path: Path) -> bool:
-    """Whether it is one of the files that writers leave beside the data, such as ``_SUCCESS``."""
+    """Whether it is an auxiliary file of a writer, such as ``_SUCCESS``."""
     return any(part.startswith(("_", ".")) for part in path.parts)
 
 
 def _together(groups: Sequence[int], rows: int) -> list[tuple[tuple[int, ...], int]]:
-    """Neighbouring row groups, joined as long as they stay within so many rows."""
+    """Neighbouring row groups, joined up to a number of rows."""
     joined: list[tuple[tuple[int, ...], int]] = []
     for i, size in enumerate(groups):
         if joined and joined[-1][1] + size <= rows:
@@ -229,11 +229,11 @@ def _together(groups: Sequence[int], rows: int) -> list[tuple[tuple[int, ...], i
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """Rows of an array in memory, or of a memory map, which travels as the name of its file."""
+    """Rows of an array in memory, or of a memory map, which is sent as its file name."""
 
-    rows: slice  # Which
-    array: NDArray[Any] | None  # The rows, where they are in memory
-    mapped: partial[Any] | None = None  # Or else what opens the memory map
+    rows: slice
+    array: NDArray[Any] | None  # The rows, if they are in memory
+    mapped: partial[Any] | None = None  # Else a function that opens the memory map
 
     @classmethod
     def of(cls, array: NDArray[Any], rows: slice) -> Window:
@@ -245,7 +245,7 @@ class Window:
         return cls(rows, array[rows])
 
     def identity(self) -> str:
-        """Return what tells these rows from others."""
+        """Return a text that identifies the rows."""
         if self.mapped is None:
             return str(joblib.hash(self.array))
         return f"{self.mapped.args} {self.rows} {os.stat(self.mapped.args[0]).st_mtime_ns}"
@@ -304,7 +304,7 @@ def _arrays(source: Any, target: Any, weight: Any, columns: Any, rows: int) -> O
 
 
 def _are_names(value: Any, frame: Any, own: Any) -> bool:
-    """Whether a target or weight of a data frame is the name of a column, or several, rather than values."""
+    """Whether a target or weight is given by column names rather than values."""
     if not isinstance(value, list | tuple) or not all(isinstance(v, str) for v in value):
         return isinstance(value, str)
     return len(value) != len(frame) or all(v in own for v in value)
@@ -322,10 +322,10 @@ class Call(Loader):
     """A user's function that returns X, (X, y), (X, y, weight) or a table."""
 
     function: Callable[[], Any]  # Without arguments
-    columns: ColumnRoles | None  # Which columns of a table are what
+    columns: ColumnRoles | None  # Roles of the columns of a table
 
     def identity(self) -> str:
-        # Its name: what a function returns is not looked at.
+        # By name only; the function's result is not inspected.
         return f"{self.name} {self.columns}"
 
     def read(self, need: Need) -> Iterator[tuple[Any, Any, Any]]:
@@ -333,7 +333,7 @@ class Call(Loader):
 
 
 def _triple(value: Any, columns: ColumnRoles | None, name: str, need: Need) -> tuple[Any, Any, Any]:
-    """Inputs, targets and weights out of a tuple of arrays, or out of a table."""
+    """Inputs, targets and weights from a tuple of arrays or a table."""
     if columns is not None:
         return columns.split(_as_table(value, name, columns.wanted(need)), name, need)
     several = value if isinstance(value, tuple) else (value,)
@@ -377,12 +377,12 @@ def _calls(functions: Sequence[Any], target: Any, weight: Any, columns: Any) -> 
 
 @dataclass(frozen=True, eq=False)
 class DaskBlock(Loader):
-    """Partitions of Dask collections, computed where the block is worked on."""
+    """Partitions of Dask collections, computed by the worker that needs them."""
 
     pieces: tuple[Any, ...]  # Delayed X, and y and weight or ``None``
-    columns: ColumnRoles | None  # Which columns of a data frame are what
-    token: str  # Dask's name of the collection
-    persisted: bool = False  # Whether the cluster holds it already, so that only its own workers can get at it
+    columns: ColumnRoles | None  # Roles of the columns of a data frame
+    token: str  # Dask's name for the collection
+    persisted: bool = False  # Whether the cluster holds it, so that only its workers can read it
 
     def identity(self) -> str:
         return f"{self.token} {self.name} {self.columns}"
@@ -416,7 +416,7 @@ def _dask(source: Any, target: Any, weight: Any, columns: Any) -> Opened:
 
 
 def _aligned(what: str, v: Any, X: Any) -> list[Any]:
-    """Partitions of a target or weight, cut as X is."""
+    """Partitions of a target or weight, split like X."""
     if v is None:
         return [None] * X.numblocks[0]
     if not is_dask(v):
@@ -432,10 +432,10 @@ def _aligned(what: str, v: Any, X: Any) -> list[Any]:
 
 @dataclass(frozen=True, eq=False)
 class Mapped(Loader):
-    """Another block, whose rows go through a function when they are read."""
+    """A block whose rows are transformed by a function when they are read."""
 
     inner: Loader  # The block
-    function: Callable[[Any, Any], tuple[Any, Any]]  # From inputs and targets, either of which may be ``None``, to such
+    function: Callable[[Any, Any], tuple[Any, Any]]  # (inputs, targets) → (inputs, targets); either may be None
 
     def identity(self) -> str:
         return f"{self.inner.identity()} {joblib.hash(self.function)}"

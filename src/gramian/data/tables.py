@@ -1,4 +1,4 @@
-"""Tables in files: opened, read, and split into inputs and target."""
+"""Open and read tables in files, and split off the target."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def open_table(path: str | os.PathLike[str]) -> Source:
 
 
 def _check_file(path: Path) -> None:
-    """Raise where a file is missing, unreadable or empty."""
+    """Raise if a file is missing, unreadable or empty."""
     if not path.exists():
         others = [p.name for p in path.parent.iterdir() if p.is_file()] if path.parent.is_dir() else []
         close = nearest(path.name, others)
@@ -53,7 +53,7 @@ def read_table(path: str | os.PathLike[str], columns: Sequence[str] | None = Non
 
 
 def in_order(table: Any, column: str | None) -> Any:
-    """Sort a table by a column, such as a date; rows that lack it are left out. Without a column it stays as it is."""
+    """Sort a table by a column, such as a date, and drop rows without a value; None leaves the table as it is."""
     if column is None:
         return table
     times = table[column]
@@ -63,9 +63,9 @@ def in_order(table: Any, column: str | None) -> Any:
         found = next((values for values in (numbers, days) if values.count(None) == texts.count(None)), None)
         if found is None:
             odd = next(v for v, w in zip(texts, days, strict=True) if v is not None and w is None)
-            raise TableError(f"{column!r} cannot be put in order, since it holds {odd!r}; write dates as 2024-01-31.")
+            raise TableError(f"{column!r} cannot be sorted, since it holds {odd!r}; write dates as 2024-01-31.")
         times = pyarrow.array(found, pyarrow.float64())
-    order = pyarrow.compute.sort_indices(times)  # stable, what is missing last
+    order = pyarrow.compute.sort_indices(times)  # stable, missing values last
     return table.take(order[: len(times) - times.is_null(nan_is_null=True).to_pylist().count(True)])
 
 
@@ -88,12 +88,12 @@ def split_target(table: Any, target: str) -> tuple[Any, NDArray[Any]]:
 
 
 def _targets(y: NDArray[Any], target: str) -> NDArray[Any]:
-    """Targets that are known, as numbers, booleans or text."""
+    """Known targets as numbers, booleans or text."""
     if y.dtype != object or not all(isinstance(v, str) for v in y):
         return y.astype(str) if y.dtype == object else y
     comma = has_decimal_commas(y)
     values = [number(v, comma=comma) for v in y]
-    if None not in values:  # as they would be in a CSV file
+    if None not in values:  # parse them like cells of a CSV file
         numbers = np.array(values, dtype=np.float64)
         return numbers.astype(np.int64) if all(v.strip().lstrip("+-").isdigit() for v in y) else numbers
     if may_be_numbers(y):

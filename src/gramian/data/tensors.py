@@ -1,5 +1,7 @@
-"""Arrays of other libraries, torch's above all, as scikit-learn's ``array_api_dispatch`` has them: in as they are, out
-on the device where they came from. Inside they are NumPy's, and on a GPU the engine's."""
+"""Arrays of other libraries, such as torch, under scikit-learn's ``array_api_dispatch``.
+
+Results come back as arrays of the same library on the same device. Estimators compute with NumPy, or on a GPU.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def with_tensors(method: Method) -> Method:
-    """Let a method of an estimator take arrays of another library; what it returns is then an array of the same."""
+    """Let a method of an estimator accept arrays of another library, and return such arrays."""
 
     @functools.wraps(method)
     def taken(self: Any, X: Any, *args: Any, **options: Any) -> Any:
@@ -52,7 +54,7 @@ def _here(value: Any) -> Any:
 
 
 def _placed(estimator: Any, X: Any) -> tuple[Any, AbstractContextManager[Any]]:
-    """The estimator on the device of a tensor, where it has no other; a copy, so that nobody sees it there."""
+    """A copy of the estimator on the device of a tensor, unless it has a device of its own."""
     if getattr(estimator, "device", "none of its own") is not None:
         return estimator, nullcontext()
     from gramian.gram.card import cuda
@@ -63,7 +65,7 @@ def _placed(estimator: Any, X: Any) -> tuple[Any, AbstractContextManager[Any]]:
 
 
 def _like(found: Any, X: Any) -> Any:
-    """Numbers as arrays of the library and on the device of X; labels that are text stay NumPy's."""
+    """Numbers as arrays of X's library on X's device; text labels stay NumPy arrays."""
     if isinstance(found, tuple):
         return tuple(_like(each, X) for each in found)
     if isinstance(found, np.ndarray) and found.dtype.kind in "fiub":
