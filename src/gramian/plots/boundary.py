@@ -32,11 +32,11 @@ KINDS = {
     "margin": {"alpha": 1.0, "s": 46, "linewidths": 1.5},
     "violator": {"alpha": 1.0, "s": 52, "linewidths": 0.4},
 }
-"""How objects of each kind look: small and pale, ringed, or crossed out."""
+"""Look of each kind of object: small and pale, ringed, or crossed out."""
 FEW = 6
-"""Entries of a legend that stands among the objects; of more it would hide them, and stands beside."""
+"""A legend with more entries than this is placed beside the axes, so that it hides no objects."""
 CLOSE = 1e-6
-"""How near to a margin of one a row must be to lie on it, where the fit did not say."""
+"""Rows this close to a margin of one lie on it, if the fit does not say."""
 
 
 @dataclass(eq=False, repr=False)
@@ -167,7 +167,7 @@ class DecisionBoundaryDisplay(Display):
         self._draw_legend()
 
     def _draw_sides(self) -> None:
-        """Two tints by the sign of f, and the lines f = 0 and f = ±1."""
+        """Tints for the sign of f, and the lines f = 0 and f = ±1."""
         middle = self.levels[len(self.levels) // 2]
         low, high = min(self.response.min(), middle - 1.0) - 1.0, max(self.response.max(), middle + 1.0) + 1.0
         tints = COLOURS[:2] if self.classes else (COLOURS[1], COLOURS[0])
@@ -180,13 +180,13 @@ class DecisionBoundaryDisplay(Display):
         self.ax_.clabel(self.lines_, fmt=texts, fontsize="small")
 
     def _draw_regions(self) -> None:
-        """A tint and a hatch for every class, with a line around each."""
+        """A tint and a hatch for every class, with outlines."""
         from matplotlib import rc_context
         from scipy.ndimage import gaussian_filter
 
         self.surface_, self.lines_ = [], []
         for c in np.unique(self.response).astype(int):
-            # Rounds off the stairs of the grid.
+            # Smooths the steps of the grid.
             inside = gaussian_filter((self.response == c).astype(float), 1.0, mode="nearest")
             colour, hatch = COLOURS[c % len(COLOURS)], HATCHES[c % len(HATCHES)]
             grid = (self.xx0, self.xx1, inside)
@@ -212,7 +212,7 @@ class DecisionBoundaryDisplay(Display):
         """Draw objects of a class and kind."""
         style: dict[str, Any] = dict(KINDS.get(kind, {"alpha": 0.9, "s": 24, "linewidths": 0.4}))
         colour, marker, _ = look(code).values()
-        if marker in ("^", "v"):  # which look smaller than others of their size
+        if marker in ("^", "v"):  # triangles look smaller than other markers
             style["s"] *= 1.5
         style |= {"c": colour, "marker": marker, "edgecolors": ink() if kind == "margin" else paper(), **options}
         drawn = [self.ax_.scatter(*points.T, zorder=3, **style)]
@@ -237,12 +237,12 @@ def _codes(classes: Any, y: Any) -> NDArray[np.intp]:
     positions = {label: code for code, label in enumerate(np.asarray(classes).tolist())}
     labels = np.asarray(y).tolist()
     if strange := sorted({str(label) for label in labels if label not in positions}):
-        raise ValueError(f"y holds classes that the model does not know: {', '.join(strange[:5])}.")
+        raise ValueError(f"y holds classes unknown to the model: {', '.join(strange[:5])}.")
     return np.array([positions[label] for label in labels], dtype=np.intp)
 
 
 def _kernel(estimator: Any, rows: Array) -> Any:
-    """The model's kernel for its plane, or one as wide as the rows where it has none."""
+    """The model's kernel, or an RBF as wide as the data if it has none."""
     try:
         return kernel_of(estimator)
     except TypeError:
@@ -266,7 +266,7 @@ def _response(estimator: Any, inputs: Array, classes: int) -> tuple[Array, str]:
 
 
 def _kinds(estimator: Any, rows: Array, y: Any) -> NDArray[Any] | None:
-    """What the fit said of its own rows; of other rows, what their margins say."""
+    """Kinds of the training rows as the fit gives them; of other rows, by their margins."""
     known = getattr(estimator, "kinds_", None)
     if known is None:
         return None
@@ -279,7 +279,7 @@ def _kinds(estimator: Any, rows: Array, y: Any) -> NDArray[Any] | None:
 
 
 def _are_own(estimator: Any, rows: Array) -> bool:
-    """Whether these are the rows of the fit, as far as its support vectors tell; a fit through a map keeps none."""
+    """Whether these are the training rows, judged by the support vectors; a fit through a map has none."""
     vectors = getattr(estimator, "support_vectors_", None)
     if vectors is None or not vectors.shape[0]:
         return True
@@ -290,7 +290,7 @@ def _are_own(estimator: Any, rows: Array) -> bool:
 class Plane:
     """Rows as points of a plane."""
 
-    points: Array  # (n, 2): The rows, drawn
+    points: Array  # (n, 2): The rows in the plane
     labels: tuple[str, str]  # Names of the two axes
     inputs: Callable[[Array], Array]  # From points of the plane to rows of inputs
 
@@ -323,7 +323,7 @@ def plane_of(
 
 
 def _flat(rows: Array, origin: Array, basis: Array, labels: tuple[str, str]) -> Plane:
-    """The plane through an origin along two directions; its points are inputs as they stand."""
+    """The plane through an origin along two directions of the inputs."""
 
     def inputs(points: Array) -> Array:
         return np.asarray(origin + points @ basis)
@@ -332,7 +332,7 @@ def _flat(rows: Array, origin: Array, basis: Array, labels: tuple[str, str]) -> 
 
 
 def _principal(rows: Array, kernel: Any) -> Plane:
-    """The kernel's first two principal components; back by the mean of the rows near by.
+    """The first two kernel principal components; mapped back by the mean of nearby rows.
 
     Nearness is Gaussian in the plane. It is a ridge without the ridge's overshoot where there are no rows.
     """

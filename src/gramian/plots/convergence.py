@@ -14,12 +14,12 @@ from gramian.plots.style import Display, ink, log_axis, look, plain
 from gramian.progress import Clock, Trace, recorded
 
 FALLING = ("gap", "violation", "residual")
-"""Figures that go to zero, and are drawn on a logarithmic scale."""
+"""Figures that converge to zero, drawn on a logarithmic scale."""
 
 
 @dataclass(eq=False, repr=False)
 class ConvergenceDisplay(Display):
-    """What a solver reported while it worked.
+    """The progress that a solver reported.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class ConvergenceDisplay(Display):
 
     @classmethod
     def from_estimator(cls, estimator: Any, X: Any, y: Any = None, *, ax: Any = None) -> Self:
-        """Fit a clone of an estimator, and record what its solver reports.
+        """Fit a clone of an estimator, and record the progress of its solver.
 
         Parameters
         ----------
@@ -84,7 +84,7 @@ class ConvergenceDisplay(Display):
 
     @property
     def names(self) -> list[str]:
-        """The figures that were reported, in the order in which they came."""
+        """Names of the reported figures, in order of appearance."""
         return list(dict.fromkeys(name for trace in self.traces for _, _, told in trace.ticks for name in told))
 
     def curve(self, name: str) -> tuple[list[float], list[float]]:
@@ -143,7 +143,7 @@ class ConvergenceDisplay(Display):
 
 
 def _proof(certificate: Any, seconds: float, traces: Sequence[Trace]) -> Trace:
-    """The end of the way: what the certificate says, of the figures that the solver reported."""
+    """The certificate's values of the figures that the solver reported."""
     told = {name for trace in traces for _, _, figures in trace.ticks for name in figures}
     kind = getattr(certificate, "kind", "")
     known = {"gap": "gap", "violation": "violation"} if kind == "duality gap" else {"residual": "violation"}

@@ -103,7 +103,7 @@ class CoverageDisplay(Display):
         if not y.shape == mean.shape == deviation.shape:
             raise ValueError(f"y, mean and deviation must agree, got {y.shape}, {mean.shape}, {deviation.shape}.")
         away = np.abs(y - mean)
-        # An observation is inside all intervals from this probability on.
+        # The smallest probability whose interval contains the observation.
         reached = 2.0 * ndtr(np.divide(away, deviation, out=np.where(away > 0, np.inf, 0.0), where=deviation > 0)) - 1.0
         observed = np.array([np.mean(reached <= level) for level in LEVELS])
         return cls(LEVELS.copy(), observed, int(y.size))._drawn(ax)

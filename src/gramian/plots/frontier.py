@@ -24,7 +24,7 @@ KINDS = {"time": "seconds to fit", "memory": "peak memory of the fit, MB"}
 
 @dataclass(frozen=True)
 class Run:
-    """One fit, and what it cost.
+    """One fit and its cost.
 
     Parameters
     ----------
@@ -201,9 +201,9 @@ def _places(runs: Sequence[Run], kind: str) -> tuple[list[float], list[float]]:
 def _run(method: str, size: int, estimator: Any, data: Sequence[Any]) -> Run:
     X, X_test, y, y_test = data
     with warnings.catch_warnings():
-        # A fit that stops short has a worse score, which is what the picture is about.
+        # A fit that stops early has a worse score, which the picture shows.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        # Counted first: what is compiled or imported on the way is then not in the time.
+        # Memory first, so that compilation and imports are not timed.
         peak = _peak(clone(estimator), X, y)
         start = time.perf_counter()
         fitted = clone(estimator).fit(X, y)
@@ -212,7 +212,7 @@ def _run(method: str, size: int, estimator: Any, data: Sequence[Any]) -> Run:
 
 
 def _peak(estimator: Any, X: Any, y: Any) -> float:
-    """Bytes that Python and NumPy hold at most during a fit; nan where somebody else is counting already."""
+    """Peak bytes of Python and NumPy during a fit; nan if tracemalloc is already in use."""
     if tracemalloc.is_tracing():
         return float("nan")
     tracemalloc.start()

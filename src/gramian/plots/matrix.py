@@ -16,9 +16,9 @@ from gramian.kernels import Kernel
 from gramian.plots.style import Display, plain
 
 ROWS = 500
-"""Rows of the picture at most."""
+"""Rows drawn at most."""
 CLUSTERS = 6
-"""Clusters that rows without classes are put into at most."""
+"""Clusters at most, for rows without classes."""
 
 
 @dataclass(eq=False, repr=False)
@@ -152,7 +152,7 @@ class GramMatrixDisplay(Display):
 
 
 def _similar_together(K: Array) -> tuple[NDArray[np.intp], Any]:
-    """An order of rows by Ward's linkage of their distances in feature space, and the tree behind it."""
+    """The order of rows by Ward's linkage of distances in feature space, and its tree."""
     if len(K) < 2:
         return np.arange(len(K)), None
     diagonal = np.diagonal(K)

@@ -14,7 +14,7 @@ from gramian.plots.style import COLOURS, HATCHES, Display, plain
 
 @dataclass(eq=False, repr=False)
 class MetricDisplay(Display):
-    """What a ``MetricMap`` has learned, with every input in units of its deviation.
+    """The metric that a ``MetricMap`` has learned, with inputs in units of their standard deviations.
 
     Parameters
     ----------

@@ -99,7 +99,7 @@ class MixtureDisplay(Display):
         random_state: int = 0,
         ax: Any = None,
     ) -> Self:
-        """Take what a fitted mixture knows.
+        """Take the components and the evidence of a fitted mixture.
 
         Parameters
         ----------
@@ -180,7 +180,7 @@ class MixtureDisplay(Display):
         if kind not in kinds:
             raise ValueError(f"kind must be one of {tuple(kinds)}, got {kind!r}.")
         if kind == "criterion" and not self.n_components:
-            raise ValueError("a criterion's curve needs several mixtures; make the display by from_selection.")
+            raise ValueError("a curve of BIC or AIC needs several mixtures; use from_selection.")
         self._begin(ax)
         kinds[kind]()
         return self
@@ -245,7 +245,7 @@ class MixtureDisplay(Display):
 
 
 def _covariances(estimator: Any) -> Array:
-    """One matrix for each component, whatever the family."""
+    """A covariance matrix for each component, for any family."""
     k, d = estimator.means_.shape
     given = np.asarray(estimator.covariances_, dtype=np.float64)
     if estimator.covariance_type in ("full", "tied"):
@@ -256,7 +256,7 @@ def _covariances(estimator: Any) -> Array:
 def _basis(
     weights: Array, means: Array, stack: Array, features: tuple[int, int] | None, names: list[str]
 ) -> tuple[Array, tuple[str, ...]]:
-    """Directions to draw, as columns, and their names."""
+    """The directions of the axes, as columns, and their names."""
     d = means.shape[1]
     if features is None and d <= 2:
         return np.eye(d), tuple(names)
@@ -271,7 +271,7 @@ def _basis(
 
 
 def _densities(estimator: Any, rows: Array) -> tuple[Array, Array]:
-    """Places along one input, whole numbers where rows or means of counts are, and each component's share there."""
+    """Points along one input, whole numbers for counts, and each component's density there."""
     spread = np.sqrt(estimator.covariances_[:, 0, 0])
     low, high = float((estimator.means_[:, 0] - 4 * spread).min()), float((estimator.means_[:, 0] + 4 * spread).max())
     whole = np.arange(max(np.floor(low), 0.0), np.ceil(high) + 1.0)

@@ -124,7 +124,7 @@ class GaussianProcessDisplay(Display):
         if estimator.y_train_.ndim > 1:
             raise ValueError(f"the display draws one target, but this process has {estimator.y_train_.shape[1]}.")
         rows = rows_of(estimator, X if X is not None else estimator.X_train_, what="a Gaussian process")
-        if X is None:  # the training targets, in the user's units
+        if X is None:  # training targets in the user's units
             y = estimator.y_train_ * estimator._y_train_std + estimator._y_train_mean
         x, inputs = line_through(rows, feature, n_points, margin)
         with unnamed():
@@ -159,7 +159,7 @@ class GaussianProcessDisplay(Display):
 
 
 def _functions(estimator: Any, inputs: Array, count: int, random_state: int) -> Array:
-    """Functions of the posterior; the noise of observations is taken out of their covariance."""
+    """Draws from the posterior without observation noise."""
     if count == 0:
         return np.empty((len(inputs), 0))
     mean, cov = estimator.predict(inputs, return_cov=True)

@@ -12,7 +12,7 @@ from gramian.inspection.sensitivity import Sensitivity, sensitivity
 from gramian.plots.style import COLOURS, HATCHES, Display, counted, ink, plain
 
 BARS = 20
-"""Inputs that are shown."""
+"""Inputs shown at most."""
 
 
 @dataclass(eq=False, repr=False)
@@ -72,7 +72,7 @@ class SensitivityDisplay(Display):
 
     @property
     def size(self) -> tuple[float, float]:  # type: ignore[override]
-        """Of a figure: as high as there are bars."""
+        """Size of the figure, higher with more bars."""
         return 5.0, 0.9 + 0.3 * min(max(len(self.names), 3), BARS)
 
     @classmethod
@@ -121,7 +121,7 @@ class SensitivityDisplay(Display):
 
     @classmethod
     def from_sensitivity(cls, found: Sensitivity, *, ax: Any = None) -> Self:
-        """Draw what was measured before.
+        """Draw an existing measurement.
 
         Parameters
         ----------
@@ -139,7 +139,7 @@ class SensitivityDisplay(Display):
         return cls(*values, unit=found.unit, method=found.method)._drawn(ax)
 
     def _draw(self) -> None:
-        known = np.flatnonzero(~np.isnan(self.importance))  # what is not a number has no slope
+        known = np.flatnonzero(~np.isnan(self.importance))  # inputs that are not numbers have no slope
         order = known[np.argsort(-self.importance[known], kind="stable")][:BARS]
         places = np.arange(len(order))[::-1]
         kind = int(self.method != "gradient")

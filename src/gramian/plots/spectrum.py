@@ -16,9 +16,9 @@ from gramian.plots.style import Display, ink, log_axis
 from gramian.solvers.gp.evidence import signal_and_noise
 
 ROWS = 1000
-"""Rows whose Gram matrix is decomposed at most."""
+"""Rows of the decomposed Gram matrix at most."""
 NEGLIGIBLE = 1e-15
-"""Eigenvalues below this, relative to the largest, are rounding."""
+"""Eigenvalues below this, relative to the largest, are rounding errors."""
 
 
 @dataclass(eq=False, repr=False)
@@ -205,7 +205,7 @@ class SpectrumDisplay(Display):
 
 
 def _missed(gram: Gram, random_state: int) -> tuple[Array, Array]:
-    """Trace errors of the first landmarks of one draw: each rank is the draw cut short."""
+    """Trace errors for the first landmarks of one draw, for each rank."""
     n = gram.shape[0]
     pivots = rpcholesky(gram, min(n, 500), random_state=random_state, tol=1e-12)
     trace = float(gram.diagonal().astype(np.float64).sum()) or 1.0
@@ -216,7 +216,7 @@ def _missed(gram: Gram, random_state: int) -> tuple[Array, Array]:
 
 
 def _regularisation(estimator: Any, n: int) -> float | None:
-    """λ of mean loss + λ‖f‖², where the model has one number of that kind."""
+    """λ of mean loss + λ‖f‖², if the model has a single one."""
     lam = getattr(estimator, "lam_", None)
     if isinstance(lam, float) and lam > 0:
         return lam

@@ -9,9 +9,9 @@ from dataclasses import fields
 from typing import Any, ClassVar, Self
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#7A5195", "#8C8C8C")
-"""Okabe and Ito's colours, without black and yellow, which are lost on a dark or on a light page."""
+"""The Okabe-Ito colours without black and yellow, which disappear on dark or light pages."""
 MUTED = "#8C8C8C"
-"""For what stands behind: guides, grids, what did not happen."""
+"""For guides, grids and other background."""
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 LINES: tuple[Any, ...] = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 2)), (0, (3, 3)))
 HATCHES = ("", "///", "...", "xxx", "\\\\\\", "+++", "ooo", "---")
@@ -46,7 +46,7 @@ def paper() -> str:
 
 
 def plain(text: object) -> str:
-    r"""Return text that matplotlib draws as it is, dollar signs included."""
+    r"""Return text that matplotlib draws literally, including dollar signs."""
     return str(text).replace("$", r"\$")
 
 
@@ -60,7 +60,7 @@ def log_axis(ax: Any, which: str) -> None:
     axis.set_major_formatter(FuncFormatter(_power))
 
     def between(value: float, _: object) -> str:
-        """Twos and fives have labels where there are few powers of ten."""
+        """Label twos and fives too if there are few powers of ten."""
         low, high = axis.get_view_interval()
         lead = f"{value:.0e}"[0]
         return f"{value:g}" if high < 60 * low and lead in "25" and 1e-4 < value < 1e5 else ""
@@ -76,7 +76,7 @@ def _power(value: float, _: object) -> str:
 
 
 def counted(axis: Any) -> None:
-    """Write the numbers at an axis as people do, 116,000, and so few of them that they do not touch."""
+    """Write axis numbers as 116,000, and few enough that they do not touch."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     low, high = axis.get_view_interval()
@@ -91,7 +91,7 @@ def look(i: int) -> dict[str, Any]:
 
 
 def _short(value: Any) -> str:
-    """A value in a few characters: of anything long, its shape or its kind."""
+    """A value in a few characters; its shape or type if it is long."""
     if hasattr(value, "shape"):
         return f"array{tuple(value.shape)}"
     text = repr(value)
@@ -101,7 +101,7 @@ def _short(value: Any) -> str:
 
 
 class Display:
-    """A picture: what is to be seen, as plain arrays, and ``plot``, which draws it."""
+    """A picture: its data as plain arrays, and ``plot`` to draw it."""
 
     size: ClassVar[tuple[float, float]] = (5.0, 3.9)
 
@@ -145,7 +145,7 @@ class Display:
         self.chosen_ = self._line([x], [y], 1, ls="none", marker="D", ms=size, mec=ink(), label=label)
 
     def _note(self, text: str, at: tuple[float, float], offset: tuple[float, float], **options: Any) -> None:
-        """Write beside a point, so many typographic points away."""
+        """Write text next to a point, offset in typographic points."""
         self.ax_.annotate(text, at, offset, textcoords="offset points", **{"fontsize": "small", **options})
 
     def _finish(self, x: str, y: str, *, grid: bool = True, legend: str | None = "best") -> None:

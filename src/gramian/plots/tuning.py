@@ -12,7 +12,7 @@ from gramian.inspection.fitted import Array
 from gramian.plots.style import COLOURS, Display, log_axis, paper, plain
 
 WRITTEN = 60
-"""Cells of a heat map that are few enough to write their values into."""
+"""Heat maps with at most this many cells show their values."""
 
 
 @dataclass(eq=False, repr=False)
@@ -165,7 +165,7 @@ class TuningDisplay(Display):
         higher_is_better: bool = True,
         ax: Any = None,
     ) -> Self:
-        """Take settings with their scores, from wherever they come.
+        """Take settings with their scores.
 
         Parameters
         ----------
@@ -260,13 +260,13 @@ def _varied(trials: Sequence[tuple[Mapping[str, Any], float, float]]) -> list[st
 
 
 def _key(value: Any) -> Any:
-    """A setting as something that can be compared: numbers stay numbers, the rest is its text."""
+    """A setting as a sortable value: a number, or its text."""
     number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
     return float(value) if number else str(value)
 
 
 def _parts(name: str) -> dict[str, str]:
-    """Machine and kernel of a trial: its name is "machine, kernel, scaling", or longer where it borrows a kernel."""
+    """Machine and kernel of a trial named "machine, kernel, scaling", or longer if it borrows a kernel."""
     machine, *middle, scaling = name.split(", ") if name.count(", ") > 1 else (*name.split(", "), "")
     return {"machine": f"{machine}, {scaling}" if scaling else machine, "kernel": middle[-1] if middle else ""}
 
