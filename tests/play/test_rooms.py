@@ -271,7 +271,7 @@ def test_wrong_questions_are_explained(state, message):
 
 
 def test_a_mixture_needs_points():
-    with pytest.raises(ValueError, match="3 components need 3 points"):
+    with pytest.raises(ValueError, match="3 components need at least 3 points"):
         mixtures.answer(Asked({"points": [[0, 0], [1, 1]]}))
 
 
@@ -284,7 +284,7 @@ def test_a_map_needs_two_sides():
     ("room", "state", "message"),
     [
         ("features", {"points": POINTS}, "3 to 300 points"),
-        ("duality", {"points": POINTS * 7}, "12 points at most"),
+        ("duality", {"points": POINTS * 7}, "at most 12 points"),
         ("duality", {"points": [[0, 0, 0], [0, 1, 1], [1, 0, 2]]}, "exactly two classes"),
         ("duality", {"points": POINTS, "lam": [-1.0]}, "must be between 0"),
         ("approximation", {"points": POINTS[:1]}, "2 to 300 points"),

@@ -1,1 +1,1 @@
-"""The page behind ``gramian play``: a server, and rooms that answer its questions with the library itself."""
+"""The page of ``gramian play``: a server, and a module for each topic that computes its answers."""

@@ -11,20 +11,20 @@ from gramian.play.asked import Asked, sliders
 from gramian.play.script import script
 
 FARTHEST = 4.0
-"""Distance up to which the kernel is drawn."""
+"""The kernel is drawn up to this distance."""
 PLACES = 81
 MOST = 300
-"""Points of which a matrix is made."""
+"""Points used at most."""
 METHODS = ("fourier", "nystrom")
 DRAWS = ("orthogonal", "iid", "qmc")
 RULES = ("rpcholesky", "uniform", "greedy", "leverage", "kmeans")
 
 
 def answer(asked: Asked) -> dict[str, Any]:
-    """Approximate the kernel of the points, and compare: along a line, and for every pair."""
+    """Approximate the kernel, and compare along a line and for every pair of points."""
     X, kernel, method = asked.points, asked.kernel, asked.choice("method", METHODS)
     if not 2 <= len(X) <= MOST:
-        raise ValueError(f"this room takes 2 to {MOST} points, and there are {len(X)}.")
+        raise ValueError(f"this page needs 2 to {MOST} points, but there are {len(X)}.")
     seed = asked.whole("seed", 0, 0, 2**31)
     if method == "fourier":
         size, how = asked.whole("features", 100, 2, 10_000), {"method": asked.choice("draw", DRAWS)}

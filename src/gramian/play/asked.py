@@ -1,4 +1,4 @@
-"""Questions from the page, read with care: each value is checked, and a wrong one is explained."""
+"""Requests of the page, with every value validated."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from gramian.progress import Listener, Trace
 Array = NDArray[np.float64]
 MOST_POINTS = 2000
 VIEW = (-3.0, 3.0, -3.0, 3.0)
-"""The part of the plane that is shown, where the question does not say: left, right, bottom, top."""
+"""The default view: left, right, bottom, top."""
 FARTHEST = 1e9
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One question: the state of a room, and who listens while it is answered."""
+    """One request: the state of a page, and a listener for progress."""
 
     state: Mapping[str, Any]
-    tell: Listener | None = None  # Called while a solver works; raises where nobody waits for the answer
+    tell: Listener | None = None  # Called while a solver works; raises if nobody waits any more
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
         """Return a number within limits."""
@@ -41,7 +41,7 @@ class Asked:
         return int(value)
 
     def choice(self, name: str, options: Sequence[str]) -> str:
-        """Return one of some words; the first where none is given."""
+        """Return one of several options, by default the first."""
         value = self.state.get(name, options[0])
         if value not in options:
             raise ValueError(f"{name} must be one of {', '.join(options)}; got {value!r:.40}.")
@@ -95,7 +95,7 @@ class Asked:
 
     @cached_property
     def kernel(self) -> Kernel:
-        """The kernel of the expression; where sliders were moved, with their values, to four digits."""
+        """The kernel of the expression, with the values of moved sliders to four digits."""
         text = self.state.get("kernel", "RBF(1.0)")
         if not isinstance(text, str):
             raise ValueError(f"kernel must be a text such as 2*RBF(0.5) + Linear(), got {text!r:.40}.")
@@ -108,20 +108,20 @@ class Asked:
         return kernel.with_fields({k: float(f"{_number(k, v, 1e-12, 1e12):.4g}") for k, v in moved.items()})
 
     def grid(self, size: int) -> Array:
-        """Points (size², 2) that cover the view, row by row from the bottom."""
+        """A grid (size², 2) over the view, row by row from the bottom."""
         left, right, bottom, top = self.view
         x, y = np.meshgrid(np.linspace(left, right, size), np.linspace(bottom, top, size))
         return np.column_stack([x.ravel(), y.ravel()])
 
 
 def sliders(kernel: Kernel) -> dict[str, Any]:
-    """What the page needs to show a kernel: its text, and a slider for each number that is learned."""
+    """The text of a kernel, and a slider for each free parameter."""
     values = zip(kernel.theta_names, np.exp(kernel.theta).tolist(), strict=True)
     return {"text": repr(kernel), "sliders": [{"name": n, "value": v} for n, v in values if "[" not in n]}
 
 
 def falling(traces: list[Trace]) -> list[tuple[float, float]]:
-    """The gap after so many steps, as solvers reported it."""
+    """The gaps that the solver reported, with their steps."""
     return [(done, told["gap"]) for trace in traces for _, done, told in trace.ticks if told.get("gap", 0.0) > 0.0]
 
 

@@ -1,4 +1,4 @@
-"""Primal and dual of a small support vector machine: step by step, and at multipliers set by hand."""
+"""Primal and dual of a small support vector machine, step by step and at multipliers set by hand."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from gramian.play.script import script
 from gramian.progress import recorded
 
 MOST = 12
-"""Points: each has a slider."""
+"""Points at most, since each has a slider."""
 SHOWN = 16
-"""Steps that are shown."""
+"""Steps shown at most."""
 
 
 def answer(asked: Asked) -> dict[str, Any]:
-    """Solve the machine step by step, and evaluate both values at the multipliers of the question."""
+    """Solve the machine step by step, and evaluate primal and dual at the given multipliers."""
     X, y, kernel = asked.points, asked.classes, asked.kernel
     if len(X) > MOST:
-        raise ValueError(f"this room takes {MOST} points at most, and there are {len(X)}.")
+        raise ValueError(f"this page takes at most {MOST} points, but there are {len(X)}.")
     if np.unique(y).size != 2:
-        raise ValueError("this room needs points of exactly two classes.")
+        raise ValueError("this page needs points of exactly two classes.")
     C = asked.number("C", 1.0, 1e-3, 1e3)
     with recorded(asked.tell):
         model = SVC(C=C, kernel=kernel).fit(X, y)
@@ -74,7 +74,7 @@ def _multipliers(asked: Asked, n: int, C: float) -> Array:
 
 
 def _balanced(lam: Array, signs: Array) -> Array:
-    """The same, with the heavier class scaled down so that Σ λ_i y_i = 0."""
+    """Multipliers with the heavier class scaled down so that Σ λ_i y_i = 0."""
     sums = np.array([lam[signs == side].sum() for side in (-1.0, 1.0)])
     if not sums.min() > 0:
         return np.zeros_like(lam)

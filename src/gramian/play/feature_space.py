@@ -1,4 +1,4 @@
-"""The points as a kernel sees them: Gram matrix and distances, kernel PCA, and the map (x, x²)."""
+"""Points in feature space: Gram matrix and distances, kernel PCA, and the map (x, x²)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from gramian.play.asked import Asked, sliders
 from gramian.play.script import script
 
 MOST = 300
-"""Points of which a matrix is drawn."""
+"""Points at most."""
 PRICE = 1e3
-"""C of the machine on the lifted line: almost a hard margin."""
+"""C of the SVM on the lifted line: almost a hard margin."""
 
 
 def answer(asked: Asked) -> dict[str, Any]:
-    """Compare all pairs of points, sorted by class, and project them."""
+    """Compute the Gram matrix of the points, sorted by class, and project them."""
     X, y, kernel = asked.points, asked.classes, asked.kernel
     if not 3 <= len(X) <= MOST:
-        raise ValueError(f"this room takes 3 to {MOST} points, and there are {len(X)}.")
+        raise ValueError(f"this page needs 3 to {MOST} points, but there are {len(X)}.")
     order = np.argsort(y, kind="stable")
     first, second = ((asked.whole(name, 1, 1, MOST) - 1) % len(X) for name in ("first", "second"))
     K, distances = kernel(X), kernel.distance(X)
@@ -54,7 +54,7 @@ def answer(asked: Asked) -> dict[str, Any]:
 
 
 def _best_threshold(x: Any, positive: Any) -> int:
-    """The fewest errors of a threshold on a line, whichever side is positive."""
+    """The fewest errors of any threshold on a line, in either direction."""
     sides = x[:, None] > np.concatenate([[-np.inf], x])
     errors = np.sum(sides != positive[:, None], axis=0)
     return int(min(errors.min(), (len(x) - errors).min()))

@@ -1,4 +1,4 @@
-"""Gaussian mixtures in the plane, by EM step by step."""
+"""Gaussian mixtures in the plane, fitted by EM step by step."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gramian.progress import recorded
 COVARIANCES = ("full", "tied", "diag", "spherical")
 ASSIGNMENTS = ("soft", "hard")
 REG = 1e-4
-"""Added to variances: a component that falls on a few points stays visible."""
+"""Added to variances, so that a component on a few points stays visible."""
 
 
 def answer(asked: Asked) -> dict[str, Any]:
     """Take some steps of EM from a random start, and show L(q, Θ) and the divergence after each half-step."""
     X, K = asked.points, asked.whole("components", 3, 1, 9)
     if len(X) < max(K, 2):
-        raise ValueError(f"{K} components need {max(K, 2)} points at least, and there are {len(X)}.")
+        raise ValueError(f"{K} components need at least {max(K, 2)} points, but there are {len(X)}.")
     options: dict[str, Any] = {
         "n_components": K,
         "covariance_type": asked.choice("covariance", COVARIANCES),
@@ -60,7 +60,7 @@ def answer(asked: Asked) -> dict[str, Any]:
 
 
 def _matrices(model: Any) -> Array:
-    """The covariances as matrices (K, 2, 2), whatever their type."""
+    """The covariances as matrices (K, 2, 2), for any covariance type."""
     K, values = len(model.weights_), model.covariances_
     if values.ndim == 1:
         values = np.repeat(values[:, None], 2, axis=1)

@@ -1,4 +1,4 @@
-"""Your own table: two columns of numbers and a target, which are classes or numbers."""
+"""A table of the user: two number columns and a target of classes or numbers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ MACHINES = {"classes": ("svc", "logistic"), "numbers": ("ridge", "process")}
 
 
 def answer(asked: Asked) -> dict[str, Any]:
-    """Fit a machine to the table, its columns scaled to deviation one, and draw it over the two columns."""
+    """Fit a machine to the standardised columns, and draw it over them."""
     X, task, kernel = asked.points, asked.choice("task", TASKS), asked.kernel
     machine = asked.choice("machine", MACHINES[task])
     y: Any = asked.classes if task == "classes" else _targets(asked, len(X))
     if len(X) < 2 or np.unique(y).size < 2:
-        raise ValueError("the table needs two rows at least, and two different targets.")
+        raise ValueError("the table needs at least two rows and two different targets.")
     C, noise = asked.number("C", 1.0, 1e-6, 1e6), asked.number("noise", 0.1, 1e-8, 1e6)
     estimators: dict[str, Any] = {
         "svc": (SVC, {"C": C, "kernel": kernel}),

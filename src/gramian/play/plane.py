@@ -1,4 +1,4 @@
-"""Kernel machines in the plane: points of some classes, a machine, and what it makes of them."""
+"""Kernel classifiers in the plane."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gramian.play.script import script
 from gramian.progress import recorded
 
 GRID = 48
-"""Places along each side at which a machine is drawn."""
+"""Grid points along each side."""
 LOSSES = ("logistic", "hinge", "squared_hinge", "ramp")
 VARIANTS = ("textbook", "passes")
 MACHINES = ("svc", *LOSSES, "pegasos", "gp")
@@ -56,7 +56,7 @@ def answer(asked: Asked) -> dict[str, Any]:
 
 
 def _machine(asked: Asked, machine: str) -> tuple[Any, dict[str, Any]]:
-    """The estimator, and its parameters but for the kernel."""
+    """The estimator, and its parameters except the kernel."""
     C = asked.number("C", 1.0, 1e-6, 1e6)
     lam = 1.0 / (len(asked.points) * C)
     if machine == "svc":
@@ -75,7 +75,7 @@ def _machine(asked: Asked, machine: str) -> tuple[Any, dict[str, Any]]:
 
 
 def _values(machine: str, model: Any, X: Array) -> Array:
-    """The decision function, or of a process the probabilities; of two classes, that of the second."""
+    """The decision function, or probabilities of a Gaussian process; for two classes, of the second."""
     if machine != "gp":
         return model.decision_function(X)
     shares = model.predict_proba(X)
@@ -83,7 +83,7 @@ def _values(machine: str, model: Any, X: Array) -> Array:
 
 
 def _objective(machine: str, model: Any) -> dict[str, float]:
-    """Primal and dual value; of an SVM for several classes, sums over its pairs.
+    """Primal and dual value; for an SVM with several classes, sums over pairs.
 
     Other machines with a function for each class certify the worst of them, and which one that is may be a matter of
     rounding: their values are not shown.
@@ -96,12 +96,12 @@ def _objective(machine: str, model: Any) -> dict[str, float]:
 
 
 def _weights(machine: str, model: Any, X: Array) -> dict[str, Array]:
-    """The weight of each point in the expansion of f, (n,), or (n, functions) of several classes: λ in an SVM."""
+    """The weight of each point in f: (n,), or (n, functions) for several classes; λ in an SVM."""
     if machine == "gp":
         return {}
     if machine == "svc":
         return {"lambda": model.multipliers_}
-    if machine == "pegasos":  # which keeps the rows of its support alone
+    if machine == "pegasos":  # keeps its support vectors only
         return {"lambda": (X[:, None] == model.X_fit_).all(axis=2) @ np.abs(model.dual_coef_)}
     return {"lambda": np.abs(model.dual_coef_)}
 

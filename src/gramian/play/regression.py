@@ -1,4 +1,4 @@
-"""Regression on a line: ridge, interpolation and processes, with another loss beside them."""
+"""Regression on a line: ridge, interpolation, Gaussian processes, and another loss to compare."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from gramian.play.script import script
 from gramian.progress import recorded
 
 GRID = 161
-"""Places along the line at which a function is drawn."""
+"""Grid points along the line."""
 MAP = 21
-"""Places along each side of the map of the evidence."""
+"""Grid points along each side of the evidence map."""
 NOISES, OTHERS = (-4.0, 1.0), (-2.0, 2.0)
-"""Powers of ten between which the map lies: of the noise, of the other hyperparameters."""
+"""Range of the evidence map in powers of ten, for the noise and for other hyperparameters."""
 MODELS = ("process", "ridge", "interpolation")
 LOSSES = ("none", "absolute", "huber", "quantile", "epsilon_insensitive")
 
 
 def answer(asked: Asked) -> dict[str, Any]:
-    """Fit a function to the points, and draw it with what is known of its error."""
+    """Fit a function to the points, and draw it with its error bounds."""
     X, y, kernel = asked.points[:, :1], asked.points[:, 1], asked.kernel
     kind, noise = asked.choice("model", MODELS), asked.number("noise", 0.1, 1e-8, 1e4)
     grid = np.linspace(asked.view[0], asked.view[1], GRID)[:, None]
@@ -65,7 +65,7 @@ def learn(asked: Asked) -> dict[str, Any]:
     X, y, kernel = asked.points[:, :1], asked.points[:, 1], asked.kernel
     with recorded(asked.tell):
         model = GaussianProcessRegressor(kernel, noise="learn", random_state=0).fit(X, y)
-    learned: Any = model.kernel_.children[0]  # the other one is the noise
+    learned: Any = model.kernel_.children[0]  # the other child is the noise
     rounded = learned.with_fields({p.name: _digits(p.value) for p in learned.all_parameters() if p.free})
     return {
         "kernel": sliders(rounded),
@@ -77,12 +77,12 @@ def learn(asked: Asked) -> dict[str, Any]:
 
 
 def _digits(value: Any) -> Any:
-    """A number, or several, to four digits."""
+    """Numbers rounded to four digits."""
     return tuple(map(_digits, value)) if isinstance(value, tuple) else float(f"{value:.4g}")
 
 
 def evidence(asked: Asked) -> dict[str, Any]:
-    """One row of the map of the evidence over two hyperparameters, of which the last is the noise."""
+    """One row of the evidence map over two hyperparameters; the last hyperparameter is the noise."""
     X, y = asked.points[:, :1], asked.points[:, 1]
     kernel = asked.kernel + White(asked.number("noise", 0.1, 1e-8, 1e4))
     model = GaussianProcessRegressor(kernel, optimizer=None).fit(X, y)
@@ -90,7 +90,7 @@ def evidence(asked: Asked) -> dict[str, Any]:
     last = len(names) - 1
     across, up = asked.whole("across", 0, 0, last), asked.whole("up", last, 0, last)
     if across == up:
-        raise ValueError("the two sides of the map must be different hyperparameters.")
+        raise ValueError("the axes of the map must be different hyperparameters.")
     row = asked.whole("row", 0, 0, MAP - 1)
     limits = [NOISES if i == last else OTHERS for i in (across, up)]
     columns, rows = (np.log(np.logspace(*limit, MAP)) for limit in limits)
@@ -104,7 +104,7 @@ def evidence(asked: Asked) -> dict[str, Any]:
 
 
 def _beside(asked: Asked, noise: float) -> Any:
-    """The machine with another loss, of the same penalty as the ridge."""
+    """The machine with another loss and the same penalty as the ridge."""
     name = asked.choice("loss", LOSSES)
     if name == "none":
         return None

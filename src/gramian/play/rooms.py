@@ -1,4 +1,4 @@
-"""The questions that the page can ask, by name."""
+"""The topics of the page, by name."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ROOMS: dict[str, Callable[[Asked], dict[str, Any]]] = {
 
 
 def warm_up() -> None:
-    """Ask a small question of every room, so that what has to be compiled is, before somebody waits for it."""
+    """Run a small request on every topic, so that compilation is done before somebody waits."""
     points = [[-1.0, 0.1, 0], [-0.6, 0.9, 0], [1.0, 0.2, 1], [0.7, -0.8, 1], [0.2, 0.4, 0]]
     for room in ROOMS.values():
         room(Asked({"points": points, "steps": 1}))

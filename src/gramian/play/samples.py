@@ -1,4 +1,4 @@
-"""Samples to begin with: points of two or three classes in the plane, and points on a curve."""
+"""Initial samples: points of two or three classes in the plane, and points on a curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SAMPLES = ("moons", "rings", "chessboard", "blobs", "line", "wave")
 
 
 def answer(asked: Asked) -> dict[str, Any]:
-    """Draw a sample, which the same seed gives again."""
+    """Draw a sample, reproducible by its seed."""
     name, n = asked.choice("sample", SAMPLES), asked.whole("size", 60, 6, 500)
     seed = asked.whole("seed", 0, 0, 2**31)
     rng = np.random.default_rng(seed)
@@ -29,7 +29,7 @@ def answer(asked: Asked) -> dict[str, Any]:
     elif name == "blobs":
         y = np.arange(n) % 3
         X = np.array([[-1.4, -0.8], [1.5, -0.6], [0.0, 1.6]])[y] + 0.55 * rng.standard_normal((n, 2))
-    elif name == "line":  # not separable by a threshold, and separable by (x, x²)
+    elif name == "line":  # not separable by a threshold, but by (x, x²)
         x = np.linspace(-2.5, 2.5, min(n, 21))
         X, y = np.column_stack([x, np.zeros_like(x)]), (np.abs(x) > 1.2).astype(int)
     else:

@@ -1,4 +1,4 @@
-"""Scripts that reproduce what a room shows: imports, the data, the fit, and the numbers in a dictionary."""
+"""Python scripts that reproduce a page: imports, data, fit, and its numbers in a dictionary."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 WIDTH = 100
-"""Characters of a line of data, about."""
+"""Approximate length of a line of data, in characters."""
 
 
 def script(imports: Sequence[str], data: dict[str, Any], steps: Sequence[str], numbers: dict[str, str]) -> str:
-    """Return a Python script; ``numbers`` maps what the page shows to expressions for it."""
+    """Return a Python script; ``numbers`` maps numbers on the page to their expressions."""
     head = ["import numpy as np", *sorted(imports)]
     given = [f"{name} = {literal(value)}" for name, value in data.items()]
     shown = ["numbers = {", *(f'    "{name}": {text},' for name, text in numbers.items()), "}"]
@@ -22,7 +22,7 @@ def script(imports: Sequence[str], data: dict[str, Any], steps: Sequence[str], n
 
 
 def literal(value: Any) -> str:
-    """The Python of an array or a number."""
+    """Python source of an array or a number."""
     if not isinstance(value, np.ndarray):
         return repr(value)
     lines, line = [], ""

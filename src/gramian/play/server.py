@@ -1,4 +1,4 @@
-"""A server for one person on one machine: the page's files and the answers of its rooms, behind a token."""
+"""A local server for one user: the files of the page and its answers, protected by a token."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from gramian.play.rooms import ROOMS
 from gramian.progress import Trace
 
 LARGEST = 4 * 2**20
-"""Bytes of a question."""
+"""Largest request in bytes."""
 PATIENCE = 0.3
-"""Seconds after which progress is told."""
+"""Seconds before the first progress report."""
 PACE = 0.1
-"""Seconds from one report to the next."""
+"""Seconds between progress reports."""
 AT_ONCE = 4
-"""Questions that are worked on at a time; the others wait."""
+"""Requests answered at the same time; the others wait."""
 PAGES = 256
-"""Pages whose last question is remembered."""
+"""Pages whose latest request is remembered."""
 SHORT = 64
-"""Numbers that are written out; longer arrays travel as bytes."""
+"""Arrays up to this size are sent as text, longer ones as bytes."""
 TYPES = {
     ".html": "text/html",
     ".css": "text/css",
@@ -48,34 +48,34 @@ HEADERS = {
     "Cache-Control": "no-store",
 }
 EXPECTED = (ValueError, TypeError, ArithmeticError, LookupError, MemoryError, NotImplementedError, RecursionError)
-"""Errors of a question, which their message explains."""
+"""Errors caused by a bad request; their message is shown."""
 PAGE = Path(__file__).parent / "page"
 
 
 class DroppedError(Exception):
-    """Nobody waits for this answer any more."""
+    """The request has been superseded."""
 
 
 class PlayServer(ThreadingHTTPServer):
-    """Serves the page on 127.0.0.1 to whoever knows the token."""
+    """Serves the page on 127.0.0.1 to clients with the token."""
 
     daemon_threads = True
 
     def __init__(self, port: int = 0) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self.token = secrets.token_urlsafe(16)
-        self.files = dict(_files())  # all that is ever served: no path leads out of here
+        self.files = dict(_files())  # the only files served; paths cannot escape
         self.places = threading.BoundedSemaphore(AT_ONCE)
         self._lock = threading.Lock()
         self._latest: OrderedDict[tuple[str, str], int] = OrderedDict()
 
     @property
     def address(self) -> str:
-        """Where the page is."""
+        """The address of the page."""
         return f"http://127.0.0.1:{self.server_port}/{self.token}/"
 
     def newest(self, page: str, room: str, number: int) -> Callable[[], bool]:
-        """Note a question, and return a function that tells whether it still is the newest of its page and room."""
+        """Register a request; the function returned tells whether it is still the newest of its page and topic."""
         key = (page, room)
         with self._lock:
             self._latest[key] = max(number, self._latest.pop(key, number))
@@ -84,13 +84,13 @@ class PlayServer(ThreadingHTTPServer):
         return lambda: self._latest.get(key, number) <= number
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Stay silent: a connection that breaks is the browser's right."""
+        """Ignore connections that the browser has closed."""
 
 
 def _files() -> list[tuple[str, Path]]:
-    """Names under which files are served, and where they are: the page, and the theory of the manual."""
+    """URL paths and file paths of the page and of the manual's theory chapters."""
     found = [(path.relative_to(PAGE).as_posix(), path) for path in PAGE.rglob("*") if path.suffix in TYPES]
-    theory = Path(__file__).parent / "theory"  # in a wheel; in a clone they are the manual's
+    theory = Path(__file__).parent / "theory"  # in a wheel; in a clone, those of docs/
     theory = theory if theory.is_dir() else Path(__file__).parents[3] / "docs" / "theory"
     return [("", PAGE / "index.html"), *found, *((f"theory/{path.name}", path) for path in theory.glob("*.md"))]
 
@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def do_POST(self) -> None:
-        """Answer a question, or forget one."""
+        """Answer or cancel a request."""
         name = self._name()
         if name is None:
             return
@@ -162,13 +162,13 @@ class Handler(BaseHTTPRequestHandler):
             self._line({"dropped": True})
         except EXPECTED as error:
             self._line({"error": " ".join(str(error).split()) or type(error).__name__})
-        except OSError:  # the page has gone
+        except OSError:  # the page was closed
             pass
         except Exception as error:
             self._line({"error": f"unexpected {type(error).__name__}: {error}; please report it."})
 
     def _name(self) -> str | None:
-        """The path behind the token; a request that is not for us is refused."""
+        """The path after the token; other requests are refused."""
         hosts = [f"{host}:{self.server.server_port}" for host in ("127.0.0.1", "localhost")]
         origin = self.headers.get("Origin")
         if self.headers.get("Host") not in hosts or (origin and origin not in [f"http://{host}" for host in hosts]):
@@ -184,7 +184,7 @@ class Handler(BaseHTTPRequestHandler):
         return name
 
     def _question(self) -> dict[str, Any] | None:
-        """The body, where it has a length, is not too long and is an object of JSON."""
+        """The body as a JSON object; raise if its length is missing or too large."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             self._refuse(411, "a question needs a Content-Length.")
@@ -213,7 +213,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, status: int, why: str) -> None:
         content = json.dumps({"error": why}).encode()
-        self.close_connection = True  # what is left of a body is not read
+        self.close_connection = True  # the rest of the body is not read
         self._begin(status, "application/json", len(content))
         self.wfile.write(content)
 
@@ -226,7 +226,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 def plain(value: Any) -> Any:
-    """The same as JSON can hold it: arrays as lists, long ones as bytes, numbers that are not finite as null."""
+    """A value for JSON: arrays as lists, long ones as bytes, non-finite numbers as null."""
     if isinstance(value, np.ndarray):
         if value.size > SHORT and value.dtype.kind in "fiu":
             content = np.ascontiguousarray(value, dtype="<f4").tobytes()
