@@ -102,7 +102,8 @@ class Page:
         messages = [json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")]
         sent = [m["params"]["request"]["url"] for m in messages if m["method"] == "Network.requestWillBeSent"]
         host = self.address.split("/")[2]
-        own = (f"http://{host}/", "data:", "blob:", "about:", "chrome:")  # chrome: is the browser's own first tab
+        first_tab = ("about:", "chrome:", "chrome-untrusted:")  # requests of the browser itself
+        own = (f"http://{host}/", "data:", "blob:", *first_tab)
         foreign = [url for url in sent if not url.startswith(own)]
         assert not foreign, foreign
         assert [entry for entry in self.browser.get_log("browser") if entry["level"] == "SEVERE"] == []
