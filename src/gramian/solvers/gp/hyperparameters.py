@@ -31,8 +31,8 @@ ROUGH = {"ftol": 1e-5, "gtol": 1e-1}
 """Tolerances of a rough climb, whose end is compared with others."""
 AIM, POLISHED = 0.01, 0.1
 """Shares of the largest slope that converges: where L-BFGS stops, and below which no Newton step is taken."""
-STRIDE = 1.0
-"""The longest first step of a climb, in theta."""
+STRIDE, EXPLORING = 1.0, 4.0
+"""The longest first step, in theta, of the climb to the end, and of a rough one: a longer one finds more optima."""
 ENOUGH = 0.5
 """The share where L-BFGS stops if an evaluation takes seconds."""
 FLAT_VALUE = 1e-11
@@ -395,7 +395,7 @@ class _Climb:
     def at(self, theta: Theta) -> _Run:
         return _Run(theta, *self.objective(theta))
 
-    def lbfgs(self, start: Theta, stop: dict[str, float], stride: float = 4.0) -> _Run:
+    def lbfgs(self, start: Theta, stop: dict[str, float], stride: float = EXPLORING) -> _Run:
         """L-BFGS within the bounds; SciPy's first step is the whole gradient, which ``unit`` keeps within a stride."""
         first = self.at(start)
         if not math.isfinite(first.value):

@@ -42,7 +42,7 @@ ROUNDING = 1e-9
 
 MODES = 32
 """The last modes, kept as starts."""
-CHORD, GAIN = 1e-3, 0.1
+CHORD, GAIN = 1e-2, 0.1
 """Below this gap the last factor is used again, as long as a step reduces the gap to less than this share."""
 
 Array = NDArray[np.float64]
