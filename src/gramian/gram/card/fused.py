@@ -32,6 +32,8 @@ CELLS = 10**11
 """Cells of a launch: Ctrl-C is answered between launches, a fraction of a second each."""
 ACROSS = 2**30
 """Bytes for the second sums of the tiles of a symmetric K; fixed, so that sums are the same on any card."""
+LINES = 16
+"""How many of these are added in the precision of the kernel."""
 GROUP = {False: 32, True: 4}
 """Columns of V that a launch multiplies, in single and in double precision."""
 SLICE = 32
@@ -103,8 +105,9 @@ class Fused:
             across[:, :width] = 0.0  # half of these tiles are not made
             sizes = (self.rows, self.columns, first, width, span, self.shift)
             program[(width // edge, parts)](sums, across, v, self.numbers, *self.operands, *sizes, **tile)
-            out[first : first + width] += sums.sum(dim=0)
-            out[first:] += across.sum(dim=0)  # in float64, torch would first make a copy
+            out[first : first + width] += sums.sum(dim=0, dtype=torch.float64)
+            for few in across.split(LINES):  # all at once in float64, torch would make a copy of them
+                out[first:] += few.sum(dim=0)
             self._pause(width)
             first += width
         return out[: self.n, None]

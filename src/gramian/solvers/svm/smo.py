@@ -61,6 +61,8 @@ SHRINK_WORTH = 0.7
 """Shrinking forgets work at the end: it has to leave at most this share of the variables."""
 POLISHED = 512
 """Problems of at most this many variables are solved to machine precision."""
+INNER, CARD_INNER = 0.1, 0.2
+"""Pair steps on a working set stop at this share of the violation; on a GPU sooner, as rounds cost less."""
 STUBBORN = 2048
 """Up to this many, the same is done where pair steps take too long."""
 WORTHWHILE = 0.01
@@ -134,6 +136,7 @@ class _Descent:
         largest = CARD_SET if isinstance(rows, CardRows) else largest
         self.most, self.shrink_every = largest if rows.direct else min(COSTLY_SET, working_set), shrink_every
         self.shrinkable = rows.shrinkable if shrink_every else None
+        self.inner = CARD_INNER if isinstance(rows, CardRows) else INNER
         self.budget = math.inf if max_iter < 0 else max_iter
         self.steps = 0
         self.effort = 0
@@ -246,7 +249,7 @@ class _Descent:
                 return False
             self.check_limits()
             recent = self.working_set(state, up, down, recent)
-            self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), 0.1 * violation))
+            self.improve(state, np.sort(recent), max(0.9 * tol * self.unit(state), self.inner * violation))
             rounds += 1
             if state is self.state and self.drift > max(ROUNDING * tol * self.unit(state), 8.0 * self.rounding):
                 self.rebuild()
