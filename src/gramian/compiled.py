@@ -13,6 +13,7 @@ with compiling:
     from numba import njit
     from numba.core import event
     from numba.core.runtime.nrt import rtsys
+    from numba.extending import intrinsic
 
 
 class _Stopwatch(event.Listener):
@@ -87,6 +88,21 @@ def _quick_load(cache: Any) -> Callable[[Any, Any], Any]:
             return cache._load_overload(signature, context)
 
     return load
+
+
+def _larger(typing: Any, a: Any, b: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, numbers: Any) -> Any:
+        flags = "nnan", "nsz"
+        return builder.select(builder.fcmp_ordered(">", *numbers, flags=flags), *numbers, flags=flags)
+
+    return a(a, a), generate
+
+
+larger: Any = intrinsic(_larger)
+"""In compiled code, the larger of two numbers of one type, neither of them NaN.
+
+A loop of such maxima vectorises. With ``max`` it does not: numba makes a branch of it, and LLVM has to care for NaN.
+"""
 
 
 def _forgiving(save: Callable[..., None]) -> Callable[..., None]:

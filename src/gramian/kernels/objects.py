@@ -194,11 +194,6 @@ class Table(Kernel):
             return points.store(np.take(rows, columns, axis=1).astype(dtype, copy=False), out)
         return np.take(rows, columns, axis=1, out=out, mode="clip")  # with "raise" the result is buffered
 
-    def ordered(self, X: Any) -> Table:
-        """Return the table of some rows in their order: X (m, 1)."""
-        rows = X[:, 0].astype(np.intp)
-        return Table(self.matrix[np.ix_(rows, rows)], self.of, self._rounding)
-
     def diagonal(self, A: Points) -> Array:
         i = A.parts[1]
         return self.matrix[i, i].astype(A.parts[0].dtype, copy=False)

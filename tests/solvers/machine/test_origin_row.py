@@ -5,7 +5,7 @@ import numpy as np
 from gramian.gram import Gram
 from gramian.kernels import Linear
 from gramian.solvers.machine.origin_row import AnchoredRows
-from gramian.solvers.svm.row_cache import FeatureRows, KernelRows, RowCache
+from gramian.solvers.svm.row_cache import FeatureRows, KernelRows, RowCache, StoredRows
 
 
 def test_an_object_at_the_origin(rng):
@@ -13,7 +13,8 @@ def test_an_object_at_the_origin(rng):
     padded = np.zeros((13, 13))
     padded[:12, :12] = F @ F.T
     gram = Gram(Linear(), F)
-    for inner in (FeatureRows(F), KernelRows([RowCache(gram, np.arange(12), 10**6)])):
+    stored = StoredRows(gram.dense(), np.arange(12), gram.rounding)
+    for inner in (FeatureRows(F), KernelRows([RowCache(gram, np.arange(12), 10**6)]), stored):
         rows = AnchoredRows(inner)
         objects, weights = np.array([2, 7, 12]), np.array([1.0, 2.0, 5.0])
         np.testing.assert_allclose(rows.square(objects), padded[np.ix_(objects, objects)], atol=1e-12)

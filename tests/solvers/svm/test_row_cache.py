@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from gramian.gram import Gram
 from gramian.kernels import RBF
-from gramian.solvers.svm.row_cache import FeatureRows, KernelRows, RowCache, Wide
+from gramian.solvers.svm.row_cache import FeatureRows, KernelRows, RowCache, StoredRows, Wide
 
 X = np.random.default_rng(0).standard_normal((30, 4))
 K = RBF(1.0)(X)
@@ -85,6 +85,21 @@ def test_sums_of_more_rows_than_the_cache_holds():
     total, weights = np.zeros(30), np.linspace(-1, 1, 30)
     rows.add(np.arange(30), weights, total)
     np.testing.assert_allclose(total, weights @ K, atol=1e-13)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rows_of_a_matrix_in_memory(workers):
+    ids, some, weights = np.array([7, 3, 29, 11]), np.array([2, 0]), np.array([1.0, -2.0])
+    rows = StoredRows(K, ids, 1e-15, workers=workers)
+    np.testing.assert_array_equal(rows.diagonal(), K[ids, ids])
+    np.testing.assert_array_equal(rows.square(some), K[np.ix_(ids[some], ids[some])])
+    total = np.ones(4)
+    rows.add(some, weights, total)
+    np.testing.assert_allclose(total, 1.0 + weights @ K[np.ix_(ids[some], ids)], atol=1e-14)
+    np.testing.assert_allclose(rows.exact_sum(some, weights), total - 1.0, atol=1e-14)
+    assert rows.whole is None
+    assert rows.largest_square == 4
+    assert not rows.upgrade()
 
 
 def test_features_stand_in_for_kernel_rows(rng):

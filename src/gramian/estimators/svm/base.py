@@ -37,7 +37,7 @@ from gramian.estimators.base import (
     warn_unless_converged,
 )
 from gramian.estimators.duality import Duality
-from gramian.estimators.svm.training import CardMatrix, FeatureMatrix, GramRows, Training, Vector
+from gramian.estimators.svm.training import CardMatrix, FeatureMatrix, GramRows, StoredMatrix, Training, Vector
 from gramian.gram import Gram
 from gramian.gram.columns import columns_of
 from gramian.gram.operator import wide
@@ -46,7 +46,7 @@ from gramian.kernels.objects import Table
 from gramian.kernels.points import is_sparse
 from gramian.kernels.resolve import WITH_GAMMA, is_precomputed, resolve_gamma
 from gramian.kernels.tunable import Nested
-from gramian.resources import memory_budget, worker_count
+from gramian.resources import worker_count
 from gramian.rkhs import Function
 from gramian.solvers.svm.row_cache import Index, Wide
 from gramian.solvers.svm.tasks import Solution
@@ -149,15 +149,18 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     def _gram_rows(self, X: Any, kernel: Kernel, kept: Index) -> GramRows:
         precomputed = is_precomputed(self.kernel)
-        if isinstance(kernel, Table) and 8 * kept.size**2 <= memory_budget(self.memory):
-            kernel, X = kernel.ordered(X[kept]), np.arange(kept.size, dtype=np.float64)[:, None]
-            kept = np.arange(kept.size)
+        if isinstance(kernel, Table):
+            ids = X[kept, 0].astype(np.intp)
+            return StoredMatrix(self._gram(kernel, X[kept]), None, True, matrix=kernel.matrix, ids=ids)
         if is_sparse(X) and _small(X, kernel):
             X = X.toarray()
         direct = self._is_direct(X, kernel)
         rows = X[np.ix_(kept, kept)] if precomputed else X[kept]
         if self.device is not None and (gram := self._gram(kernel, rows)).card is not None:
             return CardMatrix(gram, None, True)
+        if precomputed:
+            K, ids = np.ascontiguousarray(rows), np.arange(kept.size)
+            return StoredMatrix(self._gram(kernel, K), None, False, matrix=K, ids=ids)
         single = self._narrow(kernel, X, kept)
         if single is None:
             return GramRows(self._gram(kernel, rows), None, direct)
@@ -166,8 +169,6 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     def _is_direct(self, X: Any, kernel: Kernel) -> bool:
         """Whether a kernel value is cheaper to compute than to keep."""
-        if isinstance(kernel, Table):
-            return True
         vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not is_precomputed(self.kernel)
         return vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
 

@@ -13,7 +13,7 @@ from gramian.gram import Gram
 from gramian.kernels import Dot, Kernel, Precomputed, Radial
 from gramian.resources import run, spans
 from gramian.solvers.svm.dense import SMALL
-from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, RowCache, Wide
+from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, RowCache, StoredRows, Wide
 from gramian.solvers.svm.smo import POLISHED
 
 Vector = NDArray[np.float64]
@@ -127,6 +127,23 @@ class CardMatrix(GramRows):
     def among(self, caches: list[Any]) -> Any:
         """Return what the solver reads kernel rows from."""
         return CardRows(self.gram, np.concatenate(caches), self.definite, self.whole)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredMatrix(GramRows):
+    """The kernel matrix of some rows, where it is in memory already, perhaps as part of a larger one."""
+
+    matrix: Vector  # Kernel values between all rows
+    ids: Index  # (n,): The rows among them
+
+    def caches(self, blocks: list[slice], budget: float) -> list[Any]:
+        """Return the rows of each block: there is nothing to cache."""
+        return [self.ids[block] for block in blocks]
+
+    def among(self, caches: list[Any]) -> Any:
+        """Return what the solver reads kernel rows from."""
+        small = self.ids.size <= ALONE and self.definite and self.matrix.dtype == np.float64
+        return StoredRows(self.matrix, np.concatenate(caches), self.rounding, self.definite, small, self.workers)
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows
+from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, StoredRows
 
 
 class AnchoredRows:
@@ -19,9 +19,9 @@ class AnchoredRows:
 
     shrinkable = None
     """The origin has no column in the cache."""
-    whole = None
+    whole = stored = None
 
-    def __init__(self, rows: KernelRows | FeatureRows | CardRows) -> None:
+    def __init__(self, rows: KernelRows | FeatureRows | CardRows | StoredRows) -> None:
         self.rows, self.direct, self.definite = rows, rows.direct, rows.definite
         self.rounding, self.size = rows.rounding, len(rows.ids)
         self.ids = np.arange(self.size + 1)

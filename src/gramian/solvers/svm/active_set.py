@@ -1,11 +1,11 @@
 """A primal active-set method for a small quadratic program, started next to the optimum.
 
-SMO leaves a violation of about its tolerance, and which point it stops at depends on the order of the rows. Here the
-KKT equations of the variables inside their bounds are solved as the linear system that they are, in the space in which
-the sums of the groups do not change; a step is never longer than the bounds and the objective allow.
+SMO leaves a violation of about its tolerance, and where it stops depends on the order of the rows. Here the KKT
+equations of the variables between their bounds are solved as a linear system, in the space in which the sums of the
+groups do not change; steps end at the first bound.
 
-What is done with a step is compiled, and the same for the small problems of ``dense``; these solve their systems in
-compiled code too, and larger ones are solved here, by LAPACK.
+Steps are taken by the compiled code that ``dense`` uses too. That solves its small systems in compiled code; here they
+are larger, and solved by LAPACK.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ from gramian.solvers.svm.tasks import EPSILON, State, Vector
 
 Mask = NDArray[np.bool_]
 ROUNDS = 5
-"""Rounds for each variable, at most."""
+"""Most rounds for each variable."""
 RIDGE = 1e-14
 """Added to the diagonal of the system, relative to its largest entry; the kernel need not have full rank."""
 FOREVER = Clock()
 
 
 def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:
-    """Improve a feasible β until its KKT conditions hold to rounding, as far as the kernel's rank allows."""
+    """Improve a feasible β until KKT holds to rounding, as far as the rank of the kernel allows."""
     from gramian.solvers.svm.inner import advance
 
     task, start = state.task, state.beta
     K = np.ascontiguousarray(K[np.ix_(task.objects, task.objects)])
     beta, root, largest = start.copy(), np.sqrt(np.abs(K.diagonal())), float(np.abs(task.linear).max())
     gradient = K @ beta + task.linear
-    # The linear piece of the objective on which each variable is, and whether it moves there or rests.
+    # The side of the kink on which each variable is, and whether it may move.
     sign = np.sign(beta)
     moving = (beta > task.lower) & (beta < task.upper) & ((sign != 0) | (task.kink == 0))
     memo = np.array([1.0, np.inf])
@@ -45,14 +45,14 @@ def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:
             break
     for g in state.groups:
         beta[g] = _repaired(beta[g], task.lower[g], task.upper[g], float(start[g].sum()))
-    # Half the sum of both gradients times the way: the difference of two objectives, without their rounding.
+    # The difference of the two objectives, without their rounding: the mean of both gradients times the step.
     middle = 0.5 * (K @ (beta + start)) + task.linear
     rise = float(middle @ (beta - start) + task.kink * (np.abs(beta) - np.abs(start)).sum())
     return beta if rise <= 0.0 else start
 
 
 def _newton(K: Vector, slope: Vector, moving: Mask, groups: list[slice], noise: float) -> Vector:
-    """The step of the moving variables to where their slopes are equal, group by group, or far down where they fall."""
+    """The Newton step of the moving variables; a very long one along a direction without curvature."""
     (free,) = np.nonzero(moving)
     step, edges = np.zeros(moving.size), np.searchsorted(free, [g.start for g in groups])
     parts = [slice(a, b) for a, b in zip(edges, [*edges[1:], free.size], strict=True) if a < b]
@@ -75,7 +75,7 @@ def _newton(K: Vector, slope: Vector, moving: Mask, groups: list[slice], noise: 
 
 
 def _centred(a: Vector, parts: list[slice]) -> Vector:
-    """The rows less the mean of their group."""
+    """Rows minus the mean of their group."""
     a = a.copy()
     for part in parts:
         a[part] -= a[part].mean(axis=0)
@@ -83,7 +83,7 @@ def _centred(a: Vector, parts: list[slice]) -> Vector:
 
 
 def _repaired(beta: Vector, lower: Vector, upper: Vector, total: float) -> Vector:
-    """β within its bounds and with a given sum; free variables first take up what is missing, in turn."""
+    """β within its bounds and with a given sum; what is missing goes to free variables first."""
     beta = np.clip(beta, lower, upper)
     free = (beta > lower) & (beta < upper)
     for v in (*np.flatnonzero(free), *np.flatnonzero(~free)):

@@ -1,8 +1,8 @@
-"""Small problems on one dense matrix, all of them solved in one compiled call.
+"""Small problems on one dense matrix, all solved in one compiled call.
 
-What ``smo`` does with working sets, caches and threads is not worth its overhead below some two thousand rows. Here
-pair steps and the active-set method run on K itself. Only an answer whose certificate holds is returned, so that
-``smo`` has the last word on anything difficult.
+Below some two thousand rows, the working sets and caches of ``smo`` cost more than they save. Here pair steps and the
+active-set method run on K itself, for all pairs of classes at once. Only solutions whose certificate holds are
+returned; ``smo`` solves the others.
 """
 
 from __future__ import annotations
@@ -42,34 +42,34 @@ Array = NDArray[np.float64]
 FLAT = ("linear", "lower", "upper", "start", "objects")
 
 SMALL = 2048
-"""Rows up to which the whole matrix is made."""
+"""Up to this many rows, the whole matrix is made."""
 STEPS = 20
-"""Pair steps for each variable, at most: then the problem is not an easy one."""
+"""Pair steps for each variable, at most; a problem that needs more is left to ``smo``."""
 WORK = 3e7
-"""Operations of the active-set method on one problem, at most."""
+"""Most operations of the active-set method on one problem."""
 THREADED = 4000
-"""Variables of all problems together that are worth a second thread."""
+"""From this many variables in all problems together, threads share the problems."""
 FINER = 3
-"""How often the tolerance is lowered for the sake of the gap."""
+"""How often the tolerance is lowered where the gap is still too large."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Tasks of one kind, one behind the other in the arrays of a single one."""
+    """Tasks of one kind, concatenated in the arrays of a single one."""
 
     task: Task  # ``objects`` are rows of the matrix; ``split`` has no meaning
-    edges: Index  # (p + 1,): Where each begins, and the last ends
-    splits: Index  # (p,): Of each, where its second group begins
+    edges: Index  # (p + 1,): Where each begins, and where the last ends
+    splits: Index  # (p,): Where the second group of each begins, from its own start
 
     @classmethod
     def of(cls, tasks: Sequence[Task]) -> Batch:
-        """Put tasks one behind the other."""
+        """Concatenate tasks."""
         flat: Any = {name: np.concatenate([getattr(task, name) for task in tasks]) for name in FLAT}
         sizes, splits = [task.start.size for task in tasks], [task.split for task in tasks]
         return cls(replace(tasks[0], **flat), np.cumsum([0, *sizes]), np.array(splits))
 
     def tasks(self) -> Iterator[Task]:
-        """Yield the tasks, of objects that are known by their position in each."""
+        """Yield the tasks, their objects numbered from zero in each."""
         whole = self.task
         for (a, z), split in zip(pairwise(self.edges.tolist()), self.splits.tolist(), strict=True):
             parts = whole.linear[a:z], whole.lower[a:z], whole.upper[a:z], whole.start[a:z], np.arange(z - a)
@@ -89,7 +89,7 @@ class Batch:
 
     @cached_property
     def groups(self) -> tuple[Index, Index, Index, Index]:
-        """Where groups begin, how large they are, and which are the first and the last of each problem."""
+        """Where groups begin, their sizes, and the numbers of the first and the last group of each problem."""
         both = self.splits < self.sizes
         first = np.arange(len(self)) + np.concatenate([[0], np.cumsum(both)[:-1]])
         starts = np.empty(len(self) + int(both.sum()), dtype=np.intp)
@@ -100,12 +100,12 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """What was found for each problem of a batch."""
+    """The solutions of a batch, and what their certificates consist of."""
 
     batch: Batch
     beta: Array  # (m,)
     values: Array  # (m,): Kβ
-    multipliers: Array  # (p, 2): Of the first and of the last group
+    multipliers: Array  # (p, 2): Of the first and the last group
     met: NDArray[np.bool_]  # (p,): Whether the certificate holds, by the rules of ``smo``
     dual: Array  # (p,)
     gap: Array  # (p,)
@@ -116,7 +116,7 @@ class Answers:
     seconds: float
 
     def solutions(self) -> Iterator[Solution | None]:
-        """Yield the answer to each problem, or None where its certificate does not hold."""
+        """Yield the solution of each problem, or None where its certificate does not hold."""
         seconds = self.seconds / len(self.batch)
         columns = self.dual + self.gap, self.dual, self.relative, self.violation, self.steps.astype(np.intp)
         figures, edges = zip(*(c.tolist() for c in columns), strict=True), pairwise(self.batch.edges.tolist())
@@ -145,7 +145,7 @@ class _Descent:
     @cached_property
     def scale(self) -> float:
         """The largest k(x, x)."""
-        return float(np.abs(self.K.diagonal()).max(initial=0.0)) or 1.0
+        return float(np.abs(self.K.diagonal()[self.batch.task.objects]).max(initial=0.0)) or 1.0
 
     @cached_property
     def pulled(self) -> bool:
@@ -153,7 +153,7 @@ class _Descent:
 
     @cached_property
     def unit(self) -> float:
-        """What violations are divided by, unless the answer is scaled."""
+        """The unit of violations, unless the solution is scaled."""
         task = self.batch.task
         return 1.0 if self.pulled or task.scaled else self.scale * float(task.upper.max())
 
@@ -167,7 +167,7 @@ class _Descent:
         return self.scale * batch.sums(most) * batch.sums(np.abs(task.start))
 
     def run(self, beta: Array, tol: float, limit: int, polished: int, workers: int) -> tuple[Array, Array]:
-        """Go on from β, which is overwritten; return the gradient there and the figures of each: → (m,), (p, 3)."""
+        """Improve β in place; return the gradient there and the figures of each problem: → (m,), (p, 3)."""
         from gramian.solvers.svm.inner import solve_all
 
         task, batch = self.batch.task, self.batch
@@ -185,7 +185,7 @@ class _Descent:
         return gradient, figures
 
     def judged(self, beta: Array, gradient: Array, spread: Array, tol: float) -> Answers:
-        """Compute the certificate of each problem, and tell whether it holds."""
+        """Compute the certificate of each problem, and whether it holds."""
         batch, task = self.batch, self.batch.task
         starts, widths, first, last = batch.groups
         up, down = slopes(task, beta, gradient)
@@ -217,13 +217,13 @@ class _Descent:
 def solve_dense(
     K: Array, batch: Batch, tol: float, rounding: float, polished: int, max_iter: int = -1, workers: int = 1
 ) -> Answers:
-    """Solve problems on the rows of K behind their variables."""
+    """Solve all problems of a batch, whose objects are rows of K."""
     from gramian.solvers.svm.inner import FAILED, SPREAD
     from gramian.solvers.svm.inner import STEPS as TAKEN
 
     clock, descent = Clock(), _Descent(K, batch, max(EPSILON, rounding))
     beta, largest, steps = batch.task.start.astype(np.float64), int(batch.sizes.max()), np.zeros(len(batch))
-    # Targets much smaller than one want a finer tolerance from the start, for the sake of the gap.
+    # The gap is relative: targets much smaller than one need a finer tolerance from the start.
     fine = tol * min(float(np.ptp(batch.task.linear)) or 1.0, 1.0)
     limit = int(min(STEPS * largest, math.inf if max_iter < 0 else max_iter))
     for _ in range(FINER):
@@ -233,7 +233,7 @@ def solve_dense(
         if found.met.all() or failed.any() or largest <= polished:
             break
         fine *= 0.3
-    met = (
-        found.met & ~failed & (steps < max_iter if max_iter >= 0 else True)
-    )  # the general solver says that it was reached
+    met = found.met & ~failed
+    if max_iter >= 0:
+        met &= steps < max_iter  # smo reports a limit that was reached
     return replace(found, met=met, steps=steps, seconds=clock.seconds)

@@ -1,9 +1,9 @@
-"""The compiled parts of the support vector solvers: pair steps and the active-set method.
+"""Compiled parts of the support vector solvers: pair steps (SMO) and the active-set method.
 
-Imported only when a fit begins, because numba costs a good part of a second. Three things keep compiling short: only
-what Python calls is kept on disk and has a wrapper; a loop stands where NumPy would have one expression, because an
-assignment between arrays is compiled with the text of every error it might raise; and there is one type for each
-argument. Loops that are to be fast take minima lane by lane, which vectorises, and look up an index afterwards.
+Imported only when a fit begins, because loading numba takes a good part of a second. To keep compilation short, only
+functions that Python calls have a wrapper and a file on disk, arguments have one type each, and loops replace array
+assignments, which numba compiles together with the text of every error that they could raise. Maxima use ``larger``
+so that their loops vectorise; a second loop finds the position.
 """
 
 from __future__ import annotations
@@ -13,81 +13,91 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from gramian.compiled import compiled, part
+from gramian.compiled import compiled, larger, part
 from gramian.solvers.svm.tasks import SNAP
 
 Array = NDArray[Any]
 V, N, M, B = "f8[::1]", "i8[::1]", "f8[:, ::1]", "b1[::1]"
-"""The types of arrays: numbers, positions, matrices, marks."""
+"""Types of arrays in signatures: float vectors, index vectors, float matrices, boolean vectors."""
 OPTIONS: dict[str, Any] = {"nogil": True, "error_model": "numpy"}
 FAST = {"nnan", "nsz", "contract"}
-LANES = 32
 EPSILON = float(np.finfo(np.float64).eps)
 ETA_FLOOR = 1e-12
+"""The least curvature along a pair step, relative to the largest k(x, x)."""
 RIDGE = 1e-14
 STEPS, FAILED, SPREAD = range(3)
-"""Columns of the figures: pair steps taken, whether it is for the general solver, the largest squared distance."""
+"""Columns of ``figures``: pair steps, whether the general solver has to take over, the largest squared distance."""
 FRESH, LAST = range(2)
-"""What the active-set method remembers: whether the gradient was computed anew, and the last spread of the slopes."""
+"""State of the active-set method: whether the gradient was just recomputed, and the last spread of the slopes."""
 
 
 # ---- pair steps ---------------------------------------------------------------------------------------------------
 
 
-@part(fastmath=FAST)
-def _largest(values: Array, lanes: Array) -> int:
-    """Position of the largest of some numbers."""
-    for k in range(LANES):
-        lanes[k] = -np.inf
-    whole = values.size // LANES
-    # Slices, because numba checks a computed index for its sign, and the check keeps the loop from vectorising.
-    for block in range(whole):
-        v = values[block * LANES : (block + 1) * LANES]
-        for k in range(LANES):
-            lanes[k] = v[k] if v[k] > lanes[k] else lanes[k]
-    best, where = -np.inf, 0
-    for k in range(LANES):
-        if lanes[k] > best:
-            best, where = lanes[k], k
-    while where < (whole - 1) * LANES and values[where] != best:
-        where += LANES
-    for t in range(whole * LANES, values.size):
-        if values[t] > best:
-            best, where = values[t], t
-    return where
-
-
-@part(fastmath=FAST | {"arcp"})
-def _gains(row: Array, own: float, diagonal: Array, fall: Array, level: float, gains: Array) -> None:
-    """Fill what a step of i with each j gains, to second order."""
-    for t in range(gains.size):
-        d = fall[t] - level
-        d = d if d > 0.0 else 0.0
-        curvature = own + diagonal[t] - 2.0 * row[t]
-        curvature = curvature if curvature > ETA_FLOOR else ETA_FLOOR
-        gains[t] = d * d / curvature
-
-
-@part(fastmath=FAST)
-def _move(row: Array, other: Array, step: float, gradient: Array, rise: Array, fall: Array) -> None:
-    for t in range(gradient.size):
-        change = step * (row[t] - other[t])
-        gradient[t] += change
-        rise[t] -= change
-        fall[t] += change
+@part()
+def _costs(b: float, lower: float, upper: float, kink: float) -> tuple[float, float]:
+    """Subtracted from -gradient or gradient, they give the slopes of ``_slope``: the kink, or infinity at a bound."""
+    up = (kink if b >= 0.0 else -kink) if b < upper else np.inf
+    down = (-kink if b > 0.0 else kink) if b > lower else np.inf
+    return up, down
 
 
 @part()
 def _slope(b: float, gradient: float, lower: float, upper: float, kink: float) -> tuple[float, float]:
-    """How fast the objective falls where a variable grows, and where it shrinks; -∞ where there is no room."""
-    rise = -gradient - (kink if b >= 0.0 else -kink) if b < upper else -np.inf
-    fall = gradient + (kink if b > 0.0 else -kink) if b > lower else -np.inf
+    """The descent per unit when a variable increases, and when it decreases; -∞ at a bound."""
+    up, down = _costs(b, lower, upper, kink)
+    return -gradient - up, gradient - down
+
+
+@part(fastmath=FAST | {"reassoc"})
+def _move(row: Array, other: Array, step: float, gradient: Array, up: Array, down: Array) -> tuple[float, float]:
+    """Update the gradient after a pair step; return the steepest descent of an increase and of a decrease."""
+    rise = fall = -np.inf
+    for t in range(gradient.size):
+        g = gradient[t] + step * (row[t] - other[t])
+        gradient[t] = g
+        rise, fall = larger(rise, -g - up[t]), larger(fall, g - down[t])
     return rise, fall
+
+
+@part(fastmath=FAST | {"reassoc", "arcp"})
+def _gains(
+    row: Array, own: float, diagonal: Array, gradient: Array, down: Array, rise: float, worst: float, scale: float,
+    gains: Array,
+) -> Any:  # fmt: skip
+    """Fill in the second-order gain of a step of i with each j, up to a common factor; return the largest."""
+    best, slope, unit = np.float32(0.0), 1.0 / worst, 1.0 / scale
+    for t in range(gains.size):
+        d = np.float32(larger(slope * (gradient[t] - down[t] + rise), 0.0))
+        curvature = np.float32(larger(unit * (own + diagonal[t] - 2.0 * row[t]), ETA_FLOOR))
+        gains[t] = d * d / curvature
+        best = larger(best, gains[t])
+    return best
+
+
+@part()
+def _where(values: Array, best: Any) -> int:
+    """The first position of a value, or one beyond the last."""
+    found = values.size
+    for t in range(values.size):
+        place = t if values[t] == best else values.size
+        found = place if place < found else found
+    return found
+
+
+@part()
+def _where_slope(gradient: Array, up: Array, best: float) -> int:
+    """The first position where the descent of an increase has this value, or one beyond the last."""
+    found = gradient.size
+    for t in range(gradient.size):
+        place = t if -gradient[t] - up[t] == best else gradient.size
+        found = place if place < found else found
+    return found
 
 
 @part()
 def _gather(K: Array, ids: Array, t: int, B: Array, made: Array) -> None:
-    """Write K between one object of a problem and all of them into B, when it is first asked for."""
+    """Fill row t of B, the matrix of the problem's objects, from K, unless that was done before."""
     if not made[t]:
         source, row = K[ids[t]], B[t]
         for u in range(ids.size):
@@ -101,28 +111,35 @@ def _pair_steps(
     noise: float, beta: Array, gradient: Array, B: Array, made: Array,
 ) -> tuple[int, bool]:  # fmt: skip
     """SMO by second-order working sets (Fan, Chen, Lin 2005) until no pair of a group violates by more than ``tol``."""
-    m, bent = beta.size, False
-    rise, fall, gains, lanes = np.empty(m), np.empty(m), np.empty(m), np.empty(LANES)
+    m, indefinite, scale, move = beta.size, False, 0.0, 0.0
+    up, down, gains = np.empty(m), np.empty(m), np.empty(m, np.float32)
+    rises, falls = np.full(2, -np.inf), np.full(2, -np.inf)
     for t in range(m):
-        rise[t], fall[t] = _slope(beta[t], gradient[t], lower[t], upper[t], kink)
-    for step in range(limit):
-        i, worst, start, stop = 0, -np.inf, 0, 0
-        for g in range(2):
-            a, z = (0, split) if g == 0 else (split, m)
+        up[t], down[t] = _costs(beta[t], lower[t], upper[t], kink)
+        scale = max(scale, abs(diagonal[t]))
+    scale = scale if scale > 0.0 else 1.0
+    i = j = 0
+    _gather(K, ids, 0, B, made)
+    for step in range(limit + 1):
+        worst, g = -np.inf, 0
+        for k in range(2):
+            a, z = (0, split) if k == 0 else (split, m)
             if a < z:
-                up, down = a + _largest(rise[a:z], lanes), a + _largest(fall[a:z], lanes)
-                if rise[up] + fall[down] > worst:
-                    i, worst, start, stop = up, rise[up] + fall[down], a, z
-        if not worst > tol:
-            return step, bent
+                rises[k], falls[k] = _move(B[i, a:z], B[j, a:z], move, gradient[a:z], up[a:z], down[a:z])
+                if rises[k] + falls[k] > worst:
+                    worst, g = rises[k] + falls[k], k
+        if step == limit or not worst > tol:
+            return step, indefinite
+        a, z, rise = 0 if g == 0 else split, split if g == 0 else m, rises[g]
+        i = min(a + _where_slope(gradient[a:z], up[a:z], rise), m - 1)
         _gather(K, ids, i, B, made)
-        row, own, level = B[i], diagonal[i], -rise[i]
-        _gains(row[start:stop], own, diagonal[start:stop], fall[start:stop], level, gains[start:stop])
-        j = start + _largest(gains[start:stop], lanes)
+        row, own = B[i], diagonal[i]
+        best = _gains(row[a:z], own, diagonal[a:z], gradient[a:z], down[a:z], rise, worst, scale, gains[a:z])
+        j = min(a + _where(gains[a:z], best), m - 1)
         _gather(K, ids, j, B, made)
         curvature = own + diagonal[j] - 2.0 * row[j]
-        bent |= curvature < -noise * (abs(own) + abs(diagonal[j]))
-        move = (fall[j] - level) / max(curvature, ETA_FLOOR)
+        indefinite |= curvature < -noise * (abs(own) + abs(diagonal[j]))
+        move = (gradient[j] - down[j] + rise) / max(curvature, ETA_FLOOR * scale)
         top = 0.0 if kink > 0.0 and beta[i] < 0.0 else upper[i]
         bottom = 0.0 if kink > 0.0 and beta[j] > 0.0 else lower[j]
         room_i, room_j = top - beta[i], beta[j] - bottom
@@ -130,10 +147,9 @@ def _pair_steps(
         # Land on a bound exactly: a bound missed by rounding counts as free.
         beta[i] = top if move == room_i else beta[i] + move
         beta[j] = bottom if move == room_j else beta[j] - move
-        _move(row, B[j], move, gradient, rise, fall)
-        rise[i], fall[i] = _slope(beta[i], gradient[i], lower[i], upper[i], kink)
-        rise[j], fall[j] = _slope(beta[j], gradient[j], lower[j], upper[j], kink)
-    return limit, bent
+        up[i], down[i] = _costs(beta[i], lower[i], upper[i], kink)
+        up[j], down[j] = _costs(beta[j], lower[j], upper[j], kink)
+    return limit, indefinite
 
 
 # ---- the active-set method ----------------------------------------------------------------------------------------
@@ -189,9 +205,9 @@ def _solve(H: Array, right: Array) -> None:
 
 @part()
 def _newton(K: Array, ids: Array, split: int, slope: Array, moving: Array, noise: float, step: Array) -> None:
-    """The step of the moving variables to where their slopes are equal, group by group, or far down where they fall.
+    """The Newton step of the moving variables; a very long one along a direction without curvature.
 
-    In the differences from one moving variable of each group, which leave the sums of the groups alone.
+    In coordinates that keep the sum of each group: differences from its first moving variable.
     """
     m = moving.size
     for t in range(m):
@@ -235,7 +251,7 @@ def _newton(K: Array, ids: Array, split: int, slope: Array, moving: Array, noise
 
 @part()
 def _end(step: float, sign: float, lower: float, upper: float, kink: float) -> float:
-    """Where the linear piece of the objective ends on which a variable is."""
+    """The next bound or kink of a variable in the direction of its step."""
     if step > 0.0:
         return 0.0 if kink > 0.0 and sign < 0.0 else upper
     return 0.0 if kink > 0.0 and sign > 0.0 else lower
@@ -246,7 +262,7 @@ def _walk(
     K: Array, ids: Array, lower: Array, upper: Array, kink: float, step: Array, beta: Array, gradient: Array,
     sign: Array, moving: Array, B: Array, made: Array,
 ) -> int:  # fmt: skip
-    """Go as far as the ends of the pieces allow: 2 where a variable was stopped, which then rests, 1 if β changed."""
+    """Step until a variable reaches a bound or the kink and fix it there; return 2 if one did, else 1 if β changed."""
     m, length, done = beta.size, 1.0, 0
     room = np.empty(m)
     for t in range(m):
@@ -273,9 +289,9 @@ def _release(
     lower: Array, upper: Array, kink: float, split: int, noise: float, beta: Array, gradient: Array, sign: Array,
     moving: Array,
 ) -> float:  # fmt: skip
-    """Let the worst of a group that has moving variables move, or the worst pair of another, and return -1.
+    """Release the fixed variable that violates KKT most, or a pair in a group where all are fixed, and return -1.
 
-    Where nobody is to move, return by how much slopes differ that should be equal.
+    Without a violation, return the largest difference between slopes of moving variables of one group.
     """
     worst, riser, faller, spread = 4.0 * noise, -1, -1, 0.0
     for g in range(2):
@@ -310,7 +326,7 @@ def _advance(
     K: Array, ids: Array, linear: Array, lower: Array, upper: Array, kink: float, split: int, noise: float,
     step: Array, beta: Array, gradient: Array, sign: Array, moving: Array, B: Array, made: Array, memo: Array,
 ) -> bool:  # fmt: skip
-    """Take a step of the active-set method, and tell whether it was the last."""
+    """Take a step of the active-set method; return whether it has converged."""
     done = _walk(K, ids, lower, upper, kink, step, beta, gradient, sign, moving, B, made)
     if done:
         memo[FRESH] = 0.0
@@ -324,7 +340,7 @@ def _advance(
         _gradient(K, ids, linear, beta, B, made, gradient)
         memo[FRESH] = 1.0
         return False
-    # No variable is to move; another step removes what rounding left of the last one, if anything.
+    # No variable violates KKT: go on only while steps still halve what rounding left of the slopes.
     last, memo[LAST] = memo[LAST], spread
     return not noise < spread < 0.5 * last
 
@@ -334,7 +350,7 @@ def _active_set(
     K: Array, ids: Array, diagonal: Array, linear: Array, lower: Array, upper: Array, kink: float, split: int,
     work: float, beta: Array, gradient: Array, B: Array, made: Array,
 ) -> bool:  # fmt: skip
-    """``active_set.polish`` within some work: solve the KKT equations of the free variables; tell whether it ended."""
+    """``active_set.polish`` within ``work`` operations; return whether it has converged."""
     m, top, largest = beta.size, 0.0, 0.0
     sign, moving, step, slope, memo = np.empty(m), np.empty(m, np.bool_), np.empty(m), np.empty(m), np.empty(2)
     memo[FRESH], memo[LAST] = 0.0, np.inf
@@ -363,7 +379,7 @@ def _active_set(
 
 @part()
 def _half_margin(lower: Array, upper: Array, kink: float, split: int, beta: Array, gradient: Array) -> float:
-    """Half the difference of the groups' multipliers: of mean slopes of free variables, else of what KKT allow."""
+    """Half the difference of the two groups' multipliers, as ``tasks.multipliers`` computes them."""
     difference = 0.0
     for g in range(2):
         total, count, low, high = 0.0, 0, -np.inf, np.inf
@@ -380,7 +396,7 @@ def _half_margin(lower: Array, upper: Array, kink: float, split: int, beta: Arra
 
 @part()
 def _snap(lower: Array, upper: Array, beta: Array) -> None:
-    """``State.snap``: what rounding keeps from a bound or the kink would count as free."""
+    """``State.snap``: move variables that only rounding keeps from a bound or the kink there."""
     largest = 0.0
     for t in range(beta.size):
         largest = max(largest, abs(beta[t]))
@@ -400,35 +416,35 @@ def _solve_one(
     polished: int, work: float, noise: float, scaled: bool, unit: float, beta: Array, gradient: Array, line: Array,
     diagonal: Array, B: Array, made: Array,
 ) -> None:  # fmt: skip
-    """Solve one problem by pair steps, then one of few variables by the active-set method."""
+    """Solve one problem by pair steps; if it is small, go on with the active-set method."""
     for t in range(beta.size):
         diagonal[t] = K[ids[t], ids[t]]
         # The largest squared distance of an object from the first, in feature space.
         line[SPREAD] = max(line[SPREAD], diagonal[t] + diagonal[0] - 2.0 * K[ids[0], ids[t]])
     _gradient(K, ids, linear, beta, B, made, gradient)
-    ends, bent, settled = beta.size <= polished, False, True
+    exact, indefinite, converged = beta.size <= polished, False, True
     for _ in range(8):
         if scaled:
             unit = max(_half_margin(lower, upper, kink, split, beta, gradient), 1e-7 * line[SPREAD])
-        goal = (1.0 if ends else 0.9) * tol * unit
-        taken, curved = _pair_steps(
+        goal = (1.0 if exact else 0.9) * tol * unit
+        taken, negative = _pair_steps(
             K, ids, diagonal, lower, upper, kink, split, goal, limit, noise, beta, gradient, B, made
         )
         line[STEPS] += taken
-        bent |= curved
-        settled = taken < limit or ends
+        indefinite |= negative
+        converged = taken < limit or exact
         if taken == 0 or taken == limit or not scaled:
             break
-    if ends and not bent:
+    if exact and not indefinite:
         before = np.empty(beta.size)
         for t in range(beta.size):
             before[t] = beta[t]
-        settled = _active_set(K, ids, diagonal, linear, lower, upper, kink, split, work, beta, gradient, B, made)
-        for t in range(0 if settled else beta.size):
+        converged = _active_set(K, ids, diagonal, linear, lower, upper, kink, split, work, beta, gradient, B, made)
+        for t in range(0 if converged else beta.size):
             beta[t] = before[t]
     _snap(lower, upper, beta)
     _gradient(K, ids, linear, beta, B, made, gradient)
-    line[FAILED] = 1.0 if bent or not settled else 0.0
+    line[FAILED] = 1.0 if indefinite or not converged else 0.0
 
 
 @compiled(f"void({M}, {N}, {N}, {N}, {V}, {V}, {V}, f8, f8, i8, i8, f8, f8, b1, f8, {V}, {V}, {M})", **OPTIONS)
@@ -437,24 +453,24 @@ def solve_all(
     tol: float, limit: int, polished: int, work: float, noise: float, scaled: bool, unit: float, beta: Array,
     gradient: Array, figures: Array,
 ) -> None:  # fmt: skip
-    """Solve problems that stand one behind the other in flat arrays, each on its own objects of one dense K.
+    """Solve problems that are concatenated in flat arrays, each on its own objects of one dense K.
 
-    β holds the starts, and then the answers; ``gradient`` the gradients there; ``figures``, zeros, a line each. Those
-    of at most ``polished`` variables are solved to machine precision.
+    β holds the starts and is overwritten by the solutions, ``gradient`` by the gradients there; ``figures`` has a row
+    for each problem, zero at first. Problems of at most ``polished`` variables are solved to machine precision.
     """
-    widest, alone = 0, splits.size == 1 and ids.size == K.shape[0]
+    widest, single = 0, splits.size == 1 and ids.size == K.shape[0]
     for p in range(splits.size):
         widest = max(widest, edges[p + 1] - edges[p])
-    for t in range(ids.size if alone else 0):
-        alone &= ids[t] == t
-    # One problem of all rows in their order has its matrix already.
+    for t in range(ids.size if single else 0):
+        single &= ids[t] == t
+    # A single problem of all rows in their order needs no matrix of its own.
     room, made, diagonal = K, np.empty(widest, np.bool_), np.empty(widest)
-    if not alone:
+    if not single:
         room = np.empty((widest, widest))
     for p in range(splits.size):
         a, z = edges[p], edges[p + 1]
         for t in range(z - a):
-            made[t] = alone
+            made[t] = single
         _solve_one(
             K, ids[a:z], linear[a:z], lower[a:z], upper[a:z], kink, splits[p], tol, limit, polished, work, noise,
             scaled, unit, beta[a:z], gradient[a:z], figures[p], diagonal[: z - a], room, made,
@@ -463,12 +479,14 @@ def solve_all(
 
 @compiled(**OPTIONS)
 def pair_steps(
-    K: Array, diagonal: Array, lower: Array, upper: Array, kink: float, split: int, tol: float, limit: int,
-    noise: float, beta: Array, gradient: Array,
+    K: Array, ids: Array, B: Array, made: Array, diagonal: Array, lower: Array, upper: Array, kink: float, split: int,
+    tol: float, limit: int, noise: float, beta: Array, gradient: Array,
 ) -> tuple[int, bool]:  # fmt: skip
-    """Take pair steps on the variables of a whole matrix; return their number, and whether it curves downwards."""
-    ids, made = np.arange(beta.size), np.ones(beta.size, np.bool_)
-    return _pair_steps(K, ids, diagonal, lower, upper, kink, split, tol, limit, noise, beta, gradient, K, made)
+    """Take pair steps; return their number, and whether negative curvature was met.
+
+    B is K between the objects ``ids``; rows of it that are not ``made`` are read from K when they are first needed.
+    """
+    return _pair_steps(K, ids, diagonal, lower, upper, kink, split, tol, limit, noise, beta, gradient, B, made)
 
 
 @compiled(**OPTIONS)
@@ -476,6 +494,6 @@ def advance(
     K: Array, linear: Array, lower: Array, upper: Array, kink: float, split: int, noise: float, step: Array,
     beta: Array, gradient: Array, sign: Array, moving: Array, memo: Array,
 ) -> bool:  # fmt: skip
-    """Take a step of the active-set method on a whole matrix, and tell whether it was the last."""
+    """Take a step of the active-set method on a whole matrix; return whether it has converged."""
     ids, made = np.arange(beta.size), np.ones(beta.size, np.bool_)
     return _advance(K, ids, linear, lower, upper, kink, split, noise, step, beta, gradient, sign, moving, K, made, memo)

@@ -1,5 +1,4 @@
-"""Rows of a Gram matrix for ``smo``: computed when asked for and kept while there is room, or summed on a GPU; or
-products of features."""
+"""Rows of a Gram matrix for ``smo``: from a cache, from a matrix in memory, from a GPU, or as products of features."""
 
 from __future__ import annotations
 
@@ -16,25 +15,25 @@ from gramian.resources import run, spans
 
 Index = NDArray[np.intp]
 PANEL_BYTES = 64 * 10**6
-"""Rows are computed in panels of about this size, so that Ctrl-C is never far away."""
+"""Rows are computed in panels of about this size, so that Ctrl-C is answered soon."""
 THREAD_WORTH = 1_000_000
-"""Products of features below which a second thread costs more than it brings."""
+"""Below this many multiplications, a second thread costs more than it saves."""
 
 
 @dataclass(frozen=True)
 class Wide:
-    """A matrix in full precision, of which most fits see only a few blocks."""
+    """A matrix in full precision, of which most fits need only a few blocks."""
 
-    block: Callable[[Index, Index], NDArray[Any]]  # Of rows and columns; returns their block
+    block: Callable[[Index, Index], NDArray[Any]]  # From rows and columns to the block between them
     whole: Callable[[], Gram]  # Returns the Gram matrix
 
     def on(self, workers: int) -> Wide:
-        """Return the same matrix, made by another number of threads."""
+        """Return the same matrix, computed by another number of threads."""
         return Wide(self.block, lambda: self.whole().on(workers))
 
 
 class RowCache:
-    """The least recently used rows make room for new ones."""
+    """A cache of kernel rows that replaces the least recently used ones."""
 
     def __init__(self, gram: Gram, columns: Index, budget: int, wide: Wide | None = None) -> None:
         self.gram = gram
@@ -52,7 +51,7 @@ class RowCache:
         self._forget()
 
     def _forget(self) -> None:
-        """Cut the memory into rows of the present width, none of them in use."""
+        """Divide the memory into empty rows of the current width."""
         width = max(len(self.columns), 1)
         self.capacity = self._flat.size // width
         self.store = self._flat[: self.capacity * width].reshape(self.capacity, width)
@@ -62,11 +61,11 @@ class RowCache:
         self._stamp = np.zeros(self.capacity, dtype=np.int64)
 
     def slots(self, rows: Index) -> Index:
-        """Return where the rows are, after computing those that are not there."""
+        """Return the slots of some rows, after computing those that are missing."""
         self._clock += 1
         held = self._slot[rows]
         self._stamp[held[held >= 0]] = self._clock
-        missing = np.unique(rows[held < 0])  # a row may be asked for twice, and is to be held once
+        missing = np.unique(rows[held < 0])  # a row may be asked for twice
         if missing.size:
             room = self._room(missing.size)
             self._fill(missing, room)
@@ -80,7 +79,7 @@ class RowCache:
         short = count - fresh.size
         if not short:
             return fresh
-        # A slot stamped with this call's clock holds a row that was asked for just now.
+        # Slots with the stamp of this call hold rows that were just asked for, and must stay.
         age = np.where(np.arange(self.capacity) < self._used - fresh.size, self._stamp, self._clock)
         old = np.sort(np.argpartition(age, short - 1)[:short])
         self._slot[self._owner[old]] = -1
@@ -100,7 +99,7 @@ class RowCache:
         return self.gram.rows(rows, _as_slice(self.columns), out=out)
 
     def restrict(self, keep: Index) -> None:
-        """Keep only some of the columns; the rows held stay held, and there is room for more."""
+        """Keep only some of the columns of the rows held, which makes room for more rows."""
         from gramian.solvers.svm.row_sums import compact
 
         compact(self._flat, len(self.columns), keep, self._used)
@@ -111,12 +110,12 @@ class RowCache:
         self._owner[:used], self._stamp[:used] = owner[:used], stamp[:used]
 
     def widen(self, columns: Index) -> None:
-        """Take other columns; the rows held are forgotten."""
+        """Change the columns, and forget all rows."""
         self.columns = columns
         self._forget()
 
     def upgrade(self) -> bool:
-        """Go on in full precision; the rows held are forgotten."""
+        """Switch to full precision, and forget all rows; return False if they had it already."""
         if self.wide is None:
             return False
         self.gram, self.wide = self.wide.whole(), None
@@ -124,15 +123,18 @@ class RowCache:
         return True
 
     def exact(self, rows: Index, columns: Index) -> NDArray[Any]:
-        """Return a block of the matrix in full precision, past the cache: → (len(rows), len(columns))."""
+        """Return a block of the matrix in full precision, without the cache: → (len(rows), len(columns))."""
         return (self.gram.rows if self.wide is None else self.wide.block)(rows, columns)
 
 
 class KernelRows:
-    """The rows that one problem needs, from one cache or from several side by side.
+    """Kernel rows of one problem, from one cache or from several with different columns.
 
-    A problem knows its objects by position 0..m-1: first those of the first cache's columns, then those of the next.
+    The objects of a problem are numbered 0..m-1: the columns of the first cache, then those of the next.
     """
+
+    stored = None
+    """The matrix of which the objects' ``ids`` are rows, if it is in memory and needs no cache."""
 
     def __init__(
         self,
@@ -145,7 +147,7 @@ class KernelRows:
         self.caches = list(caches)
         self.workers, self.direct, self.definite = workers, direct, definite
         self.whole = whole
-        """The matrix behind the rows, by their ids, where it is small enough to have been made."""
+        """The same, if it is so small that ``dense`` solves the problem."""
         self._index()
 
     def _index(self) -> None:
@@ -159,12 +161,12 @@ class KernelRows:
 
     @property
     def shrinkable(self) -> KernelRows | None:
-        """These rows, where columns can be dropped from them for a while: one cache has all of them."""
+        """These rows if columns can be dropped for a while, which takes a single cache; else None."""
         return self if len(self.caches) == 1 else None
 
     @property
     def rounding(self) -> float:
-        """What rounding does to a kernel value in full precision, relative to the largest k(x, x)."""
+        """Rounding of a kernel value in full precision, relative to the largest k(x, x)."""
         return self.gram.rounding * float(np.finfo(np.float64).eps) / float(np.finfo(self.gram.dtype).eps)
 
     def diagonal(self) -> NDArray[np.float64]:
@@ -178,12 +180,12 @@ class KernelRows:
 
     @property
     def largest_square(self) -> int:
-        """How many objects ``square`` can take."""
+        """The most objects that ``square`` takes."""
         return len(self.ids) if self.direct else self.capacity
 
     @property
     def evicted(self) -> int:
-        """How many rows had to go so far."""
+        """How many rows were evicted so far."""
         return sum(cache.evicted for cache in self.caches)
 
     def square(self, objects: Index) -> NDArray[Any]:
@@ -206,18 +208,18 @@ class KernelRows:
                 run(task, spans(width, -(-width // workers)), workers)
 
     def exact(self, objects: Index, others: Index) -> NDArray[Any]:
-        """Return a block of the kernel in full precision, past the caches: → (len(objects), len(others))."""
+        """Return a block of the kernel in full precision, without the caches: → (len(objects), len(others))."""
         return self.caches[0].exact(self.ids[objects], self.ids[others])
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return Σ_k weights_k K[objects_k, :] in full precision, past the caches. weights (len(objects),) → (m,)."""
-        everybody, total = np.arange(len(self.ids)), np.zeros(len(self.ids))
+        """Return Σ_k weights_k K[objects_k, :] in full precision, without caches. weights (len(objects),) → (m,)."""
+        columns, total = np.arange(len(self.ids)), np.zeros(len(self.ids))
         for rows in spans(objects.size, max(PANEL_BYTES // (8 * max(len(self.ids), 1)), 1)):
-            total += weights[rows] @ self.exact(objects[rows], everybody)
+            total += weights[rows] @ self.exact(objects[rows], columns)
         return total
 
     def upgrade(self) -> bool:
-        """Go on in full precision."""
+        """Switch to full precision; return False if the rows had it already."""
         changed = [cache.upgrade() for cache in self.caches]
         return any(changed)
 
@@ -227,13 +229,13 @@ class KernelRows:
         self._index()
 
     def widen(self, columns: Index) -> None:
-        """Bring other columns into the one cache, which forgets its rows."""
+        """Change the columns of the one cache, which forgets its rows."""
         self.caches[0].widen(columns)
         self._index()
 
 
 class FeatureRows:
-    """What ``KernelRows`` is to a kernel, for the kernel ``<ψ(x), ψ(z)>`` of explicit features.
+    """The interface of ``KernelRows`` for the kernel ``<ψ(x), ψ(z)>`` of explicit features.
 
     A sum of q kernel rows is one product Fᵀw and one product with F: O((n + q) m), whatever the kernel costs.
     """
@@ -241,9 +243,9 @@ class FeatureRows:
     direct = True
     """A block of the kernel is one product: the working set may be large."""
     shrinkable = None
-    """All values follow from one vector w, so that leaving variables out saves nothing."""
+    """Every value is a product with one vector w, so leaving variables out saves nothing."""
     definite = True
-    whole = None
+    whole = stored = None
     evicted = 0
     rounding = float(np.finfo(np.float64).eps)
 
@@ -285,20 +287,21 @@ class FeatureRows:
         return total
 
     def upgrade(self) -> bool:
-        """Say that there is no fuller precision to go on in."""
+        """Return False: there is no higher precision."""
         return False
 
 
 class CardRows:
-    """What ``KernelRows`` is to a kernel on this machine, for one on a GPU, where a row is made faster than it is read.
+    """The interface of ``KernelRows`` for a GPU, which computes a row faster than it could be copied.
 
-    Nothing is kept: of a sum of q kernel rows, only the rows' weights and the n sums cross the bus.
+    No row is kept: for a sum of q kernel rows, only their weights and the n sums are transferred.
     """
 
     direct = True
-    """A block of the kernel is made at once: the working set may be large."""
+    """A block of the kernel is computed at once: the working set may be large."""
     shrinkable = None
-    """Columns that are left out would save nothing."""
+    """Leaving columns out would save nothing."""
+    stored = None
     evicted = 0
 
     def __init__(self, gram: Gram, ids: Index, definite: bool = True, whole: NDArray[np.float64] | None = None) -> None:
@@ -328,7 +331,57 @@ class CardRows:
         return self.gram.card.sum_of_rows(self._A, self.gram._B[self.ids[objects]], weights)
 
     def upgrade(self) -> bool:
-        """Say that there is no fuller precision to go on in."""
+        """Return False: there is no higher precision."""
+        return False
+
+
+class StoredRows:
+    """The interface of ``KernelRows`` for a matrix that is in memory already."""
+
+    direct = True
+    shrinkable = None
+    """Leaving columns out would save nothing."""
+    evicted = 0
+
+    def __init__(
+        self,
+        matrix: NDArray[np.float64],
+        ids: Index,
+        rounding: float,
+        definite: bool = True,
+        small: bool = False,
+        workers: int = 1,
+    ) -> None:
+        self.stored, self.ids, self.rounding, self.definite = matrix, ids, rounding, definite
+        self.whole, self.workers, self.largest_square = matrix if small else None, workers, len(ids)
+
+    def diagonal(self) -> NDArray[np.float64]:
+        """Return k(x, x) of every object: → (n,)."""
+        return self.stored[self.ids, self.ids].astype(np.float64)
+
+    def square(self, objects: Index) -> NDArray[np.float64]:
+        """Return the kernel of some objects with each other: → (q, q)."""
+        return self.exact(objects, objects)
+
+    def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
+        """Add Σ_k weights_k K[objects_k, :] to ``total``. weights (len(objects),), total (n,)."""
+        total += self.exact_sum(objects, weights)
+
+    def exact(self, objects: Index, others: Index) -> NDArray[np.float64]:
+        """Return a block of the kernel: → (len(objects), len(others))."""
+        return self.stored[np.ix_(self.ids[objects], self.ids[others])]
+
+    def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""
+        # Sums of whole rows, in the order of memory, are faster than sums of the columns of the objects.
+        width = self.stored.shape[1]
+        sums, workers = np.zeros(width), self.workers if objects.size * width > THREAD_WORTH else 1
+        task = partial(_add_columns, self.stored, self.ids[objects], weights, sums)
+        run(task, spans(width, -(-width // workers)), workers)
+        return sums[self.ids]
+
+    def upgrade(self) -> bool:
+        """Return False: there is no higher precision."""
         return False
 
 
@@ -341,7 +394,7 @@ def _add_columns(
 
 
 def _as_slice(columns: Index) -> Any:
-    """A slice where the columns are consecutive: a view instead of a copy of the rows behind them."""
+    """Consecutive columns as a slice, which gives a view instead of a copy."""
     if columns.size and columns[-1] - columns[0] == columns.size - 1:
         return slice(int(columns[0]), int(columns[-1]) + 1)
     return columns

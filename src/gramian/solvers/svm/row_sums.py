@@ -1,4 +1,4 @@
-"""Compiled loops over the rows that ``row_cache`` holds."""
+"""Compiled loops over stored kernel rows."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int,
 
 @compiled(nogil=True)
 def compact(flat: Array, width: int, columns: Array, rows: int) -> None:
-    """Keep only some columns of the first rows of a matrix stored flat, in place: a third of NumPy's time by rows."""
+    """Keep only some columns of the first rows of a matrix stored flat, in place; three times as fast as NumPy."""
     for r in range(rows):
         source, target = r * width, r * columns.size
         for t in range(columns.size):

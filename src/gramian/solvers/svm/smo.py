@@ -6,7 +6,8 @@ regression) it reads
     min ½ βᵀKβ + pᵀβ + ε Σ|β_v|   subject to   lower ≤ β ≤ upper,   Σ_{v in group} β_v = what the start sums to,
 
 with one group, or two for the ν tasks and the hard margin. A working set of the worst violators is optimised in
-compiled code on its own small kernel matrix; the gradient of all other variables follows by one sum of kernel rows.
+compiled code on its own small kernel matrix; then one sum of kernel rows updates the gradient of all variables.
+Problems whose matrix is small go to ``dense`` first, which runs the same compiled steps without working sets.
 
 References
 ----------
@@ -19,8 +20,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from gramian.certificates import Certificate
 from gramian.progress import Clock, Tick, silent
@@ -28,7 +31,7 @@ from gramian.resources import one_blas_thread
 from gramian.solvers.machine.origin_row import AnchoredRows
 from gramian.solvers.svm.active_set import polish
 from gramian.solvers.svm.dense import Batch, solve_dense
-from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows
+from gramian.solvers.svm.row_cache import CardRows, FeatureRows, Index, KernelRows, StoredRows
 from gramian.solvers.svm.tasks import (
     EPSILON,
     FEASIBLE,
@@ -43,39 +46,46 @@ from gramian.solvers.svm.tasks import (
     Vector,
 )
 
-Rows = KernelRows | FeatureRows | CardRows | AnchoredRows
+Rows = KernelRows | FeatureRows | CardRows | StoredRows | AnchoredRows
 WORKING_SET = 1024
 CARD_SET = 1536
-"""On a GPU a round costs more than the longer steps of a larger set."""
+"""Size on a GPU, where a round costs more than the longer steps of a larger set."""
 COSTLY_SET = 256
-"""Where a kernel value costs much, a smaller set asks for fewer rows that turn out not to be needed."""
+"""Least size: where kernel values are expensive, a small set asks for fewer rows that turn out not to be needed."""
 SHARE = 8
-"""One in so many variables is in the working set, at least: to make K of more takes longer than the steps on it."""
+"""Where the kernel is cheap, the working set has at least one in so many variables."""
+ROOMY = 1.25
+"""The working set has room for so many times the free variables; smaller sets undo each other's steps."""
 TINY_SET = 16
+"""Below this size, a working set is the worst pair alone."""
 STEPS_PER_VARIABLE = 100
+"""Pair steps for each variable of a working set, at most; after as many for each of all, the active-set method."""
 MOST_PATIENCE = 400
-"""Steps per variable after which the active-set method has had its chances."""
+"""Steps per variable after which the active-set method is not tried again."""
 SHRINK_EVERY = 8
-"""Outer rounds between two looks at what could be shrunk."""
+"""Rounds between two attempts to shrink."""
 SHRINK_WORTH = 0.7
-"""Shrinking forgets work at the end: it has to leave at most this share of the variables."""
+"""Shrink only to this share of the variables or less, because the gradient has to be recomputed afterwards."""
 POLISHED = 512
 """Problems of at most this many variables are solved to machine precision."""
 INNER, CARD_INNER = 0.1, 0.2
 """Pair steps on a working set stop at this share of the violation; on a GPU sooner, as rounds cost less."""
 STUBBORN = 2048
-"""Up to this many, the same is done where pair steps take too long."""
+"""Problems of at most this many variables are also given to the active-set method where pair steps are slow."""
 WORTHWHILE = 0.01
-"""Share of the gap by which the active-set method has to come nearer, or it is at its end."""
+"""The least share of the gap that the active-set method has to close for another attempt."""
 ENDLESS = "pair steps do not converge: the kernel is not positive semi-definite; use another kernel"
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
 LOOSE = 1000.0
-"""Bounds on β, times kernel values, that are so many times the targets are not expected to bind."""
+"""Where the bounds on β, times kernel values, are so many times the targets, they are not expected to bind."""
 ROUNDING = 0.25
-"""The share of the tolerance that rounding of kernel rows may use up."""
+"""The share of the tolerance that rounding of kernel values may take up."""
+SINGLE = float(np.finfo(np.float32).eps) / 2.0
+"""Rounding of a kernel value in single precision, relative to the largest k(x, x)."""
 REFINEMENTS = 2
+"""How often Kβ is recomputed in full precision before the kernel rows are."""
 AUDIT = 64
-"""Rows of the gradient that are computed anew, in full precision, before an optimum is accepted."""
+"""Entries of the gradient that are recomputed in full precision before an optimum is accepted."""
 
 
 def solve(
@@ -112,7 +122,7 @@ def solve(
 
 
 def _is_loose(task: Task, rows: Rows) -> bool:
-    """Whether C is so large beside y that a regression may well go through every target."""
+    """Whether C is so large compared to y that the regression may interpolate the targets."""
     if task.split > STUBBORN // 2:
         return False
     loss = float(task.upper @ np.abs(task.linear - np.median(task.linear)))
@@ -120,7 +130,7 @@ def _is_loose(task: Task, rows: Rows) -> bool:
 
 
 class _StoppedError(Exception):
-    """Time or steps are used up; the text says which, and what to do."""
+    """A limit was reached; the message says which, and what to do."""
 
 
 class _StalledError(_StoppedError):
@@ -132,29 +142,31 @@ class _Descent:
         self, task: Task, rows: Rows, max_iter: int, shrink_every: int, working_set: int, clock: Clock, tick: Tick
     ) -> None:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
-        largest = min(working_set, max(task.start.size // SHARE, COSTLY_SET))
-        largest = CARD_SET if isinstance(rows, CardRows) else largest
-        self.most, self.shrink_every = largest if rows.direct else min(COSTLY_SET, working_set), shrink_every
+        card = isinstance(rows, CardRows)
+        self.most = CARD_SET if card else working_set
+        self.least = min(self.most, self.most if card else max(task.start.size // SHARE if rows.direct else 0, COSTLY_SET))
+        self.shrink_every = shrink_every
         self.shrinkable = rows.shrinkable if shrink_every else None
-        self.inner = CARD_INNER if isinstance(rows, CardRows) else INNER
+        self.inner = CARD_INNER if card else INNER
         self.budget = math.inf if max_iter < 0 else max_iter
         self.steps = 0
         self.effort = 0
-        """Pair steps, or variables where a working set has none to take."""
+        """Pair steps, counting at least one for each variable of a working set."""
         self.drift = 0.0
-        """What rounding may have added to Kβ since it was last computed anew."""
+        """Bound on the rounding in Kβ since it was last recomputed."""
         self.convex = rows.definite
         self.refined = 0
+        self.room = np.empty(0)
         diagonal = rows.diagonal()
         self.state = State(task, task.start.astype(np.float64), np.zeros(diagonal.size), diagonal)
         self.scale = float(np.max(np.abs(diagonal), initial=0.0)) or 1.0
         self.rebuild()
 
-    # ---- the whole way -------------------------------------------------------------------------------------------
+    # ---- the outer loop -------------------------------------------------------------------------------------------
 
     def run(self, tol: float, polished: int) -> Solution:
-        """Descend, check, and go on with a finer tolerance until violation and gap are both small enough."""
-        # Targets much smaller than one want a finer tolerance from the start, for the sake of the gap.
+        """Descend, certify, and repeat with a finer tolerance until violation and gap are both small enough."""
+        # The gap is relative: targets much smaller than one need a finer tolerance from the start.
         fine, message = tol * min(float(np.ptp(self.task.linear)) or 1.0, 1.0), ""
         m = self.state.beta.size
         patience = STEPS_PER_VARIABLE * m if m <= STUBBORN else math.inf
@@ -194,7 +206,7 @@ class _Descent:
         return Solution(state.beta, state.values, state.multipliers(), certificate, self.convex, self.vanished(state))
 
     def rebuild(self) -> None:
-        """Compute Kβ anew from every variable that is not zero; the free ones last, so that their rows stay."""
+        """Recompute Kβ from all nonzero variables; free ones last, so that their rows stay in the cache."""
         state = self.state
         weights = state.by_object
         free = np.zeros(state.values.size, dtype=bool)
@@ -206,10 +218,10 @@ class _Descent:
         self.drift = 0.0
 
     def check_rows(self, tol: float) -> bool:
-        """Compare some of Kβ with full precision, and tell whether the rounding of the rows may be neglected.
+        """Check some of Kβ in full precision; return whether the rounding of the kernel rows is negligible.
 
-        Where it may not, Kβ is computed anew: from then on the rounding is that of the steps still to come, which
-        are small. Where even that shows, the rows themselves are kept in full precision from then on.
+        If not, recompute Kβ in full precision, so that only later, smaller steps bring new rounding. If that is not
+        enough, switch to kernel rows in full precision.
         """
         state = self.state
         weights = state.by_object
@@ -232,10 +244,7 @@ class _Descent:
     # ---- one descent ---------------------------------------------------------------------------------------------
 
     def descend(self, state: State, tol: float, until: float = math.inf) -> bool:
-        """Lower the objective until no pair violates the KKT conditions by more than ``tol``, or ``until`` an effort.
-
-        Returns whether the tolerance was met.
-        """
+        """Descend until no pair violates KKT by more than ``tol``; return False if ``until`` steps are not enough."""
         recent = np.empty(0, dtype=np.intp)
         rounds = evicted = 0
         while True:
@@ -259,25 +268,25 @@ class _Descent:
                     recent, evicted = np.empty(0, dtype=np.intp), self.rows.evicted
 
     def divisor(self, state: State) -> float:
-        """What the tolerance is counted in: one, the ρ that the answer will be divided by, or values of the kernel."""
+        """The unit of the tolerance: one, the ρ by which the solution will be divided, or the scale of the kernel."""
         if not self.task.scaled:
             return 1.0 if self.task.linear.any() else self.scale * float(self.task.upper.max())
         first, second = state.multipliers()
         return 0.5 * (first - second)
 
     def unit(self, state: State) -> float:
-        """The same for the descent, which does not chase a ρ that vanishes."""
+        """The same for the descent, bounded away from zero where ρ vanishes."""
         return max(self.divisor(state), 1e-7 * self.spread) if self.task.scaled else self.divisor(state)
 
     @cached_property
     def spread(self) -> float:
         """The largest squared distance of an object from the first, in feature space."""
-        everybody = np.arange(self.state.values.size)
-        diagonal, row = self.rows.diagonal(), self.rows.exact(everybody[:1], everybody)[0]
+        others = np.arange(self.state.values.size)
+        diagonal, row = self.rows.diagonal(), self.rows.exact(others[:1], others)[0]
         return max(float(np.max(diagonal + diagonal[0] - 2.0 * row)), EPSILON * self.scale)
 
     def vanished(self, state: State) -> bool:
-        """Whether ‖w‖ is nothing beside the objects: two hulls that meet."""
+        """Whether ‖w‖ is negligible: the two hulls meet."""
         if not self.task.scaled:
             return False
         mass = 0.5 * float(np.abs(state.beta).sum())
@@ -289,14 +298,14 @@ class _Descent:
                 raise _StoppedError(f"{name} was reached; raise it, raise tol, or scale the inputs")
 
     def working_set(self, state: State, up: Vector, down: Vector, recent: Index) -> Index:
-        """The younger half of the last working set, then the worst violators of each group and direction."""
-        q = min(self.most, self.rows.largest_square, state.beta.size)
+        """The most recent half of the last working set, then the worst violators of each group in each direction."""
+        free = np.count_nonzero((state.beta > state.task.lower) & (state.beta < state.task.upper))
+        q = min(self.most, max(self.least, int(ROOMY * free)), self.rows.largest_square, state.beta.size)
         if q == state.beta.size:
             return np.arange(q)
         kept = recent[recent.size - min(recent.size, q // 2) :]
         groups = [g for g in state.groups if g.stop > g.start]
         if q < TINY_SET:
-            # No room for more than the worst pair.
             kept, groups = recent[:0], [max(groups, key=lambda g: down[g].max() - up[g].min())]
         share = max((q - kept.size) // (2 * len(groups)), 1)
         taken = np.zeros(state.beta.size, dtype=bool)
@@ -315,19 +324,18 @@ class _Descent:
         """Optimise the working set, with all other variables fixed."""
         from gramian.solvers.svm.inner import pair_steps
 
-        objects = state.task.objects[working]
-        K = self.rows.square(objects)
-        before = state.beta[working]
-        beta = before.copy()
+        objects, before = state.task.objects[working], state.beta[working]
+        beta, gradient = before.copy(), state.gradient[working]
         limit = int(min(STEPS_PER_VARIABLE * working.size, self.budget - self.steps))
         task, split = state.task, int(np.searchsorted(working, state.task.split))
-        box = task.lower[working], task.upper[working], float(task.kink), split
-        noise, gradient = NOISE[K.dtype.name], state.gradient[working]
-        K = K.astype(np.float64, copy=False)
-        taken, bent = pair_steps(K, state.diagonal[objects], *box, tol, limit, noise, beta, gradient)
+        lower, upper = task.lower[working], task.upper[working]
+        coarse = SINGLE * self.scale * float((upper - lower).max()) <= ROUNDING * tol
+        block = self.block(objects, np.dtype(np.float32 if coarse else np.float64))
+        box = state.diagonal[objects], lower, upper, float(task.kink), split
+        taken, indefinite = pair_steps(*block, *box, tol, limit, NOISE[block[2].dtype.name], beta, gradient)
         self.steps += int(taken)
         self.effort += max(int(taken), working.size)
-        self.convex &= not bent
+        self.convex &= not indefinite
         (moved,) = np.nonzero(beta != before)
         if not moved.size:
             raise _StalledError(LOST)
@@ -336,10 +344,21 @@ class _Descent:
         self.rows.add(objects[moved], moves, state.values)
         self.drift += EPSILON * self.scale * float(np.abs(moves).max())
 
+    def block(self, objects: Index, dtype: np.dtype[Any]) -> tuple[Vector, Index, Vector, NDArray[np.bool_]]:
+        """A matrix, its rows behind some objects, K of these objects, and which rows of K are filled already."""
+        q, stored = objects.size, self.rows.stored
+        if stored is None:
+            K = self.rows.square(objects)
+            K = K.astype(min(K.dtype, dtype), copy=False)
+            return K, np.arange(q), K, np.ones(q, dtype=bool)
+        if self.room.size < q * q or self.room.dtype != dtype:
+            self.room = np.empty(q * q, dtype)
+        return stored, self.rows.ids[objects], self.room[: q * q].reshape(q, q), np.zeros(q, dtype=bool)
+
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
     def shrunk_descent(self, rows: KernelRows, tol: float) -> bool:
-        """Solve without the variables that look settled, then bring them back with a gradient made anew."""
+        """Solve without the variables that seem to stay at their bounds; return False if they are too few."""
         state = self.state
         up, down = state.slopes()
         live = np.zeros(state.beta.size, dtype=bool)
@@ -362,10 +381,10 @@ class _Descent:
             self.rebuild()
         return True
 
-    # ---- what is known at the end --------------------------------------------------------------------------------
+    # ---- the certificate --------------------------------------------------------------------------------
 
     def certify(self, tol: float) -> Certificate:
-        """Dual objective, and the gap as a sum of Fenchel-Young terms, each of them >= 0."""
+        """The certificate of the present β; its gap is a sum of Fenchel-Young terms, each of them >= 0."""
         state, rounding = self.state, self.rounding
         unit = max(self.divisor(state), TINIEST)
         violation = state.violation(*state.slopes()) / unit
@@ -386,19 +405,19 @@ class _Descent:
 
     @property
     def feasible(self) -> bool:
-        """Whether the sums of the groups are what they were at the start, up to rounding; bounds are kept exactly."""
+        """Whether the groups still have the sums of the start, up to rounding; bounds hold exactly."""
         beta, start = self.state.beta, self.task.start
         off = [abs(float(beta[g].sum() - start[g].sum())) for g in self.state.groups]
         return max(off) <= FEASIBLE * max(float(np.abs(beta).sum()), float(np.abs(start).sum()))
 
     @property
     def rounding(self) -> float:
-        """What rounding in float64 will add to a value Σ_j β_j k(x_j, x): errors of either sign."""
+        """Expected rounding of a value Σ_j β_j k(x_j, x) in float64, with errors of either sign."""
         return max(EPSILON, self.rows.rounding) * self.scale * float(np.linalg.norm(self.state.by_object))
 
     @property
     def worth(self) -> float:
-        """The scale of the objective: the loss of a function that is zero, or else the norms of the objects."""
+        """The scale of the objective: the loss of f = 0, or if there is no linear term, the norms of the objects."""
         task = self.task
         most = np.maximum(np.abs(task.lower), np.abs(task.upper))
         if task.linear.any():
@@ -406,9 +425,9 @@ class _Descent:
         return self.scale * float(most.sum()) * float(np.abs(task.start).sum())
 
     def polish(self) -> None:
-        """Solve the KKT equations of the free variables, which makes the answer independent of the path."""
-        everything = np.arange(self.state.values.size)
-        K = self.rows.exact(everything, everything).astype(np.float64, copy=False)
+        """Run the active-set method, whose solution does not depend on the pair steps before."""
+        rows = np.arange(self.state.values.size)
+        K = self.rows.exact(rows, rows).astype(np.float64, copy=False)
         self.state.beta = polish(K, self.state, self.clock)
         self.state.values = K @ self.state.by_object
 

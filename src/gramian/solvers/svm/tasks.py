@@ -14,17 +14,17 @@ from gramian.solvers.svm.row_cache import Index
 
 Vector = NDArray[np.float64]
 SNAP = 1e-14
-"""What rounding leaves between a variable and its bound, relative to its room and to the largest variable."""
+"""Distance of a variable from its bound that counts as rounding, relative to its range and the largest variable."""
 NOISE = {"float32": 1e-5, "float64": 1e-9}
-"""Negative curvature, relative to the diagonal, that rounding of the kernel can explain."""
+"""Negative curvature, relative to the diagonal, that may be rounding of the kernel."""
 VANISHED = 1e-9
-"""Two hulls meet where their squared distance, relative to the largest among objects, is below this."""
+"""Two hulls meet if their squared distance, relative to the largest between objects, is below this."""
 FEASIBLE = 1e-12
-"""What a sum of variables may be off, relative to the sum of their sizes."""
+"""Error allowed in a sum of variables, relative to the sum of their absolute values."""
 NOTHING = 1e-10
-"""An objective below this share of what it is made of, C |y| or the squared norms of objects, is taken for zero."""
+"""An objective below this share of its scale, C |y| or squared norms of objects, counts as zero."""
 PAIR = 4.0
-"""A violation is a difference of two values, each of them with the rounding of its sum and of its kernel values."""
+"""A violation is the difference of two values, each rounded in its sum and in its kernel values."""
 EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
 
@@ -40,14 +40,14 @@ class Task:
     objects: Index  # (m,): The object, by its position in the kernel rows, behind each variable
     split: int  # Variables before it form the first group, those from it on the second
     kink: float = 0.0  # The ε of regression
-    # Whether the answer will be divided by half the difference of the groups' multipliers (ν classification, hard
-    # margin), so that the tolerance has to be counted in that unit
+    # Whether the solution will be divided by half the difference of the groups' multipliers (ν classification, hard
+    # margin), which is then the unit of the tolerance
     scaled: bool = False
-    # The same without a tube: where |β| sums to no more than ν allows, its answer is the answer here, with ε = 0
+    # The same with ε = 0: if its Σ|β| is no more than ν allows, its solution is the solution here
     tubeless: Task | None = None
 
     def anchored(self, origin: int) -> Task:
-        """Return the task with one more variable, of an object at the origin: the sum of the others is then free."""
+        """Add a variable for an object at the origin, which leaves the sum of the others free."""
         room = float(np.sum(self.upper - self.lower))
         ends = {"linear": 0.0, "lower": -room, "upper": room, "start": -float(self.start.sum()), "objects": origin}
         parts: Any = {name: np.append(getattr(self, name), value) for name, value in ends.items()}
@@ -62,7 +62,7 @@ def classification(y: Vector, C: Vector, start: Vector | None = None) -> Task:
 
 
 def nu_classification(y: Vector, weight: Vector, nu: float) -> Task:
-    """ν classification; the answer has to be divided by ``Solution.unit``: y (m,), weight (m,)."""
+    """ν classification; the solution has to be divided by ``Solution.unit``: y (m,), weight (m,)."""
     split = int(np.count_nonzero(y > 0))
     total = 0.5 * min(nu, largest_nu(y, weight)) * weight.sum()
     start = np.concatenate([_filled(weight[:split], total), -_filled(weight[split:], total)])
@@ -71,7 +71,7 @@ def nu_classification(y: Vector, weight: Vector, nu: float) -> Task:
 
 
 def largest_nu(y: Vector, weight: Vector) -> float:
-    """Return the largest ν that both classes have enough rows for: y (m,), weight (m,)."""
+    """Return the largest feasible ν: y (m,), weight (m,)."""
     return float(2.0 * min(weight[y > 0].sum(), weight[y < 0].sum()) / weight.sum())
 
 
@@ -80,7 +80,7 @@ def hard_margin(y: Vector) -> Task:
     split = int(np.count_nonzero(y > 0))
     start = np.zeros(y.size)
     start[0], start[split] = 1.0, -1.0
-    # The sums of one already bound every β by one; at two, none is ever at a bound.
+    # Each group sums to one, so |β| <= 1 and a bound of two is never reached.
     lower, upper = np.minimum(2.0 * y, 0.0), np.maximum(2.0 * y, 0.0)
     return Task(np.zeros(y.size), lower, upper, start, np.arange(y.size), split, scaled=True)
 
@@ -92,7 +92,7 @@ def regression(y: Vector, C: Vector, epsilon: float, start: Vector | None = None
 
 
 def nu_regression(y: Vector, C: Vector, nu: float) -> Task:
-    """ν regression, whose tube is ``-Solution.unit`` wide to either side: y (m,), C (m,)."""
+    """ν regression, with ε = ``-Solution.unit``: y (m,), C (m,)."""
     zero, start = np.zeros(y.size), _filled(C, 0.5 * nu * C.sum())
     start, objects = np.concatenate([start, -start]), np.tile(np.arange(y.size), 2)
     linear, lower, upper = (np.concatenate(halves) for halves in ((-y, -y), (zero, -C), (C, zero)))
@@ -106,7 +106,7 @@ def novelty(weight: Vector, nu: float) -> Task:
 
 
 def start_of(task: Task, solution: Any, growth: float) -> Vector:
-    """Return the best feasible multiple of a solution where bounds grow: β grows with them where all are at a bound."""
+    """Return the best multiple of a solution, at most ``growth`` times it, where bounds grow by that factor."""
     beta, slope = solution.beta, float(task.linear @ solution.beta) + task.kink * float(np.abs(solution.beta).sum())
     quadratic = float(np.dot(beta, solution.values[task.objects]))
     best = max(-slope / quadratic, 0.0) if quadratic > 0 else growth
@@ -114,21 +114,21 @@ def start_of(task: Task, solution: Any, growth: float) -> Vector:
 
 
 def _filled(room: Vector, total: float) -> Vector:
-    """Fill the places in order until the total is reached."""
+    """Values that fill the room of each place in order, until they sum to the total."""
     before = np.concatenate([[0.0], np.cumsum(room)[:-1]])
     return np.clip(total - before, 0.0, room)
 
 
 @dataclass(frozen=True)
 class Solution:
-    """Where the solver stopped."""
+    """The solution of a task, with its certificate."""
 
     beta: Vector  # (m,): The signed dual variables
     values: Vector  # (objects,): (Kβ)_i of every object
     multipliers: tuple[float, float]  # One per group; minus the bias where there is one group
     certificate: Certificate  # What the solution proves about itself
-    convex: bool  # Whether no direction of negative curvature was met: on these data, the kernel looked like one
-    vanished: bool  # Whether a task that is to be divided by ρ ended with w = 0: the hulls of the two groups meet
+    convex: bool  # Whether no negative curvature was met; if it was, the kernel is not positive semi-definite
+    vanished: bool  # Whether a scaled task ended with w = 0: the hulls of the two groups meet
 
     @property
     def unit(self) -> float:
@@ -143,7 +143,7 @@ class Solution:
 
 @dataclass
 class State:
-    """A task under way, with all variables or those left after shrinking, and Kβ at their objects."""
+    """The state of a descent: all variables, or those left after shrinking, and Kβ at their objects."""
 
     task: Task
     beta: Vector  # (m,): The variables
@@ -152,7 +152,7 @@ class State:
 
     @property
     def gradient(self) -> Vector:
-        """Of the smooth part."""
+        """The gradient of the smooth part."""
         return self.values[self.task.objects] + self.task.linear
 
     @property
@@ -171,7 +171,7 @@ class State:
 
     @property
     def starts(self) -> list[int]:
-        """Where the groups begin that have variables, each with an equality of its own."""
+        """Where each group that has variables begins."""
         return [0, self.task.split] if 0 < self.task.split < self.beta.size else [0]
 
     @property
@@ -180,7 +180,7 @@ class State:
         return [slice(*ends) for ends in pairwise([*self.starts, self.beta.size])]
 
     def restrict(self, live: Index, kept: Index) -> State:
-        """Return the same problem with the other variables held where they are."""
+        """Return the problem of some variables, the others fixed."""
         position = np.full(self.values.size, -1, dtype=np.intp)
         position[kept] = np.arange(kept.size)
         parts = {name: getattr(self.task, name)[live] for name in ("linear", "lower", "upper", "start")}
@@ -189,7 +189,7 @@ class State:
         return State(task, self.beta[live], self.values[kept], self.diagonal[kept])
 
     def snap(self) -> None:
-        """Put variables that only rounding keeps from a bound or the kink there: they would count as free."""
+        """Move variables that only rounding keeps from a bound or the kink there, or they would count as free."""
         near = SNAP * np.minimum(self.task.upper - self.task.lower, np.abs(self.beta).max(initial=0.0))
         for place in (0.0, self.task.lower, self.task.upper):
             self.beta = np.where(np.abs(self.beta - place) <= near, place, self.beta)
@@ -197,11 +197,11 @@ class State:
     # ---- optimality ----------------------------------------------------------------------------------------------
 
     def slopes(self) -> tuple[Vector, Vector]:
-        """Return the slopes of the objective for a step up and for a step down; infinite where there is no room."""
+        """Return the slopes of the objective for an increase and for a decrease; infinite at a bound."""
         return slopes(self.task, self.beta, self.gradient)
 
     def violation(self, up: Vector, down: Vector) -> float:
-        """Return the steepest descent that a pair of one group has left: up, down (m,)."""
+        """Return the largest KKT violation of a pair: up, down (m,)."""
         return float(violations(up, down, self.starts).max())
 
     def multipliers(self) -> tuple[float, float]:
@@ -215,14 +215,14 @@ class State:
         return -0.5 * self.norm2 - float(task.linear @ self.beta) - task.kink * float(np.abs(self.beta).sum())
 
     def gap(self, rounding: float = 0.0) -> float:
-        """Return the duality gap, more than it is where errors of ``rounding`` in slopes leave a doubt."""
+        """Return the duality gap; with ``rounding``, an upper bound for slopes with errors of that size."""
         level, widths = multipliers(*self.slopes(), self.starts), np.diff([*self.starts, self.beta.size])
         excess = self.gradient - np.repeat(level, widths)
         return float(gap_terms(self.task, self.beta, excess).sum() + gap_doubt(self.task, excess, rounding).sum())
 
 
 def slopes(task: Task, beta: Vector, gradient: Vector) -> tuple[Vector, Vector]:
-    """Return the slopes of the objective for a step up and for a step down; infinite where there is no room."""
+    """Return the slopes of the objective for an increase and for a decrease; infinite at a bound."""
     kink = task.kink
     up, down = (
         (gradient, gradient)
@@ -233,12 +233,12 @@ def slopes(task: Task, beta: Vector, gradient: Vector) -> tuple[Vector, Vector]:
 
 
 def violations(up: Vector, down: Vector, starts: Any) -> Vector:
-    """Return the steepest descent that a pair of each group has left: up, down (m,), starts (g,) → (g,)."""
+    """Return the largest KKT violation of a pair in each group: up, down (m,), starts (g,) → (g,)."""
     return np.asarray(np.maximum.reduceat(down, starts) - np.minimum.reduceat(up, starts))
 
 
 def multipliers(up: Vector, down: Vector, starts: Any) -> Vector:
-    """Return each group's multiplier: the mean slope of its free variables, else the middle of what KKT allow."""
+    """Return each group's multiplier: the mean slope of its free variables, or the middle of the interval of KKT."""
     free = up == down
     count, total = (np.add.reduceat(a, starts, dtype=np.float64) for a in (free, np.where(free, up, 0.0)))
     low, high = np.maximum.reduceat(down, starts), np.minimum.reduceat(up, starts)
@@ -259,5 +259,5 @@ def gap_terms(task: Task, beta: Vector, excess: Vector) -> Vector:
 
 
 def gap_doubt(task: Task, excess: Vector, rounding: Any) -> Vector:
-    """Return what is paid where an error of ``rounding`` in a slope can change the end of the box that is best."""
+    """Return the error of each gap term if rounding of its slope can change which end of the box is best."""
     return np.where(np.abs(np.abs(excess) - task.kink) <= rounding, rounding * (task.upper - task.lower), 0.0)
