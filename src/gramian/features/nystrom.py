@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
 from numbers import Real
 from typing import Any, ClassVar, Self
 
@@ -151,7 +152,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return self._with_error(X, *self._chosen(X))
 
     def _fit(self, X: Any) -> None:
-        """Choose the landmarks; where rows are few they are kept until somebody asks for the trace error."""
+        """Choose the landmarks; a few rows are kept for ``trace_error_``, which takes as long as all the rest."""
         factor, diagonal = self._chosen(X)
         numbers = isinstance(X, np.ndarray) and X.dtype != object and not is_precomputed(self.kernel_)
         if factor is None and self.memory is None and numbers and X.size <= KEPT:
@@ -176,12 +177,13 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         self.trace_error_ = float(missed.sum() / diagonal.sum()) if diagonal.any() else 0.0
         return F
 
-    def __getattr__(self, name: str) -> Any:
-        """Compute ``trace_error_`` when it is first asked for, where ``fit`` made no features."""
-        if name != "trace_error_" or "_unseen" not in vars(self):
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+    @cached_property
+    def trace_error_(self) -> float:
+        """What the landmarks leave of the trace; computed when it is first read where ``fit`` made no features."""
+        if "_unseen" not in vars(self):
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute 'trace_error_'")
         self._with_error(self.__dict__.pop("_unseen"), None, None)
-        return self.trace_error_
+        return float(vars(self)["trace_error_"])
 
     def __getstate__(self) -> Any:
         hasattr(self, "trace_error_")  # so that no copy or file has to hold the rows

@@ -264,8 +264,8 @@ def _grow(gram: Gram, store: NDArray[Any], rank: int, index: Index, lower: Array
         run(strip, spans(n, min(max(n // STRIPS, STRIP // STRIPS), STRIP)), gram.workers)
 
 
-def eliminate(H: Array, stale: Array, uniforms: Array, floor: float) -> tuple[Index, Array]:
-    """Test candidates one by one, eliminating each that is accepted from those after it: H (b, b).
+def eliminate(H: Array, stale: Array, uniforms: Array, floor: float, wanted: int | None = None) -> tuple[Index, Array]:
+    """Test candidates until enough are accepted, eliminating each of these from those after it: H (b, b).
 
     A candidate was drawn by the stale residual; accepting it with probability (residual now) / (residual then) leaves
     the law of drawing by the residual now.
@@ -281,6 +281,8 @@ def eliminate(H: Array, stale: Array, uniforms: Array, floor: float) -> tuple[In
             row /= math.sqrt(now)
             left[i:] -= row * row
             kept.append(i)
+            if len(kept) == wanted:
+                break
     return np.asarray(kept, dtype=np.intp), upper[: len(kept), kept].T
 
 
@@ -349,14 +351,14 @@ def _accepted(
     H = _left(gram, chosen, pool)
     taken = np.zeros(0, np.intp)
     for chunk in spans(pool.size, CHUNK):
-        kept, lower = eliminate(H[chunk, chunk], stale[chunk], uniforms[chunk], floor)
+        kept, lower = eliminate(H[chunk, chunk], stale[chunk], uniforms[chunk], floor, wanted - taken.size)
         taken = np.append(taken, pool[chunk][kept])
-        if taken.size >= wanted or chunk.stop == pool.size:
+        if taken.size == wanted or chunk.stop == pool.size:
             break
         rest = slice(chunk.stop, None)
         W = scipy.linalg.solve_triangular(lower, H[chunk, rest][kept], lower=True, check_finite=False)
         H[rest, rest] -= W.T @ W
-    return taken[:wanted]
+    return taken
 
 
 def _left(gram: Gram, chosen: Index, pool: Index) -> Array:

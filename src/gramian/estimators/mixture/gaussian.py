@@ -22,7 +22,7 @@ from gramian.data.blocks import is_blocks
 from gramian.data.tensors import with_tensors
 from gramian.estimators.base import COMMON, opened, restored_on_failure, row_weights
 from gramian.estimators.mixture.density import MixtureDensity
-from gramian.estimators.mixture.starts import INIT_PARAMS, given_parameters, start, start_rows, start_size
+from gramian.estimators.mixture.starts import INIT_PARAMS, complete, given_parameters, start, start_rows, start_size
 from gramian.features.base import sample_seed
 from gramian.gram.engine import checked_device, device_for
 from gramian.progress import Clock, Tick, progress
@@ -308,10 +308,10 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             yield self._mixture(rows.centre), self.lower_bound_
             return
         init: Any = self.init_params
-        if isinstance(init, str):
-            rows = start_rows(rows, self.n_components, self.random_state)
-        else:
+        if not isinstance(init, str):
             init = check_array(init)
+        elif not complete(given):
+            rows = start_rows(rows, self.n_components, self.random_state)
         rng = random_of(self.random_state)
         for _ in range(self.n_init):
             yield start(rows, kind, init, given, self.reg_covar, rng, workers), -math.inf

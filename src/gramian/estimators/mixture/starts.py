@@ -69,6 +69,11 @@ def given_parameters(
     return given
 
 
+def complete(given: dict[str, Any]) -> bool:
+    """Whether the user gave all parameters, so that nothing has to be drawn from the data."""
+    return {"weights", "means", "factors"} <= given.keys()
+
+
 def start(
     rows: Rows,
     family: Family,
@@ -79,7 +84,7 @@ def start(
     workers: Workers,
 ) -> Mixture:
     """Return the mixture to start from: init_params (m, d)."""
-    if {"weights", "means", "factors"} <= given.keys():
+    if complete(given):
         return Mixture(family, **given)
     if isinstance(init_params, str):
         return replace(INIT_PARAMS[init_params](rows, family, reg_covar, rng, workers), **given)
