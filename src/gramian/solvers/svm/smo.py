@@ -144,7 +144,8 @@ class _Descent:
         self.task, self.rows, self.clock, self.tick = task, rows, clock, tick
         card = isinstance(rows, CardRows)
         self.most = CARD_SET if card else working_set
-        self.least = min(self.most, self.most if card else max(task.start.size // SHARE if rows.direct else 0, COSTLY_SET))
+        least = max(task.start.size // SHARE if rows.direct else 0, COSTLY_SET)
+        self.least = self.most if card else min(self.most, least)
         self.shrink_every = shrink_every
         self.shrinkable = rows.shrinkable if shrink_every else None
         self.inner = CARD_INNER if card else INNER
