@@ -105,6 +105,7 @@ def run(options: argparse.Namespace, screen: Screen) -> dict[str, Any]:
 def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Screen) -> tuple[Any, str, Any]:
     """Fit to a single file: the model, the task, and notes about the data."""
     from gramian.data.tables import in_order, open_table, split_target
+    from gramian.estimators.auto.base import fit_by_clock
 
     source = open_table(options.data)
     roles = [name for name in (options.weight, options.group, options.time_column) if name is not None]
@@ -119,7 +120,8 @@ def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Sc
     screen.say(f"{options.data}: {X.num_rows:,} rows, {columns}; {options.target} is a {task} target")
     if lost := table.num_rows - X.num_rows:
         screen.say(f"{lost:,} rows without a target are left out")
-    _fit(model, X, y, beside, clock, screen)
+    with screen.search() as watch:
+        fit_by_clock(model, X, y, _left(clock), watch, **beside)
     types = {name: str(kind) for name, kind in zip(table.column_names, table.schema.types, strict=True)}
     with source.path.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -130,6 +132,8 @@ def _on_a_table(options: Any, settings: dict[str, Any], clock: Clock, screen: Sc
 
 def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: Screen) -> tuple[Any, str, Any]:
     """Fit to data in blocks: search on a sample, then fit the winner's kernel to all rows."""
+    from gramian.estimators.auto.base import fit_by_clock
+
     for name in ("weight", "group", "time_column"):
         if getattr(options, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} works on single files only; put all rows into one file.")
@@ -141,7 +145,7 @@ def _over_blocks(options: Any, settings: dict[str, Any], clock: Clock, screen: S
         columns = len(blocks.names or ())
         size = f"{blocks.n_rows:,} rows in {len(blocks.items):,} blocks, {columns} columns"
         screen.say(f"{options.data}: {size}; {options.target} is a {task} target")
-        model._fit(blocks, None, _left(clock)).set_params(verbose=0)
+        fit_by_clock(model, blocks, None, _left(clock)).set_params(verbose=0)
         notes = {"source": str(options.data), "target": options.target, "rows": blocks.n_rows}
     return model, task, notes
 
@@ -231,19 +235,8 @@ def _estimator(task: str, settings: dict[str, Any]) -> Any:
     return (AutoKernelRegressor if task == "regression" else AutoKernelClassifier)(**settings)
 
 
-def _fit(model: Any, X: Any, y: Any, beside: dict[str, Any], clock: Clock, screen: Screen) -> None:
-    """Fit within the rest of the time limit, which started with the command."""
-    with screen.search() as watch:
-        if watch is not None:
-            model._observer = watch
-        try:
-            model._fit(X, y, _left(clock), **beside)
-        finally:
-            vars(model).pop("_observer", None)
-
-
 def _left(clock: Clock) -> Clock:
-    """The clock of the fit: at least half of the limit, since starting can take long on a busy machine."""
+    """The clock of the fit: it runs since the command began, but leaves the fit at least half of the limit."""
     limit = float(clock.max_time or 0.0)
     return replace(clock, start=clock.start + max(clock.seconds - (1.0 - FIT) * limit, 0.0))
 

@@ -301,6 +301,17 @@ class AutoKernel(Nested, BaseEstimator):
             yield float(weight), machine, model, np.asarray(scaling.transform(Z))
 
 
+def fit_by_clock(
+    model: AutoKernel, X: Any, y: Any, clock: Clock, observer: Observer | None = None, **beside: Any
+) -> AutoKernel:
+    """Fit an automatic model by a clock that is already running; the observer sees the steps of the search."""
+    model._observer = observer
+    try:
+        return model._fit(X, y, clock, **beside)
+    finally:
+        vars(model).pop("_observer", None)
+
+
 def _as_saved(board: Leaderboard, model: Any) -> Leaderboard:
     """The leaderboard with the kernel and the certificate of the model that was made of the winner."""
     kernel = getattr(model, "kernel_", getattr(model, "_kernel", None))
