@@ -25,7 +25,9 @@ from gramian.data.cells import MISSING, has_decimal_commas, may_be_numbers, numb
 from gramian.data.formats import Csv
 from gramian.data.tables import TableError, read_table, split_target
 from gramian.estimators.auto import tables as auto_tables
-from gramian.estimators.auto.columns import Category, encode, fit_scaling
+from gramian.estimators.auto.columns import encode
+from gramian.estimators.auto.encoders import Category
+from gramian.estimators.auto.scaling import fit_scaling
 from gramian.estimators.auto.tables import Column
 
 N = 60

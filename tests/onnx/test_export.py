@@ -28,7 +28,7 @@ from gramian import (
 from gramian import kernels as gk
 from gramian.cli import main
 from gramian.estimators.auto.average import Member
-from gramian.estimators.auto.columns import fit_scaling
+from gramian.estimators.auto.scaling import fit_scaling
 from gramian.estimators.auto.tables import array_columns
 
 runtime = pytest.importorskip("onnxruntime", reason="pip install '.[onnx]'")

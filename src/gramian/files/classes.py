@@ -46,7 +46,9 @@ _MIXTURE = {"families": ["Bernoulli", "Gaussian", "Poisson"]}
 """Families of a mixture's components, written as ``mixture.<name>``: a loss is called Poisson too."""
 _AUTO = {
     "average": ["Member"],
-    "columns": ["Category", "Dropped", "Encoding", "Normal", "NumberColumn", "Robust", "Standard", "Text"],
+    "columns": ["Encoding"],
+    "encoders": ["Category", "Dropped", "LevelMeans", "NumberColumn", "Text"],
+    "scaling": ["Normal", "Robust", "Standard"],
 }
 """How automatic estimators read tables, written as ``auto.<name>``."""
 _SKLEARN = {

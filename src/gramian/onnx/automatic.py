@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from sklearn.base import is_classifier
 
-from gramian.estimators.auto.columns import NEAR, TAIL, Dropped, Normal, NumberColumn, Robust, Standard
+from gramian.estimators.auto.encoders import Dropped, NumberColumn
 from gramian.estimators.auto.response import MOST_LOG
+from gramian.estimators.auto.scaling import NEAR, TAIL, Normal, Robust, Standard
 from gramian.estimators.svm import SVC
 from gramian.onnx.machines import Output, flat, labelled, regressor, values
 

@@ -602,3 +602,21 @@ def test_residuals_that_grow_with_the_prediction_are_told():
     y = X[:, 0] + 0.4 * X[:, 0] * rng.standard_normal(300)
     with pytest.warns(UserWarning, match=r"residuals grow with the prediction \(rank correlation 0\.\d+\)"):
         AutoKernelRegressor(None, **RIDGE).fit(X, y)
+
+
+def test_categories_of_many_levels_are_read_by_mean_targets_unless_splits_are_given(rng, tmp_path):
+    n, worth = 1200, rng.standard_normal(15)
+    codes = rng.integers(0, 15, n)
+    X = pd.DataFrame({"level": [f"level {c}" for c in codes], "x": rng.standard_normal(n)})
+    y = worth[codes] + 0.3 * X["x"].to_numpy() + 0.1 * rng.standard_normal(n)
+    options = {"machines": ["linear"], "random_state": 0}
+    model = AutoKernelRegressor(None, **options).fit(X, y)
+    assert "each by the mean target of its rows" in str(model.columns_)
+    assert "1 category of many levels (level)" in model.explain()
+    save(model, tmp_path / "model")
+    new = X.head(20).assign(level=["level 3", "never seen"] * 10)
+    with pytest.warns(UserWarning, match="10 rows hold a level of 'level' that the fit had not seen"):
+        np.testing.assert_array_equal(load(tmp_path / "model").predict(new), model.predict(new))
+    grouped = AutoKernelRegressor(None, **options).fit(X, y, groups=np.arange(n) // 4)
+    assert "category with 15 levels" in str(grouped.columns_)
+    assert "mean target" not in str(grouped.columns_)

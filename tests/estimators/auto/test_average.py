@@ -11,10 +11,11 @@ from gramian import AutoKernelClassifier, AutoKernelRegressor, verify
 from gramian.estimators.auto import team
 from gramian.estimators.auto.average import averaged
 from gramian.estimators.auto.candidates import Candidate
+from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import Trial
 from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.response import Classes, Numbers
-from gramian.estimators.auto.search import Found, Rung
+from gramian.estimators.auto.search import Found
 from gramian.estimators.auto.tables import array_columns
 from gramian.files import load, save
 from gramian.kernels import RBF

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 from gramian.estimators.auto.candidates import MACHINES, Candidate, Means, behind_map, candidates, fit, metrics
-from gramian.estimators.auto.columns import NumberColumn, encode, fit_scaling, scalings_for
+from gramian.estimators.auto.columns import encode
+from gramian.estimators.auto.encoders import NumberColumn
 from gramian.estimators.auto.metrics import metric_of
 from gramian.estimators.auto.regressor import AutoKernelRegressor
 from gramian.estimators.auto.response import Numbers
+from gramian.estimators.auto.scaling import fit_scaling, scalings_for
 from gramian.estimators.auto.tables import columns_of
 from gramian.kernels import RBF, Laplace, Linear, Matern, White
 

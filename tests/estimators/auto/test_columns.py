@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 from sklearn.base import BaseEstimator
 
-from gramian.estimators.auto.columns import Category, Dropped, NumberColumn, Text, checked_words, encode, fit_scaling
+from gramian.estimators.auto.columns import checked_words, encode
+from gramian.estimators.auto.encoders import DIRECTIONS, Category, Dropped, LevelMeans, NumberColumn, Text
+from gramian.estimators.auto.scaling import fit_scaling
 from gramian.estimators.auto.tables import Column, TableWarning, columns_of, read_again
 from gramian.kernels import WordCount
 
@@ -336,3 +338,60 @@ def test_rare_levels_are_not_new():
     assert category.unseen(Column("c", strings(["once", "a", None, "new"]), "object")) == {"new": 1}
     (numbers,) = encode([Column("c", np.array([1.0, 1, 2, 2]), "number")], {"c": "category"}).columns
     assert numbers.unseen(Column("c", np.array([1.0, 3.0, np.nan]), "number")) == {"3": 1}
+
+
+def many_levels(rng, n=2000, targets=1, *, tell=True):
+    """A category of 20 levels, with gaps and one rare level, and targets that depend on it or do not."""
+    codes = rng.integers(0, 20, n)
+    values = np.array([f"level {c:02d}" for c in codes], dtype=object)
+    values[:3], values[3:60] = "rare", None
+    worth = rng.standard_normal((20, targets)) if tell else np.zeros((20, targets))
+    return Column("c", values, "object"), worth[codes] + rng.standard_normal((n, targets))
+
+
+def shrunk_means(values, Y, weights):
+    """Means of levels as empirical Bayes draws them to the mean of all: one loop over levels for each sum."""
+    centre = sum(w * y for w, y in zip(weights, Y, strict=True)) / weights.sum()
+    groups = {v: [i for i, other in enumerate(values) if other == v] for v in set(values)}
+    sums = {v: sum(weights[i] * (Y[i] - centre) for i in rows) for v, rows in groups.items()}
+    size = {v: weights[rows].sum() for v, rows in groups.items()}
+    between = sum(float(sums[v] @ sums[v]) / size[v] for v in groups)
+    whole = sum(w * float((y - centre) @ (y - centre)) for w, y in zip(weights, Y, strict=True))
+    within = (whole - between) / (weights.sum() - len(groups))
+    spread = between - (len(groups) - 1) * within
+    excess = spread / (weights.sum() - sum(s * s for s in size.values()) / weights.sum())
+    return {v: sums[v] / (size[v] + max(within / excess, 1.0)) for v in groups}
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_many_levels_are_the_shrunk_means_of_their_targets(rng, weighted):
+    column, Y = many_levels(rng)
+    weights = rng.uniform(0.5, 2.0, Y.shape[0]) if weighted else None
+    (encoder,) = encode([column], targets=Y, means=True, weights=weights).columns
+    assert isinstance(encoder, LevelMeans)
+    assert len(encoder.levels) == 20
+    plain = np.ones(Y.shape[0]) if weights is None else weights
+    slow = shrunk_means(list(column.values), Y, plain)
+    np.testing.assert_allclose(encoder.transform(column), np.stack([slow[v] for v in column.values]), atol=1e-12)
+    new = Column("c", np.array(["never seen", "rare", None], dtype=object), "object")
+    np.testing.assert_allclose(encoder.transform(new), np.stack([slow["rare"], slow["rare"], slow[None]]), atol=1e-12)
+    assert encoder.unseen(new) == {"never seen": 1}
+
+
+def test_means_of_many_targets_are_few_numbers(rng):
+    column, Y = many_levels(rng, targets=DIRECTIONS + 4)
+    (encoder,) = encode([column], targets=Y, means=True).columns
+    assert encoder.width == DIRECTIONS
+
+
+def test_levels_have_columns_of_their_own_where_means_would_mislead(rng):
+    column, Y = many_levels(rng)
+    few, _ = many_levels(rng, 300)
+    assert isinstance(encode([column], targets=Y).columns[0], Category)  # not asked for
+    assert isinstance(encode([few], targets=Y[:300], means=True).columns[0], Category)  # levels of few rows
+    noise, Y = many_levels(rng, tell=False)
+    Y = rng.permutation(Y)
+    for name in {v for v in noise.values if v is not None}:  # every level has the same mean
+        rows = np.flatnonzero(noise.values == name)
+        Y[rows] -= Y[rows].mean()
+    assert isinstance(encode([noise], targets=Y, means=True).columns[0], Category)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from sklearn.model_selection import KFold, TimeSeriesSplit
 
+from gramian.estimators.auto.ladder import rungs
 from gramian.estimators.auto.plans import Sizes
 from gramian.estimators.auto.response import Numbers
-from gramian.estimators.auto.search import rungs
 from gramian.estimators.auto.splits import among, own_order, repeated, splits_asked_for
 
 

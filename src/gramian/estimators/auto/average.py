@@ -1,4 +1,4 @@
-"""An average of the best machines, its weights learned on held-out predictions, and kept only where it helps others."""
+"""An average of the best machines, weighted by held-out predictions; used only where cross-validation favours it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Rows = NDArray[np.intp]
 FOLDS = 5
 """Parts of the held-out rows, each of which is averaged with weights that the others gave."""
 PRIOR = 10.0
-"""Rows that speak for equal weights."""
+"""Weight of the prior, in rows, that draws to equal weights."""
 LEAST = 0.05
 """The share of an average below which a member is left out."""
 TO_ONE = 100.0
-"""How strongly weights are drawn to a sum of one, in units of the rows' own pull."""
+"""Strength, relative to the rows, of the penalty that makes weights sum to one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def averaged(offered: Sequence[Found], response: Response) -> Average | None:
     weights = _pruned(outputs, rows, response)
     members = np.flatnonzero(weights)
     members = members[np.argsort(-weights[members], kind="stable")]
-    # The best alone is chosen on other rows too: who is best of several on some rows is best there by chance as well.
+    # The best alone is chosen by cross-validation too: the best of several on the same rows is so partly by chance.
     helps = members.size > 1 and order(judged) < order(response.judge(alone, rows, rung.parts))
     return Average(tuple(members.tolist()), weights[members], judged, helps)
 

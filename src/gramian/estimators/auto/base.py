@@ -19,14 +19,17 @@ from sklearn.utils.validation import _check_sample_weight, check_consistent_leng
 
 from gramian.data.blocks import Blocks, as_blocks, is_blocks
 from gramian.estimators.auto.candidates import LINEAR, Means, awaken, candidates, checked_machines
-from gramian.estimators.auto.columns import NumberColumn, checked_words, encode, fit_scaling, scalings_for
+from gramian.estimators.auto.columns import checked_words, encode
+from gramian.estimators.auto.encoders import LevelMeans
 from gramian.estimators.auto.explain import explained
+from gramian.estimators.auto.ladder import larger, rungs
 from gramian.estimators.auto.leaderboard import TOO_SLOW, WINNER, Leaderboard
 from gramian.estimators.auto.plans import OFFERED, Plan, Planner, Sizes
 from gramian.estimators.auto.refit import Refit, Winner, refit, refit_others, refit_over_passes
 from gramian.estimators.auto.response import Classes, Response
 from gramian.estimators.auto.row_hashes import row_hashes
-from gramian.estimators.auto.search import ScaledRows, Search, cheap_score, larger, rungs
+from gramian.estimators.auto.scaling import fit_scaling, scalings_for
+from gramian.estimators.auto.search import ScaledRows, Search, cheap_score
 from gramian.estimators.auto.splits import among, own_order, repeated, splits_asked_for
 from gramian.estimators.auto.steps import Observer, Step
 from gramian.estimators.auto.tables import Column, columns_of, plain, read_again
@@ -42,6 +45,8 @@ from gramian.solvers.gp.hyperparameters import noise_of_repeats
 
 Array = NDArray[np.float64]
 LOG = logging.getLogger("gramian")
+LAST_PACE = 0.6
+"""Last fits, which are mostly matrix products, are slower than their counts by this part of what trials are."""
 COPIES = 4
 """Copies of the rows that must fit in memory for all of them to be searched for repeats, which sorts them."""
 
@@ -158,21 +163,20 @@ class AutoKernel(Nested, BaseEstimator):
         if n < 2:
             raise ValueError(f"Found array with {n} sample(s) while a minimum of 2 is required: nothing to hold out.")
         words = checked_words(self.columns, [column.name for column in table])
-        encoding = encode(table, words, response.targets, named=hasattr(self, "feature_names_in_"))
-        if encoding.width == 0:
-            why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
-            raise ValueError(f"X has no usable column: {why}.")
-        Z = encoding.transform(table)
-        del table
+        # Means of targets would tell splits that are not random, such as those by time, of rows held out.
+        by_means = given.groups is None and isinstance(cv, Integral)
+        read = partial(self._read, table, words, by_means)
+        encoding, Z, scalings, scaled = read(response)
         means = self._means(Z, response, clock)
-        numbers = encoding.places(NumberColumn)
-        scalings = {name: fit_scaling(name, Z, numbers) for name in scalings_for(Z, numbers)}
-        scaled = {name: ScaledRows(Z, scaling) for name, scaling in scalings.items()}
         kernel = None if self.kernel is None else resolve(self.kernel, Z)
         asked = splits_asked_for(cv, response.codes, n, given.groups, means.seed)
         steps = rungs(response, n, cv, means.seed, self._sizes, self.time_limit, asked)
         if not given.sampled:
-            response = self._rescaled(response, partial(cheap_score, scaled["standard"], steps[0], means))
+            rescaled = self._rescaled(response, partial(cheap_score, scaled["standard"], steps[0], means))
+            if rescaled is not response and encoding.places(LevelMeans):
+                encoding, Z, scalings, scaled = read(rescaled)
+            response = rescaled
+        del table, read
         classes, limit = isinstance(response, Classes), math.inf if self.time_limit is None else self.time_limit
         speed = device_speed(means.device, Z)
         planner = Planner(n, response.targets.shape[1], means.memory, limit, classes, self._sizes, speed)
@@ -188,13 +192,25 @@ class AutoKernel(Nested, BaseEstimator):
             search.mark(better, TOO_SLOW)
         offered = [best, *(f for f in ranked if f is not best and f.rung is best.rung)]
         # By trials on few rows, which take a GPU longer than counts say; its last fits do not.
-        means = replace(means, pace=search.paces.get("gp", 1.0) if means.device is None else 1.0)
+        means = replace(means, pace=LAST_PACE * search.paces.get("gp", 1.0) if means.device is None else 1.0)
+        planner = replace(planner, left=search.left(means.clock.left, means.pace))
         winners = []
         for found in offered[: 1 if alone else OFFERED]:
             source = search.source_of(found)
             rows = (encoding, scalings[found.candidate.scaling], Z)
             winners.append(Winner(found, source, response, *rows, means, planner, source.kernels[0]))
         return search, chosen(search, winners, planner)
+
+    def _read(self, table: list[Column], words: dict[str, str], means: bool, response: Response) -> Any:
+        """The encoding of a table, its rows as numbers, every scaling worth a trial, and the rows by each."""
+        options: Any = {"named": hasattr(self, "feature_names_in_"), "means": means, "weights": response.weights}
+        encoding = encode(table, words, response.targets, **options)
+        if encoding.width == 0:
+            why = "; ".join(f"{column.name}: {column}" for column in encoding.columns)
+            raise ValueError(f"X has no usable column: {why}.")
+        Z = encoding.transform(table)
+        scalings = {name: fit_scaling(name, Z, encoding.scalable) for name in scalings_for(Z, encoding.scalable)}
+        return encoding, Z, scalings, {name: ScaledRows(Z, scaling) for name, scaling in scalings.items()}
 
     def _counted(self, table: list[Column], given: Given) -> tuple[Any, list[Column], Given]:
         """The splits, table, targets, weights and groups of the rows that count; weights are one on average.
@@ -309,7 +325,7 @@ def fit_by_clock(
     try:
         return model._fit(X, y, clock, **beside)
     finally:
-        vars(model).pop("_observer", None)
+        model.__dict__.pop("_observer", None)
 
 
 def _as_saved(board: Leaderboard, model: Any) -> Leaderboard:

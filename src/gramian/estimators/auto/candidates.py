@@ -1,4 +1,4 @@
-"""Candidates of the search: machines, kernels and scalings, the most promising first."""
+"""Candidates of the search: machines, kernels and scalings, the most promising first, and how each is fitted."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from gramian.certificates import Certificate, certify
-from gramian.estimators.auto.columns import SCALINGS, Encoding, NumberColumn, Text
-from gramian.estimators.auto.plans import PCG_TOL
+from gramian.estimators.auto.columns import Encoding
+from gramian.estimators.auto.encoders import Text
+from gramian.estimators.auto.plans import ONE_THREAD, PCG_TOL, RIDGE_ROWS
 from gramian.estimators.auto.response import PAIRS, Classes, Response
+from gramian.estimators.auto.scaling import SCALINGS
 from gramian.estimators.gp.regressor import GaussianProcessRegressor
 from gramian.estimators.machine.classifier import KernelMachineClassifier
 from gramian.estimators.ridge import KernelRidge
@@ -35,16 +37,16 @@ Array = NDArray[np.float64]
 
 LINEAR = "linear"
 MACHINES = ("gp", "ridge", "svm", "machine", LINEAR)
-"""Gaussian process (least squares on codes, for classes), ridge, support vectors, Huber or logistic loss; and a linear
-model, which stands beside them whether or not it may win."""
+"""Gaussian process (least squares on class codes), ridge, support vectors, Huber or logistic loss, and a linear model,
+which is always judged, whether or not it may win."""
 ARD_INPUTS = 64
-"""Inputs up to which each may have a lengthscale of its own."""
+"""With at most this many inputs, each may have its own lengthscale."""
 SMALL, MEDIUM = 150, 400
-"""Rows below which only the first few candidates are tried: more would be told apart by chance."""
+"""Below so many rows only the first ``FEW`` or ``SOME`` candidates are tried: chance would decide between more."""
 FEW, SOME = 2, 5
 GIVEN = "kernel as given"
-PAIRED = 30
-"""Classes up to which support vector machines, one for each pair of them, are cheap enough to come first."""
+PAIRED = 12
+"""With at most this many classes, a support vector machine for each pair is cheap enough to come first."""
 
 # Kernel, whether every input has its own lengthscale, scaling, whether a linear part is added.
 NUMBERS_ORDER = (
@@ -94,38 +96,34 @@ CLASSES_ORDER = (
     ("Matern-5/2", True, "standard", False),
 )
 PLAIN_ORDER = (("RBF", "standard"), ("Laplace", "standard"), ("Matern-3/2", "normal"))
-"""For machines that do not learn lengthscales, where there is no process to take them from."""
+"""For machines that do not learn lengthscales, where no process has learned them."""
 RADIAL: dict[str, Any] = {"RBF": RBF, "Laplace": Laplace, "Power-3/2": partial(PowerExponential, p=1.5, q=1.0)}
 RADIAL |= {f"Matern-{twice}/2": partial(Matern, nu=twice / 2) for twice in (1, 3, 5)}
 REACH, OWN = 30.0, (0.05, 1e3)
-"""How far a shared lengthscale may go from the typical distance, and where a column's own may be."""
+"""The factor by which a shared lengthscale may differ from the typical distance, and bounds of a column's own."""
 MULTIPLES = (0.3, 0.6, 1.2)
-"""Of the typical distance √(2d): lengthscales that such a machine chooses from, where its fits are cheap."""
+"""Such a machine chooses its lengthscale from these multiples of the typical distance √(2d)."""
 
 METRICS = {"evidence": 0.0, "AGOP": 0.5, "AGOP squared": 1.0}
 """Ways to learn a metric, and the power that the average gradient outer product is raised to."""
 CLASSES_METRICS = ("AGOP",)
 """For classes the evidence overfits a metric."""
 METRIC_INPUTS = 40
-"""Inputs up to which a metric is learned: its entries are their square."""
+"""With at most this many inputs a metric is learned: it has their square as entries."""
 CLIMB, SETTLE, ROUNDS = (45, 15), 20, (3, 1)
-"""Steps over the entries of a metric, at first and on more rows; over scale and variances; and rounds of gradients."""
+"""Steps over the entries of a metric, at first and on more rows; steps over scale and variances; rounds of AGOP."""
 METRIC_SLOPE = 0.01
-"""The slope of the evidence, for each row, at which a metric is called learned."""
+"""A metric is learned where the slope of the evidence, for each row, is below this."""
 NOISE, MOST_NOISE = 0.1, 10.0
-"""Where the variance of the noise begins, and how large it may get, in units of the targets' own."""
+"""Initial and largest variance of the noise, in units of the targets' variance."""
 MORE = 10.0
-"""How much more noise a metric begins with on more rows."""
+"""On more rows a metric starts with at most this many times its noise."""
 EVIDENCE_TOL = 1e-4
 """The search for hyperparameters ends where no slope of the evidence exceeds the root of this."""
-STEPS = (60, 20)
+STEPS = (40, 20)
 """Steps of that search, at first and on more rows."""
 CONDITION_STEPS = 100
-"""Conjugate gradients where a process is judged on many rows."""
-ONE_THREAD = 1000
-"""Rows up to which threads cost more than they save."""
-RIDGE_ROWS = 1500
-"""Rows from which a ridge by leave-one-out goes through as many landmarks, not through all eigenvectors."""
+"""Conjugate gradient steps where a process is judged on many rows."""
 LINEAR_COSTS = (0.03, 1.0, 30.0)
 """C of a linear model of classes, for columns of deviation one."""
 COSTS = (1.0, 10.0, 100.0)
@@ -133,17 +131,17 @@ COSTS = (1.0, 10.0, 100.0)
 STRENGTHS = (1e-3, 1e-5)
 """lam of a kernel machine, for k(x, x) = 1."""
 MOMENT = 0.1
-"""Seconds that a fit has at least."""
+"""Least seconds of a fit."""
 AWAKE = 64
-"""Rows of a first fit on a GPU."""
+"""Rows of the fits that warm up a GPU."""
 DIAGONAL = 200
-"""Rows that the size of k(x, x) is taken from."""
+"""Rows whose k(x, x) is averaged."""
 TUBE = 0.5
 """Half width of the tube of SVR, in deviations of the noise."""
 TOLERANCES = {"svm": 1e-2, "machine": 1e-3}
-"""What is asked of the solvers while candidates are compared."""
+"""Tolerances of the solvers while candidates are compared."""
 quiet = partial(warnings.catch_warnings, action="ignore")
-"""Holds back warnings: what a trial has to say is in its certificate."""
+"""Suppresses warnings: the certificate of a trial says the same."""
 
 
 @dataclass(frozen=True)
@@ -153,10 +151,10 @@ class Candidate:
     name: str  # In a few words
     machine: str  # One of ``MACHINES``
     scaling: str  # One of ``SCALINGS``
-    kernels: tuple[Kernel, ...] = ()  # To learn from or to choose from; none where the kernel is learned by ``source``
+    kernels: tuple[Kernel, ...] = ()  # To start from or to choose from; none where ``source`` has learned the kernel
     source: str = ""  # The name of the process whose kernel is taken
     each: bool = False  # Whether every column has a lengthscale of its own
-    metric: str = ""  # A key of ``METRICS`` where all directions have one, learned from that of the kernel on
+    metric: str = ""  # A key of ``METRICS`` where a metric is learned, starting from the kernel
 
 
 def checked_machines(machines: Any, kernel: Any = None) -> tuple[str, ...]:
@@ -179,7 +177,7 @@ def candidates(
     classes: int,
     scalings: Sequence[str] = SCALINGS[:2],
 ) -> list[Candidate]:
-    """Return what to try on the first rows: a cheap machine of each kind, then the most promising; no classes are 0."""
+    """Return what to try first: a cheap machine of each kind, then the most promising; ``classes`` is 0 for numbers."""
     most = FEW if n < SMALL else SOME if n < MEDIUM else None
     found: list[Candidate] = []
     if "gp" in machines:
@@ -202,7 +200,7 @@ def _given(machine: str, kernel: Kernel) -> list[Candidate]:
 
 def _processes(order: Iterable[tuple[str, bool, str, bool]], encoding: Encoding) -> Iterable[Candidate]:
     seen = set()
-    scalable = bool(encoding.places(NumberColumn))
+    scalable = bool(encoding.scalable)
     for smoothness, each, scaling, linear in order:
         each = each and len(_dense_places(encoding)) <= ARD_INPUTS
         scaling = scaling if scalable else "standard"
@@ -222,7 +220,7 @@ def _plain(machine: str, encoding: Encoding, scalings: Sequence[str]) -> Iterabl
 
 
 def _cheap(machine: str, encoding: Encoding, scalings: Sequence[str]) -> Candidate:
-    """The first of the plain candidates with one lengthscale: to have something to answer with, soon."""
+    """The first of the plain candidates with one lengthscale: a first model within a second or two."""
     first = next(iter(_plain(machine, encoding, scalings)))
     middle = first.kernels[len(first.kernels) // 2 :][:1]
     return replace(first, name=first.name.replace("shared", "typical"), kernels=middle)
@@ -239,7 +237,7 @@ def derived(machines: Sequence[str], leaders: Sequence[Candidate]) -> list[Candi
 
 
 def metrics(c: Candidate, learned: Kernel, d: int, *, classes: bool) -> list[Candidate]:
-    """Return processes that learn a metric of d columns, from what a process with a radial kernel has learned on."""
+    """Return processes that learn a metric of d columns, starting from a process with a radial kernel."""
     if not 2 <= d <= METRIC_INPUTS or c.metric or c.name.endswith(GIVEN) or _radial(learned) is None:
         return []
     start = f"{c.name.removeprefix('gp, ').removesuffix(f', {c.scaling}')}"
@@ -250,7 +248,7 @@ def metrics(c: Candidate, learned: Kernel, d: int, *, classes: bool) -> list[Can
 
 
 def _radial(kernel: Kernel) -> Any:
-    """The radial part of a process whose kernel is a multiple of one, of all columns; None of any other."""
+    """The radial kernel of all columns that a process has a multiple of; None where its kernel is another."""
     signal = signal_and_noise(kernel)[0]
     inner = signal.kernel if isinstance(signal, Scaled) else None
     return inner if isinstance(inner, RBF | Matern | Metric) else None
@@ -276,13 +274,13 @@ def _dense_places(encoding: Encoding) -> list[int]:
 
 
 def _prior(smoothness: str, each: bool, linear: bool, encoding: Encoding, *, scaled: bool = True) -> Kernel:
-    """A kernel of the columns that are not text, and beside it the word counts of those that are."""
+    """A radial kernel of the columns that are not text, plus a linear one of word counts."""
     texts, others = encoding.places(Text), _dense_places(encoding)
     terms: list[Kernel] = []
     if others:
         d = len(others)
         start = {"Laplace": float(d), "Power-3/2": math.sqrt(2.0) * d ** (2 / 3)}.get(smoothness, math.sqrt(2.0 * d))
-        # Without a floor the search can step to where every row is alone, and the evidence is flat.
+        # Without a lower bound the search can step to lengthscales at which K is diagonal and the evidence flat.
         scale, bounds = ([start] * d, OWN) if each else (start, (start / REACH, start * REACH))
         main = RADIAL[smoothness](scale, lengthscale_bounds=bounds)
         terms = [1.0 * main if scaled else main] + ([0.1 * Linear()] if linear else [])
@@ -297,23 +295,23 @@ def _prior(smoothness: str, each: bool, linear: bool, encoding: Encoding, *, sca
 
 @dataclass(frozen=True)
 class Means:
-    """What a fit may use."""
+    """Resources of a fit."""
 
     memory: int  # Bytes
     n_jobs: int | None  # Threads
     seed: int  # Of everything random
-    least_noise: float = 0.0  # How much the targets of equal rows differ: no process learns less
+    least_noise: float = 0.0  # Variance of the targets of equal rows: no process learns less noise
     clock: Clock = field(default_factory=Clock)  # When to be done
-    device: str | None = None  # ``"auto"`` where there is a GPU to be used
-    pace: float = 1.0  # Seconds that a nominal one takes, as this machine is now
+    device: str | None = None  # ``"auto"`` where a GPU is used
+    pace: float = 1.0  # Seconds that a nominal second takes on this machine now
 
     @property
     def nominal_left(self) -> float:
-        """Nominal seconds that the clock has room for."""
+        """Nominal seconds until the time is up."""
         return max(self.clock.left, 0.0) / self.pace
 
     def common(self, *, timed: bool = True) -> dict[str, Any]:
-        """Return what every machine takes; the next fit has the time that the last one left."""
+        """Return the parameters that every machine has; with ``timed``, max_time is what the clock leaves."""
         limited = timed and self.clock.max_time is not None
         left = max(self.clock.left, MOMENT / self.clock.pace) if limited else None
         return {"memory": self.memory, "n_jobs": self.n_jobs, "max_time": left, "device": self.device}
@@ -323,8 +321,8 @@ class Means:
 class Fitted:
     """A machine that has been fitted."""
 
-    model: Any  # It
-    kernel: Kernel  # With what was learned; of a process, its noise included
+    model: Any
+    kernel: Kernel  # With what was learned, the noise of a process included
     settings: dict[str, Any]  # Plain values that, with the kernel, would make it again
     certificate: Certificate  # Of the fit
 
@@ -339,7 +337,7 @@ def fit(c: Candidate, response: Response, Z: Any, rows: Any, given: Kernel | Non
 
 
 def awaken(inputs: int, targets: int, device: str) -> None:
-    """Have a GPU load what first fits load there: no trial should seem to be slow for it."""
+    """Warm up a GPU, so that the first trials are not timed with its start."""
     rng = np.random.default_rng(0)
     Z, Y, one = rng.standard_normal((AWAKE, inputs)), rng.standard_normal((AWAKE, targets)), np.ones(inputs)
     with quiet():
@@ -361,7 +359,7 @@ def unit(kernel: Kernel, Z: Array) -> tuple[Kernel, float, float]:
 def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
     least = max(response.least_noise, means.least_noise)
     signal, noise = (c.kernels[0], NOISE) if given is None else signal_and_noise(given)
-    # More rows than the kernel was learned from are a surprise to small noise: from there the evidence leads astray.
+    # With more rows than it was learned from, very small noise is a bad start of the search.
     prior = signal + White(max(noise, NOISE, least), (least, MOST_NOISE))
     options: Any = {"start": "data" if given is None else "given", "tol": EVIDENCE_TOL}
     options["max_iter"] = STEPS[given is not None]
@@ -374,7 +372,7 @@ def _process(c: Candidate, response: Response, Z: Array, rows: Any, given: Kerne
 
 
 def condition(response: Response, Z: Any, rows: Any, kernel: Kernel, means: Means) -> list[Fitted]:
-    """Fit the mean of a process whose kernel is known to some rows, by conjugate gradients where they are many."""
+    """Fit the mean of a process to some rows, its kernel being known; by conjugate gradients where rows are many."""
     signal, noise = signal_and_noise(kernel)
     options: Any = {"tol": PCG_TOL, "max_iter": CONDITION_STEPS, "random_state": means.seed, **means.common()}
     with quiet():
@@ -384,7 +382,7 @@ def condition(response: Response, Z: Any, rows: Any, kernel: Kernel, means: Mean
 
 
 def _weighted_process(prior: Kernel, Z: Array, Y: Array, weights: Array, means: Means, **options: Any) -> Fitted:
-    """A process of rows that count more or less, as a ridge with its kernel and noise."""
+    """A process with weighted rows, as a ridge with its kernel and noise."""
     size, rng = float(np.mean(Y**2)), random_of(means.seed)
     prior = widened(prior, Z, size)
 
@@ -400,10 +398,10 @@ def _weighted_process(prior: Kernel, Z: Array, Y: Array, weights: Array, means: 
 
 
 def _metric(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    """A process behind a linear map, which begins at the lengthscales of another."""
+    """A process with a learned metric, which starts at the lengthscales of another."""
     base, start = behind_map(c.kernels[0] if given is None else given, Z.shape[1])
     least, clock = max(response.least_noise, means.least_noise), means.common()["max_time"]
-    # As in ``_process``, more rows begin with more noise, but not so much that all steps go to unlearning it.
+    # As in ``_process``, more rows start with more noise, but not with so much that reducing it takes all steps.
     start = replace(start, noise=max(start.noise, least, 0.0 if given is None else min(NOISE, MORE * start.noise)))
     weights = response.weights_of(rows)
     counts = np.ones(rows.size) if weights is None else weights
@@ -432,7 +430,7 @@ def _learned_map(
 
 
 def _ridge(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    """The lengthscale and the ridge of the least leave-one-out error, the Gram matrix shared by all ridges."""
+    """The lengthscale and the ridge of the least leave-one-out error; one Gram matrix serves all ridges."""
     landmarks = None if rows.size <= RIDGE_ROWS else Nystroem(n_components=RIDGE_ROWS, selection="uniform")
     models = []
     for kernel in c.kernels:
@@ -464,7 +462,7 @@ def _linear(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel
 
 
 def _other(c: Candidate, response: Response, Z: Array, rows: Any, given: Kernel | None, means: Means) -> list[Fitted]:
-    """Support vectors and any loss, with the kernel of a process or with kernels to choose from."""
+    """Support vector machines and machines with any loss, with the kernel of a process or a choice of kernels."""
     kernels, relative = c.kernels, NOISE
     if given is not None:
         kernel, variance, noise = unit(given, Z)

@@ -1,18 +1,18 @@
-"""Encodings of columns as numbers: frozen values that hold what was learned.
+"""Decisions on how to read each column of a table, and the whole table as numbers.
 
 - A number is itself; a missing one is the median, with a column beside that says where values were missing.
 - A boolean is 0 or 1, a date its days since 1970; both are numbers from there on. Where that predicts the targets
-  better, a date has its place in the year and in the week beside: points of a circle.
+  better, the place of a date in the year, in the week and in the day is added: points of a circle.
 - Texts that are all numbers, booleans or dates are read as such (``gramian.data.cells``), so that a table gives the
   same numbers whether it comes from CSV, where all is text, or from a format with types.
-- A category has one column for each level that is seen often enough, one for all others, new ones included, and one for
-  the missing.
+- A category of few levels has one column for each level that is seen often enough, one for all others, new ones
+  included, and one for missing values. A level of many is the mean target of its rows (``LevelMeans``).
 - Free text has the counts of its words, scaled to length one: their inner product is the normalised ``WordCount``.
   Texts of a few words are read as words where that predicts the targets better than their levels do.
 - A bare list of strings is one column; where they are not words but codes, as DNA, their substrings are counted.
 - A column with one value only is left out, and so are identifiers: texts that hardly ever repeat, and whole numbers
   that never do and whose order says nothing of the targets.
-- A word for a column (``KINDS``) overrides all that.
+- What a user says about a column (one of ``KINDS``) overrides all that.
 """
 
 from __future__ import annotations
@@ -21,21 +21,31 @@ import math
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
-from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import RidgeCV
-from sklearn.preprocessing import normalize
 
-from gramian.data.cells import boolean, day, has_decimal_commas, may_be_numbers, number
+from gramian.data.cells import has_decimal_commas, may_be_numbers, number
+from gramian.estimators.auto.encoders import (
+    CYCLES,
+    READERS,
+    Category,
+    Dropped,
+    LevelMeans,
+    NumberColumn,
+    Text,
+    level_places,
+    pieces,
+    present,
+    read_texts,
+    texts_of,
+    with_comma,
+)
 from gramian.estimators.auto.tables import Column, check_finite, declared
-from gramian.kernels import Spectrum, WordCount
 from gramian.kernels.deserialize import nearest
 
 Array = NDArray[np.float64]
@@ -44,6 +54,10 @@ LEVELS = 100
 """Levels of a category that get a column of their own, at most."""
 LEVEL_SHARE = 0.002
 """The share of the rows that a level must have for that, beside being seen twice."""
+MANY_LEVELS = 10
+"""A category of more levels than this may be read by the mean targets of levels."""
+MEAN_ROWS, MOST_ROWS = 30, 0.8
+"""Rows that a level must have for a mean of its own, and the share of all rows that must have such a level."""
 WORDS = 300
 """Words of a text that are counted, at most: the most frequent by documents."""
 TEXT_WORDS = 3.0
@@ -54,8 +68,6 @@ SHORT_WORDS, SHORT_LEVELS = 1.5, 10
 """Words to a value, on average, and different values, from which a column is tried as words."""
 MARGIN = 0.99
 """The part of the squared error that words may leave of that of levels, and circles of that of days, at most."""
-CYCLES = {"year": 365.2425, "week": 7.0}
-"""What a date may return in, in days."""
 TRIED = 2000
 """Rows on which that is tried."""
 RIDGES = np.logspace(-2, 3, 11)
@@ -66,164 +78,15 @@ KINDS = ("number", "category", "date", "text", "identifier", "drop")
 UNIQUE, SURE_ROWS = 0.95, 20
 """Different values to a row from which a column is an identifier, and the rows that it takes to tell."""
 REPEATS = 7.0
-"""Repeats to expect by chance, among whole numbers of the same range, for their absence to be no chance."""
+"""Whole numbers without a repeat may be an identifier where chance would give at least this many repeats."""
 ORDER = 4.0
 """Deviations from chance by which the order of whole numbers tells something of the targets."""
 RARE = 10_000
-"""Rare levels that are remembered, at most, to tell them from new ones."""
+"""Levels that are remembered, at most: rare ones to tell them from new ones, or those that have a mean."""
 SUBSTRING = 3
 """Length of the substrings that are counted in strings that are not words."""
-ONE_HOT = math.sqrt(0.5)
-"""Two different levels are then at distance one."""
 PROBE = 2000
 """Values that are looked at to tell texts from numbers and dates written out."""
-SCALINGS = ("standard", "normal", "robust", "common")
-"""By mean and deviation; by rank to the normal law, for heavy tails; by median and quartiles, far values drawn in; by
-one deviation for all columns of one unit."""
-QUARTILES = 1.349
-"""Deviations between the quartiles of the normal law."""
-NEAR = 3.0
-"""Deviations that the farthest values of ``Robust`` are drawn in to."""
-TOGETHER, APART = 8, 2.0
-"""Columns, at least, that may share a unit, as pixels do; and by how much deviations then differ for it to matter."""
-QUANTILES = 500
-"""Points of the distribution that ``Normal`` keeps, at most."""
-TAIL = 1e-3
-"""The rank of the smallest value; beyond it the map is flat."""
-
-
-# ---- columns as numbers -------------------------------------------------------------------------------------------
-
-
-class Encoder:
-    """How one column becomes numbers."""
-
-    def unseen(self, column: Column) -> Counter[str]:
-        """Count the values that mean nothing to it, since the fit had not seen them."""
-        return Counter()
-
-
-@dataclass(frozen=True)
-class NumberColumn(Encoder):
-    """A number, a boolean or a date."""
-
-    name: str  # Of the column
-    kind: str  # ``"number"``, ``"boolean"`` or ``"date"``
-    fill: float  # The median, which stands in for a missing value
-    gaps: bool  # Whether values were missing: a second column then tells where
-    written: bool = False  # Whether the values were texts to be read as numbers, booleans or dates
-    comma: bool = False  # Whether they had decimal commas
-    cycles: tuple[str, ...] = ()  # Of a date: keys of ``CYCLES`` whose circle it is a point of, too
-
-    @property
-    def width(self) -> int:
-        """Columns that it makes."""
-        return 1 + self.gaps + 2 * len(self.cycles)
-
-    def transform(self, column: Column) -> Array:
-        """Return the numbers of some rows: → (n, width)."""
-        values = self._numbers(column)
-        missing = np.isnan(values)
-        filled = np.where(missing, self.fill, values)
-        turns = [2.0 * np.pi * filled / CYCLES[cycle] for cycle in self.cycles]
-        circles = [part(turn) for turn in turns for part in (np.sin, np.cos)]
-        return np.column_stack([filled, *([missing] if self.gaps else []), *circles])
-
-    def _numbers(self, column: Column) -> Array:
-        if column.values.dtype != object:
-            return np.asarray(column.values)
-        values = _read(_READERS[self.kind], column.values)
-        if values is None and self.kind == "number" and (self.comma or has_decimal_commas(_present(column.values))):
-            values = _read(_with_comma, column.values)
-        if values is None:
-            odd = next(v for v in _present(column.values) if _READERS[self.kind](v) is None)
-            raise ValueError(f"{self.name} was read as a {self.kind}, and now holds {odd!r}; mark it as missing.")
-        check_finite(self.name, values)
-        return values
-
-    def __str__(self) -> str:
-        rule = "".join(f", with its place in the {cycle}" for cycle in self.cycles)
-        return f"{self.kind}{rule}" + (
-            f", a missing value is the median {self.fill:.6g} and marked" if self.gaps else ""
-        )
-
-
-@dataclass(frozen=True)
-class Category(Encoder):
-    """One of a few levels."""
-
-    name: str  # Of the column
-    levels: tuple[str, ...]  # Those with a column of their own; all others share one, and the missing have one
-    rare: tuple[str, ...] | None = None  # The others that were seen; None where they are too many to remember
-
-    @property
-    def width(self) -> int:
-        """Columns that it makes."""
-        return len(self.levels) + 2
-
-    def transform(self, column: Column) -> Array:
-        """Return the numbers of some rows: → (n, width)."""
-        others, missing = len(self.levels), len(self.levels) + 1
-        places = dict(self._keys(column, self.levels))
-        at = [missing if v is None or v != v else places.get(v, others) for v in column.values]
-        return ONE_HOT * np.eye(self.width)[at]
-
-    def unseen(self, column: Column) -> Counter[str]:
-        """Count the values that no row of the fit had."""
-        if self.rare is None:
-            return Counter()
-        known = {level for level, _ in self._keys(column, self.levels + self.rare)}
-        odd = [v for v in column.values if v is not None and v == v and v not in known]
-        return Counter(_texts(Column(column.name, np.array(odd, dtype=column.values.dtype), column.kind)))
-
-    def _keys(self, column: Column, levels: tuple[str, ...]) -> Iterator[tuple[Any, int]]:
-        """Levels as they are in a column, the last ones first, and their places."""
-        # A file without types gives some rows of a column of texts, such as 007 and 1.50, as numbers.
-        read: Any = str if column.values.dtype == object else partial(_as_number, column.kind)
-        return ((read(levels[place]), place) for place in reversed(range(len(levels))))
-
-    def __str__(self) -> str:
-        shown = ", ".join(self.levels[:4]) + (", …" if len(self.levels) > 4 else "")
-        return f"category with {len(self.levels)} levels ({shown}), one for all others and one for missing values"
-
-
-@dataclass(frozen=True)
-class Text(Encoder):
-    """Free text."""
-
-    name: str  # Of the column
-    words: tuple[str, ...]  # Those that are counted
-    length: int = 0  # Of the substrings that are counted in the place of words; zero for words
-
-    @property
-    def width(self) -> int:
-        """Columns that it makes."""
-        return len(self.words)
-
-    def transform(self, column: Column) -> Array:
-        """Return the numbers of some rows: → (n, width)."""
-        counter = CountVectorizer(analyzer=_pieces(self.length), vocabulary=self.words, dtype=np.float64)
-        return np.asarray(normalize(counter.transform(_texts(column)).toarray()))
-
-    def __str__(self) -> str:
-        what = f"substrings of length {self.length}" if self.length else "words"
-        return f"text, counts of {len(self.words)} {what}; a missing text has none"
-
-
-@dataclass(frozen=True)
-class Dropped(Encoder):
-    """A column that is left out."""
-
-    name: str  # Of the column
-    reason: str  # Why
-    width: ClassVar[int] = 0
-
-    def transform(self, column: Column) -> Array:
-        """Return no columns: → (n, 0)."""
-        return np.zeros((column.values.shape[0], 0))
-
-    def __str__(self) -> str:
-        return f"left out: {self.reason}"
 
 
 @dataclass(frozen=True)
@@ -249,7 +112,12 @@ class Encoding:
     @property
     def discrete(self) -> set[str]:
         """Names of the columns that have levels or words, and so no slopes."""
-        return {column.name for column in self.columns if isinstance(column, Category | Text)}
+        return {column.name for column in self.columns if isinstance(column, Category | LevelMeans | Text)}
+
+    @property
+    def scalable(self) -> list[int]:
+        """Which of the numbers a scaling applies to: those that are not one-hot levels or counts of words."""
+        return self.places(NumberColumn, LevelMeans)
 
     def places(self, *kinds: Any) -> list[int]:
         """Return which of the numbers come from columns of some kinds."""
@@ -263,12 +131,18 @@ class Encoding:
 
 
 def encode(
-    table: list[Column], words: Mapping[str, str] = NOTHING, targets: Array | None = None, *, named: bool = True
+    table: list[Column],
+    words: Mapping[str, str] = NOTHING,
+    targets: Array | None = None,
+    *,
+    named: bool = True,
+    means: bool = False,
+    weights: Array | None = None,
 ) -> Encoding:
     """Decide how to read every column of a table.
 
     Words for columns override it. Targets (n, t) tell words from levels and, where columns have names of their own,
-    identifiers from numbers.
+    identifiers from numbers; with ``means``, levels of long categories are read by their mean targets.
     """
     made = [_encoder(c, targets) if c.name not in words else _as_given(c, words[c.name]) for c in table]
     for place, column in enumerate(table):
@@ -277,6 +151,8 @@ def encode(
             continue
         if _is_identifier(column, made[place], targets):
             made[place] = Dropped(column.name, f"an identifier, {column.values.size:,} different whole numbers")
+    if means and targets is not None:
+        made = [_by_means(column, encoder, targets, weights) for column, encoder in zip(table, made, strict=True)]
     return Encoding(tuple(made))
 
 
@@ -303,15 +179,15 @@ def _as_given(column: Column, word: str) -> Any:
         return _text(column)
     if word == "category":
         column = column if column.values.dtype == object else declared(column.name, column.values)
-        return _category(column, Counter(_present(column.values)), sure=True)
+        return _category(column, Counter(present(column.values)), sure=True)
     if column.values.dtype != object:
         if word == "date" and column.kind != "date":
             raise ValueError(f"{column.name} holds numbers and cannot be a date; write dates as 2024-01-31.")
         return _number(column.name, column.kind, np.asarray(column.values))
     made = _written(column, (word,))
     if made is None:
-        read = _READERS[word]
-        odd = next(v for v in _present(column.values) if read(v) is None)
+        read = READERS[word]
+        odd = next(v for v in present(column.values) if read(v) is None)
         raise ValueError(f"{column.name} cannot be a {word}, since it holds {odd!r}; mark it as missing.")
     return made
 
@@ -321,7 +197,7 @@ def _encoder(column: Column, targets: Array | None) -> Any:
         return _circled(_number(column.name, column.kind, np.asarray(column.values)), column, targets)
     if column.kind != "category" and (numbers := _written(column)) is not None:
         return _circled(numbers, column, targets)
-    counts = Counter(_present(column.values))
+    counts = Counter(present(column.values))
     if column.kind == "category" or not counts:
         return _category(column, counts, sure=column.kind == "category")
     if _is_text(column.values, counts):
@@ -383,16 +259,16 @@ def _order_tells(values: Array, targets: Array) -> bool:
 
 def _written(column: Column, kinds: tuple[str, ...] = ("number", "boolean", "date")) -> Any:
     """The encoder of texts that are all numbers, booleans or dates; None where they are not."""
-    ways = [(kind, _READERS[kind], False) for kind in kinds]
-    if "number" in kinds and has_decimal_commas(_present(column.values)):
-        ways = [("number", _with_comma, True)]
+    ways = [(kind, READERS[kind], False) for kind in kinds]
+    if "number" in kinds and has_decimal_commas(present(column.values)):
+        ways = [("number", with_comma, True)]
     for kind, read, comma in ways:
-        if _read(read, column.values[:PROBE]) is None or (values := _read(read, column.values)) is None:
+        if read_texts(read, column.values[:PROBE]) is None or (values := read_texts(read, column.values)) is None:
             continue
         check_finite(column.name, values)
         return _number(column.name, kind, values, written=True, comma=comma)
-    if len(kinds) > 1 and may_be_numbers(_present(column.values)):
-        example = next(v for v in _present(column.values) if number(v) is None)
+    if len(kinds) > 1 and may_be_numbers(present(column.values)):
+        example = next(v for v in present(column.values) if number(v) is None)
         warnings.warn(
             f"{column.name} holds texts such as {example!r}, which may be numbers with a decimal comma or with marks "
             "between thousands, and is read as text; write them as 1234.5 to have them read as numbers.",
@@ -404,12 +280,12 @@ def _written(column: Column, kinds: tuple[str, ...] = ("number", "boolean", "dat
 
 def _number(name: str, kind: str, values: Array, *, written: bool = False, comma: bool = False) -> Any:
     missing = np.isnan(values)
-    present = values[~missing]
-    if present.size == 0:
+    known = values[~missing]
+    if known.size == 0:
         return Dropped(name, "every value is missing")
-    if present.min() == present.max() and not missing.any():
-        return Dropped(name, f"every value is {present[0]:g}")
-    return NumberColumn(name, kind, float(np.median(present)), bool(missing.any()), written, comma)
+    if known.min() == known.max() and not missing.any():
+        return Dropped(name, f"every value is {known[0]:g}")
+    return NumberColumn(name, kind, float(np.median(known)), bool(missing.any()), written, comma)
 
 
 def _category(column: Column, counts: Counter[str], *, sure: bool = False) -> Any:
@@ -429,6 +305,19 @@ def _category(column: Column, counts: Counter[str], *, sure: bool = False) -> An
     return Category(column.name, tuple(often[:LEVELS]), tuple(rare) if len(rare) <= RARE else None)
 
 
+def _by_means(column: Column, encoder: Any, targets: Array, weights: Array | None) -> Any:
+    """Many levels by their mean targets, where most rows have a level of many rows; else the encoder itself."""
+    if not isinstance(encoder, Category) or len(encoder.levels) <= MANY_LEVELS:
+        return encoder
+    seen = encoder.levels + (encoder.rare or ())
+    rows = np.bincount(level_places(column, seen), minlength=len(seen) + 2)
+    levels = tuple(level for level, count in zip(seen, rows.tolist(), strict=False) if count >= MEAN_ROWS)
+    if len(levels) <= MANY_LEVELS or rows[rows >= MEAN_ROWS].sum() < MOST_ROWS * rows.sum():
+        return encoder
+    rare = None if encoder.rare is None else tuple(sorted(set(seen) - set(levels)))
+    return LevelMeans.learned(column, levels, rare, targets, weights) or encoder
+
+
 def _words_to_a_value(counts: Counter[str]) -> float:
     return float(np.mean([len(value.split()) for value in counts]))
 
@@ -437,135 +326,13 @@ def _is_text(values: NDArray[Any], counts: Counter[str]) -> bool:
     return len(counts) >= TEXT_VARIETY * values.shape[0] and _words_to_a_value(counts) >= TEXT_WORDS
 
 
-def _pieces(length: int) -> Callable[[str], list[str]]:
-    """What is counted in a text: words, or substrings of some length."""
-    return Spectrum(length).pieces if length else WordCount().pieces
-
-
 def _text(column: Column, length: int = 0) -> Any:
-    pieces = _pieces(length)
-    documents = Counter(word for text in _texts(column) for word in set(pieces(text)))
+    split = pieces(length)
+    documents = Counter(word for text in texts_of(column) for word in set(split(text)))
     words = sorted((w for w, count in documents.items() if count >= 2), key=lambda w: (-documents[w], w))
     if not words:
         return Dropped(column.name, f"no {'substring' if length else 'word'} occurs in two texts")
     return Text(column.name, tuple(words[:WORDS]), length)
 
 
-def _texts(column: Column) -> list[str]:
-    """The values as texts, whatever they came as; empty where one is missing."""
-    if column.values.dtype == object:
-        return [v or "" for v in column.values]
-    return ["" if math.isnan(v) else str(int(v) if v.is_integer() else v) for v in column.values.tolist()]
-
-
-def _present(values: NDArray[Any]) -> Iterator[str]:
-    return (v for v in values if v is not None)
-
-
-def _read(read: Callable[[str], float | None], values: NDArray[Any]) -> Array | None:
-    """The values of texts, nan where one is missing; None where one cannot be read."""
-    found = []
-    for text in values:
-        found.append(math.nan if text is None else read(text))
-        if found[-1] is None:
-            return None
-    return np.array(found, dtype=np.float64)
-
-
-def _as_number(kind: str, text: str) -> float | None:
-    """A level as a column of numbers of some kind has it."""
-    found = _READERS[kind](text)
-    return number(text) if found is None else found
-
-
 _ID_NAME = re.compile(r"(^|[\W_])(?i:id|uuid|guid)$|[a-z](Id|ID)$")
-_with_comma = partial(number, comma=True)
-_READERS: dict[str, Callable[[str], float | None]] = {"number": number, "boolean": boolean, "date": day}
-
-
-# ---- one scale ----------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Standard:
-    """``(x - mean) / deviation`` in some columns."""
-
-    places: NDArray[np.intp]  # Which columns; the others stay
-    mean: Array  # (k,): Of those columns
-    deviation: Array  # (k,): Of those columns
-
-    def transform(self, Z: Array) -> Array:
-        """Return the scaled rows: Z (n, d) → (n, d)."""
-        Z = Z.copy()
-        unit = _unit(self.deviation)  # so that no difference overflows
-        Z[:, self.places] = (Z[:, self.places] * unit - self.mean * unit) / (self.deviation * unit)
-        return Z
-
-
-@dataclass(frozen=True, eq=False)
-class Normal:
-    """Each value by its rank among those fitted, through the inverse of the normal distribution, in some columns."""
-
-    places: NDArray[np.intp]  # Which columns; the others stay
-    quantiles: Array  # (q, k): Ascending, evenly spaced by rank
-
-    def transform(self, Z: Array) -> Array:
-        """Return the scaled rows: Z (n, d) → (n, d)."""
-        Z = Z.copy()
-        ranks = np.linspace(0.0, 1.0, self.quantiles.shape[0])
-        for place, known in zip(self.places, self.quantiles.T, strict=True):
-            # The mean of the two interpolations puts tied values in the middle of their ranks.
-            upward = np.interp(Z[:, place], known, ranks)
-            downward = np.interp(-Z[:, place], -known[::-1], ranks)
-            Z[:, place] = ndtri(np.clip(0.5 * (upward + 1.0 - downward), TAIL, 1.0 - TAIL))
-        return Z
-
-
-@dataclass(frozen=True, eq=False)
-class Robust:
-    """``u / √(1 + (u/3)²)`` with ``u = (x - median) / spread`` in some columns."""
-
-    places: NDArray[np.intp]  # Which columns; the others stay
-    median: Array  # (k,): Of those columns
-    spread: Array  # (k,): Of those columns
-
-    def transform(self, Z: Array) -> Array:
-        """Return the scaled rows: Z (n, d) → (n, d)."""
-        Z = Standard(self.places, self.median, self.spread).transform(Z)
-        u = np.clip(Z[:, self.places], -1e150, 1e150)
-        Z[:, self.places] = u / np.hypot(1.0, u / NEAR)
-        return Z
-
-
-def scalings_for(Z: Array, places: list[int]) -> tuple[str, ...]:
-    """Return the scalings worth a trial: a common one where no column dominates, and some would be blown up alone."""
-    with np.errstate(over="ignore"):
-        deviation = Z[:, places].std(axis=0)
-        typical = float(np.sqrt(np.mean(deviation**2))) if deviation.size else 0.0
-    if deviation.size < TOGETHER or not np.isfinite(typical):
-        return SCALINGS[:3]
-    return SCALINGS if deviation.max() <= APART * typical and deviation.min() * APART < typical else SCALINGS[:3]
-
-
-def fit_scaling(name: str, Z: Array, places: list[int]) -> Any:
-    """Learn a scaling: Z (n, d)."""
-    at = np.asarray(places, dtype=np.intp)
-    some = Z[:, at]
-    if name == "common":
-        return Standard(at, some.mean(axis=0), np.full(at.size, np.sqrt(np.mean(some.var(axis=0)))))
-    if name == "standard":
-        unit = _unit(np.abs(some).max(axis=0, initial=0.0))  # so that no square overflows or vanishes
-        mean, deviation = (some * unit).mean(axis=0) / unit, (some * unit).std(axis=0) / unit
-        floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
-        return Standard(at, mean, np.where(deviation > floor, deviation, 1.0))
-    if name == "robust" and at.size:
-        spread = np.subtract(*np.quantile(some, [0.75, 0.25], axis=0)) / QUARTILES
-        deviation = fit_scaling("standard", Z, places).deviation  # where more than half of the values are equal
-        return Robust(at, np.median(some, axis=0), np.where(spread > 0, spread, deviation))
-    ranks = np.linspace(0.0, 1.0, min(QUANTILES, Z.shape[0]))
-    return Normal(at, np.quantile(some, ranks, axis=0) if at.size else np.zeros((ranks.size, 0)))
-
-
-def _unit(size: Array) -> Array:
-    """Powers of two, so that a product with them is exact, that bring numbers of some size near one."""
-    return np.ldexp(1.0, np.clip(-np.frexp(size)[1], -1020, 1020))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from gramian.certificates import Certificate
-from gramian.estimators.auto.columns import Dropped, NumberColumn
+from gramian.estimators.auto.encoders import Dropped, NumberColumn
 from gramian.estimators.auto.leaderboard import Leaderboard, Trial
 from gramian.numerals import written
 
@@ -42,6 +42,7 @@ COLUMNS = {
     "boolean": ("yes or no", "yes or no"),
     "date": ("date", "dates"),
     "Category": ("category", "categories"),
+    "LevelMeans": ("category of many levels", "categories of many levels"),
     "Text": ("text", "texts"),
 }
 """Kinds of columns, one and several."""

@@ -18,42 +18,48 @@ Array = NDArray[np.float64]
 
 LEAST_SQUARES = ("gp", "ridge")
 OTHERS = ("svm", "machine")
-"""Machines whose last fit is least squares, and support vectors and machines with any loss."""
+"""Machines fitted by least squares; support vector machines and machines with any loss."""
 RESERVE = (0.1, 0.6)
-"""The least and the most of the time limit that is kept for the last fit."""
-SHARES = {"exact": 0.8, "pcg": 0.6, "nystroem": 0.5}
-"""The part of that time which a way may take by its count; iterations are made twice, to see how wrong they are."""
-MEMBERS, OFFERED = 4, 8
-"""Machines that an average has at most, and that it may choose from."""
-EVALUATIONS, AGAIN, SETTINGS = 60, 18, 3
+"""The least and the most of the time limit that the search leaves for the last fits."""
+SHARES = {"exact": 0.8, "pcg": 0.6, "nystroem": 0.7}
+"""The part of its time that a fit may count; conjugate gradients run twice, the second time to estimate the error."""
+MEMBERS, OFFERED, RESERVED = 4, 8, 2
+"""Machines that an average has at most, that it may choose from, and for whose last fits time is kept."""
+EVALUATIONS, AGAIN, SETTINGS = 50, 25, 3
 """Evaluations of the evidence in a trial, at first and on more rows; settings that another machine is tried with."""
 GRADIENT, POWERS = 12, 60
-"""Operations of a kernel value for each input where lengthscales are learned, and where powers of differences are."""
+"""Operations for each input of a kernel value with its gradient: squared distances, and powers of differences."""
+ONE_THREAD, CORES = 1000, 2
+"""Rows up to which threads cost more than they save, so that only one of the nominal machine's cores works."""
+OVERHEAD = 2e8
+"""Operations that an evaluation of the evidence counts as beside its arithmetic: some milliseconds of small steps."""
 EIGEN = 10.0
 """An eigendecomposition takes about so many times n³ operations."""
+RIDGE_ROWS = 1500
+"""Beyond this many rows, a ridge by leave-one-out goes through as many landmarks instead of all eigenvectors."""
 LEAST_LANDMARKS = 100
 CAUTION = 2.0
-"""How wrong the counts of support vectors and kernel machines may be."""
+"""Safety factor on the counts of support vector and kernel machines."""
 PCG_TOL = 1e-3
-"""Relative residual of an iteration; the noise of the targets is larger."""
+"""Relative residual of conjugate gradients; the noise of the targets is larger."""
 EFFORT_ROWS, EFFORT_MOST = 2000, 200
-"""Rows and iterations of the small fit that tells how many iterations a ridge takes."""
+"""Rows and iterations of the small fit that estimates how many iterations a ridge takes."""
 EFFORT_GROWTH = 0.3
-"""The power of the rows that iterations grow with, the rank being that of √n: 0.2 to 0.3 was measured."""
+"""Iterations grow with this power of the rows, for a preconditioner of rank √n: 0.2 to 0.3 was measured."""
 FLOORS = (2e-5, 1e-4, 5e-4, 2e-3)
-"""Least ridges to choose from, relative to k(x, x): a smaller one is more accurate and takes more iterations."""
+"""Smallest ridges to choose from, relative to k(x, x): smaller ones are more accurate and take more iterations."""
 APART = 2.0
-"""Ridges that are closer than this are not told apart."""
+"""Ridges closer than this factor count as equal."""
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows and landmarks that the search and the last fit are made with."""
+    """Rows and landmarks of the search and of the last fit."""
 
-    ladder: tuple[int, ...] = (500, 1500, 3000)  # Rows to learn from, step by step
+    ladder: tuple[int, ...] = (500, 1500, 3000)  # Rows to learn from, rung by rung
     many: int = 10_000  # Rows that the best are then fitted to, with what they have learned
-    folds: int = 2000  # Rows up to which the last step is cross-validation; beyond, one part is held out
-    exact: int = 2000  # Rows up to which the last fit is exact, and learns its hyperparameters again
+    folds: int = 2000  # Up to this many rows, the last rung is cross-validation; beyond, one part is held out
+    exact: int = 2000  # Up to this many rows, the last fit is exact and learns its hyperparameters again
     landmarks: int = 5000  # The most, of least squares
     other_landmarks: int = 1000  # Of other machines, and over passes
     sample: int = 20_000  # Rows of blocks that the search looks at
@@ -80,40 +86,47 @@ TYPICAL = (Effort(0.0, 40, EFFORT_ROWS),)
 class Plan:
     """How to fit least squares to all rows."""
 
-    way: str  # Factorise, iterate, or go through landmarks
+    way: str  # ``"exact"``, ``"pcg"``, ``"nystroem"`` or ``"other"``
     reason: str  # Why so
     seconds: float = 0.0  # What it takes on the nominal machine
     landmarks: int = 0  # How many
-    ridge: float = 0.0  # What an iteration adds to the diagonal, at least
+    ridge: float = 0.0  # What conjugate gradients add to the diagonal, at least
 
     @property
     def whole(self) -> float:
-        """Nominal seconds, what is done beside it included."""
+        """Nominal seconds, with the work around the fit."""
         return self.seconds / SHARES.get(self.way, 1.0)
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Ways to fit all rows that nominal seconds and bytes allow."""
+    """Chooses how to fit all rows within nominal seconds and bytes."""
 
     n: int  # Rows
     targets: int  # Columns of the targets
     memory: int  # Bytes
     limit: float = math.inf  # Nominal seconds of everything, the search included
-    loo: bool = False  # Whether a process, too, needs the inverse of its factor: for leave-one-out predictions
+    loo: bool = False  # Whether a process needs the inverse of its factor, for leave-one-out predictions
     sizes: Sizes = Sizes()
     speed: float = 1.0  # How much faster than the nominal machine matrices are factorised and multiplied
+    left: float | None = None  # Nominal seconds for the last fits, once the search is over
 
-    def plan(self, ridges: Sequence[Effort], budget: float, *, loo: bool) -> Plan:
-        """Choose how to fit all rows in a budget."""
-        exact = choice.nominal_seconds(choice.factor_operations(self.n, inverse=loo)) / self.speed
+    @property
+    def budget(self) -> float:
+        """Nominal seconds for the last fits."""
+        return self.reserve("gp") if self.left is None else self.left
+
+    def plan(self, ridges: Sequence[Effort], budget: float, *, loo: bool, powers: int = 0) -> Plan:
+        """Choose how to fit all rows in a budget; a kernel of powers of differences has so many inputs, others 0."""
+        slower = choice.nominal_seconds(0.5 * POWERS * powers * float(self.n) ** 2) / self.speed  # to make K
+        exact = slower + choice.nominal_seconds(choice.factor_operations(self.n, inverse=loo)) / self.speed
         if choice.factor_bytes(self.n) <= self.memory and exact <= SHARES["exact"] * budget:
             return Plan("exact", f"{self.n:,} rows, exactly", exact)
         rank = pcg.default_rank(self.n, self.memory)
         for effort in ridges:
             count = effort.on(self.n)
             operations = choice.pcg_operations(self.n, self.targets, count, rank, self.memory)
-            if (seconds := choice.nominal_seconds(operations) / self.speed) <= SHARES["pcg"] * budget:
+            if (seconds := slower + choice.nominal_seconds(operations) / self.speed) <= SHARES["pcg"] * budget:
                 reason = f"{self.n:,} rows by about {count} steps of conjugate gradients"
                 return Plan("pcg", reason, seconds, ridge=effort.ridge)
         return self.through_landmarks(budget)
@@ -135,10 +148,10 @@ class Planner:
         if machine in OTHERS:
             return float(np.clip(self.other_seconds(machine), low, high))
         if self.n <= self.sizes.exact:  # where hyperparameters are learned again
-            again = MEMBERS * trial_seconds("gp", self.n, 1, again=True)
+            again = RESERVED * trial_seconds("gp", self.n, 1, again=True)
             return float(np.clip(again, low, high))
         way = self.plan(TYPICAL, high, loo=self.loo)
-        return high if way.way == "nystroem" else float(np.clip(MEMBERS * way.whole, low, high))
+        return high if way.way == "nystroem" else float(np.clip(RESERVED * way.whole, low, high))
 
     def affordable(self, machine: str) -> bool:
         """Tell whether a machine can be fitted to all rows in its part of the time limit."""
@@ -156,9 +169,12 @@ def trial_seconds(
     """Return what a trial on n rows of d inputs takes on the nominal machine."""
     if machine == "gp":
         each = choice.factor_operations(n, inverse=True) + n**2 * (choice.VALUE + d * (POWERS if powers else GRADIENT))
+        each = OVERHEAD + (CORES if n <= ONE_THREAD else 1) * each
         return choice.nominal_seconds((AGAIN if again else EVALUATIONS) * each)
     if machine == "ridge":
-        return choice.nominal_seconds(kernels * (EIGEN * float(n) ** 3 + choice.VALUE * n**2))
+        m = min(n, RIDGE_ROWS)
+        features = 3.0 * n * m**2 if n > m else 0.0
+        return choice.nominal_seconds(kernels * (EIGEN * float(m) ** 3 + features + choice.VALUE * n * m))
     if machine == "svm":
         return choice.nominal_seconds(kernels * choice.svm_operations(n))
     return choice.nominal_seconds(SETTINGS * kernels * choice.newton_operations(n, targets))

@@ -1,4 +1,4 @@
-"""The last fit, of the winner to all rows: exactly where the plan allows, else by iteration, else through landmarks."""
+"""The last fit, of the winner to all rows: exact where time allows, else by conjugate gradients, else by landmarks."""
 
 from __future__ import annotations
 
@@ -33,46 +33,46 @@ Rows = NDArray[np.intp]
 LANDMARK_FLOOR, PASSES_FLOOR = 2e-5, 1e-6
 """The least ridge of a fit through landmarks, in memory and over passes, relative to k(x, x)."""
 USELESS = 0.05
-"""A residual above this makes landmarks the better choice."""
+"""Above this residual, landmarks are the better choice."""
 WITNESS_TOL = 1e-2
-"""Relative residual of the iteration that only tells how wrong the first is."""
+"""Relative residual of the second run of conjugate gradients, which estimates the error."""
 WITNESSES = 2000
-"""Rows that are predicted before they are added, to see how wrong a fit is."""
+"""Rows held out of a first fit, to estimate the error."""
 FIRST_ROWS, MORE_ROWS = 20_000, 20_000
-"""Rows that landmarks are chosen from, and that are added at a time."""
+"""Rows that landmarks are chosen from, and rows that are added at a time."""
 TOLERANCES = {"svm": 1e-3, "machine": 1e-4}
-"""Asked of other machines: probabilities change by less than they are uncertain."""
+"""Tolerances of the last fits of other machines."""
 SHARE_OF_LEARNING, SHARE_OF_ITERATION = 0.3, 0.75
-"""Of the time left: for learning again, and for an iteration over all rows."""
+"""Shares of the time left for learning again, and for conjugate gradients over all rows."""
 LINEAR_ROWS, FOLDS, SAME_SIZE = 20_000, 5, 0.6
-"""Rows that a linear model of classes is held out of at the end, at most, and in how many parts; and the share of them
-from which on the search has seen enough."""
+"""A linear model of classes is cross-validated once more on so many rows, in so many folds, unless the search has used
+this share of them."""
 GRACE = 0.1
-"""Of the time limit: what the last fit has in any case, where the search overran."""
+"""The share of the time limit that the last fit has even where the search overran."""
 
 
 @dataclass(frozen=True, eq=False)
 class Refit:
-    """The winner, fitted to everything."""
+    """A winner, fitted to all rows."""
 
-    model: Any  # It
-    machine: str  # What it is
+    model: Any
+    machine: str  # ``"gp"``, ``"ridge"``, ``"svm"`` or ``"machine"``
     note: str  # How it was fitted, why so, and what the time limit cut
     held: Array | None = None  # (m, c): Outputs for rows that it had not seen
     rows: Rows | None = None  # Which rows
 
     @property
     def cut(self) -> bool:
-        """Whether time, and not the problem, ended the fit."""
+        """Whether the fit ended for lack of time."""
         return not self.model.certificate_.converged and "max_time" in self.model.certificate_.message
 
 
 @dataclass(frozen=True, eq=False)
 class Winner:
-    """The winner of a search, the rows, and what may be used."""
+    """A winner of the search, with the rows and resources of its last fit."""
 
     found: Found
-    source: Found  # Who learned its kernel: a process, or the winner itself
+    source: Found  # The process that learned its kernel, or the winner itself
     response: Response
     encoding: Encoding
     scaling: Any
@@ -121,7 +121,9 @@ class Winner:
         if n <= planner.sizes.exact and 8 * n * n <= self.means.memory:
             return Plan("exact", f"{n:,} rows, exactly", again)
         ridges = efforts(self.kernel, self.Z, self.response.targets, self.ridge, self.means.memory)
-        return planner.plan(ridges, budget, loo=not self.deviations)
+        name = self.source.candidate.name
+        powers = self.rows.shape[1] if "Power" in name or "Laplace" in name else 0
+        return planner.plan(ridges, budget, loo=not self.deviations, powers=powers)
 
     def split(self) -> tuple[Rows, Rows]:
         """All rows but some, and those, in random order: to be predicted before they are fitted to."""
@@ -131,9 +133,9 @@ class Winner:
 
 
 def affordable(offered: Iterable[Winner], planner: Planner) -> list[tuple[Winner, Plan]]:
-    """Return the first of some winners, and those after it that can be fitted in the time that is left, by counts."""
+    """Return the first winner, and those after it that counts say can be fitted in the time left."""
     found: list[tuple[Winner, Plan]] = []
-    left = planner.reserve("gp")
+    left = planner.budget
     for p in offered:
         way = p.plan(left)
         if not found or (way.way != "nystroem" and way.whole <= left):
@@ -142,15 +144,15 @@ def affordable(offered: Iterable[Winner], planner: Planner) -> list[tuple[Winner
     return found
 
 
-def refit(p: Winner, way: Plan | None = None) -> Refit:
-    """Fit the winner of a search to all rows. A plan that is given is followed."""
+def refit(p: Winner, way: Plan | None = None, *, first: bool = True) -> Refit:
+    """Fit the winner of a search to all rows, by the plan where one is given; the first has some time in any case."""
     clock = p.means.clock
-    if clock.max_time is not None:
+    if clock.max_time is not None and first:
         clock = replace(clock, max_time=max(clock.max_time, clock.seconds + GRACE * clock.max_time))
     p, cut = _learned_again(replace(p, means=replace(p.means, clock=clock)))
     with quiet():
         if p.machine in LEAST_SQUARES:
-            done = _least_squares(p, way or p.plan(p.planner.reserve("gp")))
+            done = _least_squares(p, way or p.plan(p.planner.budget))
         else:
             done = _linear(p) if p.machine == LINEAR else _other(p)
     return replace(done, note=done.note + cut + ("; time_limit stopped it short" if done.cut else ""))
@@ -161,13 +163,13 @@ def refit_others(team: Iterable[tuple[Winner, Plan | None]]) -> list[Refit | Non
     done: list[Refit | None] = []
     for p, way in team:
         late = way is not None and p.means.nominal_left < way.seconds
-        last = None if late else refit(p, way)
+        last = None if late else refit(p, way, first=False)
         done.append(None if last is None or last.cut else last)
     return done
 
 
 def _learned_again(p: Winner) -> tuple[Winner, str]:
-    """The winner with what its process learns from all rows, where they are few; and whether time cut that."""
+    """The winner with hyperparameters learned from all rows, where they are few; and a note where time ran out."""
     n = p.Z.shape[0]
     if p.source.candidate.machine != "gp" or n > p.planner.sizes.exact:
         return p, ""
@@ -190,7 +192,8 @@ def _least_squares(p: Winner, how: Plan) -> Refit:
         if iterated.model.certificate_.violation <= USELESS:
             return iterated
         why = "time_limit stopped an iteration" if iterated.cut else "conjugate gradients stalled"
-        how = p.planner.through_landmarks(p.planner.reserve("gp"), f"{why} over all rows; ")
+        left = min(p.planner.budget, p.means.clock.left)
+        how = p.planner.through_landmarks(left, f"{why} over all rows; ")
     return _by_landmarks(p, how)
 
 
@@ -207,7 +210,7 @@ def _exactly(p: Winner, how: Plan) -> Refit:
 
 
 def _by_iteration(p: Winner, how: Plan) -> Refit:
-    """Conjugate gradients, and once more without some rows, to see how wrong they are."""
+    """Conjugate gradients over all rows, and again without some, whose predictions estimate the error."""
     means = replace(p.means, clock=p.means.clock.share(SHARE_OF_ITERATION))
     options = {"tol": PCG_TOL, "random_state": means.seed, **means.common()}
     model = KernelRidge(how.ridge, kernel=p.kernel, solver="pcg", **options)
@@ -227,7 +230,7 @@ def _by_iteration(p: Winner, how: Plan) -> Refit:
 
 
 def _by_landmarks(p: Winner, how: Plan) -> Refit:
-    """Moments of the features, some rows at a time: the last are predicted before they are added."""
+    """Least squares in landmark features, some rows at a time; the last rows are predicted before they are added."""
     Z, Y, means, weights_of = p.Z, p.response.targets, p.means, p.response.weights_of
     rest, last = p.split()
     first = max(min(FIRST_ROWS, rest.size, means.memory // (4 * 8 * how.landmarks)), how.landmarks)
@@ -275,9 +278,9 @@ def _linear(p: Winner) -> Refit:
 
 
 def _on_more_rows(p: Winner) -> tuple[dict[str, Any], Array | None, Rows | None]:
-    """How strongly a linear model of classes is penalised, and what it says of rows held out, on many of all rows.
+    """The penalty of a linear model of classes, and its cross-validated outputs, on many rows.
 
-    The search has seen few of them: what suits a fit to those is too careful, and too unsure, for one to all.
+    The search has seen few rows: the penalty and the temperature that suit those are too strong for all rows.
     """
     rung, response, settings = p.found.rung, p.response, p.found.settings
     rows = np.random.default_rng(p.means.seed).permutation(p.planner.n)[:LINEAR_ROWS]
@@ -359,7 +362,7 @@ def refit_over_passes(p: Winner, blocks: Blocks, labels: NDArray[Any] | None) ->
         "exactly" if p.machine == LINEAR else f"Nyström with {final.approximation_.components_.shape[0]:,} landmarks"
     )
     note = f"{count} over {n:,} rows in blocks; chosen on {some:,}"
-    # One function for each class, where there may have been one for each pair: what they mean is learned anew, from
-    # rows that are few among those of the fit.
+    # The search may have had one function for each pair of classes, here there is one for each class: calibrate anew,
+    # on a sample that is a small part of the rows.
     held = p.response.outputs(final, p.Z) if classes and not squares else None
     return Refit(final, "ridge" if squares else "machine", note, held, np.arange(some))

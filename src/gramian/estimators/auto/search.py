@@ -1,8 +1,7 @@
-"""Successive halving under one clock: cheap subsets first, the better part goes on to more rows."""
+"""Successive halving under a time limit: candidates are tried on few rows, and the best of them on more."""
 
 from __future__ import annotations
 
-import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -11,12 +10,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import KFold, StratifiedKFold
 
 from gramian.estimators.auto.candidates import (
     LINEAR,
     MEDIUM,
-    RIDGE_ROWS,
     Candidate,
     Fitted,
     Means,
@@ -24,168 +21,48 @@ from gramian.estimators.auto.candidates import (
     derived,
     fit,
     metrics,
-    quiet,
 )
+from gramian.estimators.auto.ladder import Rung
 from gramian.estimators.auto.leaderboard import DROPPED, Leaderboard, Trial
-from gramian.estimators.auto.plans import OFFERED, Planner, Sizes, conditioned_seconds, trial_seconds
+from gramian.estimators.auto.plans import OFFERED, Planner, conditioned_seconds, trial_seconds
 from gramian.estimators.auto.response import Classes, Judgement, Response
 from gramian.kernels import RBF, Kernel
-from gramian.solvers.choice import factor_operations, nominal_seconds
 
 Array = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 CARD_ROWS, CARD_GAIN = 500, 6
-"""Rows up to which a GPU waits for its orders, and how many times more it takes in the time of as many here."""
+"""Below this many rows a GPU is latency-bound; above, it takes this many times the rows of a CPU in the same time."""
 SURVIVORS = (6, 4)
-"""How many candidates reach the second and the third step."""
+"""How many candidates go on to the second and to the third rung."""
 PHASES = {
     1: ((0.8, 0.8, 1.0),),
     2: ((0.35, 0.35, 0.45), (0.75, 0.9, 1.0)),
     3: ((0.25, 0.25, 0.3), (0.5, 0.7, 0.7), (0.95, 0.95, 1.0)),
 }
-"""Of the time of the search, by steps: when candidates, then metrics, then machines that follow a process must end."""
-AGAIN, FEWEST = 0.2, 3
-"""The share of the time in which the best are judged again on many rows, and how many of them make it worth it."""
+"""By the number of rungs, for each rung: the shares of the search time at which trials of candidates, then of metrics,
+then of machines that take over a kernel end."""
+AGAIN, FEWEST = 0.3, 2
+"""The share of the search time kept for judging the best on many rows, and how many must fit into it."""
 OTHERS = 2
-"""And how many of the other kind of lengthscale, where none are among them."""
+"""Where all survivors have one lengthscale, or all have several, this many of the other kind go on too."""
 ROUGH = ("Power", "Laplace", "Matern-1/2")
-"""Kernels whose functions have no slope: few rows speak against them more than many do."""
+"""Kernels of rough functions, which do relatively better the more rows there are."""
 LEADERS = 1
-"""Processes whose kernels other machines take over."""
-HELD_OUT = 4000
-"""Rows to judge by at most, where a part is held out."""
-STEP = 1.25
-"""A step of the ladder is taken where there are this many times its rows."""
-PARTS = 5
-"""Parts of rows that a user holds out, for the spread."""
-SCREEN_ROWS = 150
-"""Rows from which two of the folds decide who is judged on all of them."""
-TRIAL_FACTORS = 15
-"""Factorisations that a trial takes, about."""
-SHARE = 0.4
-"""The part of the time limit that one trial may take by its count."""
-DEFAULT = Sizes()
+"""Number of Gaussian processes whose kernels other machines take over."""
+TELLING = 0.5
+"""The speed of this machine is taken from trials that count at least this part of the largest one."""
+SLOW = 0.9
+"""Where the clock leaves less than this part of the seconds that counts leave, the last fits follow the clock."""
+WORTHWHILE = 0.3
+"""The third rung is left out where its first trial takes more than this part of the search time."""
 WORTH = 0.005
-"""The part of the score of a linear model by which others must be better than it."""
+"""A kernel machine must be better than a linear model by this part of its score."""
 BASELINE = Candidate(LINEAR, LINEAR, "standard")
-"""What everything is compared with."""
+"""The linear model that every candidate is compared with."""
 
 
-# ---- the ladder ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, eq=False)
-class Rung:
-    """One step of the ladder: which rows to learn from and which to judge by."""
-
-    splits: list[tuple[Rows, Rows]]  # Rows to learn from, rows held out; several pairs are folds
-    parts: list[Rows]  # Positions among all held-out rows
-    rows: int  # Rows that take part
-    asked: bool = False  # Whether a user chose the splits
-    learn: bool = True  # Whether processes learn their kernels; else they have them from fewer rows
-
-    @property
-    def learning(self) -> int:
-        """Rows that a fit learns from."""
-        return int(self.splits[0][0].size)
-
-    @property
-    def held_out(self) -> Rows:
-        """All held-out rows, in the order of the splits."""
-        return np.concatenate([test for _, test in self.splits])
-
-
-def rungs(
-    response: Response,
-    n: int,
-    cv: Any,
-    seed: int,
-    sizes: Sizes = DEFAULT,
-    limit: float | None = None,
-    asked: Sequence[tuple[Rows, Rows]] | None = None,
-) -> list[Rung]:
-    """Lay out the steps for n rows, by the splits that were asked for; those that no time limit allows are left out."""
-    steps = _steps(response, n, cv, seed, sizes) if asked is None else _asked_steps(asked, n, seed, sizes)
-    first, *others = steps
-    most = math.inf if limit is None else SHARE * limit / TRIAL_FACTORS
-    return [first, *(s for s in others if nominal_seconds(factor_operations(s.learning, inverse=True)) <= most)]
-
-
-def larger(response: Response, n: int, cv: int, seed: int, memory: int, sizes: Sizes = DEFAULT) -> Rung | None:
-    """Return a last step on many rows, held-out ones not seen before, where there are so many and K fits in memory."""
-    if n < sizes.many + HELD_OUT or memory < np.dtype(float).itemsize * sizes.many**2:
-        return None
-    return replace(_held_out(_order(response, n, seed), sizes.many, cv), learn=False)
-
-
-def _asked_steps(splits: Sequence[tuple[Rows, Rows]], n: int, seed: int, sizes: Sizes) -> list[Rung]:
-    """All of the splits where rows are few; else parts of the last, which of splits in time has the most rows."""
-    if n <= sizes.folds:
-        return _screened(replace(_rung(splits, n), asked=True))
-    rng = np.random.default_rng(seed)
-    train, test = (rng.permutation(part) for part in splits[-1])
-    sizes_ = [size for size in sizes.ladder if size <= train.size] or [train.size]
-    if sizes_[-1] < min(sizes.ladder[-1], train.size):
-        sizes_.append(min(sizes.ladder[-1], train.size))
-    return [replace(_held_out(np.r_[train[:size], test], size, PARTS), asked=True) for size in sizes_]
-
-
-def _screened(folds: Rung) -> list[Rung]:
-    """Two of the folds before all of them, where rows are not too few."""
-    cheaper = replace(folds, splits=folds.splits[:2], parts=folds.parts[:2])
-    return [cheaper, folds] if folds.rows >= SCREEN_ROWS and len(folds.splits) > 2 else [folds]
-
-
-def _steps(response: Response, n: int, cv: int, seed: int, sizes: Sizes) -> list[Rung]:
-    if n <= sizes.folds:
-        steps = _screened(_folds(response, n, cv, seed))
-        if n >= 2 * sizes.ladder[0] and len(steps) > 1:
-            steps[0] = _held_out(_order(response, n, seed), sizes.ladder[0], cv)
-        return steps
-    order = _order(response, n, seed)
-    steps = [_held_out(order, size, cv) for size in sizes.ladder if size * STEP <= n]
-    if steps[-1].learning < sizes.ladder[-1]:
-        steps.append(_held_out(order, int(0.8 * n), cv))
-    return steps
-
-
-def _order(response: Response, n: int, seed: int) -> Rows:
-    """A random order in which every first part has about the classes' own shares."""
-    rng = np.random.default_rng(seed)
-    if response.codes is None:
-        return rng.permutation(n)
-    # Each class is spread evenly over [0, 1), from a random offset.
-    at = np.empty(n)
-    for code in np.unique(response.codes):
-        (own,) = np.nonzero(response.codes == code)
-        at[rng.permutation(own)] = (np.arange(own.size) + rng.random(own.size)) / own.size
-    return np.argsort(at, kind="stable")
-
-
-def _held_out(order: Rows, size: int, cv: int) -> Rung:
-    test = order[size : size + HELD_OUT]
-    parts = [np.arange(start, test.size, cv) for start in range(min(cv, test.size))]
-    return Rung([(order[:size], test)], parts, size + test.size)
-
-
-def _folds(response: Response, n: int, cv: int, seed: int) -> Rung:
-    if response.codes is None:
-        made: Any = KFold(min(cv, n), shuffle=True, random_state=seed).split(np.zeros(n))
-    else:
-        most = int(np.unique(response.codes, return_counts=True)[1].max())
-        if most < 2:
-            raise ValueError("every class has only one row, so none can be held out; pass more rows of each class.")
-        folds = StratifiedKFold(min(cv, most), shuffle=True, random_state=seed)
-        with quiet():  # it warns of classes with fewer rows than folds
-            made = list(folds.split(np.zeros(n), response.codes))
-    return _rung([(np.asarray(train), np.asarray(test)) for train, test in made], n)
-
-
-def _rung(splits: Sequence[tuple[Rows, Rows]], n: int) -> Rung:
-    """Folds, each a part of the held-out rows."""
-    ends = np.cumsum([0, *(test.size for _, test in splits)])
-    return Rung(list(splits), [np.arange(a, b) for a, b in itertools.pairwise(ends)], n)
+# ---- cheap trials -------------------------------------------------------------------------------------------------
 
 
 def cheap_score(Z: Any, step: Rung, means: Means, response: Response) -> float:
@@ -201,7 +78,7 @@ def cheap_score(Z: Any, step: Rung, means: Means, response: Response) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ScaledRows:
-    """Rows that are scaled when they are asked for."""
+    """Rows that are scaled on access."""
 
     Z: Array  # (n, d): Encoded
     scaling: Any
@@ -215,16 +92,16 @@ class ScaledRows:
         return np.asarray(self.scaling.transform(self.Z[rows]))
 
 
-# ---- the climb ----------------------------------------------------------------------------------------------------
+# ---- the search ---------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What came of a candidate on one step."""
+    """The outcome of a candidate on one rung."""
 
-    candidate: Candidate  # It
+    candidate: Candidate
     trial: Trial  # For the leaderboard
-    rung: Rung  # The step
+    rung: Rung
     kernels: Sequence[Kernel] = ()  # What was learned in each split
     settings: dict[str, Any] = field(default_factory=dict)  # The best of its settings
     held: Array | None = None  # (m, c): Outputs for the held-out rows
@@ -232,20 +109,21 @@ class Found:
 
 @dataclass(eq=False)
 class Search:
-    """One run over the ladder."""
+    """One search over all rungs."""
 
     response: Response
     scaled: dict[str, ScaledRows]  # The rows by each scaling
     machines: Sequence[str]
-    means: Means  # Whose clock ends early enough for the last fit
-    planner: Planner  # Which tells how many seconds the last fit of a machine takes
-    observer: Callable[[Leaderboard, str], None]  # Sees all trials, and what is tried, before and after every trial
+    means: Means  # Its clock ends early enough for the last fit
+    planner: Planner  # Tells how many seconds the last fit of a machine takes
+    observer: Callable[[Leaderboard, str], None]  # Called with all trials, and what is tried now, around every trial
     found: dict[str, Found] = field(default_factory=dict)
     unfinished: str = ""
     spent: float = 0.0  # Nominal seconds
-    passed: int = 0  # Candidates that the time limit has no room for, by counts
-    late: int = 0  # And by the clock
-    paces: dict[str, float] = field(default_factory=dict)  # Seconds that a nominal one took, by machine, at last
+    passed: int = 0  # Candidates left out since counts say that they take too long
+    late: int = 0  # Candidates left out since the clock says so
+    paces: dict[str, float] = field(default_factory=dict)  # Seconds that a nominal one took at last, by kind of trial
+    largest: dict[str, float] = field(default_factory=dict)  # Nominal seconds of the largest trial, by kind
 
     def __post_init__(self) -> None:
         self.limit = self.means.clock.max_time
@@ -264,8 +142,8 @@ class Search:
         return self.found[found.candidate.source] if found.candidate.source else found
 
     def run(self, group: list[Candidate], steps: list[Rung], many: Rung | None = None) -> list[Found]:
-        """Climb the ladder; a linear model alone is judged on its last step."""
-        steps = steps if group else steps[-1:]
+        """Try candidates rung by rung; where there are none, judge the linear model on the last rung."""
+        steps = self._in_time(steps) if group else steps[-1:]
         share = 1.0 if many is None else 1.0 - AGAIN
         phases = [[share * end for end in ends] for ends in PHASES[min(len(steps), 3)]]
         for number, step in enumerate(steps):
@@ -282,8 +160,10 @@ class Search:
             group = self._survivors(step, SURVIVORS[min(number, len(SURVIVORS) - 1)])
             cost = self._cost(group[0], steps[number + 1]) if group else math.inf
             end = phases[min(number + 1, 2)][0] * self.seconds
-            # Where the best process has no time, those that follow it would be judged alone.
-            if not group or self.spent + cost > end or self._is_late(group[0], cost):
+            # Without time for the best process, the machines that take over its kernel would be judged alone; the third
+            # rung must have time for two trials, since one alone says nothing.
+            cost, by = (cost, 1.0) if number == 0 else (2.0 * cost, share)
+            if not group or self.spent + cost > end or self._is_late(group[0], steps[number + 1], cost, by):
                 self.unfinished = f"; time_limit ended the search after {number + 1} of {len(steps)} steps"
                 break
         if many is not None:
@@ -293,20 +173,38 @@ class Search:
             raise ValueError(f"no machine could be fitted; the first: {first.name}, {first.status.rstrip('.')}.")
         return ranked
 
+    def left(self, by_clock: float, pace: float) -> float:
+        """Return nominal seconds for the last fits: by counts, unless the clock of a slow machine leaves fewer."""
+        counted = max(self.planner.limit - self.spent, self.planner.reserve("gp"))
+        return by_clock / max(pace, 1.0) if by_clock < SLOW * counted else counted
+
+    def _in_time(self, steps: list[Rung]) -> list[Rung]:
+        """The first two steps, and those after them whose trials are cheap enough."""
+        d, most = next(iter(self.scaled.values())).shape[1], WORTHWHILE * self.seconds
+        costs = [len(step.splits) * trial_seconds("gp", step.learning, d, again=True) for step in steps]
+        return [step for i, (step, cost) in enumerate(zip(steps, costs, strict=True)) if i < 2 or not cost > most]
+
     def _judge_again(self, step: Rung) -> None:
         """Judge the best on many rows: which kernel wins may depend on how many there are."""
-        group = [found.candidate for found in self._ranked][:OFFERED]
+        best, before = self._ranked[:OFFERED], dict(self.found)
+        # What fewer rows have chosen or learned is kept.
+        group = [replace(f.candidate, kernels=tuple(f.kernels[:1])) if _chooses(f) else f.candidate for f in best]
         cheapest = sorted(self._cost(c, step) for c in group)[:FEWEST]
-        if len(cheapest) == FEWEST and not self.spent + sum(cheapest) > self.seconds:
-            self._baselines(step)
-            self._step(group, step, 1.0)
+        if len(cheapest) < FEWEST or self.spent + sum(cheapest) > self.seconds:
+            return
+        if self._is_late(group[0], step, sum(cheapest), 1.0):
+            return
+        self._baselines(step)
+        self._step(group, step, 1.0)
+        if sum(found.rung is step for found in self._ranked) < 2:  # nothing to compare it with
+            self.found = before
 
     @property
     def _ranked(self) -> list[Found]:
         return [self.found[trial.name] for trial in self.leaderboard if trial.ok and not trial.baseline]
 
     def _with_linear(self, ranked: list[Found]) -> list[Found]:
-        """The linear model among those that were judged on the same rows, before who is hardly better than it."""
+        """Insert the linear model before those of the same rung that are hardly better."""
         linear = self.found[LINEAR]
         if LINEAR not in self.machines or not linear.trial.ok:
             return ranked
@@ -316,26 +214,26 @@ class Search:
         return [*ranked[:place], linear, *ranked[place:]]
 
     def _end_for(self, machine: str) -> None:
-        """End the search so early that a machine can still be fitted to all rows."""
+        """Set the clock of the search to leave time for fitting a machine to all rows."""
         if self.limit is not None:
             clock = replace(self.means.clock, max_time=self.limit - self.planner.reserve(machine))
             self.means = replace(self.means, clock=clock)
 
     def _step(self, group: list[Candidate], step: Rung, end: float, *, must: bool = False) -> None:
-        """Try a group as far as a share of the time goes, by counts; the first of the first step in any case."""
+        """Try candidates until a share of the search time is used; the first one of the first rung in any case."""
         for place, candidate in enumerate(group):
             first, cost = must and place == 0, self._cost(candidate, step)
             if not first and self.spent + cost > end * self.seconds:
                 self.passed += 1
                 continue
-            if not first and self._is_late(candidate, cost):
+            if not first and self._is_late(candidate, step, cost, end if place else 1.0):
                 self.late += 1
                 continue
             self.spent += cost
             left = self.means.clock.left
             self._try(candidate, step)
             if self.limit is not None:
-                self.paces[candidate.machine] = (left - self.means.clock.left) / cost
+                self._set_pace(_kind(candidate, step), cost, left - self.means.clock.left)
             took = self.means.clock.seconds
             if first and self.limit is not None and took > self.limit:
                 raise TimeoutError(
@@ -344,9 +242,8 @@ class Search:
                 )
 
     def _cost(self, c: Candidate, step: Rung) -> float:
-        """Nominal seconds of a trial: what was learned on fewer rows, or in the first split, saves steps."""
+        """Nominal seconds of a trial; hyperparameters from fewer rows, or from the first split, save steps."""
         n, (_, d) = step.learning, self.scaled[c.scaling].shape
-        n = min(n, RIDGE_ROWS) if c.machine == "ridge" else n
         if self.means.device is not None and c.machine == "gp":
             n = max(min(n, CARD_ROWS), n // CARD_GAIN)
         shape: Any = {"targets": self.response.targets.shape[1], "kernels": max(len(c.kernels), 1)}
@@ -358,16 +255,25 @@ class Search:
             c.machine, n, d, again=True, **shape
         )
 
-    def _is_late(self, c: Candidate, cost: float) -> bool:
-        """Whether the clock has no room for nominal seconds, on a machine as busy as this one."""
-        return self.means.clock.expired or self.paces.get(c.machine, 1.0) * cost > self.means.clock.left
+    def _set_pace(self, kind: str, cost: float, seconds: float) -> None:
+        """Note how many seconds a nominal one takes; small trials, which are mostly overhead, tell nothing of large."""
+        if cost >= TELLING * self.largest.get(kind, 0.0):
+            self.paces[kind] = seconds / cost
+            self.largest[kind] = max(cost, self.largest.get(kind, 0.0))
+
+    def _is_late(self, c: Candidate, step: Rung, cost: float, end: float) -> bool:
+        """Whether nominal seconds, on a machine as busy as this one, last beyond a share of the time of the search."""
+        clock = self.means.clock
+        if clock.max_time is None:
+            return clock.expired
+        return self.paces.get(_kind(c, step), 1.0) * cost > (end * clock.max_time - clock.seconds) / clock.pace
 
     def _survivors(self, step: Rung, count: int) -> list[Candidate]:
-        """The best of a step, the others being marked as dropped; machines that follow a process bring it along."""
+        """The best of a rung, with the processes whose kernels they use; the others are marked as dropped."""
         ranked = [found for found in self._ranked if found.rung is step]
         chosen = ranked[:count]
         if count > OTHERS:
-            # The best of other kinds of processes, too: many lengthscales, and rough functions, come with more rows.
+            # The best of other kinds too: more rows favour several lengthscales and rough functions.
             for most, kind in ((OTHERS, _of_each), (1, _is_rough)):
                 kinds = {kind(found) for found in chosen if found.candidate.machine == "gp"}
                 others = [f for f in ranked[count:] if f.candidate.machine == "gp" and kind(f) not in kinds]
@@ -376,7 +282,7 @@ class Search:
         for found in ranked:
             if found.candidate not in kept:
                 self.mark(found, DROPPED)
-        # A process must be fitted before those that take its kernel.
+        # A process is fitted before the machines that use its kernel.
         return sorted(kept, key=lambda c: bool(c.source))
 
     def _leaders(self, step: Rung) -> list[Candidate]:
@@ -386,7 +292,7 @@ class Search:
         return [leader for leader in leaders if leader.name not in taken]
 
     def _metrics(self, step: Rung) -> list[Candidate]:
-        """Metrics from the best process with a radial kernel, where there are rows enough to learn them."""
+        """Metrics that start from the best process with a radial kernel, where there are enough rows to learn them."""
         if step.rows < MEDIUM:
             return []
         d, classes = next(iter(self.scaled.values())).shape[1], isinstance(self.response, Classes)
@@ -398,7 +304,7 @@ class Search:
         return []
 
     def mark(self, found: Found, status: str) -> None:
-        """Write on the leaderboard what became of a trial."""
+        """Set the status of a trial on the leaderboard."""
         self.found[found.trial.name] = replace(found, trial=replace(found.trial, status=status))
 
     def _keep(self, candidate: Candidate, step: Rung, trial: dict[str, Any], **learned: Any) -> None:
@@ -452,7 +358,7 @@ class Search:
         self._keep(candidate, step, trial, kernels=kernels, settings=last.settings, held=pooled[best])
 
     def _given(self, candidate: Candidate, split: int, fits: list[list[Fitted]]) -> Kernel | None:
-        """For those that follow a process, its kernel; for a process, what it learned before."""
+        """The kernel to start from: that of the source, or what the process itself learned before."""
         if candidate.source:
             kernels = self.found[candidate.source].kernels
             return kernels[min(split, len(kernels) - 1)]
@@ -477,15 +383,25 @@ def _of_each(found: Found) -> bool:
     return found.candidate.each
 
 
+def _kind(c: Candidate, step: Rung) -> str:
+    """What trials take alike: those of one machine that learn, and those that do not."""
+    return c.machine if step.learn else f"{c.machine}, learned before"
+
+
+def _chooses(found: Found) -> bool:
+    """Whether a machine tries several kernels and takes the best."""
+    return found.candidate.machine == "ridge" and len(found.kernels) > 0
+
+
 def _is_rough(found: Found) -> bool:
     return any(kernel in found.candidate.name for kernel in ROUGH)
 
 
 def beats(judged: Judgement | Trial, linear: Trial) -> bool:
-    """Tell whether predictions are so much better than those of a linear model that they are worth a kernel."""
+    """Tell whether predictions are enough better than those of a linear model to justify a kernel."""
     return linear.score - judged.score > WORTH * abs(linear.score)
 
 
 def order(judged: Judgement | Trial) -> tuple[float, float]:
-    """Return a score, of which less is better, and what equal scores are told apart by."""
+    """Return the sort key of a trial: its score, lower is better, then its log-loss."""
     return judged.score, judged.figures.get("log_loss", 0.0)

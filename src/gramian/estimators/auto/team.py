@@ -1,4 +1,4 @@
-"""Who makes the predictions: one machine, or an average of some, and what came of their last fits."""
+"""The choice between the best machine alone and an average of several, and their last fits."""
 
 from __future__ import annotations
 
