@@ -17,30 +17,30 @@ from gramian.resources import spans
 Array = NDArray[np.float64]
 
 BATCH = 256
-"""Pairs of rows held at once."""
+"""Pairs of rows evaluated at a time."""
 PAIRS = 2000
-"""Pairs on which the empirical bound looks at the variance."""
+"""Pairs of rows on which the empirical bound estimates the variance."""
 
 
 @dataclass(frozen=True)
 class Accuracy:
-    """The error of ``<ψ(x), ψ(z)>`` as k(x, z), observed on random pairs of rows."""
+    """The error ``<ψ(x), ψ(z)> - k(x, z)``, observed on random pairs of rows."""
 
     maximum: float  # The largest error observed
     rms: float  # The root-mean-square error
-    rms_interval: tuple[float, float]  # Its 95% confidence interval, over the choice of pairs
-    unseen: float  # See ``maximum``
-    pairs: int  # How many pairs
+    rms_interval: tuple[float, float]  # 95% confidence interval of ``rms``, over the choice of pairs
+    unseen: float  # Share of pairs that may exceed ``maximum``, with 95% confidence
+    pairs: int  # Number of pairs
 
 
 @dataclass(frozen=True)
 class Components:
-    """How many components an error asks for."""
+    """The number of components that keeps the error below ``eps`` with probability 1 - ``delta``."""
 
-    uniform: float  # For all pairs of points within the diameter of the rows
+    uniform: float  # For all pairs of points in a domain of the same diameter as the rows
     empirical: int  # For all pairs among the rows
-    eps: float  # What was asked for
-    delta: float  # What was asked for
+    eps: float  # The requested error, relative to k(x, x)
+    delta: float  # The requested probability of failure
 
 
 def observed(
@@ -89,7 +89,7 @@ def _values(kernel: Kernel, differences: Array) -> Array:
 def components_for(kernel: Kernel, X: Any, eps: float, delta: float) -> Components:
     """Return how many Fourier components keep the error below eps · k(x, x), with probability 1 - delta: X (n, d).
 
-    Both bounds are for independent frequencies with a cosine and a sine each.
+    Both bounds assume independent frequencies, each with a cosine and a sine.
     """
     for name, value in (("eps", eps), ("delta", delta)):
         if not 0.0 < value < 1.0:
@@ -118,7 +118,7 @@ def _variance(kernel: Kernel, X: Any) -> float:
 
 
 def _diameter(X: Any) -> float:
-    """At least the diameter of the rows, at most twice it: twice the radius about the mean, or the box's diagonal."""
+    """Upper bound on the diameter of the rows: twice the radius about the mean, or the diagonal of the bounding box."""
     if isinstance(X, np.ndarray):
         radius = float(np.linalg.norm(X - X.mean(axis=0), axis=1).max())
         return min(float(np.linalg.norm(np.ptp(X, axis=0))), 2.0 * radius)
@@ -126,7 +126,7 @@ def _diameter(X: Any) -> float:
 
 
 def spectral_spread(kernel: Kernel, d: int) -> float:
-    """Return σ_p = √E‖ω‖², from the curvature of the kernel at zero."""
+    """Return σ_p = √E‖ω‖² from the curvature of the kernel at zero; infinite if the kernel is not smooth there."""
     if kernel.amplitude == 0.0:
         return 0.0
     coarse, fine = (sum(_curvature(kernel, row, drop) for row in np.eye(d)) for drop in (1e-4, 1e-6))
@@ -134,13 +134,13 @@ def spectral_spread(kernel: Kernel, d: int) -> float:
 
 
 def _curvature(kernel: Kernel, direction: Array, drop: float) -> float:
-    """2 (1 - k(h)/k(0)) / h² at the h where k has fallen by the share ``drop``."""
+    """2 (1 - k(h)/k(0)) / h² at the distance h where k has fallen by the fraction ``drop``."""
 
     def fallen(log_h: float) -> float:
         at = math.exp(log_h) * direction[None, :]
         return 1.0 - float(_values(kernel, at)[0]) / kernel.amplitude
 
-    # Flat in this direction where no distance will do.
+    # If k falls at no distance, it is constant in this direction.
     high = next((h for h in range(-40, 41) if fallen(h) >= drop), None)
     if high is None:
         return 0.0

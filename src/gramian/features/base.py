@@ -1,4 +1,4 @@
-"""The base of explicit maps: features of rows, and their inner products against the kernel."""
+"""Base class of explicit feature maps, and fitting them over blocks of rows."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from gramian.resources import memory_budget, random_of, spans
 from gramian.solvers.in_features.worker_map import WorkerMap
 
 STRIP_BYTES = 32
-"""What a feature of a row takes while it is made, with room for a map's own temporaries."""
+"""Bytes for each feature of a row while it is computed, temporaries of the map included."""
 STRIP_ROWS = 4096
-"""Rows whose features are made at a time: more brings nothing."""
+"""Rows whose features are computed at a time; larger strips are not faster."""
 
 _CONSTRAINTS: dict[str, list[Any]] = {
     "kernel": [str, callable, Kernel],
@@ -46,27 +46,27 @@ Same = TypeVar("Same")
 
 
 def parameters_checked(fit: Method) -> Method:
-    """Make a method that fits check the estimator's parameters first, as scikit-learn's do, and take tensors."""
+    """Decorate ``fit`` to validate the estimator's parameters first, as in scikit-learn, and to accept tensors."""
     checked: Method = with_tensors(_fit_context(prefer_skip_nested_validation=True)(fit))
     return checked
 
 
 def available_if(check: Callable[[Any], Any]) -> Callable[[Same], Same]:
-    """scikit-learn's decorator for methods that only some settings have; their type stays."""
+    """scikit-learn's ``available_if``, typed so that the decorated method keeps its type."""
     decorator: Callable[[Same], Same] = metaestimators.available_if(check)
     return decorator
 
 
 def constraints(*names: str, **own: list[Any]) -> dict[str, list[Any]]:
-    """Return scikit-learn's constraints on parameters: those that mean the same in every map, and a map's own."""
+    """Return scikit-learn's parameter constraints: the named ones shared by all maps, and a map's own."""
     return {name: _CONSTRAINTS[name] for name in names} | own
 
 
 class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
-    """A map ψ with ``<ψ(x), ψ(z)> ≈ k(x, z)``, which any estimator takes as ``approximation=``.
+    """A map ψ with ``<ψ(x), ψ(z)> ≈ k(x, z)``, which any estimator accepts as ``approximation=``.
 
-    Once fitted it has ``kernel_``, the kernel k. A map with a parameter ``kernel`` approximates whatever kernel it is
-    given; one without has a kernel of its own. A map from landmarks also has ``component_indices_`` and ``expansion``.
+    Once fitted, ``kernel_`` is the kernel k. A map with a parameter ``kernel`` approximates the kernel it is given; a
+    map without one defines its own kernel. A map from landmarks also has ``component_indices_`` and ``expansion``.
     """
 
     kernel_: Kernel
@@ -84,7 +84,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+            Rows; the square Gram matrix if the kernel is precomputed; objects if the kernel compares objects.
         y : None
             Not used.
 
@@ -110,7 +110,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         Returns
         -------
         array or CSR of shape (n, m)
-            The features, in the dtype of X; float64 of objects.
+            The features, in the dtype of X; float64 for objects.
         """
         check_is_fitted(self)
         return self._features(self._validated(X, reset=False))
@@ -132,7 +132,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=reset)
 
     def evaluate(self, X: Any, w: NDArray[np.float64], memory: int | str | None = None) -> NDArray[np.float64]:
-        """Return the values ``<w, ψ(x)>`` of functions known by their weights, without all features at once.
+        """Return the values ``<w, ψ(x)>`` of functions given by their weights, without holding all features at once.
 
         Parameters
         ----------
@@ -141,7 +141,7 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         w : array of shape (n_components,) or (n_components, k)
             The weights of one function or of several.
         memory : int, str or None, default=None
-            Bytes of features to hold at most.
+            The most bytes of features to hold at a time.
 
         Returns
         -------
@@ -155,14 +155,14 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
         return np.concatenate(parts) if parts else np.zeros((0, *w.shape[1:]))
 
     def error(self, X: Any, *, n_pairs: int = 2000, random_state: Any = 0) -> Accuracy:
-        """Return how far the inner products of features are from the kernel, on random pairs of rows.
+        """Return the error of the inner products of features as kernel values, on random pairs of rows.
 
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
             Rows, at least two.
         n_pairs : int, default=2000
-            How many pairs.
+            Number of pairs.
         random_state : int, RandomState, Generator or None, default=0
             Draws the pairs.
 
@@ -179,41 +179,41 @@ class ExplicitMap(Nested, TransformerMixin, BaseEstimator):
 
 
 LEAST = 10_000
-"""Rows that landmarks are chosen among, at least."""
+"""Least number of rows among which landmarks are chosen."""
 TIMES = 10
-"""And at least so many for each landmark."""
+"""Least number of such rows for each landmark."""
 COPIES = 3
-"""Arrays of the shape (sample, landmarks) alive while landmarks are chosen."""
+"""Arrays of shape (sample, landmarks) in memory while landmarks are chosen."""
 
 
 def sample_size(n_components: int, memory: int | str | None) -> int:
-    """Return how many rows landmarks are chosen among."""
+    """Return the number of rows among which landmarks are chosen."""
     affordable = memory_budget(memory) // (COPIES * 8 * max(n_components, 1))
     return int(max(min(max(LEAST, TIMES * n_components), affordable), n_components, 2))
 
 
 def sample_seed(random_state: Any) -> int:
-    """Return a seed for a sample."""
+    """Return a seed for the sample, drawn from ``random_state``."""
     return int(random_of(random_state).randint(2**31 - 1))
 
 
 def sampled_rows(n: int, n_components: int, memory: int | str | None, random_state: Any) -> NDArray[np.intp] | None:
-    """Return the numbers of the rows that landmarks are chosen among."""
+    """Return the indices of the rows among which landmarks are chosen; None for all rows."""
     size = sample_size(n_components, memory)
     return None if size >= n else sample_rows(n, size, sample_seed(random_state))
 
 
 def draw(passes: Passes, n_components: int, memory: int | str | None, random_state: Any) -> Part:
-    """Draw the rows that landmarks are chosen among."""
+    """Draw the rows among which landmarks are chosen, in a pass."""
     size, n = sample_size(n_components, memory), passes.blocks.n_rows
     seed = 0 if size >= n else sample_seed(random_state)
     return passes.sample(size, seed)
 
 
 def fit_map(features: Any, passes: Passes, sample: Part, *, error: bool = True) -> Any:
-    """Fit a map to all rows: what it chooses comes from the sample, what it averages from everywhere.
+    """Fit a map over blocks: landmarks come from the sample, the mean and the scale from all rows.
 
-    Without ``error`` the caller sets the trace error, which then costs nothing here.
+    With ``error=False`` the trace error is not computed; the caller sets it.
     """
     rows, square = wide(sample.X), is_precomputed(getattr(features, "kernel", None))
     partial = sample.index.size < passes.blocks.n_rows
@@ -227,7 +227,7 @@ def fit_map(features: Any, passes: Passes, sample: Part, *, error: bool = True) 
     if hasattr(features, "component_indices_"):
         chosen = features.component_indices_
         features.component_indices_ = sample.index[chosen]
-        if square:  # columns of rows without weight are there too
+        if square:  # the columns include rows of zero weight
             features.components_, features.n_features_in_ = rows[chosen], rows.shape[1]
     return features
 
@@ -245,7 +245,7 @@ def _dense(X: Any) -> NDArray[np.float64]:
 
 
 def _mean(passes: Passes, rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The mean of all rows, summed about that of a few so that nothing cancels."""
+    """Mean of all rows, summed about the mean of a few to avoid cancellation."""
     middle = rows.mean(axis=0)
     sums = passes.sum(_columns, middle, need=Need(y=False))
     return np.asarray(middle + sums["first"] / sums["count"])
@@ -261,7 +261,7 @@ def _scale(passes: Passes, rows: NDArray[np.float64]) -> float:
 
 
 def trace_error(features: Any, passes: Passes, sample: Part) -> float:
-    """Return what a map with landmarks leaves of the trace over all rows, in a pass."""
+    """Return the trace error of a map from landmarks over all rows, in one pass."""
     sums = passes.sum(_errors, WorkerMap.of(features, sample.X[:1]), need=Need(y=False))
     return float(sums["missed"] / sums["trace"]) if sums["trace"] > 0 else 0.0
 
@@ -271,7 +271,7 @@ def _errors(lift: WorkerMap, parts: Iterator[Part]) -> Sums | None:
 
 
 def fit_over_blocks(features: Any, X: Any) -> Any:
-    """Fit a map by itself."""
+    """Fit a map to rows that are read by blocks."""
     features._validate_params()
     if is_precomputed(getattr(features, "kernel", None)):
         raise ValueError("blocks hold rows, not a Gram matrix; give the kernel itself.")

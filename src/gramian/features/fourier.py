@@ -1,4 +1,4 @@
-"""Random Fourier features: an explicit map whose inner products are a stationary kernel, on average (Bochner)."""
+"""Random Fourier features: explicit maps whose inner products equal a stationary kernel in expectation (Bochner)."""
 
 from __future__ import annotations
 
@@ -25,42 +25,42 @@ from gramian.resources import random_of
 
 @dataclass(eq=False, repr=False)
 class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
-    """Random Fourier features of a stationary kernel, a cosine and a sine for each frequency.
+    """Random Fourier features of a stationary kernel, with a cosine and a sine for each frequency.
 
     ``ψ(x) = √(k(0)/D) (cos ω₁ᵀx … cos ω_Dᵀx, sin ω₁ᵀx … sin ω_Dᵀx)`` with D = ``n_components`` / 2 frequencies from
-    the kernel's spectral measure, so that ``<ψ(x), ψ(z)>`` is ``k(x, z)`` on average, and exactly where z = x. Rows are
-    moved by ``center_`` first, which changes no inner product and keeps float32 phases small.
+    the kernel's spectral measure, so that ``<ψ(x), ψ(z)>`` has expectation ``k(x, z)``, and equals it for z = x.
+    ``center_`` is subtracted from the rows first, which changes no inner product and keeps float32 phases small.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="rbf"
         A kernel with a spectral measure: RBF, Matern, RationalQuadratic, Laplace, PowerExponential, Periodic, Constant;
-        their multiples, sums and products, and metrics.
+        also their multiples, sums and products, and these kernels with a metric.
     n_components : int, default=100
-        Features in all, two for each frequency. Where the number is odd, the last frequency has one, a cosine with a
-        random phase.
+        Number of features, two for each frequency. If it is odd, the last frequency has one feature, a cosine with
+        a random phase.
     method : {"orthogonal", "iid", "sorf", "qmc"}, default="orthogonal"
-        How frequencies are drawn. Orthogonal ones err less than independent ones at the same cost. ``"orthogonal"``
-        and ``"sorf"`` need a rotation-invariant part in the spectral measure (lengthscales apart), which Laplace,
-        PowerExponential and Periodic alone have not.
+        How frequencies are drawn. Orthogonal frequencies have a smaller error than independent ones at the same cost.
+        ``"orthogonal"`` and ``"sorf"`` need a spectral measure with a rotation-invariant part (up to lengthscales),
+        which Laplace, PowerExponential and Periodic on their own do not have.
     gamma : {"scale", "auto"}, float or None, default=None
-        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the frequencies.
+        Seed of the frequencies.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which the waves are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
-        there is one and the rows are dense. Files of the model do not keep it.
+        A GPU on which the features are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
+        there is one and the rows are dense. It is not saved with the model.
 
     Attributes
     ----------
     frequencies_ : array of shape (d, m)
-        ω, one in each column, m = ⌈n_components / 2⌉.
+        The frequencies ω, one in each column; m = ⌈n_components / 2⌉.
     offset_ : array of shape (m,)
         Phases: zero, except for a frequency without its sine.
     center_ : array of shape (d,)
-        Mean of the rows of ``fit``; zero where they were sparse.
+        Mean of the rows of ``fit``; zero if they were sparse.
     kernel_ : Kernel
         The kernel that is approximated.
     n_features_in_ : int
@@ -122,16 +122,16 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Parameters
         ----------
         eps : float
-            The error allowed, relative to k(x, x).
+            The permitted error, relative to k(x, x).
         X : array-like or CSR of shape (n, d)
-            The rows that matter.
+            The rows on which the error is to be small.
         delta : float, default=0.05
             The probability of failure.
 
         Returns
         -------
         Components
-            By the uniform bound and by the sharper empirical one.
+            The numbers by the uniform bound and by the sharper empirical bound.
         """
         check_is_fitted(self)
         return components_for(self.kernel_, self._validated(X, reset=False), eps, delta)
@@ -139,19 +139,19 @@ class FourierFeatures(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
 @dataclass(eq=False, repr=False)
 class RBFSampler(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
-    """Random Fourier features of the RBF kernel exp(-γ‖x - z‖²), a cosine with a random phase for each frequency.
+    """Random Fourier features of the RBF kernel exp(-γ‖x - z‖²): for each frequency a cosine with a random phase.
 
-    Parameters, attributes and, for the same ``random_state``, numbers are scikit-learn's. :class:`FourierFeatures`
-    errs less with as many features.
+    Parameters and attributes are those of scikit-learn, and so are the features for the same ``random_state``.
+    :class:`FourierFeatures` has a smaller error with the same number of features.
 
     Parameters
     ----------
     gamma : {"scale", "auto"} or float, default=1.0
         γ; ``"scale"`` is 1 / (d · var(X)), ``"auto"`` is 1 / d.
     n_components : int, default=100
-        Features.
+        Number of features.
     random_state : int, RandomState, Generator or None, default=None
-        Draws weights and phases.
+        Seed of the frequencies and phases.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
 

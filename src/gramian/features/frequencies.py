@@ -1,8 +1,8 @@
 """Frequencies of random Fourier features: independent, orthogonal, structured orthogonal, or quasi-random.
 
-A kernel draws from its spectral measure with the generator that it is given. Here that generator is one whose normal
-rows are orthogonal in blocks, or whose every draw comes from a low-discrepancy sequence; so each method serves every
-kernel that is drawn through it, sums and products included, and each single draw keeps its law.
+A kernel draws from its spectral measure with the generator that it is given. The generators here return normal rows
+that are orthogonal in blocks, or take every draw from a low-discrepancy sequence. So each method works for every kernel
+with a spectral measure, sums and products included, and each frequency keeps its marginal distribution.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ METHODS = ("orthogonal", "iid", "sorf", "qmc")
 
 
 def draw(kernel: Kernel, d: int, size: int, method: str, rng: np.random.Generator) -> Array:
-    """Draw frequencies of a stationary kernel: → (size, d)."""
+    """Draw frequencies from the spectral measure of a stationary kernel: → (size, d)."""
     if method == "iid":
         return kernel.frequencies(d, size, rng)
     if method == "qmc":
@@ -42,7 +42,7 @@ def draw(kernel: Kernel, d: int, size: int, method: str, rng: np.random.Generato
 
 
 class _StructuredNormals:
-    """A generator whose normal rows have structured directions; all else is the generator inside."""
+    """A generator whose normal rows have structured directions; all other draws are those of the wrapped generator."""
 
     def __init__(self, rng: np.random.Generator, directions: Callable[[int, np.random.Generator], Array]) -> None:
         self._rng = rng
@@ -53,7 +53,7 @@ class _StructuredNormals:
         return getattr(self._rng, name)
 
     def standard_normal(self, shape: tuple[int, int]) -> Array:
-        """Rows of χ-distributed length along directions drawn block by block."""
+        """Draw rows of χ-distributed length, with directions drawn block by block."""
         self.used = True
         size, d = shape
         blocks: list[Array] = []
@@ -65,15 +65,15 @@ class _StructuredNormals:
 
 
 def _orthogonal(d: int, rng: np.random.Generator) -> Array:
-    """An orthogonal matrix from the Haar measure."""
+    """Draw an orthogonal matrix from the Haar measure."""
     Q, R = np.linalg.qr(rng.standard_normal((d, d)))
     return np.asarray(Q * np.sign(np.diagonal(R)))
 
 
 def _hadamard(d: int, rng: np.random.Generator) -> Array:
-    """H D₁ H D₂ H D₃ with random signs D, of the next power of two.
+    """H D₁ H D₂ H D₃ with random signs D, of size the next power of two.
 
-    Few signs give few directions, far from uniform on the sphere; so there are at least sixteen.
+    Small matrices give few directions, far from uniform on the sphere; so the size is at least sixteen.
     """
     p = max(1 << max(d - 1, 0).bit_length(), 16)
     Q = np.eye(p)
@@ -97,22 +97,22 @@ def walsh_hadamard(A: Array) -> Array:
 
 
 def _quasi_random(kernel: Kernel, d: int, size: int, rng: np.random.Generator) -> Array:
-    """Count the uniform numbers that one draw takes, then take them from one Sobol sequence of that dimension."""
+    """Draw frequencies from a Sobol sequence, whose dimension is the number of uniforms that one frequency uses."""
     trial = _ThroughUniforms(np.empty((size, 0)), rng)
     kernel.frequencies(d, size, cast(np.random.Generator, trial))
     dimension = min(trial.taken, qmc.Sobol.MAXDIM)
     if dimension == 0:
         return kernel.frequencies(d, size, rng)
-    # A power of two is balanced; its first points are nearly so.
+    # A Sobol sequence is balanced for a power of two points, and nearly so for the first ``size`` of them.
     points = qmc.Sobol(dimension, rng=rng).random_base2(max(size - 1, 1).bit_length())[:size]
     return kernel.frequencies(d, size, cast(np.random.Generator, _ThroughUniforms(points, rng)))
 
 
 class _ThroughUniforms:
-    """A generator that makes its draws from given uniform numbers, by inverse distribution functions.
+    """A generator that transforms given uniform numbers by inverse distribution functions.
 
-    Where they run out, or a draw of another kind is asked for, the generator inside answers: independent, so that
-    the law stays right.
+    When these run out, or another kind of draw is requested, the draws are independent ones of the wrapped generator,
+    so the distribution stays correct.
     """
 
     def __init__(self, points: Array, rng: np.random.Generator) -> None:

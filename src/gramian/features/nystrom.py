@@ -1,4 +1,4 @@
-"""Nyström: an explicit map from a few landmarks, ψ(x) = L⁻¹ k(landmarks, x) with L Lᵀ = K(landmarks)."""
+"""The Nyström approximation: ψ(x) = L⁻¹ k(landmarks, x), where L Lᵀ = k(landmarks, landmarks)."""
 
 from __future__ import annotations
 
@@ -30,58 +30,58 @@ from gramian.kernels.resolve import holds_objects, is_precomputed
 from gramian.resources import memory_budget, random_of, readable, spans
 
 FIRST = 16
-"""Landmarks that ``tol`` begins with where a rule cannot add to those it has."""
+"""Number of landmarks to begin with when ``tol`` is given and the rule cannot extend its choice."""
 
 
 @dataclass(eq=False, repr=False)
 class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     """Approximate a kernel by an explicit map from landmarks.
 
-    ``<ψ(x), ψ(z)> = k(x, m) K_mm⁻¹ k(m, z)``, exact where x or z is a landmark. Parameters and attributes are
-    scikit-learn's; the landmarks are chosen by any rule, and the map goes through the Cholesky factor of K_mm, from
-    which landmarks that the others determine to rounding are left out.
+    ``<ψ(x), ψ(z)> = k(x, m) K_mm⁻¹ k(m, z)``, exact if x or z is a landmark. Parameters and attributes are those of
+    scikit-learn; there is a choice of rules for the landmarks, and the map uses the Cholesky factor of K_mm, without
+    landmarks that are linear combinations of the others up to rounding.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="rbf"
         The kernel.
     gamma : {"scale", "auto"}, float or None, default=None
-        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     coef0 : float or None, default=None
-        Of a kernel given by name; ``None`` for 1.
+        For a kernel given by name; ``None`` means 1.
     degree : float or None, default=None
-        Of the polynomial kernel; ``None`` for 3.
+        Degree of the polynomial kernel; ``None`` means 3.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     n_components : int, default=100
-        Landmarks at most; more than there are rows are warned about and cut.
+        Number of landmarks at most; reduced, with a warning, if there are fewer rows.
     selection : {"rpcholesky", "uniform", "greedy", "leverage", "kmeans"}, default="rpcholesky"
-        How landmarks are chosen: among all rows, or where they are many among a uniform sample of 10,000, or ten for
-        each landmark.
+        How landmarks are chosen: among all rows, or, if there are many, among a uniform sample of 10,000 rows or ten
+        for each landmark, whichever is more.
     tol : float or None, default=None
-        Take no more landmarks than a trace error of ``tol`` needs; where ``n_components`` are too few for it, warn.
-        ``"rpcholesky"`` and ``"greedy"`` add landmarks until it is met, the other rules begin again with twice as many;
-        all of them look at all rows then.
+        Take only as many landmarks as a trace error of ``tol`` needs, and warn if ``n_components`` are too few.
+        ``"rpcholesky"`` and ``"greedy"`` add landmarks until it is reached; the other rules start again with twice as
+        many. With ``tol``, landmarks are chosen among all rows.
     memory : int, str or None, default=None
-        Bytes to hold at most, the features of the rows of ``fit`` included.
+        The most bytes to hold, including the features of the rows of ``fit``.
     random_state : int, RandomState, Generator or None, default=None
-        Seed of the choice.
+        Seed of the choice of landmarks.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel values of the landmarks are made, through torch (``pip install '.[gpu]'``);
-        ``"auto"`` takes one where there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which kernel values with the landmarks are computed, through torch (``pip install '.[gpu]'``);
+        ``"auto"`` uses one if there is one and the kernel can run there. It is not saved with the model.
 
     Attributes
     ----------
     components_ : array of shape (n_components_, d), or array of object of shape (n_components_,)
         The landmarks.
     component_indices_ : array of shape (n_components_,)
-        Which rows of X they are.
+        Indices of the landmarks among the rows of X.
     normalization_ : array of shape (n_components_, n_components_)
         L⁻¹, lower triangular: ``transform(X) = k(X, components_) @ normalization_.T``.
     trace_error_ : float
-        ``tr(K - K̂) / tr K`` on the rows of ``fit``; of few rows, when it is first asked for.
+        ``tr(K - K̂) / tr K`` on the rows of ``fit``; for small data it is computed when first read.
     kernel_ : Kernel
         The kernel that was used.
     n_features_in_ : int
@@ -123,7 +123,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     )
 
     _keeps_size = True
-    """Whether there are ``n_components`` features where K has a lower rank; estimators need no zeros."""
+    """Whether to pad with zero features up to ``n_components`` if K has a lower rank; estimators do not need them."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -132,7 +132,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     @parameters_checked
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
-        """Choose the landmarks and return the features of the same rows, which the choice computes anyway.
+        """Choose the landmarks and return the features of the same rows, which some rules compute anyway.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         Returns
         -------
         array of shape (n, n_components_)
-            The features, in the dtype of X; float64 of objects.
+            The features, in the dtype of X; float64 for objects.
         """
         if is_blocks(X):
             return self.fit(X).transform(X)
@@ -152,7 +152,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return self._with_error(X, *self._chosen(X))
 
     def _fit(self, X: Any) -> None:
-        """Choose the landmarks; a few rows are kept for ``trace_error_``, which takes as long as all the rest."""
+        """Choose the landmarks; if X is small, keep it and compute ``trace_error_`` when it is first read."""
         factor, diagonal = self._chosen(X)
         numbers = isinstance(X, np.ndarray) and X.dtype != object and not is_precomputed(self.kernel_)
         if factor is None and self.memory is None and numbers and X.size <= KEPT:
@@ -161,9 +161,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             self._with_error(X, factor, diagonal)
 
     def _chosen(self, X: Any) -> tuple[NDArray[np.float64] | None, NDArray[Any] | None]:
-        """Choose the landmarks; return the features and the diagonal of all rows, where they are known."""
+        """Choose the landmarks; return the features of all rows and the diagonal of K, each None if not computed."""
         kernel, among = self._resolved(X), None
-        # ``tol`` is a promise about all rows.
+        # ``tol`` bounds the trace error over all rows, so with it there is no sampling.
         if self.tol is None and not is_precomputed(kernel) and not holds_objects(self.kernel, X):
             among = sampled_rows(X.shape[0], self.n_components, self.memory, self.random_state)
         factor, gram = self._choose(kernel, X, among)
@@ -179,19 +179,19 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
 
     @cached_property
     def trace_error_(self) -> float:
-        """What the landmarks leave of the trace; computed when it is first read where ``fit`` made no features."""
+        """The trace error; computed when first read if ``fit`` computed no features."""
         if "_unseen" not in vars(self):
             raise AttributeError(f"{type(self).__name__!r} object has no attribute 'trace_error_'")
         self._with_error(self.__dict__.pop("_unseen"), None, None)
         return float(vars(self)["trace_error_"])
 
     def __getstate__(self) -> Any:
-        hasattr(self, "trace_error_")  # so that no copy or file has to hold the rows
+        hasattr(self, "trace_error_")  # computes it, so that copies and files do not hold the rows
         return super().__getstate__()
 
     @parameters_checked
     def _fit_landmarks(self, X: Any) -> Self:
-        """Choose the landmarks among all of X and make no features; the caller sets ``trace_error_``."""
+        """Choose the landmarks among all rows without computing features; the caller sets ``trace_error_``."""
         X = self._validated(X, reset=True)
         self._choose(self._resolved(X), X, None)
         self.trace_error_ = 0.0
@@ -220,9 +220,9 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
     def _choose(
         self, kernel: Kernel, X: Any, among: NDArray[np.intp] | None
     ) -> tuple[NDArray[np.float64] | None, Gram]:
-        """Choose landmarks among some rows of X, or among all; return the features of all where the rule made them.
+        """Choose landmarks among the rows ``among`` of X, or all of them.
 
-        With K of the rows that they were chosen among.
+        Returns the features of all rows if the rule computed them, and K of the rows that were chosen among.
         """
         for name in ("trace_error_", "_unseen"):
             self.__dict__.pop(name, None)
@@ -237,7 +237,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             index, factor = among[index], None
         whitening = inverse(lower) * (not nothing)
         if self._keeps_size and self.tol is None and (more := rank - index.size) > 0:
-            # K has a lower rank: further rows become landmarks, whose features are zero.
+            # K has a lower rank: add further rows as landmarks, with zero features.
             index = np.concatenate([index, np.setdiff1d(np.arange(X.shape[0]), index)[:more]])
             whitening = np.pad(whitening, (0, more))
             factor = None if factor is None else np.pad(factor, ((0, 0), (0, more)))
@@ -249,21 +249,21 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return factor, gram
 
     def _landmarks(self, gram: Gram, X: Any, rank: int) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any] | None]:
-        """Landmarks, the Cholesky factor of their block of K, and the features of all rows if the rule makes them."""
+        """Landmarks, the Cholesky factor of their block of K, and the features of all rows if already computed."""
         if not self.needs_features:
             index = draw_landmarks(gram, rank, random_of(self.random_state))
-            with suppress(np.linalg.LinAlgError):  # to rounding some landmarks depend on others: choose by pivots
+            with suppress(np.linalg.LinAlgError):  # singular up to rounding: choose by pivots instead
                 return index, np.linalg.cholesky(gram.rows(index, index).astype(np.float64, copy=False)), None
         pivots = self._pivots(gram, X, rank, random_of(self.random_state))
         return pivots.indices, np.tril(pivots.factor[pivots.indices]), pivots.factor
 
     @property
     def needs_features(self) -> bool:
-        """Whether the choice of landmarks takes the features of all rows."""
+        """Whether choosing the landmarks computes the features of all rows."""
         return self.selection != "rpcholesky" or self.tol is not None
 
     def _pivots(self, gram: Gram, X: Any, rank: int, rng: np.random.RandomState) -> Pivots:
-        """As many landmarks as ``n_components`` allows or ``tol`` needs."""
+        """Choose landmarks by pivots: ``n_components`` of them, or as many as ``tol`` needs."""
         if self.tol is None:
             return select(self.selection, gram, rank, rng, X=X)
         if self.selection in ("rpcholesky", "greedy"):
@@ -308,7 +308,7 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
             if K.card is not None:
                 out[rows] = K.card.product(K._A[rows], K._B, self.normalization_.T, False)
                 continue
-            # K L⁻ᵀ, at half the operations of a product with a full matrix.
+            # K L⁻ᵀ as a triangular product, with half the operations of a full one.
             strip = np.ascontiguousarray(K.rows(rows), dtype=np.float64)
             out[rows] = scipy.linalg.blas.dtrmm(1.0, self.normalization_, strip.T, lower=1, overwrite_b=1).T
         return out
@@ -321,12 +321,12 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return Gram(self.kernel_, X, landmarks, memory=memory, n_jobs=self.n_jobs, device=self.device)
 
     def values(self, X: Any) -> NDArray[np.float64]:
-        """Return the kernel values of rows with the landmarks, of which the features are ``values @ normalization_.T``.
+        """Return the kernel values of rows with the landmarks; the features are ``values(X) @ normalization_.T``.
 
         Parameters
         ----------
         X : array or CSR of shape (m, d)
-            Rows; k(new, train) where the kernel is precomputed.
+            Rows; k(new, train) if the kernel is precomputed.
 
         Returns
         -------
@@ -352,16 +352,16 @@ class Nystroem(ClassNamePrefixFeaturesOutMixin, ExplicitMap):
         return np.asarray(self.normalization_.T @ w)
 
     def evaluate(self, X: Any, w: NDArray[np.float64], memory: int | str | None = None) -> NDArray[np.float64]:
-        """Return the values ``<w, ψ(x)>`` of functions known by their weights, as expansions at the landmarks.
+        """Return the values ``<w, ψ(x)>`` of functions given by their weights, as expansions at the landmarks.
 
         Parameters
         ----------
         X : array or CSR of shape (m, d)
-            Rows; k(new, train) where the kernel is precomputed.
+            Rows; k(new, train) if the kernel is precomputed.
         w : array of shape (n_components_,) or (n_components_, k)
             The weights of one function or of several.
         memory : int, str or None, default=None
-            Bytes of kernel values to hold at most; by default that of the map.
+            The most bytes of kernel values to hold; by default ``memory`` of the map.
 
         Returns
         -------

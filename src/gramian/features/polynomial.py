@@ -23,17 +23,17 @@ from gramian.kernels import Kernel, Linear, Polynomial, polynomial
 from gramian.resources import memory_budget, readable, run, spans, worker_count
 
 CELLS = 1 << 18
-"""Entries of a block of rows."""
+"""Number of features, over all rows of a block, that are computed at a time."""
 LISTED = 40
-"""Bytes of a product in the list of products: its parent, its input, its weight, and two more while they are found."""
+"""Bytes for each monomial in the list: its parent, input and weight, and two temporaries."""
 
 
 @dataclass(frozen=True, eq=False)
 class Monomials:
-    """Products of inputs, each an earlier one times one input, in order of degree."""
+    """Monomials in order of degree, each a monomial of the degree below (its parent) times one input."""
 
-    parents: list[NDArray[np.intp]]  # For each degree from 1: which monomial of the degree below, and which input
-    inputs: list[NDArray[np.intp]]  # For each degree from 1: which monomial of the degree below, and which input
+    parents: list[NDArray[np.intp]]  # For each degree from 1: indices of the parents, in the degree below
+    inputs: list[NDArray[np.intp]]  # For each degree from 1: indices of the inputs that multiply the parents
     log_factorials: NDArray[np.float64]  # (m,): log Π_i j_i!, where j_i is the power of input i
 
     @property
@@ -42,7 +42,7 @@ class Monomials:
         return np.repeat(np.arange(len(self.parents) + 1), [1, *(p.size for p in self.parents)])
 
     def levels(self, X: Any) -> list[Any]:
-        """Evaluate the monomials, degree by degree; CSC where X is."""
+        """Evaluate the monomials, one array per degree; CSC if X is CSC."""
         ones = np.ones((X.shape[0], 1), X.dtype)
         levels = [ones if isinstance(X, np.ndarray) else sp.csc_array(ones)]
         for parents, inputs in zip(self.parents, self.inputs, strict=True):
@@ -55,7 +55,7 @@ class Monomials:
         parents, inputs, factorials = [], [], [np.zeros(1)]
         last, run_length = np.zeros(1, dtype=np.intp), np.zeros(1, dtype=np.intp)
         for _ in range(degree * d if basis == "box" else degree):
-            # A child appends an input: any of them, or in the other bases one not before the last.
+            # A child appends an input: any if "ordered", otherwise one not before the parent's last input.
             first = np.zeros_like(last) if basis == "ordered" else last
             if basis == "box":
                 first = last + (run_length == degree)
@@ -75,12 +75,12 @@ class Monomials:
 
 @dataclass(eq=False, repr=False)
 class PolynomialMap(ExplicitMap):
-    """All products of powers of the inputs, weighted so that inner products are a kernel exactly.
+    """Monomials of the inputs, weighted so that inner products equal a polynomial kernel exactly.
 
     With k = ``degree`` and d inputs:
 
     - ``"total"``: monomials of total degree at most k, weighted so that ``<ψ(x), ψ(z)> = (offset + <x, z>)^k``;
-      C(d+k, k) of them (C(d+k-1, k) of degree k alone where ``offset`` is zero).
+      C(d+k, k) of them (if ``offset`` is zero, only those of degree k, C(d+k-1, k) of them).
     - ``"box"``: every ``Π_i x_i^{j_i}`` with 0 ≤ j_i ≤ k, (k+1)^d of them; the kernel is ``Π_i Σ_{j≤k} (x_i z_i)^j``.
     - ``"ordered"``: every product ``x_{J1} … x_{Jr}`` of r ≤ k inputs in order, (d^(k+1) - 1)/(d - 1) of them; the
       kernel is ``Σ_{r≤k} <x, z>^r``.
@@ -88,14 +88,14 @@ class PolynomialMap(ExplicitMap):
     Parameters
     ----------
     degree : int, default=2
-        k.
+        The degree k.
     basis : {"total", "box", "ordered"}, default="total"
-        Which products.
+        Which monomials.
     offset : float, default=1.0
-        Of ``"total"``, >= 0: the larger, the smaller the share of high degrees.
+        For ``"total"``, >= 0: the larger, the smaller the share of high degrees.
     include_constant : bool, default=True
-        Whether the product of no inputs, a constant, is among the features; without it the kernel is less by that much.
-        ``PolynomialMap(2, "box", include_constant=False)`` of one input is ``(x, x²)``.
+        Whether the constant, the empty product, is one of the features; without it, its square is missing from the
+        kernel. ``PolynomialMap(2, "box", include_constant=False)`` of one input is ``(x, x²)``.
     memory : int, str or None, default=None
         Bytes that the features of the rows of ``fit`` may take; by default half of what is available.
     n_jobs : int or None, default=None
@@ -104,7 +104,7 @@ class PolynomialMap(ExplicitMap):
     Attributes
     ----------
     n_output_features_ : int
-        How many features, known before any is computed.
+        Number of features.
     kernel_ : Kernel
         The kernel that the map makes explicit.
     n_features_in_ : int
@@ -144,7 +144,7 @@ class PolynomialMap(ExplicitMap):
     )
 
     if TYPE_CHECKING:
-        transform: ClassVar[MethodOfRows[Any]]  # of CSR rows, CSR
+        transform: ClassVar[MethodOfRows[Any]]  # CSR for CSR rows
 
     def output_size(self, d: int) -> int:
         """Return the number of features of d inputs, without computing any.
@@ -157,7 +157,7 @@ class PolynomialMap(ExplicitMap):
         Returns
         -------
         int
-            The number, however large.
+            Number of features; it may be very large.
 
         Examples
         --------
@@ -177,7 +177,7 @@ class PolynomialMap(ExplicitMap):
             raise ValueError(f"offset belongs to basis='total', got offset={self.offset} with basis={self.basis!r}.")
         n, d = X.shape
         size = self.output_size(d)
-        # Of sparse rows only the nonzero products are kept; the list of all products must fit all the same.
+        # For sparse rows only nonzero products are stored, but the list of all products must still fit.
         listed, made = LISTED * size, X.dtype.itemsize * n * size if isinstance(X, np.ndarray) else 0
         if listed + made > memory_budget(self.memory):
             rows = f", and {n:,} rows of them {readable(made)}" if made else ""
@@ -204,18 +204,18 @@ class PolynomialMap(ExplicitMap):
         without = polynomial(Linear(), [0.0] + [1.0] * k)
         if self.basis == "ordered":
             return without
-        # Products are told apart by the last input that is in them.
+        # A sum over the last input i that occurs in a product, with a power of at least one.
         return reduce(add, [reduce(mul, [*(powers.on(j) for j in range(i)), without.on(i)]) for i in range(d)])
 
     def _weighting(self, monomials: Monomials) -> NDArray[np.float64]:
-        """Weight of every product; zero for those that are left out."""
+        """Weight of every monomial; zero for those that are left out."""
         if self.basis != "total":
             weights = np.ones(monomials.log_factorials.size)
             weights[0] = float(self.include_constant)
             return weights
         k, r = self.degree, monomials.degrees
         squared = np.exp(gammaln(k + 1) - gammaln(k - r + 1) - monomials.log_factorials)
-        # Exact integers, but for the rounding of the logarithms.
+        # The squares are multinomial coefficients: round away the error of the logarithms.
         weights = np.sqrt(np.round(squared) * np.power(float(self.offset), k - r))
         weights[0] *= float(self.include_constant)
         return weights
@@ -242,7 +242,7 @@ class PolynomialMap(ExplicitMap):
         return out
 
     def get_feature_names_out(self, input_features: Any = None) -> NDArray[np.object_]:
-        """Return the products by name: ``1``, ``x0^2 x1``.
+        """Return the names of the products, such as ``1`` or ``x0^2 x1``.
 
         Parameters
         ----------
@@ -270,6 +270,6 @@ def _check_finite(features: NDArray[Any]) -> None:
 
 
 def _name(word: tuple[int, ...], inputs: Any) -> str:
-    """Neighbours that are equal become a power; the order of an ordered product stays."""
+    """Name of a product, with repeated neighbours as powers; the order of inputs is kept."""
     powers = [(inputs[i], len(list(same))) for i, same in groupby(word)]
     return " ".join(f"{name}^{power}" if power > 1 else str(name) for name, power in powers) or "1"

@@ -1,4 +1,4 @@
-"""Cosines and sines of X @ W by row blocks, on threads, without a temporary larger than a block."""
+"""Cosines and sines of X @ W by blocks of rows, on threads; temporaries are no larger than a block."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from gramian.resources import run, spans, worker_count
 
 BYTES = 1 << 20
-"""Of the phases of a block: it stays in the cache through all passes, and threads seldom wait for the interpreter."""
+"""Bytes of the phases of a block: few enough for the cache, enough that threads rarely wait for the interpreter."""
 BLOCKS = 4
 """Blocks that share one scratch array."""
 SMALL = 1 << 17
-"""Phases that are not worth a second thread."""
+"""Number of phases up to which one thread is used."""
 COMPILED = 1 << 22
-"""Phases that are worth compiled code, which has single precision only: there NumPy's passes over memory lead."""
+"""Number of phases from which compiled code is used, in float32 only, where NumPy is limited by memory bandwidth."""
 
 
 def waves(
@@ -33,7 +33,7 @@ def waves(
     out = np.empty((X.shape[0], size), X.dtype)
     half = np.ascontiguousarray(0.5 * W, X.dtype)
     dense, centred = isinstance(X, np.ndarray), bool(np.any(center))
-    # A sparse X stays as it is: the centre moves the phases instead.
+    # A sparse X is not centred; its phases are shifted instead.
     shift = np.asarray(0.5 * (offset if dense or not centred else offset - center @ W), X.dtype)
     shifted = bool(np.any(shift))
     middle = np.asarray(center, X.dtype) if dense and centred else None
@@ -69,9 +69,9 @@ def _filler(dtype: Any, phases: int) -> Callable[[NDArray[Any], NDArray[Any], fl
 
 
 def _by_tangents(t: NDArray[Any], u: NDArray[Any], scale: float, out: NDArray[Any]) -> None:
-    """Both waves from one tangent: with t = tan(p/2) and u = 2/(1 + t²), cos p = u - 1 and sin p = t u.
+    """Cosine and sine from one tangent: with t = tan(p/2) and u = 2/(1 + t²), cos p = u - 1 and sin p = t u.
 
-    To a few units of rounding. NumPy's tangent is vectorised in double precision where its cosine is not.
+    Accurate to a few ulps. In double precision NumPy vectorises the tangent but not the cosine.
     """
     m = t.shape[1]
     sines = out.shape[1] - m
