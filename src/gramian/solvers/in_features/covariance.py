@@ -1,4 +1,4 @@
-"""Covariances of features over passes, about a point near their mean so that nothing cancels; projections."""
+"""Covariances of features over passes, summed about a sample mean to avoid cancellation; projections."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 class Covariance:
     """Sums of products of features."""
 
-    scatter: Array  # (m, m): ``Σ (ψ - mean)(ψ - mean)ᵀ``, or ``Σ ψψᵀ`` where nothing is centred
+    scatter: Array  # (m, m): ``Σ (ψ - mean)(ψ - mean)ᵀ``, or ``Σ ψψᵀ`` without centring
     mean: Array  # (m,): The mean, or zeros
     count: int  # Rows
     error: float  # The trace error of the map
@@ -54,7 +54,7 @@ def covariance(passes: Passes, lift: WorkerMap, sample: Part, *, center: bool) -
 
 @dataclass(frozen=True, eq=False)
 class CentredProducts:
-    """``Σ (ψ - mean)(ψ - mean)ᵀ`` by products with features, in a pass each: no digits cancel."""
+    """``Σ (ψ - mean)(ψ - mean)ᵀ`` as an operator, one pass for each product; free of cancellation."""
 
     passes: Passes
     lift: WorkerMap
@@ -62,7 +62,7 @@ class CentredProducts:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(m, m), as an operator has it."""
+        """The shape (m, m) of the operator."""
         return self.lift.width, self.lift.width
 
     def __matmul__(self, V: Array) -> Array:
@@ -81,7 +81,7 @@ def _product_of(F: Array, mean: Array, V: Array) -> Sums:
 
 
 def projections(passes: Passes, lift: WorkerMap, directions: Array) -> Array:
-    """Return the features of every row times some directions, in a pass: directions (m, r) → (n, r)."""
+    """Return the features of every row times some directions, in one pass: directions (m, r) → (n, r)."""
     return np.vstack(list(passes.map(_projected, (lift, directions), need=Need(y=False))))
 
 

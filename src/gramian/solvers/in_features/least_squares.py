@@ -1,11 +1,11 @@
-"""Least squares in the space of a map, over passes: by sums of outer products, or by conjugate gradients.
+"""Ridge regression on the features of a map, over passes: by sums of outer products, or by conjugate gradients.
 
-With features F, weights W and ridge μ all solve ``(FᵀWF + μI) w = FᵀWy``. The sums take one pass and n m² operations;
-conjugate gradients take a pass for each iteration, of n m operations (Falkon: Rudi, Carratino and Rosasco, 2017).
+With features F, weights W and ridge μ both solve ``(FᵀWF + μI) w = FᵀWy``. The sums take one pass and n m² operations;
+conjugate gradients take one pass and n m operations per iteration (Falkon: Rudi, Carratino and Rosasco, 2017).
 
-The features of landmarks, F = K_nm L⁻ᵀ with L Lᵀ = K_mm, would take n m² operations as well. They need not be made:
-``FᵀWF = L⁻¹ (K_mn W K_nm) L⁻ᵀ``. What the squared condition of K_mm loses is won back by refinement, with residuals
-from products with K_nm in one more pass; where refinement does not reach the tolerance, the features are made.
+Computing the features of landmarks, F = K_nm L⁻ᵀ with L Lᵀ = K_mm, would take another n m² operations. It is avoided
+with ``FᵀWF = L⁻¹ (K_mn W K_nm) L⁻ᵀ``. Iterative refinement recovers the digits lost to the squared condition number of
+K_mm, one pass for each residual; if it does not reach the tolerance, the features are computed after all.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from gramian.solvers.solution import Solution
 Array = NDArray[np.float64]
 
 REFINEMENTS = 3
-"""Corrections at most: each gains digits, or the matrix is too far off for any number of them."""
+"""Most steps of iterative refinement: either each gains digits, or the factor is too inaccurate for it to converge."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +60,9 @@ def solve(
     max_iter: int = 1000,
     clock: Clock | None = None,
 ) -> InFeatures:
-    """Solve for ridge (k,), or where it is None for the ridges of a grid (g,) with the least leave-one-out errors.
+    """Solve for ridge (k,); if it is None, for the ridges of a grid (g,) with the least leave-one-out errors.
 
-    ``loo`` returns the leave-one-out residuals too, a number for every row.
+    ``loo`` also returns the leave-one-out residuals, (n, k).
     """
     clock = clock or Clock()
     choice = Choice("moments", "leave-one-out takes one decomposition for all ridges")
@@ -82,7 +82,7 @@ def solve(
         errors = np.vstack(list(passes.map(_left_out_rows, (system, ridge)))) if loo else None
     found = replace(sums.solve(ridge, tol=tol, clock=clock), loo=errors, grid=grid, path=path)
     if lift.basis is not None:
-        # Predictions are expansions at the landmarks, and it is they that are certified.
+        # Predictions use the expansion in the landmarks, so the certificate is computed from it.
         found = measured(found, _residual(passes, lift, found.x, found.ridge, by_features=True), sums.right, tol)
     return InFeatures(found, choice, error, sums)
 
@@ -106,7 +106,7 @@ class _Factors:
             self.factors[float(value)] = cho_factor(shifted, lower=True, overwrite_a=True, check_finite=False)
 
     def solve(self, B: Array, columns: Any = slice(None)) -> Array:
-        """Solve for the right-hand sides of some targets."""
+        """Solve for the right-hand sides B (m, j) of some targets."""
         X, ridge = np.empty_like(B), self.ridge[columns]
         for value in np.unique(ridge):
             X[:, ridge == value] = cho_solve(self.factors[float(value)], B[:, ridge == value], check_finite=False)
@@ -169,7 +169,7 @@ def _remainder_of(lift: WorkerMap, u: Array, by_features: bool, part: Part) -> S
 
 
 def _residual(passes: Passes, lift: WorkerMap, w: Array, ridge: Array, *, by_features: bool = False) -> Array:
-    """``FᵀW(y - f) - μw``, where f is what is predicted, in one pass; features where they are worth their digits."""
+    """``FᵀW(y - f) - μw`` with the predictions f, in one pass; ``by_features`` computes F itself, for more digits."""
     product = passes.sum(_remainder, (lift, lift.unmixed(w), by_features))["product"]
     return (product if by_features else lift.mixed(product)) - ridge * w
 
@@ -177,7 +177,7 @@ def _residual(passes: Passes, lift: WorkerMap, w: Array, ridge: Array, *, by_fea
 def by_kernel_values(
     passes: Passes, lift: WorkerMap, ridge: Array, choice: Choice, *, tol: float, clock: Clock
 ) -> InFeatures | None:
-    """Solve without features of the rows; None where refinement does not converge."""
+    """Solve without computing features; None if refinement does not converge."""
     sums = passes.sum(_values, lift)
     second, right = lift.congruent(sums["second"]), lift.mixed(sums["right"])
     try:
@@ -216,7 +216,7 @@ class _LeaveOneOut:
 
     @classmethod
     def of(cls, lift: WorkerMap, sums: Moments, unit: Array) -> _LeaveOneOut:
-        """Decompose the moments; what is rounding is left out."""
+        """Take the eigenvalues and vectors of the moments, without eigenvalues that are zero to rounding."""
         values, vectors = eigh(sums.second)
         keep = values > values.size * np.finfo(np.float64).eps * max(float(values[-1]), 0.0)
         vectors = vectors[:, keep]

@@ -1,4 +1,4 @@
-"""A machine with any loss and any penalty in coordinates of a map, over passes."""
+"""Kernel machines with any loss and any penalty on the features of a map, over passes."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from gramian.solvers.machine.penalties import SLACK, Found, Goal, Path, Turn, ch
 Array = NDArray[np.float64]
 
 EACH, LEAST = 4, 2000
-"""Rows of the sample at whose optimum a fit begins: so many for each feature, or so many."""
+"""Rows of the sample whose optimum is the starting point: this many per feature, and at least so many in all."""
 ROUGH = 1e-3
-"""A gap that is far below what a sample tells of all rows."""
+"""Relative gap to which the sample is solved: far below its sampling error."""
 WIDER = 16.0
-"""From one problem to the next, the envelope begins so much wider than the last ended."""
+"""Factor by which a warm start widens the last envelope of the problem before."""
 COUPLED = 3000
-"""Unknowns of coupled functions up to which their whole Hessian is factorised."""
+"""Most unknowns of coupled functions for which the full Hessian is factorised, not only its diagonal blocks."""
 ENDLESS = 1e15
-"""A multiplier that leaves nothing but a constant."""
+"""A multiplier so large that f is zero up to the intercept."""
 
 
 @dataclass(frozen=True, eq=False)
 class FeatureFit:
     """A fitted function, or group of functions."""
 
-    theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
+    theta: Array  # (m, k) or (m + 1, k): Weights, then a row of intercepts
     width: float  # Of the last envelope
     certificate: Certificate  # How far from optimal
     multiplier: float  # The lam of the squared penalty that has the same solution; infinite where f is zero
-    error: float  # What the map leaves of the trace of the kernel
-    steep: float  # What an error of one in every value would cost, relative to the objective
+    error: float  # The trace error of the map
+    steep: float  # Σ|slopes|, the cost of an error of one in every value, relative to the objective
 
     @property
     def start(self) -> Start:
-        """Where a problem like this one begins."""
+        """The warm start for a similar problem."""
         return Start(self.theta, WIDER * self.width)
 
 
 def hessian_size(unknowns: int, functions: int) -> int:
-    """Return the numbers in the Hessian of a group of functions."""
+    """Return how many numbers the Hessian of a group of functions holds."""
     return unknowns**2 if unknowns <= COUPLED else unknowns**2 // functions
 
 
 def solve(
     passes: Passes, lift: WorkerMap, goal: Goal, targets: Targets, sample: Part, starts: list[Start | None]
 ) -> list[FeatureFit]:
-    """Fit functions by any solver, under any penalty, from where they are told to begin or the optimum of a sample."""
+    """Fit functions with any solver and penalty, from given starts or else from the optimum of a sample."""
     begun = _started(passes, lift, goal, targets, sample, starts)
     diagonal = max(start.theta.size for start in begun) > COUPLED
     functions = Functions(targets, goal.intercept, goal.strength, goal.solver == "proximal", diagonal)
@@ -70,7 +70,7 @@ def solve(
 
 @dataclass(frozen=True, eq=False)
 class FeaturePath(Path):
-    """The squared problems of one function in the space of a map."""
+    """The problems with a squared penalty for one function on the features of a map."""
 
     passes: Passes
     lift: WorkerMap
@@ -84,7 +84,7 @@ class FeaturePath(Path):
         return self.functions.targets.losses[self.which]
 
     def minimised(self, lam: float, starts: dict[int, Start], goal: Goal) -> dict[int, Optimum]:
-        """Minimise with the squared penalty; a loss known by its gradient alone may turn out to have kinks."""
+        """Minimise with the squared penalty; if a loss with only a gradient does not converge, assume it has kinks."""
         functions = replace(self.functions, lam=lam)
         found = minimise(self.passes, self.lift, functions, starts, goal)
         bent = {
@@ -110,7 +110,7 @@ class FeaturePath(Path):
         return self.fit(self.minimised(lam, {self.which: start}, self.goal)[self.which], lam)
 
     def squared(self, multiplier: float, start: Start) -> Found:
-        goal = replace(self.goal, tol=SLACK * self.goal.tol)  # so that the multiplier decides the gap
+        goal = replace(self.goal, tol=SLACK * self.goal.tol)  # so that the gap is due to the multiplier only
         of = self.minimised(multiplier, {self.which: start}, goal)[self.which]
         norm = float(np.linalg.norm(of.theta[: self.lift.width]))
         value = of.primal - 0.5 * multiplier * of.total * norm**2
@@ -157,13 +157,13 @@ def _may_bend(loss: Any) -> bool:
     return not offers(loss, "curvature") and not getattr(loss, "coupled", False) and getattr(loss, "convex", True)
 
 
-# ---- where it begins ------------------------------------------------------------------------------------------------
+# ---- starting points ------------------------------------------------------------------------------------------------
 
 
 def _started(
     passes: Passes, lift: WorkerMap, goal: Goal, targets: Targets, sample: Part, given: list[Start | None]
 ) -> list[Start]:
-    """Where functions begin: where they are told to, or at the optimum of a few of many rows."""
+    """The starting points of the functions: those given, or the optimum of a sample of the rows."""
     size = max(EACH * lift.width, LEAST)
     part = sample.take(np.arange(0, sample.index.size, -(-sample.index.size // size)))
     columns, weights = targets.of(part)
@@ -174,7 +174,7 @@ def _started(
         return [replace(own, theta=start.theta[: len(own.theta)], width=start.width) for start, own in pairs if start]
     few = passes.blocks.n_rows < 2 * part.index.size
     if few or goal.solver == "ccp" or goal.penalty != "squared" or any(np.any(np.ptp(y, axis=0) == 0) for y in columns):
-        # Of a class that is not in the sample, or of events that are not, the best constant may be at infinity.
+        # If a class or all events are missing from the sample, the best constant may be infinite.
         return begun
     with Held(part.X, part.y, part.weight).passes() as few_passes:
         rough = replace(goal, tol=max(ROUGH, goal.tol))
@@ -183,7 +183,7 @@ def _started(
 
 
 def _origin(fit: DataFit, m: int, intercept: bool) -> Start:
-    """The best constant, and an envelope that reaches as far as targets do."""
+    """The best constant, with an envelope as wide as the targets are large."""
     theta = np.zeros((m + int(intercept), fit.y.shape[1]))
     zero, total = np.zeros_like(fit.y), float(fit.w.sum())
     if intercept and not np.any(np.ptp(fit.y, axis=0) == 0.0):

@@ -1,10 +1,10 @@
-"""Newton's method on the weights of features, for a machine with any loss: a pass over the rows for each step.
+"""Newton's method on the weights of features, for a machine with any loss: one pass over the rows per step.
 
-``min_{w, b} Σ_i w_i ℓ(<w, ψ_i> + b, y_i) + (μ/2) ‖w‖²``. A pass serves all functions at once and brings back value,
-gradient and Hessian at a point; as long as steps gain much they make do with the last Hessian and what gradients tell
-of it since. A step that goes too far costs a pass of values only.
+``min_{w, b} Σ_i w_i ℓ(<w, ψ_i> + b, y_i) + (μ/2) ‖w‖²``. A pass serves all functions at once and returns value,
+gradient and Hessian at a point. While steps reduce the gap fast, the last Hessian is kept and corrected by the
+gradients since (L-BFGS). After a step that is too long, a line search takes one pass of values only.
 
-A loss with kinks is replaced by its Moreau envelope, whose width shrinks: its slopes are a point of the dual.
+A loss with kinks is replaced by its Moreau envelope, whose width shrinks; its slopes are a point of the dual.
 """
 
 from __future__ import annotations
@@ -26,81 +26,81 @@ from gramian.solvers.machine.penalties import Goal
 Array = NDArray[np.float64]
 
 SMALL, SETTLED = 10**6, 1e-14
-"""With so many features of all rows, a smooth loss goes on to this gap: a pass or two that cost next to nothing."""
+"""With at most so many features in all (rows times width), a smooth loss is solved to this gap: it costs little."""
 CLOSE = 0.5
-"""Steps go on to this part of the tolerance: from the function alone, less is found to prove it."""
+"""Steps continue to this fraction of the tolerance, as a certificate computed from the function alone is looser."""
 NEAR = 0.1
-"""With a gap below this, relative to the objective, the first step is expected to gain much."""
+"""Relative gap below which a start counts as close: Newton's first step is expected to converge fast."""
 CHORD = 0.1
-"""As long as steps leave no more than this of the gap, they make do with the last Hessian."""
+"""While each step leaves at most this fraction of the gap, the last Hessian is kept."""
 MOST_PAIRS = 10
-"""Steps with a Hessian that leaves out how functions bend together, before it is made anew."""
+"""Steps with the same block-diagonal Hessian of coupled functions before it is computed again."""
 SHRINK, STEEPEST = 0.5, 1e-3
-"""Of the width of the envelope from one stage to the next: at first, and at least where stages are easy."""
+"""Ratio of the envelope's widths in successive stages: the default, and the smallest when stages are easy."""
 STAGE = 0.3
-"""A stage is solved to this part of what the envelope takes off the objective."""
+"""A stage is solved to this fraction of the gap that the envelope causes."""
 NARROWEST = 1e-12
-"""Of the width, relative to the first."""
+"""Smallest width of the envelope, relative to the first."""
 FLAT = 1e-14
-"""A slope this small, relative to the objective, cannot be seen in the objective."""
+"""Below this decrease predicted by the gradient, relative to the objective, its values show only rounding."""
 EPS = 1e-15
-"""A gap below this, relative to the objective, is rounding."""
+"""Relative gap below which the gap is rounding."""
 LONG = 0.9
-"""A step of which less than this is taken went too far."""
+"""A step was too long if less than this fraction of it was taken."""
 PATIENCE = 20
-"""Steps with one envelope, after which a wider one is taken."""
+"""Steps with one envelope before a wider one is taken."""
 STRIKES = 4
-"""Steps in a row that may gain nothing."""
+"""Most steps in a row without progress."""
 
 
 @dataclass(frozen=True, eq=False)
 class Start:
-    """Where a function begins."""
+    """The starting point of a function."""
 
-    theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
-    width: float = 1.0  # Of the envelope of a row of weight one, where the loss has kinks
-    wide: float = 0.0  # The width where the start turns out to be a bad one
-    scale: float = 0.0  # What a gap of the mean loss is relative to, at least
+    theta: Array  # (m, k) or (m + 1, k): Weights, then a row of intercepts
+    width: float = 1.0  # Of the envelope of a row of weight one, if the loss has kinks
+    wide: float = 0.0  # The width to use if the start turns out to be a bad one
+    scale: float = 0.0  # Lower bound on the mean loss to which gaps are relative
 
 
 @dataclass(frozen=True)
 class Slopes:
-    """A point of the dual: u, one number for each row and function, which sum to zero where there is a constant."""
+    """A dual point u, one number for each row and function; with an intercept they sum to zero."""
 
     own: float  # Σ w ℓ*(u / w)
     at_zero: float  # The same at zero
     norm: float  # ‖Σ_i u_i ψ_i‖
 
     def conjugate(self, share: float) -> float:
-        """Return a bound on the sum at a share of u, which convexity gives."""
+        """Return an upper bound on ``Σ w ℓ*(share u / w)``, by convexity."""
         return share * self.own + (1.0 - share) * self.at_zero
 
     def mixed(self, other: Slopes, share: float) -> Slopes:
-        """Return a bound on a share of this point and the rest of another."""
+        """Return upper bounds for the convex combination ``share self + (1 - share) other``."""
         own = share * self.own + (1.0 - share) * other.own
         return Slopes(own, self.at_zero, share * self.norm + (1.0 - share) * other.norm)
 
 
 @dataclass(frozen=True, eq=False)
 class Optimum:
-    """Where a function ended."""
+    """The result for one function."""
 
-    theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
+    theta: Array  # (m, k) or (m + 1, k): Weights, then a row of intercepts
     width: float  # Of the last envelope
     slopes: Slopes  # The best point of the dual
     primal: float  # The objective, times the sum of the weights
-    dual: float  # A lower bound of it
+    dual: float  # A lower bound on its minimum
     violation: float  # The gradient, relative to that of the data term
     total: float  # The sum of the weights
-    error: float  # What the map leaves of the trace of the kernel
-    scale: float  # What gaps are relative to, at least
-    steep: float  # What an error of one in every value would cost
-    steps: int = 0  # Points looked at
-    why: str = ""  # Why it stopped short, where it did
+    error: float  # The trace error of the map
+    scale: float  # Lower bound on the objective to which gaps are relative
+    steep: float  # Σ|u|, the cost of an error of one in every value
+    steps: int = 0  # Points evaluated
+    why: str = ""  # Why it stopped before the tolerance, if it did
 
     @property
     def size(self) -> float:
-        """What gaps are relative to."""
+        """The size of the objective to which gaps are relative."""
         return max(abs(self.primal), self.scale, np.finfo(float).tiny)
 
     @property
@@ -111,16 +111,16 @@ class Optimum:
 
 @dataclass(frozen=True, eq=False)
 class _Seen:
-    """What a pass has shown of a function at a point."""
+    """A function's objective at a point, as evaluated by a pass."""
 
     ask: Ask
     objective: float  # With the envelope in place of the loss
     slope: Array  # Its gradient
-    smooth_gap: float  # How far it is from its own optimum, at most
-    kink_gap: float  # What the envelope adds to that
-    found: Optimum  # The point as an answer
+    smooth_gap: float  # Upper bound on its distance from its own minimum
+    kink_gap: float  # The part of the gap that the envelope causes
+    found: Optimum  # The point as a result
     hessian: Array | None
-    turns: Array | None
+    turns: Array | None  # The part of the gradient from rows at kinks, which grows as the width shrinks
     mu: float  # The penalty's strength
     m: int  # Features
 
@@ -137,7 +137,7 @@ Look = Generator[Ask, tuple[Sums, int], _Seen]
 def minimise(
     passes: Passes, lift: WorkerMap, functions: Functions, starts: dict[int, Start], limits: Goal
 ) -> dict[int, Optimum]:
-    """Minimise some of the functions, each by itself, in passes that serve all."""
+    """Minimise some of the functions independently, in passes shared by all."""
     settled = not functions.kinks and passes.blocks.n_rows * lift.width <= SMALL
     limits = replace(limits, tol=min(limits.tol, SETTLED) if settled else CLOSE * limits.tol)
     runs = {i: _newton(i, start, functions, lift.width, limits) for i, start in starts.items()}
@@ -159,7 +159,7 @@ def minimise(
 
 
 def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal) -> Way:
-    """One function's way to its optimum: it asks for what it wants to know and is sent the answers."""
+    """Newton's method for one function, as a coroutine: it yields points to evaluate and is sent their sums."""
 
     def looked(theta: Array, width: float, hessian: bool = True) -> Look:
         ask = Ask(which, theta, width, hessian)
@@ -185,7 +185,7 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
             share = max(shrink, _useful(here, goal * best.size, EPS * best.size), NARROWEST * start.width / here.width)
             there, tries, long = (yield from _next_stage(here, min(share, SHRINK), m, looked)), 0, False
         elif functions.kinks and tries > PATIENCE:
-            # Steps that cross kinks again and again gain little; a wider envelope has fewer of them.
+            # Steps that keep crossing kinks gain little; a wider envelope has fewer kinks.
             there, tries, long = (yield from looked(here.ask.theta, here.width / SHRINK**4)), 0, False
             shrink = SHRINK
         else:
@@ -197,11 +197,11 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
             long, left = functions.kinks and long, there.smooth_gap / (here.smooth_gap or 1.0)
         gained = there.found.primal < best.primal or there.found.dual > best.dual
         strikes = 0 if gained or (there is not here and not flat) else strikes + 1
-        done = functions.kinks and there.found.gap <= goal  # then a warm start from it is done at once
+        done = functions.kinks and there.found.gap <= goal  # so that a warm start from it stops at once
         if functions.kinks:
             best = there.found if done else _better(best, there.found)
         elif there.found.primal <= best.primal + EPS * best.size:
-            best = there.found  # with its own gap: what a constant may cost is an estimate, good near the optimum only
+            best = there.found  # with its own gap: the intercept's part of a gap is an estimate, valid near the optimum
         if there.hessian is not None:
             curvature = Curvature.of(there.hessian, there.mu, m, len(here.slope))
         else:
@@ -211,17 +211,17 @@ def _newton(which: int, start: Start, functions: Functions, m: int, limits: Goal
 
 
 def _stage_solved(here: _Seen, left: float, goal: float) -> bool:
-    """Whether a narrower envelope gains more than the next step; one that is narrow enough is solved to the end."""
+    """Whether to narrow the envelope: it causes more of the gap than the next step, and is not yet narrow enough."""
     return here.kink_gap > STAGE * goal * here.found.size and left <= STAGE * here.kink_gap
 
 
 def _useful(here: _Seen, goal: float, rounding: float) -> float:
-    """Return the share of the width from which on a narrower envelope is narrow enough."""
+    """Return the share of the width at which the envelope is narrow enough for the goal."""
     return STAGE * goal / max(here.kink_gap, rounding)
 
 
 def _next_stage(here: _Seen, share: float, m: int, looked: Callable[..., Look]) -> Look:
-    """Look at a share of the width: where its first step is expected to end or, where that is worse, from here."""
+    """Evaluate with a share of the width, at the predicted end of its first step or, if that is worse, right here."""
     there = yield from looked(here.ask.theta + _narrowed(here, share, m), share * here.width)
     if there.objective <= here.found.primal:
         return there
@@ -229,9 +229,9 @@ def _next_stage(here: _Seen, share: float, m: int, looked: Callable[..., Look]) 
 
 
 def _narrowed(here: _Seen, share: float, m: int) -> Array:
-    """Newton's step for an envelope of a share of the width, as far as this one tells of it.
+    """Newton's step for an envelope with a share of the width, predicted from the present one.
 
-    Where a row is at a kink its slope times the width is its distance, so that slope and curvature both grow.
+    A row at a kink has slope distance / width, so its slope and curvature both grow by 1 / share.
     """
     assert here.hessian is not None
     assert here.turns is not None
@@ -242,7 +242,7 @@ def _narrowed(here: _Seen, share: float, m: int) -> Array:
 def _stepped(
     here: _Seen, step: Array, enough: float, hessian: bool, long: bool, looked: Callable[..., Look]
 ) -> Generator[Ask, tuple[Sums, int], tuple[_Seen, bool]]:
-    """Take a step, or what gains of it, and tell whether it went too far; after one that did, the next is likely to."""
+    """Take a step, shortened if needed, and return whether it was too long; ``long`` searches along it right away."""
     if not long:
         there = yield from looked(here.ask.theta + step, here.width, hessian)
         if there.objective <= enough:
@@ -252,7 +252,7 @@ def _stepped(
 
 
 def _shortened(here: _Seen, step: Array, looked: Callable[..., Look]) -> Look:
-    """Find, in a pass of values only, how much of a step to take, and look there."""
+    """Find the best length of a step in one pass of values only, and evaluate there."""
     ask = here.ask
     sums, place = yield replace(ask, step=step)
     penalties = [0.5 * here.mu * float(np.sum((ask.theta + t * step)[: here.m] ** 2)) for t in LENGTHS]
@@ -272,16 +272,16 @@ def _ended(steps: int, strikes: int, limits: Goal) -> str:
 
 
 def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: float) -> _Seen:
-    """What the sums of a pass say of a point: the objective there, its slope, and a lower bound of the optimum."""
+    """The objective at a point, its gradient and a lower bound on the optimum, from the sums of a pass."""
     total, gradient = float(sums[f"weight{i}"]), sums[f"gradient{i}"]
     mu, w = functions.lam * total, ask.theta.copy()
     w[m:] = 0.0
     penalty, slope = 0.5 * mu * float(np.sum(w * w)), gradient + mu * w
     primal, objective = float(sums[f"value{i}"]) + penalty, float(sums[f"objective{i}"]) + penalty
     with np.errstate(over="ignore"):
-        # The slopes s of the constants times how far they are from their best, s over the curvature.
+        # The derivative s by each intercept times its distance from its best value, which is about s / curvature.
         slack = float(np.sum(gradient[m:] ** 2 / np.maximum(sums[f"bend{i}"], np.finfo(float).tiny)))
-    # What is left of the gap of the smooth problem, without a difference of large numbers.
+    # The gap of the smooth problem in closed form, without subtracting large numbers.
     gap = smooth_gap = 0.5 * float(np.sum(slope[:m] ** 2)) / mu + slack
     kink_gap, slopes = 0.0, _slopes(sums, i, ask.theta, m, slack, functions.intercept)
     if functions.kinks:
@@ -298,13 +298,13 @@ def _seen(ask: Ask, sums: Sums, i: int, functions: Functions, m: int, scale: flo
 
 
 def _slopes(sums: Sums, i: int, theta: Array, m: int, slack: float, intercept: bool) -> Slopes:
-    """The slopes at a point as a point of the dual.
+    """The slopes at a point as a dual point.
 
-    With a constant they have to sum to zero, so some of one sign are scaled: ``ℓ*(t u) <= t ℓ*(u) + (1 - t) ℓ*(0)``.
-    Those where the loss bends lose next to nothing by it.
+    With an intercept they must sum to zero, so some of one sign are scaled: ``ℓ*(t u) <= t ℓ*(u) + (1 - t) ℓ*(0)``.
+    Rows where the loss is curved are scaled first, as the bound loses almost nothing there.
     """
     if f"signs{i}" not in sums.arrays:
-        # Those of coupled functions stay as they are: a slope s of a constant costs s (b - b*), and ``slack`` is that.
+        # Those of coupled functions are not scaled: a derivative s by an intercept costs s (b - b*), the ``slack``.
         gradient = sums[f"gradient{i}"]
         left = float(np.sum(gradient[m:] * theta[m:]))
         return Slopes(float(sums[f"conjugate{i}"]) - left + slack, 0.0, float(np.linalg.norm(gradient[:m])))
@@ -320,30 +320,30 @@ def _slopes(sums: Sums, i: int, theta: Array, m: int, slack: float, intercept: b
 
 
 def _better(best: Optimum, here: Optimum) -> Optimum:
-    """The better function with the better bound."""
+    """The function with the lower objective, with the better of the two dual bounds."""
     a = here if here.primal < best.primal else best
     bound = here if here.dual > best.dual else best
     return replace(a, dual=bound.dual, slopes=bound.slopes, width=bound.width, steps=best.steps)
 
 
-# ---- a Hessian that is kept ------------------------------------------------------------------------------------------
+# ---- quasi-Newton updates --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, eq=False)
 class Curvature:
-    """The Hessian of an objective at some point, corrected by gradients at others (Nocedal, 1980)."""
+    """The Hessian of an objective at one point, with L-BFGS updates from later gradients (Nocedal, 1980)."""
 
-    factors: tuple[Any, ...]  # Cholesky factors, or matrices that have none: of all functions, or one for each
-    constants: int  # The row at which the constants of functions stand, below their weights
-    pairs: tuple[tuple[Array, Array], ...] = ()  # Steps since, and by how much the gradient changed
+    factors: tuple[Any, ...]  # Cholesky factors, or matrices that have none: one for all functions, or one for each
+    constants: int  # The row of theta that holds the intercepts
+    pairs: tuple[tuple[Array, Array], ...] = ()  # Later steps and changes of the gradient
 
     @classmethod
     def of(cls, H: Array, mu: float, m: int, rows: int) -> Curvature:
-        """Factor the Hessian of data terms and penalty for (rows, k) unknowns: H (k rows, k rows), or its blocks."""
+        """Factorise the Hessian of data term and penalty for (rows, k) unknowns: H (k rows, k rows), or its blocks."""
         return cls(tuple(_factored(A, mu, m, rows) for A in (H if H.ndim == 3 else H[None])), m)
 
     def learned(self, step: Array, change: Array) -> Curvature:
-        """Return what is known after one more step: step, change (m, k) or (m + 1, k)."""
+        """Return the curvature updated by one more step: step, change (m, k) or (m + 1, k)."""
         if not np.sum(step * change) > 1e-8 * np.linalg.norm(step) * np.linalg.norm(change):
             return self
         return replace(self, pairs=(*self.pairs, (step, change)))
@@ -359,7 +359,7 @@ class Curvature:
         for (step, change), share in zip(self.pairs, reversed(shares), strict=True):
             out = out + (share - float(np.sum(change * out) / np.sum(step * change))) * step
         if slope.shape[1] > 1:
-            # Constants of coupled functions count by their differences: keep them at sum zero.
+            # Only differences of the intercepts of coupled functions matter: keep their sum at zero.
             out[self.constants :] -= out[self.constants :].mean(axis=1, keepdims=True)
         return out
 
@@ -370,9 +370,9 @@ class Curvature:
 
 
 def _factored(H: Array, mu: float, m: int, rows: int) -> Any:
-    """A Cholesky factor of a Hessian with the penalty, or the matrix itself where it has none."""
+    """A Cholesky factor of the Hessian plus penalty, or the matrix itself if it is not positive definite."""
     ridge = np.full((H.shape[0] // rows, rows), mu)
-    # A constant is not penalised; where nothing bends under it, or only its difference to others counts, it stays.
+    # Intercepts are not penalised; this keeps them in place if the loss is flat or only their differences matter.
     ridge[:, m:] = 1e-12 * (float(np.trace(H)) / H.shape[0] + mu)
     A = H.copy()
     A[np.diag_indices_from(A)] += ridge.ravel()

@@ -1,4 +1,4 @@
-"""The objective of a machine in coordinates of a map: what a pass brings back of it at a point."""
+"""The objective of a machine on the features of a map: value, gradient and Hessian at a point, in one pass."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from gramian.solvers.machine.data_term import DataFit, Envelope, Tilted
 Array = NDArray[np.float64]
 
 LENGTHS: Array = np.power(0.5, np.concatenate([np.arange(0.0, 15.5, 0.5), np.arange(16.0, 61.0, 2.0)]))
-"""Lengths of a step that are tried where it may go too far."""
+"""Step lengths that a line search tries."""
 SINGLE_LOSS, SINGLE_SHARE = 1e-7, 1e-3
-"""What single precision may lose of a Hessian, relative to its trace, and beside the penalty."""
+"""Rounding error of a Hessian in single precision, relative to its trace; the share of the penalty it may reach."""
 
 
 class Targets(Protocol):
@@ -35,42 +35,42 @@ class Targets(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Functions:
-    """What is fitted: functions, or groups of functions that a loss couples."""
+    """The functions to fit, or groups of functions coupled by a loss."""
 
     targets: Targets  # Their losses and targets
     intercept: bool  # Whether each has a constant
     lam: float  # Strength, of mean loss + (lam/2) ‖f‖²
     kinks: bool  # Whether losses are replaced by envelopes
-    diagonal: bool = False  # Whether Hessians of coupled functions leave out how they bend together
-    # (m, k) or (m + 1, k): Where the concave part of each loss is replaced by its tangent; none where losses are convex
+    diagonal: bool = False  # Whether Hessians of coupled functions keep only one block for each function
+    # (m, k) or (m + 1, k): Where the concave part of each loss is linearised; empty if losses are convex
     tangents: tuple[Array, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Ask:
-    """What one function wants to know of a point."""
+    """A request to evaluate one function at a point."""
 
     which: int  # The function
-    theta: Array  # (m, k) or (m + 1, k): Weights, with constants below
+    theta: Array  # (m, k) or (m + 1, k): Weights, then a row of intercepts
     width: float  # Of the envelope
     hessian: bool = True  # Whether the Hessian is wanted
-    step: Array | None = None  # The direction along which values are wanted, and nothing else
+    step: Array | None = None  # A direction along which only values are wanted
 
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """What a pass evaluates."""
+    """The requests that one pass evaluates."""
 
     lift: WorkerMap  # The map
     functions: Functions  # Losses and targets
-    asked: tuple[Ask, ...]  # Where
+    asked: tuple[Ask, ...]  # The requests
 
     def fits(self, F: Array, part: Part) -> Iterator[tuple[Ask, DataFit, Any]]:
-        """Yield each question with the data term of some rows, and the smooth one that stands for it."""
+        """Yield each request with the data term of some rows and its smooth replacement."""
         targets, weights = self.functions.targets.of(part)
         for ask in self.asked:
             fit = self._fit(ask.which, F, targets[ask.which], weights)
-            # A row of weight two has the envelope of two rows of weight one.
+            # Width / weight: a row of weight two then has the envelope of two rows of weight one.
             smooth = Envelope(fit, ask.width / fit.w, np.zeros_like(fit.y)) if self.functions.kinks else fit
             yield ask, fit, smooth
 
@@ -89,7 +89,7 @@ def values_of(F: Array, theta: Array) -> Array:
 
 
 def local(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return value, slope and curvature at points: a task of ``Passes.sum``."""
+    """Return value, gradient and Hessian at points: a task of ``Passes.sum``."""
     return total(_local_of(point, F, part) for F, part in point.lift.strips(parts))
 
 
@@ -99,7 +99,7 @@ def _local_of(point: Point, F: Array, part: Part) -> Sums:
     for i, (ask, fit, smooth) in enumerate(point.fits(F, part)):
         f = values_of(F, ask.theta)
         u = smooth.gradient(f)
-        # Fenchel's equality, at the point where u is a slope: no rounding takes it out of the conjugate's domain.
+        # ℓ*(u) by Fenchel's equality at the z with slope u, so that rounding cannot leave the conjugate's domain.
         z = smooth.point(f) if functions.kinks else f
         sums[f"objective{i}"] = smooth.value(f)
         sums[f"value{i}"] = fit.value(f)
@@ -124,7 +124,7 @@ def _extended(below: Array, u: Array, intercept: bool) -> Array:
 
 
 def _signed(F: Array, fit: DataFit, u: Array, z: Array, S: Array) -> dict[str, Any]:
-    """Sums over rising and falling slopes, each where the loss bends and where not: sums, conjugates, gradients."""
+    """Sums over four groups of rows, by the sign of u and whether the loss is curved: |u|, ℓ*(u), ℓ*(0), gradients."""
     up, bent = u >= 0.0, S != 0.0
     signs = np.hstack([up & bent, ~up & bent, up & ~bent, ~up & ~bent])
     zero = fit.each_conjugate(np.zeros_like(u)) if offers(fit.loss, "conjugate") else np.zeros_like(u)
@@ -137,7 +137,7 @@ def _signed(F: Array, fit: DataFit, u: Array, z: Array, S: Array) -> dict[str, A
 
 
 def _hessian(F: Array, S: Array, functions: Functions, weight: float) -> Array:
-    """``Σ_i (S_i S_iᵀ) ⊗ (ψ_i, 1)(ψ_i, 1)ᵀ``, features within functions; only their own blocks where that is asked."""
+    """``Σ_i (S_i S_iᵀ) ⊗ (ψ_i, 1)(ψ_i, 1)ᵀ``, grouped by function; with ``diagonal`` only the diagonal blocks."""
     bent = np.any(S.reshape(S.shape[0], -1) != 0.0, axis=1)
     if not bent.all():
         F, S = F[bent], S[bent]
@@ -157,7 +157,7 @@ def _hessian(F: Array, S: Array, functions: Functions, weight: float) -> Array:
 
 
 def _square(G: Array, s: Array, mu: float) -> Array:
-    """Gᵀ diag(s)² G, in single precision where that is precise enough beside the penalty."""
+    """Gᵀ diag(s)² G, in single precision if its error is small relative to the penalty."""
     scaled = s * G
     if SINGLE_LOSS * float(np.sum(scaled**2)) <= SINGLE_SHARE * mu:
         scaled = scaled.astype(np.float32)
@@ -165,7 +165,7 @@ def _square(G: Array, s: Array, mu: float) -> Array:
 
 
 def along(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return values along directions: a task of ``Passes.sum``."""
+    """Return objectives at all step lengths along directions: a task of ``Passes.sum``."""
     return total(_along_of(point, F, part) for F, part in point.lift.strips(parts))
 
 
@@ -180,7 +180,7 @@ def _along_of(point: Point, F: Array, part: Part) -> Sums:
 
 
 def concave(point: Point, parts: Iterator[Part]) -> Sums | None:
-    """Return how far tangents of concave parts are from where they are now: a task of ``Passes.sum``."""
+    """Return how much the tangents of concave parts change at new points: a task of ``Passes.sum``."""
     return total(_concave_of(point, F, part) for F, part in point.lift.strips(parts))
 
 

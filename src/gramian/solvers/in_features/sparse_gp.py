@@ -2,8 +2,8 @@
 
 With landmarks Z, ``Q = K_nm K_mm⁻¹ K_mn`` and noise D, the bound is ``log N(y | 0, Q + D) - ½ tr D⁻¹(K - Q)``, never
 above the log evidence. With ``K_mm = L Lᵀ``, ``Φ = K_nm L⁻ᵀ`` and ``C = I + ΦᵀD⁻¹Φ`` everything costs O(n m²). A first
-pass brings back ``ΦᵀD⁻¹Φ``, ``ΦᵀD⁻¹y`` and a few numbers, of which the bound is made; with its factors, a second brings
-back the gradient: that of K_nm, K_mm and the diagonal of K weighted by matrices of their own shapes.
+pass sums ``ΦᵀD⁻¹Φ``, ``ΦᵀD⁻¹y`` and a few numbers, which give the bound and the Cholesky factor of C; a second pass
+sums the gradient, as vector-Jacobian products of K_nm, K_mm and the diagonal of K.
 """
 
 from __future__ import annotations
@@ -34,27 +34,27 @@ from gramian.solvers.in_features.worker_map import WorkerMap, strips_of
 Array = NDArray[np.float64]
 
 JITTERS = (1e-10, 1e-8, 1e-6)
-"""What is tried on the diagonal of K_mm, relative to its mean; the bound stays one whatever it is."""
+"""Jitters tried in turn on the diagonal of K_mm, relative to its mean; the bound remains valid with any of them."""
 
 
 @dataclass(frozen=True, eq=False)
 class Observations:
-    """Targets of rows in units of their own, and the variance of their noise."""
+    """Standardised targets of rows, and the variance of their noise."""
 
-    centre: Array  # (t,): What is taken off each target
-    scale: Array  # (t,): What each is divided by
-    noise: float | None  # The variance of every row; None where the last column of y holds that of each
+    centre: Array  # (t,): Subtracted from each target
+    scale: Array  # (t,): Divides each target
+    noise: float | None  # One variance for all rows; None if the last column of y holds one for each row
 
     def of(self, part: Part) -> tuple[Array, float | Array]:
-        """Return targets in these units, and their noise: → (r, t), (r,)."""
+        """Return standardised targets (r, t) and their noise, a number or (r,)."""
         Y = targets_of(part)
         if self.noise is not None:
             return (Y - self.centre) / self.scale, self.noise
         return (Y[:, :-1] - self.centre) / self.scale, Y[:, -1]
 
     def normalised(self, passes: Passes, sample: Part) -> Observations:
-        """Return the same with the mean and the deviation of each target, in a pass."""
-        # Summed about the mean of a sample, so that nothing cancels.
+        """Return observations standardised by the mean and standard deviation of each target, in one pass."""
+        # Summed about the mean of a sample, to avoid cancellation.
         middle = self.of(sample)[0].mean(axis=0)
         sums = passes.sum(_squares, (self, middle), need=Need(X=False))
         mean = sums["first"] / sums["count"]
@@ -77,15 +77,15 @@ def _squares_of(Y: Array) -> Sums:
 
 @dataclass(frozen=True, eq=False)
 class _Design:
-    """The regression that a pass sums: features Φ, targets and noise D of rows."""
+    """The regression problem of a pass: features Φ, targets and noise D of rows."""
 
-    features: Any  # From rows to (r, m); what it makes is kept between passes where there is room
+    features: Any  # Maps rows to (r, m); its results are kept between passes if memory allows
     width: int
     observations: Observations
     white: float
 
     def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Part, Array, Array, Array]]:
-        """Rows, Φ (r, m), targets (r, t) and D (r, 1)."""
+        """Yield rows, Φ (r, m), targets (r, t) and D (r, 1)."""
         for part in strips_of(parts, self.width):
             Y, noise = self.observations.of(part)
             D = np.broadcast_to(noise + self.white, Y.shape[:1])[:, None]
@@ -109,7 +109,7 @@ def _regression_of(phi: Array, Y: Array, D: Array, **more: Any) -> Sums:
 
 
 class _Regression:
-    """Bayesian linear regression on features Φ with noise D, from its sums."""
+    """Bayesian linear regression on features Φ with noise D, from the sums of a pass."""
 
     def __init__(self, sums: Sums) -> None:
         self.sums, self.weighted = sums, sums["right"]
@@ -132,7 +132,7 @@ class _Regression:
         return -0.5 * (fit + t * (logdet + n * math.log(2.0 * math.pi)))
 
     def certificate(self, tol: float, clock: Clock) -> Certificate:
-        """The residual of the weights."""
+        """The relative residual of the linear system of the weights."""
         worst = float(relative_residuals(self.weighted - self.C @ self.weights, self.weighted).max(initial=0.0))
         met = worst <= tol
         message = "" if met else f"above tol={tol:.0e}: the noise is too small for float64; raise it."
@@ -146,7 +146,7 @@ class _Regression:
 
 @dataclass(frozen=True, eq=False)
 class _Whitened:
-    """Features Φ = K_nm L⁻ᵀ of rows at landmarks."""
+    """Whitened features Φ = K_nm L⁻ᵀ of rows."""
 
     signal: Kernel
     landmarks: Any
@@ -169,12 +169,12 @@ def _bound_of(signal: Kernel, part: Part, phi: Array, Y: Array, D: Array) -> Sum
 
 @dataclass(frozen=True, eq=False)
 class _Slope:
-    """What the gradient of every row needs to know of all rows."""
+    """Quantities of the whole data that the gradient of each row needs."""
 
     design: _Design
     kernel: Kernel
     weights: Array
-    LC: Array | None  # None where the noise of all rows is the same, and a trace says what it would
+    LC: Array | None  # The factor of C; None if all rows have the same noise, where a trace replaces it
     through_alpha: Array
     mixing: Array
 
@@ -192,7 +192,7 @@ def _slope_of(slope: _Slope, part: Part, phi: Array, Y: Array, D: Array) -> Sums
     explained = 0.0
     if slope.LC is not None:
         explained = float(np.sum(solve_triangular(slope.LC, share.T, lower=True, check_finite=False) ** 2))
-    # Other objects than the landmarks themselves, so that no white noise is between them.
+    # A copy, so that the kernel adds no white noise between rows and landmarks.
     through = Gram(kernel, X, slope.design.features.landmarks.copy(), n_jobs=1).vjp(W)
     points, _ = kernel.prepare(X)
     diagonal = kernel.diagonal_vjp(points, -0.5 * t / D[:, 0])
@@ -202,14 +202,14 @@ def _slope_of(slope: _Slope, part: Part, phi: Array, Y: Array, D: Array) -> Sums
 
 
 class CollapsedBound:
-    """The collapsed bound on the log evidence, as a function of the kernel, landmarks held still."""
+    """The collapsed bound on the log evidence as a function of the kernel, with fixed landmarks."""
 
     def __init__(self, passes: Passes, observations: Observations, landmarks: Any) -> None:
         self.passes, self.observations, self.landmarks = passes, observations, landmarks
         self._last: tuple[Kernel, _Design, _Regression, float] | None = None
 
     def __call__(self, kernel: Kernel, *, gradient: bool = False) -> Evidence:
-        """Evaluate the bound, in one pass or two."""
+        """Evaluate the bound in one pass, with its gradient in two."""
         try:
             design, model, jitter = self.at(kernel)
         except LinAlgError:
@@ -218,7 +218,7 @@ class CollapsedBound:
         return Evidence(value, self._gradient(kernel, design, model) if gradient else None, jitter)
 
     def at(self, kernel: Kernel) -> tuple[_Design, _Regression, float]:
-        """Return what one pass tells; the last answer is kept, for it is often asked for twice."""
+        """Return design, regression and jitter from one pass; the last result is cached, as it is often used twice."""
         if self._last is None or self._last[0] != kernel:
             signal, white = signal_and_noise(kernel)
             L, jitter = _jittered(np.asarray(signal(self.landmarks), dtype=np.float64))
@@ -229,11 +229,11 @@ class CollapsedBound:
         return self._last[1:]
 
     def _gradient(self, kernel: Kernel, design: _Design, model: _Regression) -> Array:
-        """½ Σ W∘∂Q with W = ααᵀ + t D⁻¹ΦC⁻¹ΦᵀD⁻¹, through K_nm and K_mm; the diagonal; and the noise."""
+        """½ Σ W∘∂Q with W = ααᵀ + t D⁻¹ΦC⁻¹ΦᵀD⁻¹, through K_nm and K_mm, plus diagonal and noise terms."""
         L, t, one_noise = design.features.L, model.weighted.shape[1], design.observations.noise is not None
         identity = np.eye(L.shape[0])
         inverse = solve_triangular(L, identity, lower=True, check_finite=False)
-        # P = K_nm K_mm⁻¹ = Φ L⁻¹ is only ever needed multiplied by W; αᵀΦ = ΦᵀD⁻¹y - (C - I) w.
+        # P = K_nm K_mm⁻¹ = Φ L⁻¹ is needed only in products with W; αᵀΦ = ΦᵀD⁻¹y - (C - I) w.
         through_alpha = (model.weighted - (model.C - identity) @ model.weights).T @ inverse
         core = identity - cho_solve((model.LC, True), identity, check_finite=False)
         LC = None if one_noise else model.LC
@@ -243,11 +243,11 @@ class CollapsedBound:
         total = found["through"] + Gram(kernel, self.landmarks, self.landmarks.copy()).vjp(W_mm)
         precision, explained = float(found["precision"]), float(found["explained"])
         if one_noise:
-            # tr D⁻²ΦC⁻¹Φᵀ = tr D⁻¹(I - C⁻¹), whose D is the same for all rows.
+            # tr D⁻²ΦC⁻¹Φᵀ = tr D⁻¹(I - C⁻¹), as D is the same for all rows.
             explained = float(np.trace(core)) * precision / float(model.sums["count"])
         on_noise = 0.5 * (float(found["alpha"]) + t * (explained + float(model.sums["missed_twice"]) - precision))
         row, one = self.landmarks[:1], np.ones((1, 1))
-        # What a row has with itself and not with its copy is white noise.
+        # White noise is the difference between k(x, x) of a row with itself and with its copy.
         by_noise = kernel.vjp(row, None, one) - kernel.vjp(row, row.copy(), one)
         return np.asarray(total + found["diagonal"] + by_noise * (on_noise + 0.5 * t * precision), dtype=np.float64)
 
@@ -265,7 +265,7 @@ def _jittered(K: Array) -> tuple[Array, float]:
 
 
 class LandmarkPosterior(Posterior):
-    """The variational posterior; ``X`` are the landmarks and ``alpha`` the coefficients there."""
+    """The variational posterior; ``X`` are the landmarks and ``alpha`` their coefficients."""
 
     def __init__(self, basis: Array, evidence: float, jitter: float, **common: Any) -> None:
         super().__init__(**common)
@@ -278,10 +278,10 @@ class LandmarkPosterior(Posterior):
 def landmark_posterior(
     bound: CollapsedBound, kernel: Kernel, *, memory: int, workers: int, tol: float, clock: Clock
 ) -> Posterior:
-    """Return the variational posterior at a kernel.
+    """Return the variational posterior for a kernel.
 
-    Its variance is ``k(z, z) - k_zm K_mm⁻¹ k_mz + k_zm L⁻ᵀ C⁻¹ L⁻¹ k_mz``: it grows to the prior's away from the
-    landmarks.
+    Its variance is ``k(z, z) - k_zm K_mm⁻¹ k_mz + k_zm L⁻ᵀ C⁻¹ L⁻¹ k_mz``; far from the landmarks it tends to the
+    prior variance.
     """
     value = bound(kernel).value
     design, model, jitter = bound.at(kernel)
@@ -303,7 +303,7 @@ def landmark_posterior(
 
 
 class FeaturePosterior(Posterior):
-    """Bayesian linear regression on features: ``f = <w, ψ>``, w normal; ``alpha`` are the means of w."""
+    """Bayesian linear regression on features: ``f = <w, ψ>`` with normal w; ``alpha`` is the posterior mean of w."""
 
     def __init__(self, features: Any, core: Array, evidence: float, **common: Any) -> None:
         super().__init__(**common)
@@ -346,7 +346,7 @@ def feature_posterior(
     tol: float,
     clock: Clock,
 ) -> Posterior:
-    """Condition a linear model in the space of a fitted map, in one pass: row (1, d)."""
+    """Return the posterior of a linear model on the features of a fitted map, in one pass: row (1, d)."""
     lift = WorkerMap.of(features, row)
     design = _Design(lift, lift.width, observations, signal_and_noise(kernel)[1])
     model = _Regression(passes.sum(_regression_sums, design))

@@ -1,4 +1,4 @@
-"""A fitted map as the workers of a pass use it: features of strips of rows, or the kernel values they are made of."""
+"""A fitted map as sent to the workers of a pass: features of strips of rows, or their kernel values with landmarks."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from gramian.resources import spans
 Array = NDArray[np.float64]
 
 CELLS = 2**22
-"""Features that a worker holds at a time: 32 MB, and some copies of it."""
+"""Most numbers in the features a worker holds at a time: 32 MB, plus a few copies."""
 LEAST_ROWS = 256
-"""Rows of a strip at least, so that products stay efficient."""
+"""Fewest rows of a strip, so that matrix products stay efficient."""
 
 
 @dataclass(frozen=True, eq=False)
 class WorkerMap:
-    """A fitted map as the workers use it, one thread each: ``map(X)`` are the features of rows."""
+    """A fitted map as sent to workers of one thread each: ``map(X)`` returns the features of rows."""
 
-    features: Any  # The map, without names of columns
-    width: int  # Its features
-    basis: Any = None  # basis(X): kernel values of the landmarks, whose combinations the features are; None without
+    features: Any  # The map, without the names of columns
+    width: int  # m, its number of features
+    basis: Any = None  # basis(X): kernel values with the landmarks, (n, m); None for maps without landmarks
 
     @classmethod
     def of(cls, features: Any, row: Any) -> WorkerMap:
@@ -49,49 +49,49 @@ class WorkerMap:
         return np.asarray(F if isinstance(F, np.ndarray) else F.toarray(), dtype=np.float64)
 
     def sparse(self, X: Any) -> Any:
-        """Return the features of some rows, sparse where the map makes them so."""
+        """Return the features of some rows, sparse if the map returns them so."""
         return self.features.transform(wide(X))
 
     def raw(self, part: Part) -> Array:
-        """Return what the features are linear combinations of: kernel values of landmarks, else the features."""
+        """Return the kernel values with the landmarks or, without landmarks, the features: → (r, m)."""
         return part.made(self if self.basis is None else self.basis)
 
     def mixed(self, V: Array) -> Array:
-        """Return sums of features from sums of what they are combinations of: V (m, k) → (m, k)."""
+        """Return Fᵀu from V = Rᵀu, with features F and ``raw`` values R: V (m, k) → (m, k)."""
         return V if self.basis is None else np.asarray(self.features.normalization_ @ V)
 
     def congruent(self, S: Array) -> Array:
-        """Return second moments of features from those of what they are combinations of: S (m, m) → (m, m)."""
+        """Return FᵀF from S = RᵀR, with features F and ``raw`` values R: S (m, m) → (m, m)."""
         if self.basis is None:
             return S
-        upper = np.ascontiguousarray(self.features.normalization_).T  # of L⁻ᵀ, in the order of Fortran: no copies
+        upper = np.ascontiguousarray(self.features.normalization_).T  # L⁻ᵀ in Fortran order: BLAS makes no copies
         half = scipy.linalg.blas.dtrmm(1.0, upper, S.T, trans_a=1)
         return np.asarray(scipy.linalg.blas.dtrmm(1.0, upper, half, side=1, overwrite_b=1))
 
     def unmixed(self, w: Array) -> Array:
-        """Return the weights of what the features are combinations of: w (m, k) → (m, k)."""
+        """Return u with Ru = Fw, with features F and ``raw`` values R: w (m, k) → (m, k)."""
         return w if self.basis is None else np.asarray(self.features.expansion(w))
 
     def strips(self, parts: Iterator[Part]) -> Iterator[tuple[Array, Part]]:
-        """Yield the features of rows, a few megabytes at a time: → (r, m)."""
+        """Yield the features (r, m) of rows and the rows themselves, a few megabytes at a time."""
         for part in strips_of(parts, self.width):
             yield part.made(self), part
 
     def error_sums(self, F: Array, part: Part) -> Sums:
-        """Return what the trace error of the map is made of: F (r, m)."""
+        """Return the sums whose ratio is the trace error of the map: F (r, m)."""
         diagonal = self.diagonal(part)
         missed = np.maximum(diagonal - np.einsum("ij,ij->i", F, F), 0.0)
         return Sums.of(missed=missed.sum(), trace=diagonal.sum())
 
     def diagonal(self, part: Part) -> Array:
-        """Return k(x, x) of some rows; rows of a Gram matrix have it in the column of their number."""
+        """Return k(x, x) of some rows; in rows of a Gram matrix it is the column of the row's index."""
         if is_precomputed(self.features.kernel_):
             return np.asarray(self.features.kernel_.diag(wide(part.X[:, part.index])), dtype=np.float64)
         return np.asarray(self.features.kernel_.diag(wide(part.X)), dtype=np.float64)
 
     @property
     def independent(self) -> bool:
-        """Whether there are landmarks, none of which the others determine to rounding."""
+        """Whether there are landmarks and their kernel matrix is numerically nonsingular."""
         if self.basis is None:
             return False
         pivots = np.abs(np.diagonal(self.features.normalization_))
