@@ -1,4 +1,4 @@
-"""The base of the support vector machines: validation, the set-up of a fit, the expansion behind predict."""
+"""Base class of the support vector machines: validation, set-up of a fit, evaluation of the kernel expansion."""
 
 from __future__ import annotations
 
@@ -54,29 +54,29 @@ from gramian.solvers.svm.tasks import Solution
 EARLY = (
     "Solver terminated early (max_iter={}).  Consider pre-processing your data with StandardScaler or MinMaxScaler. "
 )
-"""What scikit-learn says where ``max_iter`` ends a fit."""
+"""scikit-learn's message for a fit that ``max_iter`` stopped."""
 KINDS = np.array(["peripheral", "margin", "violator"])
 NARROW_ROWS = 2000
 """From this many rows on, kernel rows are kept in float32, where that is precise enough."""
 NARROW_TOL = 1e-5
 NARROW_LOSS = 1e-6
-"""What float32 may change in a kernel value, relative to the largest."""
+"""Largest error of a float32 kernel value that is accepted, relative to the largest kernel value."""
 DIRECT_INPUTS = 64
-"""Up to this many inputs, a block of a GEMM kernel is made faster than it is gathered from the cache."""
+"""Up to this many inputs, recomputing a block of a GEMM kernel is faster than gathering it from the cache."""
 SMALL_CELLS = 2**18
-"""Entries up to which sparse rows are made dense for a fit: values are faster, and rounded as those of dense rows."""
+"""Sparse X with up to this many entries is made dense: faster, and rounded in the same way as dense input."""
 FEW_CELLS = 2**20
-"""Entries of K(rows, support vectors) up to which it is made once for all pairs of classes."""
+"""Largest size of K(rows, support vectors) that is stored and used for all pairs of classes."""
 PROBES, PROBED = 8, 1000
-"""Kernel values of so many rows with so many others tell what float32 changes."""
+"""The float32 error is measured on the kernel values between PROBES rows and PROBED rows."""
 MEGABYTE = 2**20
 FOUND = ("_fitted_to", "_gamma")
-"""Private attributes that a set-up leaves behind."""
+"""Private attributes that a set-up sets."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class SupportVectorMachine(Duality, Nested, BaseEstimator):
-    """Parameters, validation and expansion; a subclass states its task.
+    """Parameters, validation and kernel expansion; a subclass defines its optimisation problem.
 
     Not for direct use.
     """
@@ -97,9 +97,9 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
     device: str | None = None
 
     _along: ClassVar[tuple[str, ...]]
-    """Parameters along which fits share their set-up and start at each other."""
+    """Parameters along which fits share their set-up and can be warm-started from each other."""
     _over_blocks: ClassVar[str]
-    """What to use instead where rows come by blocks."""
+    """The estimator to use instead for rows that come in blocks, as named in the error."""
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "kernel": [str, callable],
         "degree": [Interval(Integral, 0, None, closed="left")],
@@ -121,7 +121,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
     # ---- fit ------------------------------------------------------------------------------------------------------
 
     def _validated(self, X: Any, y: Any = NO_TARGET, **options: Any) -> Any:
-        """Check the rows of a fit, and y where there is one."""
+        """Validate the rows of a fit, and y if given."""
         refuse_blocks(self, X, self._over_blocks)
         if is_precomputed(self.kernel) and is_sparse(X):
             raise TypeError("Sparse precomputed kernels are not supported; pass K.toarray().")
@@ -168,7 +168,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         return GramRows(single, full, direct)
 
     def _is_direct(self, X: Any, kernel: Kernel) -> bool:
-        """Whether a kernel value is cheaper to compute than to keep."""
+        """Whether kernel values are cheaper to recompute than to cache."""
         vectors = isinstance(X, np.ndarray) and X.ndim == 2 and not is_precomputed(self.kernel)
         return vectors and X.shape[1] <= DIRECT_INPUTS and isinstance(kernel, Dot | Radial)
 
@@ -176,7 +176,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         return Gram(kernel, rows, memory=self.memory, n_jobs=self.n_jobs, device=self.device)
 
     def _feature_matrix(self, X: Any, kernel: Kernel, kept: Index) -> FeatureMatrix:
-        """The features of the rows; the map sees them in the user's order, so that its choices depend on that alone."""
+        """The features of the rows; the map is fitted in the user's row order, so its choices do not depend on ours."""
         rows = np.sort(kept)
         features = adapted(self, kernel)
         F = features_of(features, X[np.ix_(rows, rows)] if is_precomputed(self.kernel) else X[rows], self.memory)
@@ -193,7 +193,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         check_named(self)
         self._gamma = 0.0
         if isinstance(self.kernel, str) and self.kernel in WITH_GAMMA:
-            # By weight: as if every row were there as often as its weight says.
+            # Weighted variance: a row of weight two counts as two rows.
             try:
                 self._gamma = resolve_gamma(self.gamma, X, weights=weight if np.ptp(weight) > 0 else None)
             except ValueError as error:
@@ -202,7 +202,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         return resolve(self.kernel, X, gamma=self._gamma, **options)
 
     def _narrow(self, kernel: Kernel, X: Any, kept: Index) -> Gram | None:
-        """The matrix in float32, where that is worth it and loses nothing that matters."""
+        """The kernel matrix in float32, or None if that would not pay off or is not precise enough."""
         n = kept.size
         small = n < NARROW_ROWS or self.tol < NARROW_TOL or math.isinf(getattr(self, "C", 1.0))
         if small or is_precomputed(self.kernel) or not isinstance(X, np.ndarray) or X.dtype != np.float64:
@@ -219,9 +219,9 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     @classmethod
     def _in_turn(cls, machines: Any) -> Iterator[tuple[Any, float]]:
-        """Machines by ascending C, with the factor by which each raises the C of the last; 0 for a start from nothing.
+        """Machines by ascending C, each with the ratio of its C to the previous one; 0 for a cold start.
 
-        ν fixes the sums of the dual variables: the last solution is then no feasible start.
+        ν fixes the sums of the dual variables, so the previous solution is not feasible for the next ν.
         """
         if "C" not in cls._along or "nu" in cls._along:
             yield from ((machine, 0.0) for machine in machines)
@@ -233,24 +233,24 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
             last = machine.C
 
     def _attributes(self) -> dict[str, Any]:
-        """What a set-up has found out, for machines that share it."""
+        """The attributes set by a set-up, to be copied to machines that share it."""
         return {name: value for name, value in vars(self).items() if name.endswith("_") or name in FOUND}
 
     @staticmethod
     def _strictest(machines: Any) -> Any:
-        """The machine that makes the strictest demand on the precision of the rows: that of the largest C."""
+        """The machine that needs the most precise kernel rows: the one with the largest C."""
         return max(machines, key=lambda machine: getattr(machine, "C", 1.0))
 
     def _solver_options(self) -> dict[str, Any]:
         return {"tol": self.tol, "max_iter": self.max_iter, "shrinking": self.shrinking}
 
     def _check_symmetric(self, kernel: Kernel, X: Any) -> None:
-        """Refuse a similarity that comes from the user and is not symmetric."""
+        """Raise an error if a kernel function or matrix given by the user is not symmetric."""
         if isinstance(kernel, Callable | Precomputed):
             self._gram(kernel, X).check_symmetric()
 
     def _keep(self, X: Any, training: Training, used: Index, dual: Vector, kind: Index) -> None:
-        """Keep the coefficients of the support vectors, and the vectors themselves where no map does without them."""
+        """Store the dual coefficients, and the support vectors unless an approximation predicts without them."""
         forget(self)
         rows, vectors = training.rows, training.kept[used]
         self._kernel = training.kernel
@@ -268,7 +268,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
             self.support_vectors_ = X[vectors[:0] if isinstance(rows, FeatureMatrix) else vectors]
 
     def _report(self, solutions: list[Solution]) -> None:
-        """Keep the certificates, and warn where one of them says that the fit stopped short."""
+        """Store the certificates, and warn if the fit did not converge."""
         self.certificates_ = [s.certificate for s in solutions]
         self.certificate_ = max(self.certificates_, key=lambda c: (not c.converged, c.figure))
         self.fit_status_ = int(not self.certificate_.converged)
@@ -289,12 +289,12 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         return validated(self, X, reset=False)
 
     def _mapped_values(self, X: Any) -> Vector:
-        """The decision values before the bias, one column each, in the space of the map."""
+        """The decision values without the bias, computed from the features of the approximation: → (m, columns)."""
         rows = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
         return np.asarray(self.approximation_.evaluate(rows, self._feature_weights, self.memory), dtype=np.float64)
 
     def _single(self, X: Any) -> Vector:
-        """The one decision value before the bias, for validated X."""
+        """The decision values without the bias of a machine with one function, for validated X: → (m,)."""
         if hasattr(self, "approximation_"):
             return self._mapped_values(X)[:, 0]
         return self._expand(X, dense(self.dual_coef_)[0])
@@ -316,7 +316,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         return np.asarray(K @ coefficients)
 
     def _times(self, X: Any, rows: Index) -> Callable_[[Vector], Vector]:
-        """Return the product with K on some of the validated rows of the fit."""
+        """Return the function V ↦ K V, with K the kernel matrix of some of the validated training rows."""
         if hasattr(self, "approximation_"):
             X = X[:, self._mapped_rows] if is_precomputed(self.kernel) else X
             F = np.asarray(dense(self.approximation_.transform(X[rows])), dtype=np.float64)
@@ -325,7 +325,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
         return lambda V: np.asarray(K @ V)
 
     def _few(self, X: Any) -> Vector | None:
-        """K of a few rows with the support vectors; None where there are many, or they are not vectors of numbers."""
+        """K(X, support vectors) if it is small; None if it is large, sparse, precomputed, or not on numeric vectors."""
         if is_precomputed(self.kernel) or is_sparse(X) or is_sparse(self.support_vectors_):
             return None
         vectors = self.support_vectors_
@@ -356,7 +356,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     @property
     def function_(self) -> Any:
-        """The expansion before the bias, as a function in the kernel's space; one for every pair of classes."""
+        """The kernel expansion without the bias, as a function of the RKHS; one for every pair of classes."""
         check_is_fitted(self)
         if is_precomputed(self.kernel):
             raise AttributeError("function_ needs the support vectors, and a precomputed kernel does not hold them")
@@ -376,7 +376,7 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     @property
     def multipliers_(self) -> Vector:
-        """The multipliers λ >= 0 of all training rows: (n,), a column for each pair of more than two classes."""
+        """The multipliers λ >= 0 of all training rows: (n,); for more than two classes, one column per pair."""
         check_is_fitted(self)
         found = np.zeros((self.shape_fit_[0], len(self._expansions())))
         found[self.support_] = np.abs(self._expansions()).T
@@ -384,13 +384,13 @@ class SupportVectorMachine(Duality, Nested, BaseEstimator):
 
     @property
     def n_support_(self) -> NDArray[np.int32]:
-        """Number of support vectors; for classifiers of each class."""
+        """Number of support vectors; for classifiers, one number per class."""
         check_is_fitted(self)
         return self._n_support
 
 
 def _small(X: Any, kernel: Kernel) -> bool:
-    """Whether rows, sparse or not, are so few that dense ones serve as well."""
+    """Whether X is small enough to be made dense."""
     return isinstance(kernel, Dot | Radial) and X.shape[0] * X.shape[1] <= SMALL_CELLS
 
 
@@ -401,5 +401,5 @@ def kinds(beta: Vector, lower: Vector, upper: Vector) -> Index:
 
 
 def dense(a: Any) -> NDArray[Any]:
-    """Return a matrix that may be sparse as an array."""
+    """Return a dense or sparse matrix as a dense array."""
     return np.asarray(a.toarray() if is_sparse(a) else a)

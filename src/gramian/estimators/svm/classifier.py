@@ -1,4 +1,4 @@
-"""What SVC and NuSVC share: a machine for every pair of classes, and the sigmoids behind probabilities."""
+"""Base class of SVC and NuSVC: one machine per pair of classes, and Platt's sigmoids for probabilities."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from gramian.solvers.svm.tasks import Task, start_of
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Classifier(OneVsOne):
-    """What SVC and NuSVC share: a machine for every pair of classes. Not for direct use."""
+    """Base class of SVC and NuSVC: one machine per pair of classes. Not for direct use."""
 
     probability: bool | str = False
     class_weight: Any = None
@@ -39,11 +39,11 @@ class Classifier(OneVsOne):
     random_state: Any = None
 
     _machine: ClassVar[Callable[..., Pair]]
-    """Solve for one pair, from some of its rows."""
+    """Fit the machine of one pair of classes, to all of its rows or some of them."""
     _task: ClassVar[Callable[..., Task]]
-    """The first program that it solves."""
+    """The first optimisation problem that ``_machine`` solves."""
     _one_class: ClassVar[str] = "Invalid input - all samples with positive weights belong to the same class: "
-    """What scikit-learn says where weights leave one class."""
+    """scikit-learn's message if only one class has rows of positive weight."""
     _over_blocks = f"KernelMachineClassifier('hinge', lam=1/(n C), {NYSTROEM})"
     _parameter_constraints = {  # noqa: RUF012
         **SupportVectorMachine._parameter_constraints,
@@ -55,16 +55,16 @@ class Classifier(OneVsOne):
     }
 
     def _batch(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> Batch | None:
-        """The first programs of all pairs; None where they are not to be solved together."""
+        """The first problems of all pairs; None if they cannot be solved together."""
         spans, rows, _, _ = pairs.flat
         tasks = [self._task(pairs, pair, start=starts.get(pair)) for pair in pairs.classes]
         return Batch.of([replace(task, objects=rows[span]) for task, span in zip(tasks, spans, strict=True)])
 
     def _check_feasible(self, pairs: Pairs) -> None:
-        """Refuse a parameter that no feasible point meets."""
+        """Raise an error if no dual point is feasible with these parameters."""
 
     def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
-        """What to say where the answer for classes a and b has norm zero."""
+        """The error message if w = 0 for classes a and b."""
         raise NotImplementedError
 
     @parameters_checked
@@ -94,14 +94,14 @@ class Classifier(OneVsOne):
     def _set_up(self, X: Any, y: Any, sample_weight: Any) -> tuple[Any, Pairs]:
         """Validate, order the rows by class, and make the row caches."""
         X, y = self._validated(X, y)
-        labels = y.ndim == 1 and y.dtype.kind in "iubU"  # to look closer at what can be nothing else takes a while
+        labels = y.ndim == 1 and y.dtype.kind in "iubU"  # certainly class labels: skip the slow check
         if not labels:
             check_classification_targets(y)
             y = column_or_1d(y, warn=True)
         self._fitted_to = FittedTo(X, y, sample_weight)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if labels and 2 * len(self.classes_) > y.size:
-            check_classification_targets(y)  # it warns where there are so many that they may be numbers to predict
+            check_classification_targets(y)  # it warns if there are so many classes that y may be a regression target
         if len(self.classes_) < 2:
             raise ValueError(
                 f"The number of classes has to be greater than one; got {len(self.classes_)} class "
@@ -123,7 +123,7 @@ class Classifier(OneVsOne):
 
     @classmethod
     def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Fit machines that differ in ``_along`` only, on the same kernel rows, each from where the last one ended."""
+        """Fit machines that differ only in ``_along`` on shared kernel rows, each warm-started from the one before."""
         for machine in machines:
             machine._validate_params()
         strictest = cls._strictest(machines)
@@ -139,13 +139,13 @@ class Classifier(OneVsOne):
         if self.class_weight is None:
             return np.ones(len(self.classes_))
         if self.class_weight == "balanced":
-            # By weight and not by count, so that a weight of two is the same as a row twice.
+            # Total weights, not counts: a row of weight two counts as two rows.
             totals = np.bincount(codes, weights=weight)
             return np.asarray(totals.sum() / (len(totals) * totals))
         return np.asarray(compute_class_weight(self.class_weight, classes=self.classes_, y=y))
 
     def _learn(self, X: Any, pairs: Pairs, starts: dict[Classes, Vector | None] | None = None) -> list[Pair]:
-        """Solve every pair, then keep what there is to keep."""
+        """Solve every pair, then set the fitted attributes."""
         self._check_feasible(pairs)
         options, limit, starts = self._solver_options(), Clock(self.max_time), starts or {}
 
@@ -158,7 +158,7 @@ class Classifier(OneVsOne):
 
         with progress(self.verbose, type(self).__name__) as tick:
             first: dict[Classes, Pair] = {}
-            if tick is silent and self.max_time is None:  # who watches, or sets a limit, has one pair after the other
+            if tick is silent and self.max_time is None:  # progress and time limits need pair-by-pair solves
                 first = pairs.solve_together(lambda pairs: self._batch(pairs, starts), **options)
             together = len(first) == len(pairs.classes)
             machines: list[Pair] = (
@@ -171,13 +171,13 @@ class Classifier(OneVsOne):
         return machines
 
     def _sigmoids(self, pairs: Pairs, limit: Clock, options: dict[str, Any]) -> list[tuple[float, float]]:
-        """The sigmoid of each pair, fitted to decision values of rows that the machine has not seen.
+        """The sigmoid (A, B) of each pair, fitted to cross-validated decision values.
 
-        All folds use the pair's kernel rows, and the decision values of the rows left out fall out of the solver, which
-        keeps Kβ for every row.
+        All folds use the pair's kernel rows. The solver keeps Kβ for every row, so the decision values of the rows left
+        out need no extra work.
         """
         rng = random_of(self.random_state)
-        # Drawn beforehand, so that it does not matter which pair comes first.
+        # Drawn before the threads start, so that the folds do not depend on the order of the pairs.
         folds = {pair: stratified_folds(pairs.signs(pair), rng) for pair in pairs.classes}
 
         def calibrated(pair: Classes, clock: Clock) -> tuple[float, float]:

@@ -1,6 +1,6 @@
-"""One-vs-one: decision values of pairs of classes, the votes they cast and the probabilities they agree on.
+"""One-vs-one classification: decision values of pairs of classes, their votes, and class probabilities.
 
-Probabilities come from Platt's sigmoid of each pair, and pairs are coupled into classes.
+Platt's sigmoid gives a probability for each pair; pairwise coupling turns these into class probabilities.
 
 References
 ----------
@@ -41,11 +41,11 @@ def _has_probabilities(self: Any) -> bool:
 
 
 class OneVsOne(ClassifierMixin, SupportVectorMachine):
-    """A fitted machine for every pair of classes: positive for the first of a pair. Not for direct use."""
+    """One fitted machine per pair of classes, positive for the first class of the pair. Not for direct use."""
 
     @property
     def _dual_coef_(self) -> Any:
-        """``dual_coef_`` as LIBSVM has it, for those who look into scikit-learn's: of two classes, negative."""
+        """``dual_coef_`` with LIBSVM's sign (negated for two classes), for code that reads scikit-learn's attribute."""
         return -self.dual_coef_ if len(self.classes_) == 2 else self.dual_coef_
 
     @_dual_coef_.setter
@@ -53,7 +53,7 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
         self.dual_coef_ = -value if len(self.classes_) == 2 else value
 
     def _pairwise(self, X: Any) -> Vector:
-        """The decision values of all pairs for validated X, (m,) for two classes; positive for the first of a pair."""
+        """The decision values of all pairs for validated X, (m,) for two classes; positive for a pair's first class."""
         k = len(self.classes_)
         if self._n_support.sum() != self.dual_coef_.shape[1]:
             raise ValueError(f"The internal representation of {type(self).__name__} was altered")
@@ -72,7 +72,7 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
         return np.asarray((by_class[first, :, second - 1] + by_class[second, :, first]).T + self.intercept_)
 
     def _parts(self) -> list[slice]:
-        """Where the support vectors of each class stand."""
+        """The slice of the support vectors that belongs to each class."""
         return [slice(int(a), int(b)) for a, b in pairwise(np.cumsum([0, *self._n_support]))]
 
     def _expansions(self) -> NDArray[Any]:
@@ -160,8 +160,8 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
         Returns
         -------
         array of shape (m, k)
-            In the order of ``classes_``. With ``probability=True`` the class of the largest need not be what
-            ``predict`` says, as in scikit-learn; with ``probability="consistent"`` it is.
+            In the order of ``classes_``. With ``probability=True``, as in scikit-learn, ``predict`` may return another
+            class than the most probable one; with ``probability="consistent"`` they agree.
         """
         X = self._validated_for_predict(X)
         return narrow(self._probabilities(X), X)
@@ -186,12 +186,12 @@ class OneVsOne(ClassifierMixin, SupportVectorMachine):
 
 @cache
 def _pairs(k: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """The first and the second class of every pair of k."""
+    """The first and the second class of every pair of k classes."""
     return np.triu_indices(k, 1)
 
 
 def stratified_folds(y: Vector, rng: np.random.RandomState) -> NDArray[np.intp]:
-    """Draw the folds of one pair, each with its share of either class: y (n,)."""
+    """Draw stratified folds of the rows of one pair: y (n,)."""
     folds = np.empty(y.size, dtype=np.intp)
     for label in (1, -1):
         (members,) = np.nonzero(y == label)
@@ -202,7 +202,7 @@ def stratified_folds(y: Vector, rng: np.random.RandomState) -> NDArray[np.intp]:
 def fit_sigmoid(values: Vector, y: Vector, weight: Vector) -> tuple[float, float]:
     """Maximise the likelihood of the labels under ``1 / (1 + exp(A f + B))``: values, y, weight (n,)."""
     positive, negative = weight[y > 0].sum(), weight[y < 0].sum()
-    # Platt's targets: a little away from 0 and 1, so that separated values do not send A to infinity.
+    # Platt's targets: slightly inside (0, 1), so that A stays finite for separable values.
     target = np.where(y > 0, (positive + 1.0) / (positive + 2.0), 1.0 / (negative + 2.0))
     share, unit = weight / weight.sum(), float(np.abs(values).max()) or 1.0
     design = np.column_stack([values / unit, np.ones(values.size)])
@@ -223,10 +223,10 @@ def sigmoid(values: Vector, A: Vector, B: Vector) -> Vector:
 
 
 def couple(pairwise: Vector, k: int) -> Vector:
-    """Find the class probabilities that agree best with those of the pairs: pairwise (m, k (k - 1) / 2) → (m, k).
+    """Couple pairwise probabilities into class probabilities: pairwise (m, k (k - 1) / 2) → (m, k).
 
-    Minimises Σ_i Σ_{j≠i} (r_ji p_i - r_ij p_j)² over the simplex; the optimum is the solution of one linear system per
-    row, and never negative.
+    Minimises Σ_i Σ_{j≠i} (r_ji p_i - r_ij p_j)² over the simplex: one linear system per row, whose solution is never
+    negative.
     """
     if k == 2:
         return np.column_stack([pairwise[:, 0], 1.0 - pairwise[:, 0]])

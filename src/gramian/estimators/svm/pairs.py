@@ -1,4 +1,4 @@
-"""The pairs of classes of a training set, each told apart by a machine of its own, on kernel rows that they share."""
+"""One machine for each pair of classes of a training set, on shared kernel rows."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ EVERYBODY = slice(None)
 
 @dataclass(frozen=True)
 class Pair:
-    """The machine that tells one class (positive) from another."""
+    """The machine that separates one class (positive) from another."""
 
-    classes: Classes  # Positions in ``classes_``
+    classes: Classes  # Indices into ``classes_``
     beta: Vector  # (m,): The dual variables
-    scale: float  # What they have to be divided by
-    bias: float  # The bias, already divided
-    task: Task  # What was solved
-    solution: Solution  # How it ended
-    price: float = math.nan  # The C that ν stands for
-    nu: float = math.nan  # The ν that was feasible and left a margin
+    scale: float  # Divisor that turns them into coefficients
+    bias: float  # The bias, already divided by the scale
+    task: Task  # The problem solved
+    solution: Solution  # Its solution and certificate
+    price: float = math.nan  # The C equivalent to ν
+    nu: float = math.nan  # The ν used: feasible, and with a margin
 
     @property
     def coefficients(self) -> Vector:
-        """The dual variables of the expansion."""
+        """The coefficients of the kernel expansion."""
         return self.beta / self.scale
 
     @property
     def separates(self) -> bool:
-        """Whether the machine has a direction: its w is not zero."""
+        """Whether w is not zero."""
         return self.scale > 0 and not self.solution.vanished
 
     @property
     def values(self) -> Vector:
-        """The decision values of all rows of the pair, learned from or not."""
+        """The decision values of all rows of the pair, including those left out of the fit."""
         return self.solution.values / self.scale + self.bias
 
     @property
@@ -65,12 +65,12 @@ class Pair:
 class Pairs:
     """The pairs of classes of one training set, and the kernel rows that they share.
 
-    Row caches are kept by class: a row's kernel with its own class serves every pair of that class, and the rest of it
-    is wanted by one pair only. Pairs without a class in common share nothing, and are solved side by side.
+    There is one row cache per class: kernel values of a row with its own class serve every pair of that class, those
+    with another class serve one pair only. Pairs without a common class share nothing and are solved in parallel.
     """
 
     def __init__(self, training: Training, sizes: Any, budget: float, weight: Vector) -> None:
-        # With fewer than four classes any two pairs share one: threads make kernel rows instead.
+        # With fewer than four classes any two pairs have a common class, so threads compute kernel rows instead.
         self.workers = training.rows.workers if len(sizes) > 3 else 1
         self.kernel_rows = training.rows.on(1) if self.workers > 1 else training.rows
         self.training, self.weight = training, weight
@@ -81,13 +81,13 @@ class Pairs:
 
     @cached_property
     def caches(self) -> list[Any]:
-        """A row cache of every class; two classes need no sharing, and one cache of all columns can shrink."""
+        """One row cache per class; for two classes, a single cache of all columns, which allows shrinking."""
         parts = [slice(0, self.blocks[-1].stop)] if len(self.blocks) == 2 else self.blocks
         return self.kernel_rows.caches(parts, self.budget)
 
     @cached_property
     def flat(self) -> tuple[list[slice], Index, Vector, Index]:
-        """Of all pairs, one behind the other: where each stands; rows, signs, and lines of ``dual_coef_``."""
+        """All pairs concatenated: the slice of each pair, then row numbers, signs and rows of ``dual_coef_``."""
         rows = [np.arange(block.start, block.stop) for block in self.blocks]
         parts = [rows[c] for pair in self.classes for c in pair]
         sizes = [part.size for part in parts]
@@ -97,7 +97,7 @@ class Pairs:
         return [slice(*ends_) for ends_ in pairwise([0, *ends])], np.concatenate(parts), signs, lines
 
     def of(self, pair: Classes, values: NDArray[Any]) -> NDArray[Any]:
-        """Return what belongs to the rows of a pair: values (n,)."""
+        """Return the entries of values (n,) that belong to the rows of a pair."""
         return np.concatenate([values[self.blocks[c]] for c in pair])
 
     def signs(self, pair: Classes) -> Vector:
@@ -108,11 +108,11 @@ class Pairs:
     def solve(
         self, pair: Classes, task: Task, members: Members = EVERYBODY, *, intercept: bool = True, **options: Any
     ) -> Pair:
-        """Solve a task of some rows of a pair."""
+        """Solve a task on all rows of a pair, or on the ``members``."""
         total = sum(self.blocks[c].stop - self.blocks[c].start for c in pair)
         task = replace(task, objects=np.arange(total)[members][task.objects])
         caches = self.caches if len(self.caches) == 1 else [self.caches[c] for c in pair]
-        if not intercept:  # an object at the origin absorbs what the others sum to
+        if not intercept:  # an extra object at the origin takes up the sum constraint
             rows = AnchoredRows(self.kernel_rows.among(caches))
             found = solve(task.anchored(total), rows, **options)
             found = replace(found, beta=found.beta[:-1], values=found.values[:-1], multipliers=(0.0, 0.0))
@@ -122,7 +122,7 @@ class Pairs:
     def solve_together(
         self, make: Callable[[Pairs], Batch | None], *, tol: float, max_iter: int, shrinking: bool
     ) -> dict[Classes, Pair]:
-        """Solve several pairs on one dense matrix where that is small; return those where it succeeded."""
+        """Solve all pairs together on one dense matrix if it is small; return the pairs solved."""
         rows = self.training.rows
         batch = make(self) if len(self.classes) > 1 and rows.whole is not None else None
         if batch is None or rows.whole is None:
@@ -132,14 +132,14 @@ class Pairs:
         return {pair: _machine(pair, task, solution) for pair, task, solution in solved if solution is not None}
 
     def map(self, work: Callable[[Classes, Clock], Any], clock: Clock) -> list[Any]:
-        """Return what some work makes of every pair; those without a class in common are worked on side by side."""
+        """Return ``work(pair, clock)`` for every pair; pairs without a common class run in parallel."""
         stop = threading.Event()
         clock = replace(clock, stop=stop)
         order = [pair for part in rounds(len(self.blocks)) for pair in part]
         done = {pair: threading.Event() for pair in order}
 
         def in_turn(pair: Classes) -> Any:
-            # Every class goes through its pairs in order: what a cache holds does not depend on which is faster.
+            # The pairs of a class run in a fixed order, so that the contents of its cache do not depend on timing.
             try:
                 for earlier in order[: order.index(pair)]:
                     if not set(pair).isdisjoint(earlier):
@@ -162,8 +162,8 @@ def _machine(pair: Classes, task: Task, solution: Solution) -> Pair:
 
 
 def rounds(k: int) -> list[list[Classes]]:
-    """Return all pairs of k classes by rounds in which no class comes twice: the circle method of tournaments."""
-    seats = [*range(k), *[-1] * (k % 2)]  # of an odd number, one rests
+    """Return all pairs of k classes in rounds of disjoint pairs: the round-robin (circle) method."""
+    seats = [*range(k), *[-1] * (k % 2)]  # for odd k, one class sits out each round
     found = []
     for _ in range(len(seats) - 1):
         facing = zip(seats[: len(seats) // 2], reversed(seats[len(seats) // 2 :]), strict=True)

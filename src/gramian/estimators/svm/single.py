@@ -1,4 +1,4 @@
-"""Support vector machines of a single function: SVR, NuSVR and OneClassSVM."""
+"""Support vector machines with a single function: SVR, NuSVR and OneClassSVM."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from gramian.solvers.svm.tasks import Solution, Task, start_of
 
 EDGE = 1e-12
 SLACK = 1e-9
-"""What a multiplier may be beyond its bound, relative to the bound."""
+"""By how much a multiplier may exceed its bound, relative to the bound."""
 HARD = 1e7
-"""The bound on multipliers that stands for ``C=inf`` in regression, in the units of y and k."""
+"""The finite bound on multipliers used for ``C=inf`` in regression, in units of y / k."""
 
 
 @dataclass(frozen=True)
 class Prepared:
-    """Validated rows, their targets and their kernel rows, for one machine or for several in turn."""
+    """Validated rows, their targets and their kernel rows, for one machine or a path of them."""
 
     X: Any
-    y: Any  # (n,): Targets of all rows, or nothing
+    y: Any  # (n,): Targets of all rows; zeros without targets
     training: Training
     caches: Any
 
@@ -51,11 +51,11 @@ class _Single(SupportVectorMachine):
         raise NotImplementedError
 
     def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
-        """Return what is to be solved, from a start where the task takes one."""
+        """Return the optimisation problem, with a starting point if the task accepts one."""
         raise NotImplementedError
 
     def _learned(self, solution: Solution) -> None:
-        """Keep what only this task has."""
+        """Set the attributes that only this task has."""
 
     def _set_up(self, X: Any, y: Any, sample_weight: Any) -> Prepared:
         X, y = self._checked(X, y)
@@ -67,7 +67,7 @@ class _Single(SupportVectorMachine):
 
     @classmethod
     def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Fit machines that differ in ``_along`` only, on the same kernel rows, each from where the last one ended."""
+        """Fit machines that differ only in ``_along`` on shared kernel rows, each warm-started from the one before."""
         for machine in machines:
             machine._validate_params()
         strictest = cls._strictest(machines)
@@ -79,7 +79,7 @@ class _Single(SupportVectorMachine):
             last = machine._learn(prepared, start_of(last[0], last[1], growth) if growth else None)
 
     def _learn(self, prepared: Prepared, start: Vector | None = None) -> tuple[Task, Solution]:
-        """Solve a task of all rows, and keep the one function that it finds."""
+        """Solve the task on all rows and set the fitted attributes."""
         X, training = prepared.X, prepared.training
         task = self._task(prepared.y[training.kept], training, start)
         with progress(self.verbose, type(self).__name__) as tick:
@@ -98,7 +98,7 @@ class _Single(SupportVectorMachine):
         return task, solution
 
     def _signed_multipliers(self) -> Vector:
-        """The coefficients of all training rows."""
+        """The coefficients of all training rows, zero for rows that are not support vectors: → (n,)."""
         check_is_fitted(self)
         beta = np.zeros(self.shape_fit_[0])
         beta[self.support_] = dense(self.dual_coef_)[0]
@@ -156,7 +156,7 @@ class _Regressor(RegressorMixin, _Single):
         return [Program(rows, self._times(X, rows), loss, targets, w, beta, self.intercept_, -beta, sign=-1.0)]
 
     def _slopes(self, programs: list[Program], lam: Any, n: int, what: str = "lam") -> tuple[list[Array], float]:
-        """The difference of two multipliers of each row; what they have in common costs ε twice."""
+        """The difference of each row's two multipliers; the smaller of the two cancels, at a cost of 2 ε each."""
         given = np.asarray(lam, dtype=np.float64)
         if what != "lam" or given.shape != (n, 2):
             return super()._slopes(programs, lam, n, what)
@@ -197,11 +197,11 @@ class SVR(_Regressor):
     kernel : Kernel, str or callable, default="rbf"
         A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
     degree : int, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
-        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
     coef0 : float, default=0.0
-        Of the polynomial and sigmoid kernels.
+        Constant term of the polynomial and sigmoid kernels.
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     C : float, default=1.0
@@ -209,32 +209,32 @@ class SVR(_Regressor):
     epsilon : float, default=0.1
         Half the width of the tube that costs nothing.
     shrinking : bool, default=True
-        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
     cache_size : float, default=200
-        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
-        Pair steps allowed; -1 for no limit.
+        Limit on pair steps; -1 for no limit.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
-        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
+        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
     max_time : float or None, default=None
-        Seconds allowed.
+        Time limit in seconds.
     n_jobs : int or None, default=None
         Threads; by default all cores.
     memory : int, str or None, default=None
-        Bytes for tiles of the kernel at predict.
+        Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
-        there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
+        there is one and the kernel can run there. Not saved with the model.
 
     Attributes
     ----------
     support_ : array of shape (s,)
-        Which training rows are support vectors.
+        Indices of the support vectors among the training rows.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+        The support vectors; empty for a precomputed kernel and with ``approximation``.
     dual_coef_ : array or CSR of shape (1, s)
         Their coefficients.
     intercept_ : array of shape (1,)
@@ -248,13 +248,13 @@ class SVR(_Regressor):
     n_iter_ : int
         Pair steps taken.
     fit_status_ : int
-        0 where the certificate says converged, else 1.
+        0 if the fit converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
     approximation_ : estimator
-        The fitted map, where there is one.
+        The fitted map, if ``approximation`` is given.
     coef_ : array of shape (1, m)
-        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
 
     Examples
     --------
@@ -279,7 +279,7 @@ class SVR(_Regressor):
     def _task(self, y: Any, training: Training, start: Vector | None) -> Task:
         C = self.C * training.weight
         if math.isinf(self.C):
-            # A bound that no multiplier comes near, unless there is no end to it.
+            # So large that a multiplier reaches it only if the hard problem is infeasible.
             C = np.full(y.size, HARD * (float(np.ptp(y)) or 1.0) / (float(np.mean(training.rows.diagonal())) or 1.0))
         return svm_tasks.regression(y, C, self.epsilon, start)
 
@@ -297,7 +297,7 @@ class SVR(_Regressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NuSVR(_Regressor):
-    """Support vector regression that finds its own tube: at most a share ν of the rows lies outside it.
+    """Support vector regression that fits the width of its tube: at most a fraction ν of the rows lies outside it.
 
     Parameters
     ----------
@@ -308,40 +308,40 @@ class NuSVR(_Regressor):
     kernel : Kernel, str or callable, default="rbf"
         A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
     degree : int, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
-        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
     coef0 : float, default=0.0
-        Of the polynomial and sigmoid kernels.
+        Constant term of the polynomial and sigmoid kernels.
     shrinking : bool, default=True
-        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
-        Pair steps allowed; -1 for no limit.
+        Limit on pair steps; -1 for no limit.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
-        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
+        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
     max_time : float or None, default=None
-        Seconds allowed.
+        Time limit in seconds.
     n_jobs : int or None, default=None
         Threads; by default all cores.
     memory : int, str or None, default=None
-        Bytes for tiles of the kernel at predict.
+        Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
-        there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
+        there is one and the kernel can run there. Not saved with the model.
 
     Attributes
     ----------
     support_ : array of shape (s,)
-        Which training rows are support vectors.
+        Indices of the support vectors among the training rows.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+        The support vectors; empty for a precomputed kernel and with ``approximation``.
     dual_coef_ : array or CSR of shape (1, s)
         Their coefficients.
     intercept_ : array of shape (1,)
@@ -357,13 +357,13 @@ class NuSVR(_Regressor):
     n_iter_ : int
         Pair steps taken.
     fit_status_ : int
-        0 where the certificate says converged, else 1.
+        0 if the fit converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
     approximation_ : estimator
-        The fitted map, where there is one.
+        The fitted map, if ``approximation`` is given.
     coef_ : array of shape (1, m)
-        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
 
     Examples
     --------
@@ -397,49 +397,49 @@ class NuSVR(_Regressor):
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class OneClassSVM(OutlierMixin, _Single):
-    """The smallest region, in feature space, that holds all but a share ν of the rows.
+    """Novelty detection: the half-space of feature space farthest from the origin that holds a share 1 - ν of the rows.
 
     Parameters
     ----------
     kernel : Kernel, str or callable, default="rbf"
         A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
     degree : int, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
-        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
     coef0 : float, default=0.0
-        Of the polynomial and sigmoid kernels.
+        Constant term of the polynomial and sigmoid kernels.
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     nu : float, default=0.5
         Upper bound on the share of outliers, lower bound on the share of support vectors.
     shrinking : bool, default=True
-        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
     cache_size : float, default=200
-        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
-        Pair steps allowed; -1 for no limit.
+        Limit on pair steps; -1 for no limit.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
-        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
+        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
     max_time : float or None, default=None
-        Seconds allowed.
+        Time limit in seconds.
     n_jobs : int or None, default=None
         Threads; by default all cores.
     memory : int, str or None, default=None
-        Bytes for tiles of the kernel at predict.
+        Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
-        there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
+        there is one and the kernel can run there. Not saved with the model.
 
     Attributes
     ----------
     support_ : array of shape (s,)
-        Which training rows are support vectors.
+        Indices of the support vectors among the training rows.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+        The support vectors; empty for a precomputed kernel and with ``approximation``.
     dual_coef_ : array or CSR of shape (1, s)
         Their coefficients.
     intercept_ : array of shape (1,)
@@ -455,13 +455,13 @@ class OneClassSVM(OutlierMixin, _Single):
     n_iter_ : int
         Pair steps taken.
     fit_status_ : int
-        0 where the certificate says converged, else 1.
+        0 if the fit converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
     approximation_ : estimator
-        The fitted map, where there is one.
+        The fitted map, if ``approximation`` is given.
     coef_ : array of shape (1, m)
-        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
 
     Examples
     --------
@@ -488,7 +488,7 @@ class OneClassSVM(OutlierMixin, _Single):
         X : array-like or CSR of shape (n, d), or (n, n) for ``kernel="precomputed"``
             Training rows.
         y : ignored
-            For the sake of pipelines.
+            Present for scikit-learn pipelines.
         sample_weight : array-like of shape (n,) or None, default=None
             How often each row counts; zero removes a row, and so does a negative number, as in scikit-learn, with a
             warning.
@@ -523,7 +523,7 @@ class OneClassSVM(OutlierMixin, _Single):
 
     @by_blocks
     def score_samples(self, X: Any) -> NDArray[Any]:
-        """Return Σ_s α_s k(x, s), the decision function before the offset is taken off.
+        """Return Σ_s α_s k(x, s), the decision function plus the offset.
 
         Parameters
         ----------
@@ -540,12 +540,12 @@ class OneClassSVM(OutlierMixin, _Single):
 
     def _scores(self, X: Any) -> NDArray[np.float64]:
         scores = self._single(X)
-        # Rows on the edge: whether rounding puts them inside must not depend on which other rows came along.
+        # Snap rows on the edge: rounding, which depends on the other rows of X, must not decide their side.
         return np.where(np.abs(scores - self.offset_) <= EDGE * np.abs(self.offset_), self.offset_, scores)
 
     @by_blocks
     def decision_function(self, X: Any) -> NDArray[Any]:
-        """Return the signed distance to the edge of the region, in units of feature space times ‖w‖.
+        """Return ‖w‖ times the signed distance to the edge of the region in feature space.
 
         Parameters
         ----------
@@ -562,7 +562,7 @@ class OneClassSVM(OutlierMixin, _Single):
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[np.intp]:
-        """Tell rows inside the region from rows outside.
+        """Return 1 for rows inside the region and -1 for rows outside.
 
         Parameters
         ----------

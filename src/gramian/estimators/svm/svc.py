@@ -20,9 +20,9 @@ from gramian.solvers.svm.dense import Batch
 from gramian.solvers.svm.tasks import Task
 
 HARD = (1e2, 1e4, 1e7)
-"""Bounds on multipliers that stand for ``C=inf`` without a bias, in the units of k."""
+"""Bounds on multipliers tried in turn for ``C=inf`` without a bias, in units of 1 / k."""
 SHOWN = 10
-"""Rows in conflict that an error names."""
+"""Number of conflicting rows listed in an error message."""
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
@@ -30,8 +30,8 @@ class SVC(Classifier):
     """Support vector classification: ``½‖w‖² + C Σ max(0, 1 - y_i f(x_i))``.
 
     scikit-learn's parameters and attributes, on a solver that uses every core, answers Ctrl-C and certifies what it
-    found. More than two classes are told apart pair by pair. ``C=inf`` is the hard margin, and says so where the
-    data cannot be separated.
+    found. More than two classes are handled one-vs-one. ``C=inf`` is the hard margin, and raises an error if the data
+    cannot be separated.
 
     Parameters
     ----------
@@ -43,44 +43,44 @@ class SVC(Classifier):
     kernel : Kernel, str or callable, default="rbf"
         A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
     degree : int, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
-        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
     coef0 : float, default=0.0
-        Of the polynomial and sigmoid kernels.
+        Constant term of the polynomial and sigmoid kernels.
     shrinking : bool, default=True
-        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
     probability : bool or "consistent", default=False
         Whether to learn probabilities, by Platt's sigmoid on stratified folds. With ``"consistent"``, ``predict`` is
         always the class of the largest probability; with ``True`` the two may differ, as in scikit-learn.
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
     class_weight : dict, "balanced" or None, default=None
         Factors on C by class; ``"balanced"`` gives every class the same total.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
-        Pair steps allowed for each pair of classes; -1 for no limit.
+        Limit on pair steps for each pair of classes; -1 for no limit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         One decision value per class, or per pair of classes.
     break_ties : bool, default=False
         Whether votes that tie are decided by the "ovr" decision values.
     random_state : int, RandomState, Generator or None, default=None
-        Source of the folds for probabilities.
+        Seed of the folds for probabilities.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
-        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
+        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
     max_time : float or None, default=None
-        Seconds allowed.
+        Time limit in seconds.
     n_jobs : int or None, default=None
         Threads; by default all cores.
     memory : int, str or None, default=None
-        Bytes for tiles of the kernel at predict.
+        Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
-        there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
+        there is one and the kernel can run there. Not saved with the model.
 
     Attributes
     ----------
@@ -89,19 +89,19 @@ class SVC(Classifier):
     class_weight_ : array of shape (k,)
         Factors on C.
     support_ : array of shape (s,)
-        Which training rows are support vectors, class by class.
+        Indices of the support vectors among the training rows, class by class.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+        The support vectors; empty for a precomputed kernel and with ``approximation``.
     dual_coef_ : array or CSR of shape (k - 1, s)
         Their coefficients, as scikit-learn lays them out.
     intercept_ : array of shape (k (k - 1) / 2,)
         The biases.
     certificate_ : Certificate
-        Primal and dual value, relative gap, worst KKT violation; of the worst pair of classes.
+        Primal and dual value, relative gap, worst KKT violation, for the worst pair of classes.
     certificates_ : list of Certificate
-        Of every pair.
+        Certificates of all pairs.
     kinds_ : array of shape (n,)
-        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; the gravest over the pairs.
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; over several pairs, the most serious.
     multipliers_ : array of shape (n,), or (n, k (k - 1) / 2) for more than two classes
         The multipliers λ >= 0 of every training row.
     margin_ : float or array of shape (k (k - 1) / 2,)
@@ -109,15 +109,15 @@ class SVC(Classifier):
     n_iter_ : array of shape (k (k - 1) / 2,)
         Pair steps taken.
     fit_status_ : int
-        0 where the certificate says converged, else 1.
+        0 if the fit converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
     approximation_ : estimator
-        The fitted map, where there is one.
+        The fitted map, if ``approximation`` is given.
     coef_ : array of shape (k (k - 1) / 2, m)
-        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
     probA_, probB_ : array of shape (k (k - 1) / 2,)
-        The sigmoids; empty without probabilities.
+        Parameters of Platt's sigmoids; empty without probabilities.
 
     Examples
     --------
@@ -168,7 +168,7 @@ class SVC(Classifier):
 
     def _batch(self, pairs: Pairs, starts: dict[Classes, Vector | None]) -> Batch | None:
         if not self.fit_intercept:
-            return None  # one pair after the other
+            return None  # solved pair by pair
         if math.isinf(self.C) or starts:
             return super()._batch(pairs, starts)
         spans, rows, y, _ = pairs.flat
@@ -179,7 +179,7 @@ class SVC(Classifier):
         return self.C
 
     def _no_margin(self, machine: Pair, pairs: Pairs, a: Any, b: Any) -> str:
-        # The rows that carry the common point of the two hulls, heaviest first.
+        # The rows whose convex combinations are the common point of the two hulls, by descending weight.
         heavy = np.argsort(-np.abs(machine.beta), kind="stable")
         heavy = pairs.of(machine.classes, pairs.training.kept)[heavy[np.abs(machine.beta[heavy]) > 1e-6]]
         more = f" and {heavy.size - SHOWN} more" if heavy.size > SHOWN else ""
@@ -191,19 +191,19 @@ class SVC(Classifier):
 
 
 def _hard(y: Vector, solve: Callable[[Task], Pair], pairs: Pairs) -> Pair:
-    """The hard margin without a bias: a soft one with a bound that no multiplier reaches, unless all are reached."""
+    """Hard margin without a bias: soft margins of growing C until no multiplier is at C; else ``vanished``."""
     unit = float(np.mean(pairs.kernel_rows.diagonal())) or 1.0
     for bound in (C / unit for C in HARD):
         found = solve(svm_tasks.classification(y, np.full(y.size, bound)))
         if (largest := float(np.abs(found.beta).max())) < bound:
-            # Any such bound has the same solution; the smallest makes the best certificate.
+            # The solution is the same for any larger C; the smallest gives the tightest duality gap.
             return solve(svm_tasks.classification(y, np.full(y.size, 2.0 * largest), found.beta))
     return replace(found, solution=replace(found.solution, vanished=True))
 
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class NuSVC(Classifier):
-    """Support vector classification with ν in the place of C: at most a share ν of the rows are margin errors.
+    """Support vector classification with ν instead of C: at most a fraction ν of the rows are margin errors.
 
     Parameters
     ----------
@@ -212,70 +212,70 @@ class NuSVC(Classifier):
     kernel : Kernel, str or callable, default="rbf"
         A gramian kernel, a name that scikit-learn knows, ``"precomputed"``, or a function of two matrices.
     degree : int, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     gamma : {"scale", "auto"} or float, default="scale"
-        Of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
+        Inverse width of the named kernels: ``"scale"`` is 1 / (d var(X)), ``"auto"`` is 1 / d.
     coef0 : float, default=0.0
-        Of the polynomial and sigmoid kernels.
+        Constant term of the polynomial and sigmoid kernels.
     shrinking : bool, default=True
-        Whether settled variables may rest for a while when the kernel rows do not fit the cache.
+        Whether to set aside variables that stay at a bound, when the kernel rows do not fit the cache.
     probability : bool or "consistent", default=False
         Whether to learn probabilities, by Platt's sigmoid on stratified folds. With ``"consistent"``, ``predict`` is
         always the class of the largest probability; with ``True`` the two may differ, as in scikit-learn.
     tol : float, default=1e-3
         Bound on the worst KKT violation and on the relative duality gap.
     cache_size : float, default=200
-        Megabytes for kernel rows, at most; kernels that are cheap to compute again take 256.
+        Megabytes of kernel rows to cache at most; kernels that are cheap to recompute use at most 256.
     class_weight : dict, "balanced" or None, default=None
-        Factors, by class, on the C that ν stands for; ``"balanced"`` gives every class the same total.
+        Factors, by class, on the C equivalent to ν; ``"balanced"`` gives every class the same total.
     verbose : bool, default=False
         Whether to show progress: steps, duality gap and violation.
     max_iter : int, default=-1
-        Pair steps allowed for each pair of classes; -1 for no limit.
+        Limit on pair steps for each pair of classes; -1 for no limit.
     decision_function_shape : {"ovr", "ovo"}, default="ovr"
         One decision value per class, or per pair of classes.
     break_ties : bool, default=False
         Whether votes that tie are decided by the "ovr" decision values.
     random_state : int, RandomState, Generator or None, default=None
-        Source of the folds for probabilities.
+        Seed of the folds for probabilities.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then the exact one of the kernel
-        ``<ψ(x), ψ(z)>``, and so is its certificate. The kernel is set here, not on the map.
+        ``Nystroem``, ``FourierFeatures`` or another map ψ: the machine is then fitted exactly with the kernel
+        ``<ψ(x), ψ(z)>``, for which the certificate holds. The kernel is set here, not on the map.
     max_time : float or None, default=None
-        Seconds allowed.
+        Time limit in seconds.
     n_jobs : int or None, default=None
         Threads; by default all cores.
     memory : int, str or None, default=None
-        Bytes for tiles of the kernel at predict.
+        Bytes for tiles of the kernel matrix in ``predict``.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which kernel rows are made, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one where
-        there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which kernel rows are computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one if
+        there is one and the kernel can run there. Not saved with the model.
 
     Attributes
     ----------
     classes_ : array of shape (k,)
         The labels.
     class_weight_ : array of shape (k,)
-        Factors on the C that ν stands for.
+        Factors on the C equivalent to ν.
     support_ : array of shape (s,)
-        Which training rows are support vectors, class by class.
+        Indices of the support vectors among the training rows, class by class.
     support_vectors_ : array or CSR of shape (s, d)
-        Those rows; empty for a precomputed kernel and with a map, which predicts without them.
+        The support vectors; empty for a precomputed kernel and with ``approximation``.
     dual_coef_ : array or CSR of shape (k - 1, s)
         Their coefficients, as scikit-learn lays them out.
     intercept_ : array of shape (k (k - 1) / 2,)
         The biases.
     nu_ : array of shape (k (k - 1) / 2,)
-        ν of each pair: lower than ``nu`` where a class has too few rows for it, higher where it would leave no margin
-        (of more than two classes only; both with a warning).
+        ν of each pair, with a warning if it is not ``nu``: lower if a class has too few rows, higher if ``nu`` leaves
+        no margin (only with more than two classes).
     C_ : array of shape (k (k - 1) / 2,)
-        The C that ν stands for: the coefficient of a row is at most C times its weight and that of its class.
+        The C equivalent to ν: the coefficient of a row is at most C times its weight and that of its class.
     certificate_ : Certificate
-        Primal and dual value, relative gap, worst KKT violation; of the worst pair of classes.
+        Primal and dual value, relative gap, worst KKT violation, for the worst pair of classes.
     certificates_ : list of Certificate
-        Of every pair.
+        Certificates of all pairs.
     kinds_ : array of shape (n,)
-        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; the gravest over the pairs.
+        ``"peripheral"``, ``"margin"`` or ``"violator"`` for every training row; over several pairs, the most serious.
     multipliers_ : array of shape (n,), or (n, k (k - 1) / 2) for more than two classes
         The multipliers λ >= 0 of every training row.
     margin_ : float or array of shape (k (k - 1) / 2,)
@@ -283,15 +283,15 @@ class NuSVC(Classifier):
     n_iter_ : array of shape (k (k - 1) / 2,)
         Pair steps taken.
     fit_status_ : int
-        0 where the certificate says converged, else 1.
+        0 if the fit converged, else 1.
     shape_fit_ : tuple of int
         Shape of the training rows.
     approximation_ : estimator
-        The fitted map, where there is one.
+        The fitted map, if ``approximation`` is given.
     coef_ : array of shape (k (k - 1) / 2, m)
-        Weights of the inputs for ``kernel="linear"``; of the map's features where there is one.
+        Weights of the inputs for ``kernel="linear"``; with ``approximation``, of the map's features.
     probA_, probB_ : array of shape (k (k - 1) / 2,)
-        The sigmoids; empty without probabilities.
+        Parameters of Platt's sigmoids; empty without probabilities.
 
     Examples
     --------
@@ -349,7 +349,7 @@ class NuSVC(Classifier):
         first: Pair | None = None,
         **options: Any,
     ) -> Pair:
-        """Find the C that ν stands for; class weights, where there are any, then multiply that C."""
+        """Find the C equivalent to ν; class weights, if any, then multiply that C."""
         nu = min(self.nu, self._largest_nu(pairs, pair))
         found = first or pairs.solve(pair, self._task(pairs, pair, members), members, **options)
         several = len(self.classes_) > 2 and members is EVERYBODY
@@ -389,7 +389,7 @@ class NuSVC(Classifier):
         )
 
     def _enough(self, pairs: Pairs, pair: Classes) -> str | None:
-        """A larger nu that leaves a margin, where one is found."""
+        """A larger nu that leaves a margin, or None if none was found."""
         limit = self._largest_nu(pairs, pair)
         for share in (0.25, 0.5, 0.75, 1.0):
             nu = _below(share * limit)
@@ -401,12 +401,12 @@ class NuSVC(Classifier):
 
 
 def _below(limit: float) -> str:
-    """Four digits of a number that is not above the limit."""
+    """The limit to four digits, rounded so that it is not above the limit."""
     return f"{limit if float(f'{limit:.4g}') <= limit else 0.999 * limit:.4g}"
 
 
 def svm_path(X: Any, y: Any, Cs: Sequence[float], *, sample_weight: Any = None, **parameters: Any) -> list[SVC]:
-    """Fit ``SVC(C=C, **parameters)`` for every C, reusing kernel rows and starting each fit from the one before.
+    """Fit ``SVC(C=C, **parameters)`` for every C, reusing kernel rows and warm-starting each fit from the one before.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The rows that a support vector machine learns from, and the matrix between them that its solver reads."""
+"""The training rows of a support vector machine, and the kernel matrix that its solver reads."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ from gramian.solvers.svm.smo import POLISHED
 
 Vector = NDArray[np.float64]
 ALONE = 1500
-"""Rows up to which the whole matrix is made for a single problem: of more, most rows are never asked for."""
+"""Up to this many rows the whole matrix is computed for a single problem; beyond, most rows are never needed."""
 KEPT = 2**19
-"""The least size of an array: what is smaller, C's allocator gives back, and every fit waits for new pages."""
+"""Least number of entries allocated: smaller arrays go back to the system, and each fit then faults in new pages."""
 STRIP, THREADED = 192, 800
-"""Rows of a strip of a small matrix, and rows of one that is worth a second thread."""
+"""Rows per strip of a small matrix; number of rows above which strips are computed in threads."""
 TESTED_ROWS = 1024
-"""Rows up to which a similarity that may not be a kernel is tested."""
+"""Up to this many rows, a similarity that may be indefinite is tested."""
 INDEFINITE = 1e-5
-"""A negative eigenvalue, relative to the diagonal, that rounding to float32 does not explain."""
+"""Size of a negative eigenvalue, relative to the diagonal, beyond what rounding to float32 causes."""
 DIRECT_CACHE = 256e6
-"""Bytes of cache for a kernel that is cheap to compute: to touch fresh memory costs more than a row made again."""
+"""Cache limit in bytes for kernels that are cheap to compute: touching new memory costs more than recomputing a row."""
 
 
 @dataclass(frozen=True)
 class Training:
-    """The rows to learn from, those of weight zero left out, and what the solver reads of them."""
+    """The training rows without those of weight zero, and their kernel matrix."""
 
-    kept: Index  # Which of the user's rows they are, in the order of the solver
+    kept: Index  # Their indices among the user's rows, in the solver's order
     weight: Vector  # (n,): Sample weights
-    kernel: Kernel  # The kernel, or that which a map approximates
+    kernel: Kernel  # The kernel, before any approximation
     rows: GramRows | FeatureMatrix  # Kernel values between them
 
 
@@ -46,13 +46,13 @@ class GramRows:
     """The kernel matrix of some rows."""
 
     gram: Gram  # The kernel matrix, as the row cache keeps it
-    wide: Wide | None  # The same in full precision, where ``gram`` has less
+    wide: Wide | None  # The same in float64, if ``gram`` is in float32
     direct: bool  # Whether a kernel value is cheaper to compute than to look up
-    made: list[Vector] = field(default_factory=list)  # The whole of it, once it was asked for
+    made: list[Vector] = field(default_factory=list)  # The whole matrix, once computed; at most one entry
 
     @property
     def workers(self) -> int:
-        """Threads that make kernel rows."""
+        """Number of threads that compute kernel rows."""
         return self.gram.workers
 
     def diagonal(self) -> Vector:
@@ -61,11 +61,11 @@ class GramRows:
 
     @property
     def rounding(self) -> float:
-        """What rounding does to a kernel value, relative to the largest k(x, x)."""
+        """Rounding error of a kernel value, relative to the largest k(x, x)."""
         return self.gram.rounding
 
     def on(self, workers: int) -> GramRows:
-        """Return the same matrix, made by another number of threads."""
+        """Return the same matrix, computed by another number of threads."""
         return replace(self, gram=self.gram.on(workers), wide=self.wide and self.wide.on(workers))
 
     def caches(self, blocks: list[slice], budget: float) -> list[RowCache]:
@@ -81,7 +81,7 @@ class GramRows:
 
     @property
     def whole(self) -> Vector | None:
-        """The matrix itself, where it is small, cheap, and of a kernel that is one; made once."""
+        """The whole matrix, computed once; None unless it is small, cheap, float64 and positive semi-definite."""
         n, kernel = self.gram.shape[0], self.gram.kernel
         cheap = self.direct or n <= POLISHED or isinstance(kernel, Dot | Radial | Precomputed)
         if n > SMALL or not cheap or self.gram.dtype != np.float64 or not self.gram.fits or not self.definite:
@@ -91,7 +91,7 @@ class GramRows:
         return self.made[0]
 
     def _filled(self) -> Vector:
-        """K from its lower half, by strips."""
+        """Compute the lower triangle of K by strips of rows, and mirror it."""
         n, single = self.gram.shape[0], self.gram.on(1)
         K = np.empty(max(n * n, KEPT))[: n * n].reshape(n, n)
 
@@ -99,13 +99,13 @@ class GramRows:
             single.rows(rows, slice(0, rows.stop), out=K[rows, : rows.stop])
             K[: rows.start, rows] = K[rows, : rows.start].T
 
-        # The longest first, so that threads end together; a few rows are one thread's work.
+        # The longest strips first, so that threads finish together; small matrices use one thread.
         run(strip, spans(n, STRIP)[::-1], self.gram.workers if n > THREADED else 1)
         return K
 
     @cached_property
     def definite(self) -> bool:
-        """Whether K is positive semi-definite: tested where the kernel may not be, and rows are few."""
+        """Whether K is positive semi-definite; tested only if the kernel may not be and there are few rows."""
         n = self.gram.shape[0]
         if n > TESTED_ROWS or self.gram.kernel.definite:
             return True
@@ -121,7 +121,7 @@ class CardMatrix(GramRows):
     """The kernel matrix of some rows on a GPU: there is nothing to cache."""
 
     def caches(self, blocks: list[slice], budget: float) -> list[Any]:
-        """Return the rows of each block."""
+        """Return the row numbers of each block."""
         return [np.arange(block.start, block.stop) for block in blocks]
 
     def among(self, caches: list[Any]) -> Any:
@@ -131,13 +131,13 @@ class CardMatrix(GramRows):
 
 @dataclass(frozen=True, kw_only=True)
 class StoredMatrix(GramRows):
-    """The kernel matrix of some rows, where it is in memory already, perhaps as part of a larger one."""
+    """A kernel matrix that is already in memory, possibly as part of a larger one."""
 
-    matrix: Vector  # Kernel values between all rows
-    ids: Index  # (n,): The rows among them
+    matrix: Vector  # The larger matrix
+    ids: Index  # (n,): Rows of the larger matrix used here
 
     def caches(self, blocks: list[slice], budget: float) -> list[Any]:
-        """Return the rows of each block: there is nothing to cache."""
+        """Return the row numbers of each block: there is nothing to cache."""
         return [self.ids[block] for block in blocks]
 
     def among(self, caches: list[Any]) -> Any:
@@ -151,8 +151,8 @@ class FeatureMatrix:
     """The features of some rows: the kernel matrix is F Fᵀ."""
 
     F: Vector  # (n, m)
-    features: Any  # The map, fitted
-    fitted: Index  # The user's rows that it was fitted to, in its order
+    features: Any  # The fitted map
+    fitted: Index  # Indices of the user's rows that it was fitted to, in its order
     workers: int  # Threads
     whole: ClassVar[None] = None
     rounding: ClassVar[float] = FeatureRows.rounding
@@ -166,7 +166,7 @@ class FeatureMatrix:
         return replace(self, workers=workers)
 
     def caches(self, blocks: list[slice], budget: float) -> list[Vector]:
-        """Return the features of each block: there are no kernel rows to keep."""
+        """Return the features of each block: there are no kernel rows to cache."""
         return [self.F[block] for block in blocks]
 
     def among(self, caches: list[Vector]) -> FeatureRows:
