@@ -1,7 +1,7 @@
 """Cholesky factorisation in place: L Lᵀ = A in a single n x n float64 array.
 
-The lower triangle of A becomes L while the strictly upper one keeps A. So a factorisation that fails can begin again
-with a little more on the diagonal (jitter), and residuals are taken against A itself, without a second matrix.
+The lower triangle is overwritten by L; the strictly upper one still holds A. So if the factorisation fails, it can
+be repeated with more on the diagonal (jitter), and residuals are computed with A itself, without a second matrix.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from gramian.resources import spans
 from gramian.solvers.solution import Solution
 
 BLOCK = 512
-"""Columns that are factorised at a time."""
+"""Columns of a block of the factorisation."""
 STRIP = 1024
-"""Rows that are updated at a time: Ctrl-C is answered between strips."""
+"""Rows updated at a time; Ctrl-C takes effect between strips."""
 SMALL = 4000
-"""Rows up to which LAPACK does the whole in a fraction of a second."""
+"""Rows up to which LAPACK factorises the whole matrix at once, in a fraction of a second."""
 JITTER_LIMIT = 1e-4
-"""The most that jitter may add, relative to the mean of the diagonal."""
+"""Largest jitter, relative to the mean of the diagonal."""
 
 
 class NotPositiveDefiniteError(np.linalg.LinAlgError):
-    """A pivot was not positive, and jitter was not allowed to help."""
+    """A pivot was not positive, even with the largest jitter allowed."""
 
     def __init__(self, pivot: int, jitter: float) -> None:
         self.pivot, self.jitter = pivot, jitter
@@ -47,7 +47,7 @@ class Factor:
 
     packed: NDArray[np.float64]  # (n, n): L in the lower triangle, diagonal included; A above it
     diagonal: NDArray[np.float64]  # (n,): The diagonal of A, without jitter
-    jitter: float  # What had to be added to it; zero where A was positive definite as it came
+    jitter: float  # What was added to it; zero if A was positive definite
 
     @property
     def n(self) -> int:
@@ -55,11 +55,11 @@ class Factor:
         return int(self.packed.shape[0])
 
     def lower(self) -> NDArray[np.float64]:
-        """Return L as an array of its own: → (n, n)."""
+        """Return a copy of L: → (n, n)."""
         return np.tril(self.packed)
 
     def smallest_pivot(self) -> float:
-        """Return the smallest square on the diagonal of L."""
+        """Return the smallest squared diagonal entry of L."""
         return float(np.diagonal(self.packed).min(initial=np.inf) ** 2)
 
     def logdet(self) -> float:
@@ -78,14 +78,14 @@ class Factor:
         return np.asarray(Z.reshape(B.shape))
 
     def __matmul__(self, V: NDArray[Any]) -> NDArray[np.float64]:
-        """``A @ V`` from the triangle that still holds A."""
+        """``A @ V``, from the upper triangle, which still holds A."""
         V = np.asarray(V, dtype=np.float64)
         product = blas.dsymm(1.0, self.packed.T, _columns(V), lower=1).reshape(V.shape)
         change = self.diagonal - np.diagonal(self.packed)
         return np.asarray(product + (change if V.ndim == 1 else change[:, None]) * V)
 
     def inverse_diagonal(self) -> NDArray[np.float64]:
-        """Return the diagonal of (A + jitter · I)⁻¹, by strips of L⁻¹: → (n,)."""
+        """Return the diagonal of (A + jitter · I)⁻¹, by strips of columns of L⁻¹: → (n,)."""
         out = np.empty(self.n)
         for columns in spans(self.n, BLOCK // 2):
             out[columns] = self._inverse_strip(columns)
@@ -104,7 +104,7 @@ class Factor:
         return np.asarray(np.einsum("ij,ij->j", strip, strip))
 
     def give_back(self) -> NDArray[np.float64]:
-        """Return A in the memory that the factor took; the factor is void from then on: → (n, n)."""
+        """Restore A in the memory of the factor, which cannot be used afterwards: → (n, n)."""
         _mirror(self.packed)
         np.fill_diagonal(self.packed, self.diagonal)
         return self.packed
@@ -117,10 +117,10 @@ def cholesky(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> Factor:
-    """Factorise a symmetric matrix in its own memory, with as little jitter as it takes: A (n, n).
+    """Factorise a symmetric matrix in place, with as little jitter as needed: A (n, n).
 
-    Nothing is added where A is positive definite; else ``n · eps`` times the mean of the diagonal, and ten times as
-    much until it works.
+    Nothing is added if A is positive definite; otherwise ``n · eps`` times the mean of the diagonal, multiplied by ten
+    until the factorisation succeeds.
     """
     if A.dtype != np.float64 or not A.flags.c_contiguous or A.ndim != 2 or A.shape[0] != A.shape[1]:
         raise ValueError(f"A must be a square C-ordered float64 array, got {A.dtype} of shape {A.shape}.")
@@ -142,7 +142,7 @@ def cholesky(
 
 
 def _mirror(A: NDArray[np.float64]) -> None:
-    """Copy the upper triangle over the lower one."""
+    """Copy the upper triangle to the lower one."""
     for rows in spans(A.shape[0], BLOCK):
         A[rows, : rows.start] = A[: rows.start, rows].T
         block = A[rows, rows]
@@ -150,7 +150,7 @@ def _mirror(A: NDArray[np.float64]) -> None:
 
 
 def _factorise(A: NDArray[np.float64], clock: Clock, tick: Tick) -> int | None:
-    """Left-looking, by blocks of columns; the row at which it failed, or None."""
+    """Left-looking factorisation by blocks of columns; returns the row of the first pivot <= 0, or None."""
     n = A.shape[0]
     for columns in spans(n, n if n <= SMALL else BLOCK):
         if clock.expired:
@@ -170,7 +170,7 @@ def _factorise(A: NDArray[np.float64], clock: Clock, tick: Tick) -> int | None:
 
 def _diagonal_block(A: NDArray[np.float64], columns: slice) -> int | None:
     left, corner = A[columns, : columns.start], A[columns, columns]
-    whole = corner.size == A.size  # at once and in place: with clean=0, LAPACK leaves the other triangle as it is
+    whole = corner.size == A.size  # in place: with clean=0, LAPACK does not touch the other triangle
     lower, info = lapack.dpotrf((A if whole else corner - left @ left.T).T, lower=0, clean=0, overwrite_a=1)
     if info != 0 or not np.all(np.isfinite(np.diagonal(lower))):
         return max(int(info) - 1, 0)
@@ -193,14 +193,14 @@ def solve(
     clock: Clock | None = None,
     tick: Tick = silent,
 ) -> tuple[Solution, Factor]:
-    """Solve ``A Z = B`` for a positive definite A, with one step of iterative refinement where it helps."""
+    """Solve ``A Z = B`` for a positive definite A, with one step of iterative refinement if that helps."""
     clock = clock or Clock()
     factor = cholesky(A, jitter_limit=jitter_limit, clock=clock, tick=tick)
     return solve_with(factor, B, tol, clock), factor
 
 
 def solve_with(factor: Any, B: NDArray[Any], tol: float, clock: Clock) -> Solution:
-    """Solve with a factor, and once more for the residual where that helps; ``factor @ Z`` is the matrix itself."""
+    """Solve with a factor, with one step of refinement if that helps; ``factor @ Z`` multiplies by the matrix."""
     Z = factor.solve(B)
     R = B - factor @ Z
     residuals = relative_residuals(R, B)

@@ -13,30 +13,30 @@ from gramian.gram import Gram, SymmetricGram
 from gramian.resources import spans
 
 SAME = 1e-12
-"""Squared distance in the kernel's space, relative to k(x, x), at which two rows coincide."""
+"""Squared distance in feature space, relative to k(x, x), below which two rows coincide."""
 DENSE_ROWS = 2000
 """Rows up to which all eigenvalues are computed."""
 PROBE = 256
-"""Rows that are compared with all others at once."""
+"""Rows compared with all others at a time."""
 SHOWN = 5
-"""Pairs of rows that a message names."""
+"""Pairs of rows listed in a message."""
 
 
 def smallest_eigenvalue(gram: Gram, dense_rows: int = DENSE_ROWS) -> float:
-    """Return the smallest eigenvalue of K, or for many rows a close upper bound of it."""
+    """Return the smallest eigenvalue of K, or, for many rows, a close upper bound on it."""
     n = gram.shape[0]
     if n <= dense_rows:
         return float(scipy.linalg.eigvalsh(gram.rows(slice(None)).astype(np.float64), subset_by_index=[0, 0])[0])
     K = SymmetricGram(gram, gram.memory, np.float64)
     how: Any = {"which": "LA", "tol": 1e-3, "v0": np.random.default_rng(0).standard_normal(n)}
     top = float(eigsh(LinearOperator((n, n), lambda v: K @ v), 1, **how, return_eigenvectors=False)[0])
-    # Eigenvalues cluster at zero; the shifted matrix λ - K is led by the most negative one, if there is any.
+    # Eigenvalues cluster at zero. The largest of λI - K, with λ the largest of K, belongs to the smallest of K.
     shifted = LinearOperator((n, n), lambda v: top * v - K @ v)
     return top - float(eigsh(shifted, 1, **how, return_eigenvectors=False)[0])
 
 
 def coinciding_rows(gram: Gram) -> list[tuple[int, int]]:
-    """Find pairs of rows that are one point in the kernel's space."""
+    """Find pairs of rows that coincide in feature space."""
     diagonal = gram.diagonal().astype(np.float64)
     threshold = SAME * float(np.abs(diagonal).max(initial=0.0))
     pairs: list[tuple[int, int]] = []
@@ -50,7 +50,7 @@ def coinciding_rows(gram: Gram) -> list[tuple[int, int]]:
 
 
 def diagnosis(gram: Gram, rows: NDArray[np.intp] | None = None) -> str:
-    """Say why K (nearly) has no inverse, and what to do: rows (n,)."""
+    """Say why K is (nearly) singular, and what to do; rows (n,) are the row numbers for the message."""
     value = smallest_eigenvalue(gram)
     scale = float(np.abs(gram.diagonal()).max(initial=0.0))
     if value < -1e-10 * gram.shape[0] * scale:

@@ -1,9 +1,9 @@
-"""Kernel ridge regression on many parts of the same rows, for many ridges: what every part predicts at all rows.
+"""Kernel ridge regression on many subsets (parts) of the same rows, for many ridges, with predictions at all rows.
 
 A row that is left out has weight zero. With S = √W the solution of ``(S K S + μI) a = S y`` is then zero there, and
-``K S a`` at that row is its prediction. So parts and ridges are columns of one block, and each product with K, which is
-made once, serves them all. Where rows are few and parts are many, all parts follow from one inverse G instead: leaving
-out the rows v changes a by ``-G_:v G_vv⁻¹ a_v``, of which leave-one-out is the case of a single row.
+``K S a`` at that row is its prediction. So all parts and ridges are columns of one block, and share K and each product
+with it. If rows are few and parts are many, all parts follow from one inverse G instead: leaving out the rows v changes
+a by ``-G_:v G_vv⁻¹ a_v``; with a single row v this is leave-one-out.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from gramian.solvers.linear.pcg import Refinement, default_rank
 from gramian.solvers.linear.preconditioner import narrow_enough
 
 MANY = 6
-"""Parts from which on one inverse of all rows takes less than a factorisation for each."""
+"""Number of parts from which one inverse of all rows is cheaper than a factorisation for each part."""
 EXACT = 1e-10
-"""Residual of the inverse beyond which parts are solved for one by one."""
+"""Relative residual of the inverse above which the parts are solved one by one."""
 ROWS_PER_ITERATION = 12
-"""n³/3 operations of a factorisation take about as long as n / 12 iterations for one column of many."""
+"""A factorisation (n³/3 operations) takes about as long as n / 12 iterations for one column of a large block."""
 
 Array = NDArray[np.float64]
 Predicted = Iterator[Array]
-"""For one ridge after the other, what every part predicts at all rows: (f, n, k)."""
+"""For each ridge in turn, the predictions of every part at all rows: (f, n, k)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Folds:
-    """Targets of all rows, the weights they have in every part, and the ridges."""
+    """Targets of all rows, their weights in every part, and the ridges."""
 
     gram: Gram  # K of all rows
-    K: Array  # (n, n): the same, as it is stored
+    K: Array  # (n, n): the same as an array
     Y: Array  # (n, k)
-    weights: Array  # (n, f): of a row in a part; zero where it is left out
+    weights: Array  # (n, f): weight of each row in each part; zero if left out
     ridges: Array  # (g,)
     tol: float = 1e-6
     random_state: Any = None
 
     def predictions(self) -> Predicted | None:
-        """Return what every part predicts with every ridge; None where parts had better be fitted one by one."""
+        """Return the predictions of every part with every ridge; None if fitting the parts one by one is better."""
         (n, f), least = self.weights.shape, float(self.ridges.min())
         one_by_one = least <= DIRECT_RIDGE * float(self.K.diagonal().mean())
         if n <= DIRECT_ROWS:
@@ -65,7 +65,7 @@ class Folds:
 
     @property
     def _only_left_out(self) -> bool:
-        """Whether parts differ in which rows they have, and not in the weights of these."""
+        """Whether each row has the same weight in all parts that contain it."""
         own = self.weights.max(axis=1, keepdims=True)
         return bool(np.all((self.weights == own) | (self.weights == 0)))
 
@@ -77,12 +77,12 @@ class Folds:
 
     @property
     def _bytes(self) -> int:
-        """Of K in single precision, landmarks with their cores, and the vectors of conjugate gradients."""
+        """Bytes of K in single precision, landmarks with their cores, and the vectors of conjugate gradients."""
         n, columns = self.K.shape[0], self.weights.shape[1] * self.ridges.size
         return 4 * n * n + 8 * self._rank * (n + columns * self._rank) + 12 * 8 * n * columns * self.Y.shape[1]
 
     def _by_pcg(self) -> list[Array]:
-        """All parts, ridges and targets as columns of one block; those that converge slowly are factorised for."""
+        """Solve all parts, ridges and targets as columns of one block; columns that converge slowly are factorised."""
         (n, k), f, g = self.Y.shape, self.weights.shape[1], self.ridges.size
         part, ridge, target = (index.ravel() for index in np.indices((f, g, k)))
         scale, unit = np.sqrt(self.weights)[:, part], units(self.Y)[target]
@@ -97,7 +97,7 @@ class Folds:
         return list(values)
 
     def _factorised(self, p: int, ridge: float) -> Array:
-        """What one part predicts, by Cholesky."""
+        """Predictions of one part, by Cholesky."""
         (rows,) = np.nonzero(self.weights[:, p])
         scale = np.sqrt(self.weights[rows, p])[:, None]
         A = scale * self.K[np.ix_(rows, rows)] * scale.T
@@ -108,7 +108,7 @@ class Folds:
     # ---- by the inverse -----------------------------------------------------------------------------------------
 
     def _by_inverse(self) -> Predicted:
-        """All parts of every ridge from one inverse; from factorisations where that loses digits."""
+        """Solve all parts of a ridge with one inverse; by factorisations if the inverse is not accurate."""
         scale = np.sqrt(self.weights.max(axis=1))[:, None]
         B, left_out = scale * self.Y, [np.flatnonzero(column == 0) for column in self.weights.T]
         for ridge in self.ridges.tolist():
@@ -123,7 +123,7 @@ class Folds:
 
 
 def _residuals(G: Array, a: Array, rows: NDArray[np.intp], ridge: float) -> Array:
-    """``S (y - f)`` of the fit without some rows: G_vv⁻¹ a_v at these, and μ times its own a at the others."""
+    """``S (y - f)`` of the fit without some rows v: G_vv⁻¹ a_v at these, and μ times the new a at the others."""
     own = np.linalg.solve(G[np.ix_(rows, rows)], a[rows])
     found = ridge * (a - G[:, rows] @ own)
     found[rows] = own
@@ -141,7 +141,7 @@ def _inverse(A: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Stored:
-    """A matrix that is multiplied by strips, one thread each."""
+    """A stored matrix, multiplied by strips on threads."""
 
     matrix: NDArray[Any]
     workers: int
@@ -163,7 +163,7 @@ class _Stored:
 
 @dataclass(frozen=True, eq=False)
 class _Landmarks:
-    """The preconditioner ``(S F Fᵀ S + μI)⁻¹`` of each column, by Woodbury: F is that of all parts."""
+    """The preconditioner ``(S F Fᵀ S + μI)⁻¹`` of each column, by Woodbury; all parts share F."""
 
     folds: Folds
     part: NDArray[np.intp]
@@ -171,7 +171,7 @@ class _Landmarks:
 
     @cached_property
     def factor(self) -> NDArray[Any]:
-        """F, in single precision where that does not hide the least ridge."""
+        """F, in single precision if its rounding is below the smallest ridge."""
         folds, gram = self.folds, self.folds.gram
         scale, least = np.sqrt(folds.weights.max(keepdims=True)), float(folds.ridges.min())
         dtype = np.float32 if narrow_enough(gram, scale, least) else np.float64
@@ -193,7 +193,7 @@ class _Landmarks:
         return cores
 
     def solve(self, R: Array, columns: NDArray[np.intp]) -> Array:
-        """Apply it: R (n, k), the residuals of some columns."""
+        """Apply the preconditioner to the residuals of some columns: R (n, k)."""
         F, ridges = self.factor, self.folds.ridges[self.ridge[columns]]
         if not F.shape[1]:
             return R / ridges
@@ -214,7 +214,7 @@ class _Landmarks:
 
 
 def _outer(F: NDArray[Any], weights: Array) -> Array:
-    """Fᵀ W F, in the type of F for a strip and in float64 over strips."""
+    """Fᵀ W F: each strip in the dtype of F, their sum in float64."""
     total = np.zeros((F.shape[1], F.shape[1]))
     for rows in spans(len(F), 2048):
         some = F[rows]

@@ -1,7 +1,7 @@
-"""Leave-one-out for squared loss: exact, and for a whole grid of ridges from one eigendecomposition.
+"""Exact leave-one-out for squared loss, for a whole grid of ridges from one eigendecomposition.
 
-Removing row i changes its prediction by a known amount: e_i = α_i / [(K + μI)⁻¹]_ii is y_i less the prediction of the
-fit that never saw it.
+The leave-one-out residual has a closed form: e_i = α_i / [(K + μI)⁻¹]_ii is y_i minus the prediction at x_i of the fit
+without row i.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from gramian.resources import spans
 Array = NDArray[np.float64]
 
 ROWS = 512
-"""Rows of the eigenvectors that are squared at a time."""
+"""Rows of the eigenvector matrix squared at a time."""
 
 
 @dataclass(frozen=True, eq=False)
 class Eigenbasis:
-    """K = Q diag(s) Qᵀ."""
+    """The eigendecomposition K = Q diag(s) Qᵀ."""
 
     vectors: Array  # (n, n): Q, orthonormal columns
     values: Array  # (n,): s
@@ -65,13 +65,13 @@ class Eigenbasis:
 
 
 def default_grid(values: Array) -> Array:
-    """Return ridges from the largest eigenvalue down to where rounding begins: values (m,) → (25,)."""
+    """Return ridges from the largest eigenvalue down to the level of rounding: values (m,) → (25,)."""
     top = float(values.max(initial=0.0))
     return np.geomspace(1e-10, 1.0, 25) * (top if top > 0 else 1.0)
 
 
 def eigh(A: Array) -> tuple[Array, Array]:
-    """``eigh`` on a thread of its own, so that Ctrl-C is answered while LAPACK works."""
+    """``eigh`` on a separate thread, so that Ctrl-C is answered while LAPACK works."""
     found: list[tuple[Array, Array]] = []
     failed: list[Exception] = []
 

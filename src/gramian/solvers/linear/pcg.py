@@ -1,8 +1,8 @@
 """Conjugate gradients for (K + μ W⁻¹) x = b, preconditioned by landmarks, refined to float64.
 
-Inner cycles multiply by K in single precision, stored as far as memory allows. Each gains a few digits; between them
-the residual is computed anew from the float64 kernel, so what single precision loses is won back, and what the
-certificate says was measured against the true matrix.
+Inner cycles multiply by K in single precision, stored as far as memory allows. Each cycle gains a few digits; after it
+the residual is recomputed with the float64 kernel (iterative refinement), so the result has double precision, and the
+certificate holds for the true matrix.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from gramian.solvers.linear.preconditioner import Preconditioner, narrow_enough
 from gramian.solvers.solution import Solution
 
 DROP = 1e-4
-"""How far one inner cycle lowers the residual: beyond that, rounding in single precision leads."""
+"""Reduction of the residual in one inner cycle; beyond that, single-precision rounding dominates."""
 MARGIN = 0.5
-"""Inner cycles aim below the tolerance, for their own residual is an estimate."""
+"""Inner cycles aim at this fraction of the tolerance, because their recursive residual is an estimate."""
 GAIN = 0.5
-"""A cycle that leaves more than this of the residual has stalled."""
+"""A cycle that leaves more than this fraction of the residual has stalled."""
 PATIENCE = 50
-"""Iterations in single precision without a new best, after which rounding, not the problem, is in the way."""
+"""Single-precision iterations without a new best residual, after which rounding is assumed to be the cause."""
 ROOTS = 10
-"""Rank of the preconditioner in units of √n; more landmarks cost more than the iterations they save."""
+"""Rank of the preconditioner divided by √n; more landmarks cost more than the iterations they save."""
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ def solve(
     weights = np.ones(1) if weights is None or np.all(weights == 1.0) else np.asarray(weights, dtype=np.float64)
     if not np.all(ridge > 0) or not np.all(weights > 0):
         raise ValueError("conjugate gradients need ridge > 0 and weights > 0; leave out rows of weight zero.")
-    scale, unit = np.sqrt(weights)[:, None], units(B)  # landmarks and products in single precision end at 3e38
+    scale, unit = np.sqrt(weights)[:, None], units(B)  # single precision overflows at 3e38
     X = np.zeros_like(B) if start is None else np.asarray(start, dtype=np.float64).reshape(B.shape) / unit / scale
     landmarks = _landmarks(gram, ridge, scale, default_rank(n, gram.memory) if rank is None else rank, random_state)
     exact, left = SymmetricGram(gram, 0, np.float64), max(gram.memory - landmarks.nbytes, 0)
@@ -72,7 +72,7 @@ def solve(
         return landmarks.solve(V, ridge[columns])
 
     run = Refinement(exact, ridge, scale, precondition, scale * (B / unit), X, tol, max_iter, clock or Clock(), tick)
-    for dtype in (np.float32, np.float64):  # in double precision where single stalls
+    for dtype in (np.float32, np.float64):  # double precision if single stalls
         run.refine(SymmetricGram(gram, left, dtype))
         if run.at_an_end():
             break
@@ -83,7 +83,7 @@ def solve(
 
 def _landmarks(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: Any) -> Preconditioner:
     least, trace = float(ridge.min(initial=np.inf)), float(gram.diagonal().sum(dtype=np.float64))
-    # What F Fᵀ misses is at most its trace: below the ridge, no further landmark shortens the iteration.
+    # ‖K - F Fᵀ‖ is at most the trace; once that is below the ridge, more landmarks save no iterations.
     enough = least / (trace * float(scale.max()) ** 2) if trace > 0 else 0.0
     dtype = np.float32 if narrow_enough(gram, scale, least) else np.float64
     if gram.card is not None:
@@ -96,11 +96,11 @@ def _landmarks(gram: Gram, ridge: Array, scale: Array, rank: int, random_state: 
 
 @dataclass(eq=False)
 class Refinement:
-    """The solution of ``(S K S + μI) x = b`` so far, with S = √W, and its true residual."""
+    """The current solution of ``(S K S + μI) x = b``, with S = √W, and its true residual."""
 
-    exact: Any  # K in double precision: what can be multiplied by
+    exact: Any  # K in double precision, as an operator
     ridge: Array  # (k,): μ of each column
-    scale: Array  # (n, 1) or (n, k): The diagonal of S, one for all columns or one each
+    scale: Array  # (n, 1) or (n, k): The diagonal of S, shared by all columns or one for each
     precondition: Operator
     B: Array
     X: Array
@@ -116,7 +116,7 @@ class Refinement:
         self._measure(self.X)
 
     def at_an_end(self) -> bool:
-        """Whether there is no reason, or no leave, to go on; notes why."""
+        """Whether all columns have converged, or time or iterations have run out; records which."""
         if self.clock.expired:
             self.why = f"max_time={self.clock.max_time:g} s passed; allow more."
         elif self.iterations >= self.max_iter:
@@ -126,11 +126,11 @@ class Refinement:
         return True
 
     def refine(self, fast: Any) -> None:
-        """Cycle until the residual is small enough, stalls, or an end comes."""
+        """Repeat cycles until the residuals are small enough or stall, or time or iterations run out."""
         while not self.at_an_end():
             before = self.residuals
             todo = np.flatnonzero(before > self.tol)
-            with one_blas_thread():  # between our own threads' turns, a pool of BLAS threads would spin
+            with one_blas_thread():  # a pool of BLAS threads would spin while our own threads work
                 step = self._cycle(fast, todo)
             self._measure(self.X + step)
             if np.any(self.residuals[todo] > GAIN * before[todo]):
@@ -141,7 +141,7 @@ class Refinement:
         return scale * (K @ (scale * V)) + self.ridge[columns] * V
 
     def _measure(self, X: Array) -> None:
-        """Take over the columns whose true residual fell."""
+        """Accept the columns of X whose true residual decreased."""
         R = self.B - self._times(self.exact, X, slice(None)) if np.any(X) else self.B
         residuals = relative_residuals(R, self.B)
         better = residuals < self.residuals
@@ -150,7 +150,7 @@ class Refinement:
         self.tick(self.iterations, residual=float(self.residuals.max(initial=0.0)))
 
     def _cycle(self, fast: Any, columns: NDArray[np.intp]) -> Array:
-        """Preconditioned conjugate gradients for A d = r, each column by itself."""
+        """Preconditioned conjugate gradients for A d = r, independently for each column."""
         step, R = np.zeros_like(self.X), self.R[:, columns]
         sizes = np.linalg.norm(self.B[:, columns], axis=0)
         goal = np.maximum(MARGIN * self.tol * sizes, DROP * np.linalg.norm(R, axis=0))
@@ -160,7 +160,7 @@ class Refinement:
             self.tick(self.iterations)
             return self._times(fast, P, columns[some])
 
-        double = fast.dtype == np.float64  # so that rounding explains no sign
+        double = fast.dtype == np.float64  # a negative curvature then is not due to rounding
         step[:, columns] = conjugate_gradients(
             R,
             times,

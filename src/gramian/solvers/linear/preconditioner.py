@@ -1,4 +1,4 @@
-"""The preconditioner (F Fᵀ + μI)⁻¹ of conjugate gradients; reading F takes most of its time."""
+"""The preconditioner (F Fᵀ + μI)⁻¹ of conjugate gradients, limited by the memory bandwidth of reading F."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from gramian.gram import Gram
 from gramian.resources import run, spans
 
 STRIP = 2048
-"""Rows of F that a thread multiplies at a time; fixed, so that sums do not depend on the number of threads."""
+"""Rows of F multiplied at a time; fixed, so that sums do not depend on the number of threads."""
 HARMLESS = 0.1
 """How far rounding to single precision may move an eigenvalue, relative to μ."""
 
 SAMPLE = 500
-"""Rows that tell the order of magnitude of the greatest eigenvalue."""
+"""Rows from which the order of magnitude of the largest eigenvalue is estimated."""
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 class Preconditioner:
     """Solve with ``F Fᵀ + μI`` for several μ, by Woodbury.
 
-    Every application reads F twice, so F is best in single precision where that does not hide μ (``narrow_enough``).
+    Every application reads F twice, so F is kept in single precision if its rounding is below μ (``narrow_enough``).
     """
 
     def __init__(self, factor: NDArray[Any], ridges: Array, workers: int = 1) -> None:
@@ -46,7 +46,7 @@ class Preconditioner:
         inner: Array = np.asarray(np.sum(parts, axis=0, dtype=np.float64))  # Fᵀ R
         for ridge in np.unique(ridges):
             columns = ridges == ridge
-            core = (self._cores[float(ridge)].T, False)  # in the order of Fortran: nothing is copied
+            core = (self._cores[float(ridge)].T, False)  # Fortran order, so that nothing is copied
             inner[:, columns] = scipy.linalg.cho_solve(core, inner[:, columns] / ridge, check_finite=False)
         return self._outer(R, inner, ridges)
 
@@ -63,7 +63,7 @@ class Preconditioner:
 
 
 def narrow_enough(gram: Gram, scale: Array, ridge: float) -> bool:
-    """Say whether ``S K S + ridge · I`` survives that K is rounded to single precision: scale (n, 1) or (1, 1)."""
+    """Whether K in ``S K S + ridge · I`` may be rounded to single precision: scale (n, 1) or (1, 1)."""
     n = gram.shape[0]
     sample = np.unique(np.linspace(0, n - 1, SAMPLE).astype(np.intp))
     K = gram.rows(sample, sample).astype(np.float64)
@@ -72,13 +72,13 @@ def narrow_enough(gram: Gram, scale: Array, ridge: float) -> bool:
 
 
 def _core(factor: NDArray[Any], ridge: float) -> Array:
-    """Lower Cholesky factor of I + FᵀF/μ, in the type of F for a strip and in float64 over strips."""
+    """Lower Cholesky factor of I + FᵀF/μ: each strip of the product in the dtype of F, their sum in float64."""
     core = np.eye(factor.shape[1])
     part = np.empty_like(core, dtype=factor.dtype)
     for rows in spans(factor.shape[0], STRIP):
         np.matmul(factor[rows].T, factor[rows], out=part)
         part /= factor.dtype.type(ridge)
         core += part
-    # NumPy's, as the products were: SciPy has a BLAS of its own, whose threads would find the cores taken by those of
-    # the other, which go on spinning for a while.
+    # NumPy's Cholesky, as NumPy made the products: SciPy has its own BLAS, whose threads would compete with those of
+    # NumPy's, which keep spinning for a while.
     return np.asarray(np.linalg.cholesky(core), dtype=np.float64)

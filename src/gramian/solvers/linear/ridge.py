@@ -1,7 +1,7 @@
 """Kernel ridge regression, min Σ_i w_i (f(x_i) - y_i)² + μ ‖f‖²: the problem, and the solvers for it.
 
-Weights make the system ``(K + μ W⁻¹) α = y``. With S = √W and α = S a it is ``(S K S + μ I) a = S y``, which is as
-well conditioned as it can be, and whose leave-one-out residuals are those of the targets times S.
+With weights the system is ``(K + μ W⁻¹) α = y``. With S = √W and α = S a it becomes ``(S K S + μ I) a = S y``, which is
+better conditioned, and whose leave-one-out residuals are those of the targets times S.
 """
 
 from __future__ import annotations
@@ -27,27 +27,27 @@ from gramian.solvers.linear.trend import TrendBasis
 from gramian.solvers.solution import Solution
 
 EIGEN_MATRICES = 4
-"""K, its eigenvectors, and twice as much workspace in LAPACK's divide and conquer."""
+"""n x n matrices in memory: K, its eigenvectors, and two as workspace of LAPACK's divide and conquer."""
 UNSEEN = 1e-10
-"""Differences between K as it is solved with and as it predicts that need no product to be measured."""
+"""Relative effect of rounding in K below which the residual of the predictions is bounded instead of computed."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
 class RidgeProblem:
-    """Rows of positive weight, their targets, and what is asked for."""
+    """Rows of positive weight, their targets, and the options of the solver."""
 
     gram: Gram  # K of the rows, in float64
     Y: Array  # (n, k)
     weights: Array  # (n,)
     ridge: Array | None  # (k,): μ of each target; None to choose it by leave-one-out
-    grid: Array | None = None  # (g,): What to choose among
-    start: Array | None = None  # (n, k): Where iterations begin
+    grid: Array | None = None  # (g,): Candidates for the ridge
+    start: Array | None = None  # (n, k): Initial guess of iterations
     trend: Array | None = None  # (n, q): Functions beside f that are not penalised
-    names: NDArray[np.intp] | None = None  # (n,): Numbers of the rows, for messages
+    names: NDArray[np.intp] | None = None  # (n,): Row numbers, for messages
     solver: str = "auto"
-    loo: bool = False  # Whether leave-one-out residuals are wanted
+    loo: bool = False  # Whether to compute leave-one-out residuals
     tol: float = 1e-8
     max_iter: int = 1000
     random_state: Any = None
@@ -56,25 +56,25 @@ class RidgeProblem:
 
     @property
     def scale(self) -> Array:
-        """S, as a column."""
+        """The diagonal of S, as a column (n, 1)."""
         return np.sqrt(self.weights)[:, None]
 
     @cached_property
     def basis(self) -> TrendBasis | None:
-        """Of S T, where there is a trend."""
+        """QR of S T, if there is a trend."""
         return None if self.trend is None else TrendBasis.of(self.scale * self.trend)
 
     def solve(self, points: Any) -> tuple[Solution, Choice]:
-        """Solve by the solver asked for, or one that is chosen; certified is what is predicted at the points."""
+        """Solve by the requested or an automatic solver; the certificate is for the predictions at the points."""
         if self.ridge is None:
             choice = Choice("eigenvectors", "one decomposition serves the whole grid of alpha='loo'")
             return self._as_predicted(self.by_eigenvectors(), points), choice
-        # A trend is eliminated by one solver for all targets; without one, each target gets what its ridge demands.
+        # With a trend, all targets use one solver; without, the solver is chosen for each target by its ridge.
         least = np.full(self.ridge.size, self.ridge.min()) if self.trend is not None else self.ridge
         choices = [choose(self.gram, float(r), self.tol, factor=self.loo, asked=self.solver) for r in least]
         iterated, choice, found = np.array([each.name == "pcg" for each in choices]), choices[0], None
         if iterated.any():
-            # Where K fits, the iteration may cost no more than the factorisations that would do instead.
+            # If K fits in memory, stop iterating once that has cost as much as factorising would.
             spare, part = self.solver == "auto" and self.gram.fits, self._part(iterated)
             worth = worthwhile_iterations(self.gram.shape[0]) * np.unique(np.asarray(part.ridge)).size
             found = part._by_pcg(np.asarray(part.ridge), min(self.max_iter, worth) if spare else self.max_iter)
@@ -96,21 +96,21 @@ class RidgeProblem:
         return self._as_predicted(direct, points), choice
 
     def _part(self, columns: NDArray[np.bool_]) -> RidgeProblem:
-        """The same for some of the targets."""
+        """The same problem for some of the targets."""
         if columns.all():
             return self
         start = None if self.start is None else self.start[:, columns]
         return replace(self, Y=self.Y[:, columns], ridge=np.asarray(self.ridge)[columns], start=start)
 
     def _merged(self, direct: Solution, found: Solution, iterated: NDArray[np.bool_]) -> Solution:
-        """Those targets that were iterated for, which are near enough, beside those that were factorised for."""
+        """Combine the targets on which iterations converged with those solved by factorisation."""
         x, done = np.empty(self.Y.shape), found.residuals <= self.tol
         x[:, iterated], x[:, ~iterated] = found.x[:, done], direct.x
         worst = max(float(found.residuals[done].max()), direct.certificate.violation)
         return Solution(x, replace(direct.certificate, violation=worst), ridge=self.ridge)
 
     def _as_predicted(self, found: Solution, points: Any) -> Solution:
-        """The same with the residual of the function that it predicts, bounded where rounding is small, or measured."""
+        """Certify the residual of the predicted function: bounded if rounding is small, otherwise computed."""
         found = self.with_trend(found)
         done, B = found.certificate, self.scale * self.Y
         apart = self.gram.rounding * float(np.abs(self.gram.diagonal()).max()) * np.abs(found.x).sum(axis=0)
@@ -123,13 +123,13 @@ class RidgeProblem:
         return measured(found, self.scale * (self.Y - values) - found.ridge * (found.x / self.scale), B, self.tol)
 
     def with_trend(self, found: Solution) -> Solution:
-        """Return a solution with the coefficients of the functions beside f."""
+        """Return the solution with the coefficients of the trend."""
         if self.basis is None or found.trend is not None:
             return found
         return replace(found, trend=self.basis.coefficients(self.scale * (self.Y - self.gram @ found.x)))
 
     def _by_pcg(self, ridge: Array, max_iter: int) -> Solution:
-        """Conjugate gradients; a trend is eliminated by systems for its columns, at every distinct ridge."""
+        """Solve by conjugate gradients; a trend is eliminated by solving for its columns at every distinct ridge."""
         if self.basis is None:
             return self._systems(self.Y, ridge, max_iter, self.start)
         x, trend, T = np.empty(self.Y.shape), np.empty((self.basis.R.shape[0], self.Y.shape[1])), self.trend
@@ -187,7 +187,7 @@ class RidgeProblem:
         return Solution(x, worst, ridge=ridge, loo=errors)
 
     def _on_card(self, last: Any, ridge: float) -> Any:
-        """The factor of S K S + ridge · I on a GPU, in the memory of the last."""
+        """The factor of S K S + ridge · I on a GPU, in the memory of the previous one."""
         assert self.gram.card is not None
         if last is not None:
             last.release()
@@ -215,7 +215,7 @@ class RidgeProblem:
         return np.linalg.LinAlgError(f"{diagnosis(self.gram, self.names)}; {advice}.")
 
     def least_squares(self) -> Solution:
-        """Find the shortest a for which ``S K S a`` is nearest to S y; the certificate is that of normal equations."""
+        """Minimum-norm least-squares solution of ``S K S a = S y``, certified by the normal equations."""
         A, B = self._matrix(), self.scale * self.Y
         basis = Eigenbasis.of_matrix(A)
         kept = basis.values > 10.0 * A.shape[0] * np.finfo(np.float64).eps * basis.values.max(initial=0.0)
@@ -224,7 +224,7 @@ class RidgeProblem:
         return Solution(self.scale * a, certificate, ridge=np.asarray(self.ridge))
 
     def by_eigenvectors(self) -> Solution:
-        """Decompose K once, and choose for every target the ridge with the least leave-one-out error."""
+        """Decompose S K S once, and choose for every target the ridge with the least leave-one-out error."""
         if (needed := EIGEN_MATRICES * self.gram.nbytes) > self.gram.memory:
             raise MemoryError(
                 f"alpha='loo' needs {readable(needed)} for the Gram matrix, its eigenvectors and their workspace, and "
@@ -232,10 +232,10 @@ class RidgeProblem:
             )
         A, scale, B = self._matrix(), self.scale, self.scale * self.Y
         if self.basis is not None:
-            self.basis.project(A, 2.0 * float(np.linalg.norm(A)))  # beyond all eigenvalues of the rest
+            self.basis.project(A, 2.0 * float(np.linalg.norm(A)))  # τ larger than all other eigenvalues
             B = self.basis.residual(B)
         basis, unit = Eigenbasis.of_matrix(A), units(scale * self.Y)
-        if self.basis is not None:  # the last eigenvectors are the trend's, and nothing is penalised there
+        if self.basis is not None:  # the last eigenvectors span the trend, which is not penalised
             q = self.basis.R.shape[0]
             basis = replace(basis, values=np.append(basis.values[:-q], np.full(q, np.inf)))
         grid = default_grid(basis.values[np.isfinite(basis.values)]) if self.grid is None else self.grid
@@ -253,17 +253,17 @@ class RidgeProblem:
 
 
 def _invertible(factor: Any) -> bool:
-    """Whether the smallest pivot is more than rounding."""
+    """Whether the smallest pivot is above rounding."""
     return bool(factor.smallest_pivot() > factor.n * np.finfo(np.float64).eps * factor.diagonal.max())
 
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """What least squares in features needs of the rows: sums that add up over blocks of them."""
+    """Sufficient statistics of least squares in features: sums over rows, which add up over blocks."""
 
     second: Array  # (m, m): ``FᵀWF``
     right: Array  # (m, k): ``FᵀWY``
-    count: int  # How many rows
+    count: int  # Number of rows
 
     def __add__(self, other: Moments) -> Moments:
         return Moments(self.second + other.second, self.right + other.right, self.count + other.count)
@@ -282,7 +282,7 @@ class Moments:
 
 
 def measured(found: Solution, R: Array, B: Array, tol: float) -> Solution:
-    """Return a solution with the residual of the function that it predicts: R, B (m, k)."""
+    """Return the solution with its certificate replaced by the residual of the predicted function: R, B (m, k)."""
     worst = float(relative_residuals(R, B).max(initial=0.0))
     done, met = found.certificate, worst <= tol
     message = done.message
@@ -293,6 +293,6 @@ def measured(found: Solution, R: Array, B: Array, tol: float) -> Solution:
 
 
 def residual_certificate(R: Array, B: Array, tol: float, clock: Clock, advice: str) -> Certificate:
-    """Return what a residual certifies: R, B (m, k)."""
+    """Return the certificate of residuals R relative to right-hand sides B: (m, k) both."""
     worst = relative_residuals(R, B).max(initial=0.0)
     return certify("residual", worst, tol, f"too ill-conditioned for float64; {advice}.", seconds=clock.seconds)

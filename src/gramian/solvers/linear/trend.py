@@ -1,8 +1,8 @@
-"""Functions that are not penalised beside f: the bordered system by projection.
+"""Trend functions, added to f without penalty: the bordered system, solved by projection.
 
-With columns T of such functions at the rows, ``[[A, T], [Tᵀ, 0]] [α; β] = [y; 0]``. With T = QR and P = I - QQᵀ, α
-solves ``(P A P + τ QQᵀ) α = P y``, a positive definite system as soon as A is so on the complement of T, and
-``β = R⁻¹ Qᵀ (y - A α)``. Nothing is asked of A elsewhere: conditionally positive definite kernels need no more.
+With the values T of these functions at the rows, ``[[A, T], [Tᵀ, 0]] [α; β] = [y; 0]``. With T = QR and P = I - QQᵀ, α
+solves ``(P A P + τ QQᵀ) α = P y``, and ``β = R⁻¹ Qᵀ (y - A α)``. That system is positive definite if A is so on the
+orthogonal complement of T, which is all that conditionally positive definite kernels guarantee.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from gramian.kernels.points import is_sparse
 from gramian.resources import spans
 
 IDENTIFIED = 1e-10
-"""The smallest singular value, relative to the largest, of columns of length one that are told apart."""
+"""Smallest singular value, relative to the largest, of linearly independent columns scaled to unit length."""
 STRIP = 512
-"""Rows that are projected at a time."""
+"""Rows projected at a time."""
 
 Array = NDArray[np.float64]
 
 
 def columns(trend: Any, X: Any) -> Array:
-    """Return the values of the functions of a trend, a name, a fitted map or a function of rows: X (m, d) → (m, q)."""
+    """Return the values of a trend, given by name, as a fitted map or as a function of rows: X (m, d) → (m, q)."""
     n = X.shape[0]
     if isinstance(trend, str):
         ones = np.ones((n, 1))
@@ -45,14 +45,14 @@ def _dense(X: Any) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class TrendBasis:
-    """T = Q R for columns that are linearly independent."""
+    """The QR decomposition T = Q R of linearly independent columns."""
 
     Q: Array  # (n, q): Orthonormal columns
     R: Array  # (q, q): Upper triangular
 
     @classmethod
     def of(cls, T: Array) -> TrendBasis:
-        """Decompose columns; raises ``ValueError`` where they do not determine their coefficients: T (n, q)."""
+        """Decompose columns; raises ``ValueError`` if they are linearly dependent: T (n, q)."""
         n, q = T.shape
         size = np.linalg.norm(T, axis=0)
         if not np.all(np.isfinite(size)):
@@ -72,11 +72,11 @@ class TrendBasis:
         return np.asarray(Y - self.Q @ (self.Q.T @ Y))
 
     def coefficients(self, Y: Array) -> Array:
-        """Return ``R⁻¹ Qᵀ y``, least squares: Y (n, k) → (q, k)."""
+        """Return the least-squares coefficients ``R⁻¹ Qᵀ y``: Y (n, k) → (q, k)."""
         return np.asarray(solve_triangular(self.R, self.Q.T @ Y))
 
     def project(self, A: Array, tau: float) -> None:
-        """Make ``P A P + τ QQᵀ`` of a symmetric matrix, in its own memory: A (n, n)."""
+        """Replace a symmetric matrix by ``P A P + τ QQᵀ``, in place: A (n, n)."""
         Q = self.Q
         U = A @ Q
         U -= 0.5 * Q @ (Q.T @ U + tau * np.eye(Q.shape[1]))
@@ -84,7 +84,7 @@ class TrendBasis:
             A[rows] -= Q[rows] @ U.T + U[rows] @ Q.T
 
     def put_into(self, A: Array) -> float:
-        """Project a matrix with a τ of the size of its entries, and return that: A (n, n)."""
+        """Project a matrix in place, with τ of the size of its entries, and return τ: A (n, n)."""
         tau = max((float(np.abs(A[rows]).max()) for rows in spans(A.shape[0], STRIP)), default=0.0) or 1.0
         self.project(A, tau)
         return tau
