@@ -25,37 +25,37 @@ from gramian.model_selection.shared import Rows, Shared
 class KernelSearchCV(GridSearchCV):
     """Search over a grid of parameters by cross-validation, making each Gram matrix once.
 
-    Parameters, attributes and methods are those of scikit-learn's ``GridSearchCV``, and so are ``best_params_`` and
-    the scores, to the tolerance of the estimator. Kernel ridge regression, the support vector machines, the machines
-    with any loss and interpolation share work in two ways. Along ``C``, ``lam`` and ``epsilon`` a fit starts at the one
-    before, and along ``nu`` fits share kernel rows. And all folds read one Gram matrix of all rows, which for kernels
-    of the distance is made from one matrix of distances for all lengthscales (``gamma``); not where that takes more
-    than half of ``memory``, or where a scorer may look at the rows. Ridge regression takes all folds and all ``alpha``
-    together: from one inverse for each alpha where rows are few and folds are many (leave-one-out), by conjugate
-    gradients for all of them at once where rows are many.
+    Parameters, attributes and methods are those of scikit-learn's ``GridSearchCV``; ``best_params_`` and the scores
+    agree with it to the tolerance of the estimator. Kernel ridge regression, the support vector machines, the machines
+    with any loss and interpolation share work in two ways. Along ``C``, ``lam`` and ``epsilon`` each fit starts from
+    the one before, and along ``nu`` fits share kernel rows. And all folds read one Gram matrix of all rows; for radial
+    kernels, the matrices of all lengthscales (``gamma``) are computed from one matrix of distances. The matrix is not
+    shared if it takes more than half of ``memory`` or if a scorer may look at the rows. Ridge regression solves for all
+    folds and all ``alpha`` together: by one inverse per alpha with few rows and many folds (leave-one-out), by
+    conjugate gradients on all systems at once with many rows.
 
-    Any other candidate is fitted by itself, as ``GridSearchCV`` would: other estimators and pipelines, and those with
-    ``approximation``, ``kernel_params``, ``max_iter``, ``max_time`` or ``warm_start``; all are where callbacks are set.
+    All other candidates are fitted one by one, as in ``GridSearchCV``: other estimators and pipelines, and those with
+    ``approximation``, ``kernel_params``, ``max_iter``, ``max_time`` or ``warm_start``; with callbacks, all candidates.
 
     Parameters
     ----------
     estimator : estimator
-        What to fit. Its ``memory`` bounds the matrices that are shared and what a fit takes beside them.
+        The estimator to fit. Its ``memory`` bounds the shared matrices plus the memory of the fits.
     param_grid : dict or list of dict
-        Names of parameters, and the values to try.
+        Parameter names, each with the values to try.
     scoring : str, callable, list, tuple, dict or None, default=None
-        As in ``GridSearchCV``. A function ``f(estimator, X, y)`` that is not made by ``make_scorer`` may look at the
-        rows, so its folds share no Gram matrix.
+        As in ``GridSearchCV``. A plain function ``f(estimator, X, y)``, not made by ``make_scorer``, may look at the
+        rows, so the folds then share no Gram matrix.
     n_jobs : int or None, default=None
-        Threads for fits that share, ``None`` for every core; processes for the others, ``None`` for one.
+        Threads for fits that share work, ``None`` for every core; processes for the others, ``None`` for one.
     refit : bool, str or callable, default=True
         Whether, or by which score, to fit ``best_estimator_`` to all rows.
     cv : int, splitter, iterable or None, default=None
         The folds, as in ``GridSearchCV``; ``None`` for five.
     verbose : int, default=0
-        As in ``GridSearchCV``; fits that share are not announced one by one.
+        As in ``GridSearchCV``; fits that share work are not reported one by one.
     pre_dispatch : int or str, default="2*n_jobs"
-        Of the processes.
+        Jobs dispatched to the processes in advance, as in ``GridSearchCV``.
     error_score : "raise" or number, default=nan
         The score of a fit that fails.
     return_train_score : bool, default=False
@@ -72,13 +72,13 @@ class KernelSearchCV(GridSearchCV):
     best_params_ : dict
         Its parameters.
     best_index_ : int
-        Its place in ``cv_results_``.
+        Its index in ``cv_results_``.
     scorer_ : callable or dict
-        What computed the scores.
+        The scorer, or a dict of scorers.
     n_splits_ : int
-        How many folds there were.
+        Number of folds.
     refit_time_ : float
-        Seconds of the last fit.
+        Seconds taken to fit ``best_estimator_``.
     multimetric_ : bool
         Whether there are several scores.
     shared_ : array of bool, shape (candidates,)
@@ -107,15 +107,15 @@ class KernelSearchCV(GridSearchCV):
         y : array-like of shape (n,) or (n, k), or None, default=None
             Targets.
         **params : dict
-            ``sample_weight`` and what else the estimator's ``fit`` takes, and ``groups`` for the splitter; routed as
-            scikit-learn does.
+            ``sample_weight`` and further arguments of the estimator's ``fit``, and ``groups`` for the splitter; routed
+            as in scikit-learn.
 
         Returns
         -------
         KernelSearchCV
             The fitted search.
         """
-        if getattr(self, "_skl_callbacks", None):  # they want to hear of every fit
+        if getattr(self, "_skl_callbacks", None):  # callbacks are called at every fit, so nothing is shared
             self.shared_ = np.zeros(len(ParameterGrid(self.param_grid)), dtype=bool)
             return super().fit(X, y, **params)
         self._validate_params()
@@ -142,7 +142,7 @@ class KernelSearchCV(GridSearchCV):
     def _scored(
         self, X: Any, y: Any, candidates: list[Any], folds: list[Any], scorer: Any, given: Any, scoring: Any
     ) -> list[dict[str, Any]]:
-        """The results of all fits, by candidate and then by fold: those that can share first, then the others."""
+        """The results of all fits, by candidate and then by fold; fits that share work run first."""
         found: dict[tuple[int, int], dict[str, Any]] = {}
 
         def score(fitted: Any, i: int, k: int, rows: Rows, seconds: float) -> None:
@@ -193,7 +193,7 @@ class KernelSearchCV(GridSearchCV):
         return [found[place] for place in everything]
 
     def _rank(self, candidates: list[Any], scored: list[dict[str, Any]], metric: Any) -> None:
-        """Keep the results, and find the best."""
+        """Set ``cv_results_`` and the attributes of the best candidate."""
         if not scored:
             raise ValueError("No fits were performed. Was the CV iterator empty? Were there no candidates?")
         _warn_or_raise_about_fit_failures(scored, self.error_score)
@@ -221,7 +221,7 @@ class KernelSearchCV(GridSearchCV):
 
 
 def _looks_at_predictions_only(scorer: Any) -> bool:
-    """Whether a scorer passes the rows on to the estimator, and does nothing else with them."""
+    """Whether a scorer only passes the rows to the estimator's predict methods."""
     if isinstance(scorer, _MultimetricScorer):
         return all(_looks_at_predictions_only(each) for each in scorer._scorers.values())
     return isinstance(scorer, _BaseScorer | _PassthroughScorer)

@@ -1,4 +1,4 @@
-"""Fits of many candidates on many folds: along paths each from the last, on Gram matrices that are made once."""
+"""Fits of many candidates on many folds: warm-started along paths, on Gram matrices that are computed once."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from gramian.model_selection.tables import Tables
 from gramian.resources import memory_budget, run, worker_count
 
 OWN_WAY = ("approximation", "kernel_params", "max_iter", "max_time", "warm_start")
-"""Parameters with which a fit goes its own way, or stops on it."""
+"""Parameters that, if set, exclude a candidate from shared fits."""
 
 Array = NDArray[Any]
 Rows = Callable[[Array], Any]
-"""The rows of some numbers, as a fitted estimator takes them for predictions."""
+"""From row indices to the rows, as the fitted estimator's ``predict`` takes them."""
 Score = Callable[[Any, int, int, Rows, float], None]
-"""What becomes of a fit: the estimator, its candidate and fold, rows to score it on, and the seconds it took."""
+"""Called with each fit: the estimator, its candidate and fold, its rows, and the seconds that it took."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Path:
 class Shared:
     """The candidates of a search whose fits can share work."""
 
-    machines: dict[int, Any]  # By the number of the candidate, unfitted
+    machines: dict[int, Any]  # Unfitted estimators, by the index of the candidate
     X: Any
     y: Any
     weights: Array | None
@@ -56,7 +56,7 @@ class Shared:
 
     @classmethod
     def of(cls, estimator: Any, candidates: list[Any], X: Any, y: Any, weights: Any, folds: list[Any]) -> Shared:
-        """Find the candidates that can share; plain fits will say what is wrong with others."""
+        """Find the candidates that can share work; separate fits report what is wrong with invalid ones."""
         machines = {}
         for i, parameters in enumerate(candidates):
             try:
@@ -68,9 +68,9 @@ class Shared:
         return cls(machines, X, y, weights, folds)
 
     def fit(self, candidates: list[Any], n_jobs: int | None, score: Score, *, tables: bool) -> None:
-        """Fit what can be fitted, and hand on every fit; with ``tables``, of rows that are known by their number.
+        """Fit the candidates and call ``score`` with each fit; with ``tables``, on shared Gram matrices of all rows.
 
-        A path that fails is left to plain fits, which tell the candidate that fails, and why.
+        A path that fails is skipped: separate fits then report which candidate fails, and why.
         """
         workers = worker_count(n_jobs)
         by_kernel: dict[Kernel | None, list[Path]] = {None: []}
@@ -102,28 +102,28 @@ class Shared:
         return list(paths.values())
 
     def _rows(self, machine: Any) -> Any:
-        """All rows, validated once for kernels of vectors and once for those of objects."""
+        """All rows, validated once for kernels on vectors and once for kernels on objects."""
         objects = holds_objects(machine.kernel, self.X)
         if objects not in self._validated:
             self._validated[objects] = validated(clone(machine), self.X)
         return wide(self._validated[objects])
 
     def _kernel(self, machine: Any, fold: int) -> Kernel | None:
-        """The kernel of a machine on a fold; None where its values are not to be shared."""
+        """The kernel of a machine on a fold; None if its matrix cannot be shared."""
         try:
             rows, train = self._rows(machine), self.folds[fold][0]
             kernel = machine._kernel_on(rows[train], None if self.weights is None else self.weights[train])
             hash(kernel)
         except (TypeError, ValueError):
             return None
-        # The noise of White depends on which call a row is in, and a table does not say what has to stand beside it.
+        # White depends on which rows are in one call, and a table does not know the trend of a conditional kernel.
         own = _holds(kernel, White) or kernel.conditional_order
         return None if own else kernel
 
     def _on_table(self, table: Table, paths: list[Path], workers: int, room: int, score: Score) -> None:
-        """Fit paths to rows that are known by their number in a Gram matrix of all."""
+        """Fit paths on a Gram matrix of all rows, with row indices as inputs."""
         some = next(iter(self._validated.values()))
-        # In the precision of the rows, which is that of predictions.
+        # In the dtype of the rows, because predictions have the dtype of their input.
         numbers = np.arange(table.matrix.shape[0], dtype=dtype_of(some))[:, None]
         paths = self._across_folds(table, paths, numbers, room, score)
         workers = min(workers, max(len(paths), 1))
@@ -139,7 +139,7 @@ class Shared:
         run(fit, paths, workers)
 
     def _across_folds(self, table: Table, paths: list[Path], numbers: Array, room: int, score: Score) -> list[Path]:
-        """Score what one solver predicts for all folds together; return the paths that are left."""
+        """Score predictions that one solver computes for all folds together; return the paths that are left."""
         together: dict[tuple[int, ...], list[Path]] = {}
         for path in paths:
             together.setdefault(tuple(path.candidates), []).append(path)
@@ -156,14 +156,14 @@ class Shared:
                     for path, own in zip(folds, values, strict=True):
                         score(_Known(own), i, path.fold, numbers.__getitem__, seconds)
                     begin = time.perf_counter()
-            except Exception:  # whatever it is: a plain fit meets it again
+            except Exception:  # any error: the separate fit meets it again
                 continue
             if found is not None:
                 del together[candidates]
         return [path for folds in together.values() for path in folds]
 
     def _on_rows(self, paths: list[Path], workers: int, score: Score) -> None:
-        """Fit paths to the rows themselves."""
+        """Fit paths to the rows themselves, without a shared Gram matrix."""
         workers = min(workers, max(len(paths), 1))
 
         def fit(path: Path) -> None:
@@ -189,7 +189,7 @@ class Shared:
         begin = time.perf_counter()
         try:
             type(machines[0])._fit_path(machines, X, y, **given)
-        except Exception:  # whatever it is: a plain fit meets it again
+        except Exception:  # any error: the separate fit meets it again
             return
         seconds = (time.perf_counter() - begin) / len(machines)
         for i, machine in zip(path.candidates, machines, strict=True):
@@ -197,7 +197,7 @@ class Shared:
 
 
 class _Known(RegressorMixin, BaseEstimator):
-    """What a fit predicts at rows that are known by their number."""
+    """Predictions computed beforehand, looked up by row index."""
 
     def __init__(self, values: Array) -> None:
         self.values = values

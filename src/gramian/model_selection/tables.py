@@ -1,4 +1,4 @@
-"""Gram matrices of all rows, one after the other; those of one family of kernels from one matrix of distances."""
+"""Gram matrices of all rows, one at a time; kernels that differ in lengthscale share one matrix of distances."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from gramian.kernels.objects import Table
 from gramian.resources import run, spans
 
 PANEL = 256
-"""Rows of the matrix of distances that are turned into kernel values together."""
+"""Rows of the distance matrix that are turned into kernel values at once."""
 
 Array = NDArray[np.float64]
 
 
 @dataclass
 class Tables:
-    """Tables of kernels, and the distances from which those that differ only in their lengthscale are made."""
+    """Tables of kernels, and the distances shared by a family of kernels that differ only in their lengthscale."""
 
-    least: dict[Any, float]  # The least lengthscale of each family of several kernels
-    family: Kernel | None = None  # Whose distances are held
-    distances: Array | None = None  # (n, n): Squared, in units of the least lengthscale, times the family's weight
-    rounding: float = 0.0  # What rounding may do to a kernel value made from them
-    held: int = 0  # Bytes of the last table, and of the distances
+    least: dict[Any, float]  # The smallest lengthscale of each family of at least two kernels
+    family: Kernel | None = None  # The family whose distances are stored
+    distances: Array | None = None  # (n, n): Squared, in units of the smallest lengthscale, times the family's weight
+    rounding: float = 0.0  # Rounding error of a kernel value computed from them
+    held: int = 0  # Bytes of the last table and of the distances
 
     @classmethod
     def among(cls, kernels: list[Any]) -> Tables:
-        """Find the families among some kernels."""
+        """Group kernels into families."""
         families: dict[Any, list[float]] = {}
         for kernel in kernels:
             if (family := _family(kernel)) is not None:
@@ -39,12 +39,12 @@ class Tables:
         return cls({family: min(scales) for family, scales in families.items() if len(scales) > 1})
 
     def forget(self) -> None:
-        """Give the memory of the distances back."""
+        """Free the memory of the distances."""
         self.family = self.distances = None
         self.held = 0
 
     def of(self, kernel: Any, rows: Any, room: int, n_jobs: int | None) -> Table | None:
-        """Return the table of a kernel, or None where ``room`` bytes do not hold it: rows (n, d)."""
+        """Return the table of a kernel, or None if it takes more than ``room`` bytes: rows (n, d)."""
         family, bytes_of_one = _family(kernel), 8 * rows.shape[0] ** 2
         if family is None or family != self.family:
             self.forget()
@@ -64,7 +64,7 @@ class Tables:
         return Table(self._values(kernel, gram.workers), kernel, max(gram.rounding, self.rounding))
 
     def _measure(self, family: Kernel, kernel: Any, rows: Any, workers: int) -> None:
-        """Hold the distances of a family, with the digits that its least lengthscale needs."""
+        """Compute the distances of a family, precisely enough for its smallest lengthscale."""
         narrowest = kernel.with_fields({"lengthscale": self.least[family]})
         A, B = narrowest.prepare(rows)
         distances = np.empty((len(A), len(A)))
@@ -89,7 +89,7 @@ class Tables:
 
 
 def _family(kernel: Any) -> Any:
-    """The kernel with lengthscale one, where it is a function of the distance in units of a single lengthscale."""
+    """A radial kernel with its lengthscale set to one; None for kernels without a single lengthscale."""
     if not isinstance(kernel, Radial) or not isinstance(kernel.lengthscale, float):
         return None
     return kernel.with_fields({"lengthscale": 1.0})
