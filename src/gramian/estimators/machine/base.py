@@ -1,4 +1,4 @@
-"""Machines with any loss: parameters, the spaces in which functions are fitted, the choice of lam, the fit itself."""
+"""The base class of machines with any loss: parameters, exact and approximate spaces, choice of lam, fit."""
 
 from __future__ import annotations
 
@@ -79,17 +79,17 @@ CONVERSIONS = {
     "alpha": "scikit-learn's KernelRidge minimises Σ (f - y)² + alpha ‖f‖²: lam = alpha / n",
     "C": "the SVM minimises ‖f‖² / 2 + C Σ loss: lam = 1 / (n C)",
 }
-"""How other libraries spell the regularisation."""
+"""How to convert the regularisation parameters of other libraries to lam."""
 DENSE = 1000
-"""Rows up to which the smallest eigenvalue of K is computed."""
+"""Most rows for which the smallest eigenvalue of K is computed."""
 VISIBLE = 1e-6
-"""An eigenvalue more negative than this share of the largest is no rounding."""
+"""A negative eigenvalue counts as one, not as rounding, if it exceeds this share of the largest."""
 COPIES = 3
-"""Hessians alive at once: two that are added, and their sum."""
+"""Hessians in memory at once: two summands and their sum."""
 
 Array = NDArray[np.float64]
 Last = dict[str, Any]
-"""The attributes of a fitted machine, at which the next fit may start."""
+"""The attributes of a fitted machine, from which the next fit may start."""
 
 
 # ---- spaces ---------------------------------------------------------------------------------------------------------
@@ -97,23 +97,23 @@ Last = dict[str, Any]
 
 @dataclass(frozen=True, eq=False)
 class Exact:
-    """The functions of a kernel on some rows."""
+    """The RKHS of a kernel, spanned by some rows."""
 
     kernel: Kernel
     space: ExactSpace
     rows: Part
-    total: int  # Rows with those of weight zero
-    points: Any  # The rows, or the square Gram matrix of theirs
+    total: int  # Rows, including those of weight zero
+    points: Any  # The rows, or their square Gram matrix
 
     @classmethod
     def of(cls, machine: Machine, kernel: Kernel, held: Held) -> Exact:
-        """Make the Gram matrix of the rows."""
+        """Set up the Gram matrix of the rows."""
         rows = held.all
         points = rows.X[:, rows.index] if is_precomputed(kernel) and rows.index.size < held.total else rows.X
         return cls(kernel, ExactSpace(machine._gram(kernel, points), machine.random_state), rows, held.total, points)
 
     def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[Fitted]:
-        """Fit functions; where it is final, with the certificate of predictions."""
+        """Fit functions; a ``final`` fit certifies the values that ``predict`` computes."""
         columns, weights = targets.of(self.rows)
         if goal.solver == "bundle":
             return [bundle.solve(self.space, loss, y, goal) for loss, y in zip(targets.losses, columns, strict=True)]
@@ -128,7 +128,7 @@ class Exact:
         return fitted
 
     def _indefinite(self) -> bool:
-        """Whether K has a visibly negative eigenvalue; looked at where the kernel may be none, and of few rows."""
+        """Whether K has a clearly negative eigenvalue; only checked for kernels that may be indefinite, on few rows."""
         if self.kernel.definite or self.space.shape[0] > DENSE:
             return False
         values = np.linalg.eigvalsh(self.space.gram.dense())
@@ -140,11 +140,11 @@ class Exact:
         return self.rows
 
     def mapped(self, task: Any, need: Need) -> list[Any]:
-        """Return what a task says of the rows."""
+        """Return the results of a task on the rows."""
         return [task(None, iter([self.rows]))]
 
     def starts(self, last: Last, widths: list[int]) -> list[Iterate] | None:
-        """Return where functions begin: at coefficients of the same rows, where these are of this shape."""
+        """Return starting points from the last coefficients, if their shape fits."""
         dual, columns, n = last.get("dual_coef_"), sum(widths), self.total
         if dual is None or dual.shape[0] != n or dual.size != n * columns:
             return None
@@ -158,7 +158,7 @@ class Exact:
         return [np.asarray(K @ each.at.alpha + each.at.b) for each in fitted]
 
     def kept(self, fitted: list[Fitted]) -> Last:
-        """Return the coefficients of all rows, and the dual point that certifies them."""
+        """Return the coefficients of all rows and the dual point of their certificate."""
 
         def spread(parts: list[Array]) -> Array:
             found = np.hstack(parts)
@@ -173,7 +173,7 @@ class Exact:
 
 @dataclass(frozen=True, eq=False)
 class InFeatures:
-    """The space of a map, over passes."""
+    """The feature space of a map, over passes."""
 
     features: Any
     lift: WorkerMap
@@ -197,7 +197,7 @@ class InFeatures:
         return kernel
 
     def solve(self, goal: Goal, targets: Targets, starts: list[Any], *, final: bool) -> list[in_features.FeatureFit]:
-        """Fit functions, in passes that serve all."""
+        """Fit functions, in passes shared by all."""
         widths = [y.shape[1] for y in targets.of(self.sample.take(slice(0, 1)))[0]]
         sizes = [in_features.hessian_size(k * (self.lift.width + 1), k) for k in widths]
         if COPIES * 8 * sum(sizes) > self.memory:
@@ -212,7 +212,7 @@ class InFeatures:
         return [self._less_rounding(each, goal.tol) for each in fitted] if final and self.lift.basis else fitted
 
     def _less_rounding(self, fitted: in_features.FeatureFit, tol: float) -> in_features.FeatureFit:
-        """A fit whose certificate counts what predictions at the landmarks lose."""
+        """A fit whose certificate includes the rounding errors of predictions from the landmarks."""
         alpha = self.features.expansion(fitted.theta[: self.lift.width])
         largest = float(np.abs(self.kernel.diag(wide(self._landmarks()))).max())
         said = less_rounding(fitted.certificate, tol, fitted.steep, alpha, largest)
@@ -220,16 +220,16 @@ class InFeatures:
 
     @property
     def rows(self) -> Part:
-        """All rows, where they are in memory."""
+        """All rows, if they are in memory."""
         rows: Part = self.passes.blocks.all
         return rows
 
     def mapped(self, task: Any, need: Need) -> list[Any]:
-        """Return what a task says of the rows, in a pass."""
+        """Return the results of a task on the rows, in one pass."""
         return list(self.passes.map(task, None, need=need))
 
     def starts(self, last: Last, widths: list[int]) -> list[Start] | None:
-        """Return where functions begin: at weights, constants and widths of envelopes, where there are as many."""
+        """Return starting points from the last weights, constants and widths of envelopes, if their shape fits."""
         past = last.get("_last")
         if past is None or past.shape[1] != sum(widths) or past.shape[0] not in self.lift.width + np.array([1, 2]):
             return None
@@ -243,7 +243,7 @@ class InFeatures:
         ]
 
     def kept(self, fitted: list[in_features.FeatureFit]) -> Last:
-        """Return the coefficients at the landmarks, or weights of the features where a map has none."""
+        """Return the coefficients of the landmarks, or the weights of the features if the map has no landmarks."""
         m, theta = self.lift.width, np.hstack([each.theta for each in fitted])
         widths = np.concatenate([np.full(each.theta.shape[1], each.width) for each in fitted])
         kept = {"approximation_": self.features, "_last": np.vstack([theta, widths])}
@@ -255,7 +255,7 @@ class InFeatures:
         return {**kept, "dual_coef_": self.features.expansion(theta[:m])}
 
     def _landmarks(self) -> Any:
-        """The landmarks, or the square Gram matrix of theirs."""
+        """The landmarks, or their square Gram matrix."""
         X = self.features.components_
         return X[:, self.features.component_indices_] if is_precomputed(self.kernel) else X
 
@@ -276,12 +276,12 @@ def _refuse_other_spellings(parameters: Any, who: str) -> None:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Machine(Duality, Expansion):
-    """The part of a machine that does not know whether it predicts numbers or labels."""
+    """The base class of KernelMachineRegressor and KernelMachineClassifier."""
 
     _along = ("lam", "radius")
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = MACHINE
-    _task: ClassVar[str]  # That of a loss which fits
-    _wrong: ClassVar[str]  # What another loss is of, and what to use instead
+    _task: ClassVar[str]  # The task that a loss must have
+    _wrong: ClassVar[str]  # End of the error message for a loss of the other task
 
     loss: Any = field(default="huber", kw_only=False)
     penalty: Any = "squared"
@@ -330,11 +330,11 @@ class Machine(Duality, Expansion):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
-            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+            Rows; the square Gram matrix if the kernel is precomputed; a sequence of objects for a kernel on objects.
         y : array-like of shape (n,) or (n, k)
-            Labels, or targets that are numbers; ``Blocks`` have their own.
+            Labels, or numbers; not needed with ``Blocks`` that name a target.
         sample_weight : float, array-like of shape (n,) or None, default=None
-            Weights >= 0; a row of weight zero is as good as absent.
+            Weights >= 0; a row of weight zero is left out.
 
         Returns
         -------
@@ -346,7 +346,7 @@ class Machine(Duality, Expansion):
         return self
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Fit, and leave it to others to warn."""
+        """Fit without a warning if it did not converge."""
         clock, loss = Clock(self.max_time), self._check_loss()
         with restored_on_failure(self):
             last = dict(vars(self)) if self.warm_start else {}
@@ -356,7 +356,7 @@ class Machine(Duality, Expansion):
 
     @classmethod
     def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Fit machines that differ in ``_along`` only, in one space, each from where the last one ended."""
+        """Fit machines that differ only in the parameters ``_along``, in one space, each warm-started by the last."""
         for machine in machines:
             machine._validate_params()
             machine._check_loss()
@@ -371,7 +371,7 @@ class Machine(Duality, Expansion):
                 last = vars(machine)
 
     def _check_loss(self) -> Any:
-        """The loss, which must be one for the task."""
+        """The loss object; refuse one for the other task."""
         loss = resolve(self.loss)
         if getattr(loss, "task", self._task) != self._task:
             raise ValueError(f"{type(loss).__name__} is a loss for {self._wrong}")
@@ -379,7 +379,7 @@ class Machine(Duality, Expansion):
 
     @contextmanager
     def _opened(self, X: Any, y: Any, sample_weight: Any) -> Iterator[Exact | InFeatures]:
-        """Have the space of the functions for the length of a ``with`` block."""
+        """Open the space of the functions for a ``with`` block."""
         refuse_device(self)
         if not is_blocks(X):
             X, y = self._validated(X, y)
@@ -401,7 +401,7 @@ class Machine(Duality, Expansion):
 
     @contextmanager
     def _place(self, held: Held, kernel: Kernel | None = None) -> Iterator[Exact | InFeatures]:
-        """The exact space of the rows, or that of the approximation fitted to them."""
+        """The exact space of the rows, or that of the approximation fitted on them."""
         if self.approximation is None:
             yield Exact.of(self, kernel or self._resolved(held.all.X, held.all.weight), held)
             return
@@ -409,14 +409,14 @@ class Machine(Duality, Expansion):
             yield InFeatures.of(self, kernel, passes)
 
     def _check_kept(self, y: Any, kept: Any) -> None:
-        """Refuse weights that leave no problem."""
+        """Refuse weights of zero that leave out a whole class; y are all targets, kept those of positive weight."""
 
     def _targets(self, loss: Any, place: Exact | InFeatures) -> Any:
-        """Return the losses of all functions and the way to their targets."""
+        """Return the losses of all functions and how to compute their targets."""
         raise NotImplementedError
 
     def _fit_functions(self, place: Exact | InFeatures, loss: Any, clock: Clock, last: Last) -> None:
-        """Fit all functions, and keep what is learned."""
+        """Fit all functions and set the learned attributes."""
         targets = self._targets(loss, place)
         choice = choose(targets.losses[0], self.solver)
         columns, shares = targets.of(place.sample)
@@ -433,7 +433,7 @@ class Machine(Duality, Expansion):
             goal = self._by_cross_validation(place, targets, goal)
         widths = [column.shape[1] for column in columns]
         starts = place.starts(last, widths) or [None] * len(widths)
-        shown = self.verbose if self.approximation is None else False  # passes show themselves
+        shown = self.verbose if self.approximation is None else False  # passes have their own bar
         with progress(shown, f"{type(self).__name__}, {choice.name}") as tick:
             fitted: Any = place.solve(replace(goal, tick=tick), targets, starts, final=True)
         self.kernel_, self.solver_, self.loss_ = place.kernel, choice, targets.loss
@@ -446,7 +446,7 @@ class Machine(Duality, Expansion):
         self._keep(place.kept(fitted), single=np.asarray(place.sample.y).ndim == 1 and sum(widths) == 1)
 
     def _check_joint(self, weights: Array) -> None:
-        """Refuse what a loss of all values cannot be combined with."""
+        """Refuse parameters that cannot be combined with a loss of all values jointly."""
         wrong = {
             "lam=0": self.lam == 0,
             "approximation=": self.approximation is not None,
@@ -459,7 +459,7 @@ class Machine(Duality, Expansion):
                 raise ValueError(f"a loss of all values jointly cannot be combined with {what}; leave it out.")
 
     def _keep(self, kept: Last, *, single: bool) -> None:
-        """Keep coefficients and functions, without the axis of functions where there is one function."""
+        """Set the coefficients, without the axis of functions if there is a single function."""
         if not self.warm_start:
             kept.pop("_last", None)
         for name, value in kept.items():
@@ -469,10 +469,10 @@ class Machine(Duality, Expansion):
             for name in {"coef_", "dual_coef_", "dual_point_"} & kept.keys():
                 setattr(self, name, kept[name].ravel())
 
-    # ---- the strength -------------------------------------------------------------------------------------------
+    # ---- choice of lam -------------------------------------------------------------------------------------------
 
     def _strength(self) -> float:
-        """The radius or lam; zero where lam is yet to be chosen."""
+        """The radius or lam; zero if lam is still to be chosen by cross-validation."""
         if self.lam != "cv":
             if self.lams is not None:
                 raise ValueError(f"lams is the grid of lam='cv', but lam={self.lam!r}; set one of the two.")
@@ -487,7 +487,7 @@ class Machine(Duality, Expansion):
         return 0.0
 
     def _by_cross_validation(self, whole: Exact | InFeatures, targets: Targets, goal: Goal) -> Goal:
-        """Choose lam by its losses on held-out rows, from the largest to the smallest, each starting at the last."""
+        """Choose lam by losses on held-out rows, from the largest to the smallest with warm starts."""
         rows, kernel = whole.rows, whole.kernel
         y, weights = np.asarray(rows.y), rows.weights
         X = rows.X[:, rows.index] if is_precomputed(kernel) else rows.X
@@ -539,7 +539,7 @@ class Machine(Duality, Expansion):
         ]
 
     def _together(self, values: list[float]) -> float:
-        """The functions of one machine are one problem, as its certificate says."""
+        """Sum over functions, as the certificate does."""
         return float(sum(values))
 
     def _values(self, X: Any) -> Array:
@@ -549,7 +549,7 @@ class Machine(Duality, Expansion):
 
 
 def together(certificates: list[Certificate]) -> Certificate:
-    """Return one certificate for several fits: the worst of each figure, sums of objectives."""
+    """Return one certificate for several fits: sums of objectives and iterations, the worst of the other figures."""
     failed = [each for each in certificates if not each.converged]
     worst = max(certificates, key=lambda each: (not each.converged, np.nan_to_num(each.gap)))
     sums = {name: sum(getattr(each, name) for each in certificates) for name in ("primal", "dual", "iterations")}

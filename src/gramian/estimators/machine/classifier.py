@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Targets that are labels: signs for each class against the rest, or one column for each."""
+    """Labels as targets: ±1 for each class against the rest, or one indicator column per class for coupled losses."""
 
     loss: Any
     classes: NDArray[Any]  # (c,): The labels, in order
@@ -41,7 +41,7 @@ class Labels:
 
     @property
     def losses(self) -> tuple[Any, ...]:
-        """The loss of each function: of two classes one, else each against the rest, or all at once."""
+        """The loss of each function: one for two classes or a coupled loss, else one per class against the rest."""
         return (self.loss,) * (1 if self.coupled or self.classes.size == 2 else self.classes.size)
 
     def of(self, part: Part) -> tuple[list[Array], Array]:
@@ -54,7 +54,7 @@ class Labels:
 
 
 def signs_of(codes: NDArray[np.intp], classes: int) -> list[Array]:
-    """Return labels -1 and +1 of each function: of two classes one, else each against the rest."""
+    """Return targets -1 and +1 of each function: one for two classes, else one per class against the rest."""
     return [np.where(codes == c, 1.0, -1.0) for c in ([1] if classes == 2 else range(classes))]
 
 
@@ -70,7 +70,7 @@ def _counted(shared: None, parts: Iterator[Part]) -> tuple[NDArray[Any], NDArray
 
 
 def _labels_of(place: Exact | InFeatures) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The labels of all rows, and how often each occurs, in a pass that reads nothing else."""
+    """The distinct labels of all rows and their counts, in a pass that reads only labels."""
     found = [pair for pair in place.mapped(_counted, Need(X=False)) if pair[0].size]
     classes, codes = np.unique(np.concatenate([labels for labels, _ in found]), return_inverse=True)
     return classes, np.bincount(codes, weights=np.concatenate([counts for _, counts in found])).astype(np.int64)
@@ -102,8 +102,8 @@ def _likelihood(classifier: Any) -> bool:
 class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
     """Kernel classification with any loss: f and b minimise ``mean_i w_i loss(f(x_i) + b, y_i) + penalty(‖f‖)``.
 
-    Logistic regression by default, with probabilities that the loss itself calibrates. More than two classes are
-    fitted together where the loss knows how (logistic becomes multinomial), else one against the rest.
+    Logistic regression by default, whose fitted values give probabilities directly. More than two classes are fitted
+    jointly if the loss allows (logistic becomes multinomial), else one against the rest.
 
     Parameters
     ----------
@@ -112,89 +112,87 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         or any object with ``value(f, y)`` and ``gradient(f, y)``, where y is -1 or +1.
     penalty : {"squared", "norm", "ball"} or object, default="squared"
         ``(lam/2) ‖f‖²``; ``lam ‖f‖``, with which f can be exactly zero; ``‖f‖ <= radius``; or ``lam g(‖f‖)`` for an
-        object with ``value(r)`` and ``derivative(r)`` of an increasing g. Several functions have one each.
+        object with ``value(r)`` and ``derivative(r)`` of an increasing g. Each of several functions has its own.
     lam : float or "cv", default=1e-3
-        The strength. Zero is the limit of small ones, the least norm among the minimisers of the loss, where it has
-        a minimum. ``"cv"`` takes the value of ``lams`` with the least loss under cross-validation.
+        The strength of the penalty. ``0`` is the limit of lam → 0: the minimiser of the loss with the least norm, if
+        the loss has a minimum. ``"cv"`` takes the value of ``lams`` with the least loss under cross-validation.
     radius : float, default=1.0
-        Of ``penalty="ball"``, which has no lam.
+        The bound on ‖f‖ of ``penalty="ball"``, which has no lam.
     kernel : str, Kernel or callable, default="rbf"
-        The kernel; ``"precomputed"`` where X is the Gram matrix.
+        The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
-        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     coef0 : float, default=1
-        Of the polynomial and sigmoid kernels.
+        Constant of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     fit_intercept : bool, default=True
-        Whether a constant, which is not penalised, is added to f.
+        Whether to add an unpenalised constant b to f.
     approximation : map or None, default=None
-        ``Nystroem``, ``FourierFeatures`` or another map ψ, unfitted: f is then sought in the space of the kernel
-        ``<ψ(x), ψ(z)>``, and only landmarks or the weights of the features are kept. The kernel is set here.
+        An unfitted ``Nystroem``, ``FourierFeatures`` or other map ψ: f is then fitted with the kernel
+        ``<ψ(x), ψ(z)>``, and only landmarks or weights of features are kept. The map uses the kernel given here.
     solver : {"auto", "newton", "proximal", "ccp", "bundle"}, default="auto"
-        ``"newton"`` for losses with curvature, ``"proximal"`` for those with kinks (after pair steps on the dual, where
-        that is a quadratic program on a box), ``"ccp"`` for differences of convex ones, ``"bundle"`` for losses of all
-        values jointly. ``"auto"`` decides by what
-        the loss offers; see ``solver_``.
+        ``"newton"`` for losses with curvature, ``"proximal"`` for losses with kinks (after pair steps on the dual, if
+        that is a box-constrained quadratic program), ``"ccp"`` for differences of convex losses, ``"bundle"`` for
+        losses of all values jointly. ``"auto"`` decides by the methods of the loss; see ``solver_``.
     lams : array-like of shape (g,) or None, default=None
         The grid of ``lam="cv"``; by default 13 values over six decades.
     cv : int, splitter or iterable, default=None
-        Folds of ``lam="cv"``, as in scikit-learn; ``None`` for five.
+        Folds of ``lam="cv"``, as in scikit-learn; ``None`` means five.
     memory : int, str or None, default=None
-        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
+        The most bytes to hold, as a number or ``"2GB"``; by default half of what is available.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which K is made and multiplied, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one
-        where there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which K is computed and multiplied, through torch (``pip install '.[gpu]'``); ``"auto"`` takes a GPU
+        if there is one and the kernel can run on it. Saved models do not keep it.
     tol : float, default=1e-6
         Relative duality gap to reach and to certify. With a map the last digits cost little, and f is within
         1e-8 of the optimum, relative to its norm.
     max_iter : int, default=1000
-        Newton steps at most; so many pair steps as there are rows count as one.
+        Most Newton steps; n pair steps on the dual count as one.
     max_time : float or None, default=None
-        Seconds, after which the best so far is returned with a warning.
+        Seconds after which the best solution so far is returned with a warning.
     n_jobs : int or None, default=None
-        Threads; ``None`` for every core.
+        Threads; ``None`` means all cores.
     verbose : int or bool, default=False
         Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the landmarks of the preconditioner and of ``approximation``.
+        The randomness of the landmarks of the preconditioner and of ``approximation``.
     warm_start : bool, default=False
-        Whether to start from the last fit, where it had as many rows and functions; a number for
-        each row is then kept.
+        Whether to start from the last fit, if it had as many functions and as many rows or, with a map, features.
     class_weight : dict, "balanced" or None, default=None
-        Weights of classes, which multiply those of rows.
+        Weights of classes, multiplied with those of rows.
 
     Attributes
     ----------
     classes_ : array of shape (c,)
         The labels.
     dual_coef_ : array of shape (n,) or (n, k)
-        Coefficients, float64; at the landmarks of a ``Nystroem`` approximation, and absent with other maps.
+        Coefficients in float64; those of the landmarks with ``Nystroem``, absent with other maps.
     dual_point_ : array of shape (n,) or (n, k)
-        Without an approximation: slopes of the loss, one for each row, whose bound is the certificate's dual value.
+        Without an approximation: the dual point of the certificate, one slope of the loss for each row.
     coef_ : array of shape (m,) or (m, k)
-        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        With a map that has no landmarks: the weights of its features, instead of ``dual_coef_``, ``X_fit_`` and
         ``function_``.
     intercept_ : float or array of shape (k,)
-        The constants; of several classes under a multinomial loss, they sum to zero.
+        The constants; with a multinomial loss they sum to zero.
     X_fit_ : array, CSR or array of object of shape (n, d)
-        The rows the coefficients belong to.
+        The rows that the coefficients belong to.
     function_ : Function or array of Function
         The fitted function without its constant, or one per column.
     loss_ : object
         The loss.
     lam_ : float
-        The strength used; not with ``penalty="ball"``.
+        The lam used; not with ``penalty="ball"``.
     multiplier_ : float or array
-        The lam of the squared penalty with the same solution: of the ball, the constraint's multiplier; infinite
-        where ``penalty="norm"`` made f zero.
+        The lam of the squared penalty with the same solution; for the ball, the multiplier of the constraint; infinite
+        if ``penalty="norm"`` made f zero.
     certificate_ : Certificate
-        The duality gap; of several functions, the worst. Without a conjugate, or where the loss is not convex, of kind
-        "stationary".
+        The duality gap, the worst of several functions; of kind "stationary" if the loss has no conjugate or is not
+        convex.
     n_iter_ : int
-        Newton steps; pair steps where they alone solved the dual of a loss with kinks.
+        Newton steps; pair steps if these alone solved the dual of a loss with kinks.
     solver_ : Choice
         Which solver was used, and why.
     kernel_ : Kernel
@@ -202,11 +200,11 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
     lams_, cv_path_ : array of shape (g,)
         With ``lam="cv"``: the grid, and the mean losses on held-out rows.
     approximation_ : estimator
-        The fitted map, where there is one.
+        The fitted map, if ``approximation`` is given.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Names of the columns, if X has names.
 
     Examples
     --------
@@ -257,12 +255,12 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or CSR of shape (m, d)
-            Rows; k(new, train) where the kernel is precomputed.
+            Rows; k(new, train) if the kernel is precomputed.
 
         Returns
         -------
         array of shape (m,) or (m, c)
-            Of two classes, positive for the second; else one column per class.
+            For two classes, positive for the second; for more, one column per class.
         """
         check_is_fitted(self)
         X = self._validated_rows(X)
@@ -297,7 +295,7 @@ class KernelMachineClassifier(Machine, ClassifierMixin, BaseEstimator):
     @available_if(_likelihood)
     @by_blocks
     def predict_proba(self, X: Any) -> NDArray[Any]:
-        """Return the probability of every class; only where the loss is a likelihood.
+        """Return the probability of every class; only if the loss is a likelihood.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""PegasosClassifier: the kernel SVM without a constant by stochastic steps, also on a stream."""
+"""PegasosClassifier: the kernel SVM without intercept by stochastic subgradient steps, also on a stream."""
 
 from __future__ import annotations
 
@@ -43,68 +43,68 @@ from gramian.resources import random_of
 from gramian.solvers.machine.pegasos import Counts, certify, descend, walk_of
 
 OWN = ("n_iter", "max_support", "variant")
-"""Parameters that a machine in the space of a map does not have."""
+"""Parameters that are not passed to the machine fitted with an approximation."""
 TAKEN = {
     *("classes_", "kernel_", "certificate_", "n_iter_", "n_features_in_", "feature_names_in_"),
     *("approximation_", "coef_", "dual_coef_", "X_fit_", "_landmarks"),
 }
-"""What is kept of such a machine."""
+"""Attributes taken over from such a machine."""
 
 
 class _Hinges(KernelMachineClassifier):
-    """The machine that has the objective of Pegasos."""
+    """The machine for the objective of Pegasos."""
 
 
-_Hinges.__name__ = "PegasosClassifier"  # as messages call it
+_Hinges.__name__ = "PegasosClassifier"  # the name that messages show
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
-    """Kernel SVM without a constant: ``mean hinge + (lam/2) ‖f‖²`` by stochastic subgradient steps.
+    """Kernel SVM without intercept: ``mean hinge + (lam/2) ‖f‖²`` by stochastic subgradient steps.
 
-    Each step takes a row at random, in passes over all rows, and adds it to the support where it lies within the
-    margin. The averaged function converges to the SVC without bias and ``C = 1 / (n lam)``; the duality gap says how
-    near it is. More than two classes are fitted one against the rest.
+    Each step takes a row, in random order over all rows, and adds it to the support if its margin is below one. The
+    averaged function converges to the SVC without intercept and ``C = 1 / (n lam)``; the duality gap says how close
+    it is. More than two classes are fitted one against the rest.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="rbf"
-        The kernel; ``"precomputed"`` where X is the Gram matrix.
+        The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
-        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     coef0 : float, default=1
-        Of the polynomial and sigmoid kernels.
+        Constant of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     approximation : map or None, default=None
-        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then sought in the space of its
-        features, and as that has few dimensions the same objective is minimised there by steps that take all rows at
-        once, to the optimum itself. Must be given where the rows come by blocks.
+        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: f is then a linear function of its
+        features, and as these are few the same objective is minimised to the optimum by Newton steps on all rows.
+        Required if the rows come by blocks.
     lam : float, default=1e-3
         The strength of the penalty, > 0.
     n_iter : int, default=1000000
-        Steps at most, for each function. The gap is measured when their number has doubled. With a map, Newton steps.
+        Most steps for each function; Newton steps with a map. The gap is computed each time their number has doubled.
     max_support : int or None, default=None
-        Rows of the support of each function at most; those with the smallest coefficients are merged into the rows
-        nearest to them, and the certificate says what that costs. Not with a map, whose features are the support.
+        Most support rows of each function; those with the smallest coefficients are merged into their nearest rows,
+        and the certificate includes the cost. Not with a map.
     variant : {"passes", "textbook"}, default="passes"
-        ``"textbook"`` is the algorithm of lectures and of its paper: each step draws a row from all, and the result is
-        the plain average of the iterates. ``"passes"`` goes through all rows in random order, and weights iterate t by
-        t, which converges faster. Not with a map.
+        ``"textbook"`` is the algorithm as published: each step draws from all rows, and the result is the plain
+        average of the iterates. ``"passes"`` goes through all rows in random order and weights iterate t by t, which
+        converges faster. Not with a map.
     tol : float, default=1e-2
         Relative duality gap at which to stop.
     memory : int, str or None, default=None
-        Bytes to hold at most; K is held where it fits, else made by blocks of rows.
+        The most bytes to hold; K is stored if it fits, else computed by blocks of rows.
     max_time : float or None, default=None
-        Seconds, after which the best so far is returned with a warning.
+        Seconds after which the best solution so far is returned with a warning.
     n_jobs : int or None, default=None
-        Threads that make K.
+        Threads that compute K.
     verbose : int or bool, default=False
         Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the rows.
+        The randomness of the order of rows.
 
     Attributes
     ----------
@@ -113,12 +113,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     dual_coef_ : array of shape (s,) or (s, c)
         Coefficients of the averaged functions.
     X_fit_ : array or CSR of shape (s, d)
-        The support, or the landmarks of a map; all rows of the Gram matrix where the kernel is precomputed.
+        The support, or the landmarks of a map; all rows of the Gram matrix if the kernel is precomputed.
     coef_ : array of shape (m,) or (m, c)
-        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        With a map that has no landmarks: the weights of its features, instead of ``dual_coef_``, ``X_fit_`` and
         ``function_``.
     approximation_ : map
-        The fitted map, where there is one.
+        The fitted map, if ``approximation`` is given.
     function_ : Function or array of Function
         The fitted functions.
     certificate_ : Certificate
@@ -130,7 +130,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Names of the columns, if X has names.
 
     Examples
     --------
@@ -170,11 +170,11 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
-            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+            Rows; the square Gram matrix if the kernel is precomputed; a sequence of objects for a kernel on objects.
         y : array-like of shape (n,)
             Labels.
         sample_weight : float, array-like of shape (n,) or None, default=None
-            Weights >= 0, by which rows are drawn; zero removes a row, a whole number repeats it.
+            Weights >= 0, which set how often rows are drawn; zero leaves a row out, a whole number repeats it.
 
         Returns
         -------
@@ -190,7 +190,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         return self
 
     def _fit_steps(self, X: Any, y: Any, sample_weight: Any, clock: Clock) -> None:
-        """Take steps, row by row."""
+        """Fit by stochastic steps, row by row."""
         X, y = validated(self, X, y)
         check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
@@ -210,7 +210,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         self.certificate_ = together([certificate for _, certificate in done])
 
     def _fit_in_features(self, X: Any, y: Any, sample_weight: Any) -> None:
-        """Minimise the same objective in the space of a map, where all rows at once cost little more than one."""
+        """Minimise the same objective on the features of a map, with all rows at once."""
         if self.max_support is not None:
             raise ValueError(
                 f"max_support={self.max_support} bounds the rows of a kernel expansion, and a fit with approximation= "
@@ -238,7 +238,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         clock: Clock,
         tick: Any,
     ) -> tuple[Counts, Certificate]:
-        """Passes in random order until the gap is small enough."""
+        """Fit one function: passes in random order until the gap is small enough."""
         n = y.size
         K = gram.dense() if gram.fits else None
         rows = gram.rows if K is None else K.__getitem__
@@ -260,7 +260,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
                     return counts, certificate
 
     def _budget(self, gram: Gram, clock: Clock) -> dict[str, Any]:
-        """What ``descend`` is told of the support; small blocks, for within one the budget may be passed."""
+        """Keywords of ``descend`` on the support; blocks are small, as the budget may be exceeded within a block."""
         affordable = int(np.clip(gram.memory // (2 * 8 * gram.shape[0]), 1, 256))
         if self.max_support is None:
             return {"clock": clock, "block": affordable}
@@ -270,7 +270,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
 
     @parameters_checked
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> Self:
-        """Take one step for every row of a batch, going on from the batches before.
+        """Take one step for every row of a batch, continuing from the batches before.
 
         Parameters
         ----------
@@ -279,14 +279,14 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         y : array-like of shape (n,)
             Labels.
         classes : array-like of shape (c,) or None, default=None
-            All labels that will come; needed in the first call.
+            All labels that will occur; required in the first call.
         sample_weight : float, array-like of shape (n,) or None, default=None
-            Weights >= 0: so many steps for a row where they are whole numbers, else as many draws as rows.
+            Weights >= 0: the number of steps of each row if all are whole numbers, else n rows drawn by weight.
 
         Returns
         -------
         PegasosClassifier
-            The estimator. Rows without a coefficient are forgotten.
+            The estimator, which keeps only rows with nonzero coefficients.
         """
         clock = Clock(self.max_time)
         with restored_on_failure(self):
@@ -313,7 +313,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
     def _step_through(
         self, X: Any, y: NDArray[Any], weights: NDArray[np.float64], before: list[Counts], clock: Clock
     ) -> None:
-        """The support and the batch as one set of rows, of which those of the batch are walked through."""
+        """Take steps over the rows of the batch, stacked below the present support."""
         held = before[0].beta.size if before else 0
         points = _stacked(self.X_fit_, X) if held else X
         gram = self._gram(self.kernel_, points)
@@ -340,7 +340,7 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         )
 
     def _keep(self, kernel: Kernel, X: Any, counts: list[Counts]) -> None:
-        """Drop the rows without a coefficient, except those of a Gram matrix."""
+        """Set the learned attributes, without rows of coefficient zero unless the kernel is precomputed."""
         forget(self)
         used = np.any([(each.beta != 0) | (each.late != 0) for each in counts], axis=0)
         used |= not used.any()
@@ -361,12 +361,12 @@ class PegasosClassifier(Expansion, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like or CSR of shape (m, d)
-            Rows; k(new, train) where the kernel is precomputed.
+            Rows; k(new, train) if the kernel is precomputed.
 
         Returns
         -------
         array of shape (m,) or (m, c)
-            Of two classes, positive for the second; else one column per class.
+            For two classes, positive for the second; for more, one column per class.
         """
         check_is_fitted(self)
         X = self._validated_rows(X)
@@ -398,7 +398,7 @@ def _stacked(A: Any, B: Any) -> Any:
 
 
 def _spread(counts: Counts, rows: NDArray[np.intp], n: int) -> Counts:
-    """Counts of some rows among those of all."""
+    """Extend the counts of some rows to all n rows, with zeros."""
     beta, late = np.zeros(n), np.zeros(n)
     beta[rows], late[rows] = counts.beta, counts.late
     return replace(counts, beta=beta, late=late)
@@ -407,10 +407,9 @@ def _spread(counts: Counts, rows: NDArray[np.intp], n: int) -> Counts:
 def _distinct(
     X: Any, codes: NDArray[Any], weights: NDArray[np.float64]
 ) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """One of each set of equal rows with equal labels, in an order that depends on them alone, and the sums of weights.
+    """The distinct pairs of row and label of positive weight, sorted, and the sums of their weights.
 
-    So a weight of two is the same as a row twice, step by step. Rows of weight zero, and nothing else where X is
-    ``None``, are left out.
+    So a row of weight two gives the same steps as the row twice. If X is ``None``, equal rows are not merged.
     """
     kept = np.flatnonzero(weights)
     if X is None:
@@ -426,8 +425,8 @@ def _distinct(
 
 
 def _keys(X: Any) -> list[NDArray[Any]]:
-    """What rows are sorted by: their columns, or what a sparse row holds, as bytes."""
-    if isinstance(X, np.ndarray) and X.ndim == 1:  # objects, of which text can be told apart
+    """Sort keys of rows: their columns, or the ranks of sparse rows as bytes."""
+    if isinstance(X, np.ndarray) and X.ndim == 1:  # objects: only texts can be compared
         text = all(isinstance(x, str) for x in X)
         return [np.unique(X.astype(str), return_inverse=True)[1] if text else np.arange(X.size)]
     if isinstance(X, np.ndarray):
@@ -435,7 +434,7 @@ def _keys(X: Any) -> list[NDArray[Any]]:
     X = X.astype(np.float64)
     X.sum_duplicates()
     X.eliminate_zeros()
-    # Bytes that sort as the dense rows do, by the last column first: a number there above all zeros, or below them.
+    # Bytes that sort as dense rows do, by the last column first: positive entries after zeros, negative ones before.
     places = np.copysign(X.indices + 1.0, X.data)
     numbers, end = _sortable(np.column_stack([places, X.data])), _sortable(np.zeros(1)).tobytes()
     held = [numbers[a:b][::-1].tobytes() + end for a, b in zip(X.indptr, X.indptr[1:], strict=False)]
@@ -443,7 +442,7 @@ def _keys(X: Any) -> list[NDArray[Any]]:
 
 
 def _sortable(numbers: NDArray[np.float64]) -> NDArray[Any]:
-    """Numbers whose bytes, read from the left, sort as the numbers do."""
+    """Integers whose big-endian bytes sort in the order of the numbers."""
     bits = np.ascontiguousarray(numbers).view(np.int64)
     bits = bits ^ ((bits >> 63) & np.int64(2**63 - 1))
     return (bits.view(np.uint64) ^ np.uint64(2**63)).astype(">u8")
