@@ -1,4 +1,4 @@
-"""Principal components in a kernel's space, by the Gram matrix or by explicit features."""
+"""Principal components in feature space, from the Gram matrix or from explicit features."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from gramian.solvers.spectral.eigen import Request, Spectrum
 Array = NDArray[np.float64]
 
 DENSE_ROWS = 1000
-"""Rows up to which a full decomposition takes no longer than Lanczos would."""
+"""Rows up to which a full decomposition is as fast as Lanczos."""
 BASIS = 5
-"""Lanczos keeps up to about this many vectors for each one asked for."""
+"""Vectors in the Lanczos basis for each eigenvector requested, at most, roughly."""
 SINGLE = 1e-6
-"""Residuals that float32 products can be expected to reach."""
+"""Relative residual that float32 products can be expected to reach."""
 SINGLE_UNIT = 1e-8
-"""What float32 products leave of a residual, as a share of the norm of K."""
+"""Residual due to rounding in float32 products, relative to the norm of K."""
 
 
 def by_gram(gram: Gram, X: Any, ask: Request) -> Spectrum:
-    """Decompose the Gram matrix, dense or by products within its memory budget: X (n, d)."""
+    """Decompose the Gram matrix, stored or by products within its memory budget: X (n, d)."""
     n, solver = gram.shape[0], _solver(ask, gram.shape[0])
     K = X if is_precomputed(gram.kernel) else SymmetricGram(gram, 0, np.float64)
     means = (K @ np.ones((n, 1)))[:, 0] / n if ask.center else np.zeros(n)
@@ -70,17 +70,17 @@ def _centred(K: Any, ask: Request) -> Any:
 
 
 def _stored(gram: Gram, K: Any, ask: Request, dtype: Any) -> Any:
-    """K to multiply by often: as much of it kept as memory allows beside the basis."""
+    """K for repeated products: stored as far as memory allows beside the basis."""
     budget = max(gram.memory - 2 * BASIS * ask.rank * 8 * gram.shape[0], 0)
     return SymmetricGram(gram, budget, dtype) if isinstance(K, SymmetricGram) else K
 
 
 def _lanczos(gram: Gram, K: Any, ask: Request) -> Spectrum:
-    """Lanczos on K in float32, certified in float64; in float64 from there where that is not good enough."""
+    """Lanczos on K in float32, certified in float64; if that does not converge, it continues in float64."""
     start = None
     if isinstance(K, SymmetricGram) and not 0 < ask.tol < SINGLE:
         rough = _stored(gram, K, ask, np.float32)
-        # Where K is made anew for every product, fewer and wider products are cheaper.
+        # If K is recomputed for every product, fewer and wider products are cheaper.
         block = int(np.clip(ask.rank // 4, 4, 16) if rough.stored == 1.0 else np.clip(ask.rank // 2, 4, 32))
         pairs = eigen.lanczos(_centred(rough, ask), ask, block=block, exact=_centred(K, ask), unit=SINGLE_UNIT)
         del rough
@@ -91,9 +91,9 @@ def _lanczos(gram: Gram, K: Any, ask: Request) -> Spectrum:
 
 
 def by_features(passes: Passes, lift: WorkerMap, sample: Part, ask: Request, *, every: bool) -> tuple[Spectrum, float]:
-    """Decompose ``F Fᵀ``, centred or not, through the covariance of the features; and the map's trace error.
+    """Decompose ``F Fᵀ``, centred or not, through the covariance of the features; also return the map's trace error.
 
-    The vectors are those of every row, or of the sample's rows only.
+    The eigenvectors have entries for every row, or for the rows of the sample only.
     """
     found = covariance(passes, lift, sample, center=ask.center)
     means, C = found.mean, found.scatter

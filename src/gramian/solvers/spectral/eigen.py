@@ -1,4 +1,4 @@
-"""The largest eigenvalues of a symmetric operator known by its products, with the residuals that certify them."""
+"""The largest eigenvalues of a symmetric operator given by its products, with the residuals that certify them."""
 
 from __future__ import annotations
 
@@ -18,77 +18,77 @@ from gramian.resources import one_blas_thread
 
 Array = NDArray[np.float64]
 Operator = Any
-"""A symmetric matrix: what has a shape and can be multiplied by a block of vectors."""
+"""A symmetric matrix or operator, with a shape and a product with blocks of vectors."""
 
 TOLERANCE = {"dense": 1e-8, "lanczos": 1e-5, "randomized": 1e-2}
-"""What ``tol=0`` means to each solver; ARPACK goes on to machine precision."""
+"""Tolerance of each solver for ``tol=0``; ARPACK iterates to machine precision."""
 EPS = float(np.finfo(np.float64).eps)
 PROBE = 30
-"""Steps in the search for a negative eigenvalue."""
+"""Lanczos steps in the search for a negative eigenvalue."""
 OVERSAMPLES = 10
-"""Vectors that subspace iteration takes beside those asked for."""
+"""Vectors that subspace iteration uses in addition to those requested."""
 DIGITS = 100.0
-"""An eigenvalue that is fewer times its residual has no two digits, and rounding is no excuse."""
+"""Ratio of an eigenvalue to its residual below which it has fewer than two correct digits."""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """What rounding does to a spectrum."""
+    """Size of rounding errors in a spectrum."""
 
-    offset: float = 0.0  # What centring took from the norm of the matrix
-    floor: float = 1e-12  # Eigenvalues below this share of the largest are reported as zero
-    unit: float = 64.0 * EPS  # What products leave of a residual
+    offset: float = 0.0  # Norm of the part that centring removed
+    floor: float = 1e-12  # Eigenvalues below this fraction of the largest are set to zero
+    unit: float = 64.0 * EPS  # Rounding in a residual, relative to the norm of the matrix
 
     def _of(self, values: Array) -> float:
-        """Return what rounding may leave of a residual."""
+        """Return the size of a residual that is due to rounding."""
         return self.unit * (float(np.abs(values).max(initial=0.0)) + self.offset)
 
     def zero(self, values: Array, n: int) -> float:
-        """Return the size up to which an eigenvalue is zero, unless all are; more where all n are asked for."""
+        """Return the threshold below which an eigenvalue is numerically zero; higher if all n are computed."""
         largest, rounding = float(np.abs(values).max(initial=0.0)), self._of(values)
         lost = largest <= DIGITS * rounding
-        nothing = (DIGITS * EPS) ** 2 * self.offset  # the squares of what rounding leaves of centred features
+        nothing = (DIGITS * EPS) ** 2 * self.offset  # squared rounding error of centred features
         return max(self.floor * largest, nothing, 0.0 if lost else rounding * (DIGITS if values.size == n else 1.0))
 
     def cleaned(self, values: Array, n: int) -> Array:
-        """Return eigenvalues without those that are negative or zero to rounding, which become zero."""
+        """Return the eigenvalues, with negative and numerically zero ones set to zero."""
         return np.where(values > self.zero(values, n), values, 0.0)
 
     def _worst(self, residuals: Array, values: Array, n: int) -> float:
-        """Return the worst residual, relative to its own eigenvalue; to the largest where it is mere rounding."""
+        """Return the worst residual relative to its own eigenvalue, or to the largest if it is only rounding."""
         size, largest, rounding = np.abs(values), float(np.abs(values).max(initial=0.0)), self._of(values)
         zero = self.zero(values, n)
         excused = (residuals <= rounding) & ((size <= zero) | (DIGITS * residuals <= size))
-        if largest <= zero:  # none is told apart from zero, so there is nothing to be relative to
+        if largest <= zero:  # all are numerically zero: nothing to be relative to
             residuals = np.where(excused, 0.0, residuals)
         scale = np.where(excused, largest, np.maximum(size, self.floor * largest))
         return float(np.max(residuals / np.where(scale > 0, scale, 1.0), initial=0.0))
 
 
 DOUBLE = Rounding()
-"""Of a matrix that was not centred, in double precision."""
+"""Rounding in double precision for a matrix that was not centred."""
 
 
 @dataclass(frozen=True, eq=False)
 class Spectrum:
-    """Eigenvalues from the largest down, and their eigenvectors; of a Gram matrix, also what projections need."""
+    """Eigenvalues in descending order, and their eigenvectors; for a Gram matrix, also what projections need."""
 
     values: Array  # (r,): Eigenvalues
     vectors: Array  # (n, r): Orthonormal eigenvectors
-    smallest: float  # The smallest value seen on the way: an upper bound on the smallest eigenvalue
-    certificate: Certificate  # The worst relative residual ``‖A v - λ v‖ / λ``; over λ₁ where it is rounding
+    smallest: float  # The smallest Ritz value: an upper bound on the smallest eigenvalue
+    certificate: Certificate  # Worst ``‖A v - λ v‖ / λ``; relative to λ₁ if it is only rounding
     exhausted: bool = False  # Whether iterations or time ran out
-    least: float = 0.0  # The smallest of the values before negative ones became zero
+    least: float = 0.0  # The smallest eigenvalue found, before negative ones were set to zero
     trace: float = 0.0  # The sum of all eigenvalues
-    means: Any = None  # Of the columns of K, (n,), or the features, (m,); zeros where nothing is centred
-    directions: Array | None = None  # (m, r): Principal directions in the space of the features, where there is a map
+    means: Any = None  # Means of the columns of K, (n,), or of the features, (m,); zero if not centred
+    directions: Array | None = None  # (m, r): Principal directions in the features, if there is an explicit map
 
 
 @dataclass(frozen=True, eq=False)
 class Centred:
-    """The operator ``(I - 11ᵀ/n) K (I - 11ᵀ/n)``: K after the mean of the features is taken away."""
+    """The operator ``(I - 11ᵀ/n) K (I - 11ᵀ/n)``: K of the centred features."""
 
-    K: Operator  # A square one
+    K: Operator  # Square
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -96,7 +96,7 @@ class Centred:
         return self.K.shape
 
     def _place(self, V: Array) -> Any:
-        """Return vectors where they are multiplied."""
+        """Return vectors on the device that multiplies them."""
         return _placed(self.K, V)
 
     def __matmul__(self, V: Any) -> Any:
@@ -107,20 +107,20 @@ class Centred:
 
 
 def _placed(A: Operator, V: Array) -> Any:
-    """Vectors where an operator multiplies them: on a GPU, or here."""
+    """Move vectors to the device of an operator, a GPU or the CPU."""
     return A._place(V) if hasattr(A, "_place") else V
 
 
 @dataclass(frozen=True, eq=False)
 class Request:
-    """What is asked of an eigensolver."""
+    """Options of an eigensolver."""
 
-    rank: int  # How many eigenvalues
-    tol: float = 0.0  # Relative residual; zero for the solver's own
+    rank: int  # Number of eigenvalues
+    tol: float = 0.0  # Relative residual; zero for the solver's default
     solver: str = "auto"  # ``"auto"``, ``"dense"``, ``"lanczos"``, ``"arpack"`` or ``"randomized"``
-    center: bool = True  # Whether to take away the mean in the kernel's space
-    max_iter: int | None = None  # Iterations at most
-    power: int | None = None  # Products of ``"randomized"``; ``None`` for 7 where few values are asked for, else 4
+    center: bool = True  # Whether to centre in feature space
+    max_iter: int | None = None  # Largest number of iterations
+    power: int | None = None  # Products of ``"randomized"``; ``None`` is 7 for few values, else 4
     rounding: Rounding = DOUBLE
     random_state: np.random.RandomState = field(default_factory=lambda: np.random.RandomState(0))
     clock: Clock = field(default_factory=Clock)
@@ -129,7 +129,7 @@ class Request:
     def certified(
         self, A: Operator, values: Array, vectors: Array, smallest: float, tol: float, iterations: int, advice: str
     ) -> Spectrum:
-        """Measure the residuals that count: those of the vectors returned, by one more product."""
+        """Certify eigenpairs by their residuals, computed with one more product."""
         residuals = np.linalg.norm(np.asarray(A @ vectors) - vectors * values, axis=0)
         worst = self.rounding._worst(residuals, values, A.shape[0])
         seconds = self.clock.seconds
@@ -138,9 +138,9 @@ class Request:
 
 
 def lowest(A: Operator) -> float:
-    """Return an upper bound on the smallest eigenvalue: a few steps of Lanczos, which see the ends of a spectrum first.
+    """Return an upper bound on the smallest eigenvalue by a few Lanczos steps, which find the ends of a spectrum first.
 
-    From a start that is always the same, so that it takes nothing from anybody's draws.
+    The start is fixed, so that no random numbers are taken from the caller's generator.
     """
     n = A.shape[0]
     Q = np.zeros((n, min(PROBE, n)))
@@ -159,9 +159,9 @@ def lowest(A: Operator) -> float:
 
 
 def lapack(matrix: Array, rank: int) -> tuple[Array, Array]:
-    """Return the largest eigenvalues, ascending, and their vectors, by LAPACK: matrix (n, n)."""
+    """Return the largest eigenvalues in ascending order, and their vectors, by LAPACK: matrix (n, n)."""
     first, n = matrix.shape[0] - rank, matrix.shape[0]
-    # Of a range, LAPACK's fast driver finds none where all eigenvalues coincide; then it is asked for all.
+    # LAPACK's driver for a range of eigenvalues may find none if all coincide; then all are computed.
     values, vectors = scipy.linalg.eigh(matrix, subset_by_index=(first, n - 1), check_finite=False)
     if values.size < rank:
         values, vectors = scipy.linalg.eigh(matrix, check_finite=False)
@@ -191,7 +191,7 @@ def lanczos(
 ) -> Spectrum:
     """Find the largest eigenvalues by block Lanczos with full reorthogonalisation and thick restarts.
 
-    Products with ``A`` may be rough, to ``unit`` of its norm, where ``exact`` certifies what is found.
+    Products with ``A`` may have errors of ``unit`` times its norm if ``exact`` is given to certify the result.
     """
     n, rank, tol, rounding = A.shape[0], ask.rank, ask.tol or TOLERANCE["lanczos"], ask.rounding
     limit = 300 if ask.max_iter is None else ask.max_iter
@@ -202,7 +202,7 @@ def lanczos(
     basis = _Basis(min(max(4 * rank, rank + 12 * b), n - b), _placed(A, first), ask.random_state)
     steps, worst, stop, smallest = 0, np.inf, "", np.inf
     values, S = np.zeros(0), np.zeros((0, 0))
-    with one_blas_thread():  # a pool of BLAS threads would go on spinning while our own threads multiply
+    with one_blas_thread():  # a pool of BLAS threads would spin while our own threads work
         while worst > 0.5 * tol:
             if basis.size >= rank and (ask.clock.expired or steps >= limit):
                 stop = "max_time" if ask.clock.expired else f"max_iter={limit} products"
@@ -215,7 +215,7 @@ def lanczos(
                 values, S = basis.ritz()
                 smallest = min(smallest, values[-1])
                 residuals = np.linalg.norm(tail @ S[-tail.shape[1] :, :rank], axis=0)
-                residuals[residuals <= 0.5 * coarse._of(values)] = 0.0  # no more work on what rounding leaves
+                residuals[residuals <= 0.5 * coarse._of(values)] = 0.0  # at the level of rounding: converged
                 worst = rounding._worst(residuals, values[:rank], n)
             ask.tick(steps, residual=worst)
     vectors = to_numpy(basis.rotated(S[:, :rank]))
@@ -226,14 +226,14 @@ def lanczos(
 
 
 class _Basis:
-    """An orthonormal basis Q, where the operator is, the matrix H = QᵀAQ, which is here, and the block that comes next.
+    """An orthonormal basis Q on the device of the operator, the matrix H = QᵀAQ on the CPU, and the next block N.
 
-    ``A Q = Q H + N Bᵀ`` with the next block N, where B is zero except for the last rows.
+    ``A Q = Q H + N Bᵀ``, where only the last rows of B are nonzero.
     """
 
     def __init__(self, room: int, first: Any, rng: np.random.RandomState) -> None:
         self._xp = namespace(first)
-        self._Q = self._xp.zeros((room, first.shape[0]), dtype=first.dtype, device=first.device).T  # by columns
+        self._Q = self._xp.zeros((room, first.shape[0]), dtype=first.dtype, device=first.device).T  # column-major
         self._H = np.zeros((room, room))
         self._rng = rng
         self.room, self.size = room, 0
@@ -248,7 +248,7 @@ class _Basis:
         return self.vectors @ asarray(np.ascontiguousarray(S), self._Q)
 
     def extend(self, A: Operator) -> Array:
-        """Take the next block in; return B of the last rows, transposed."""
+        """Append the next block to the basis; return the nonzero rows of B, transposed."""
         start, b = self.size, self._next.shape[1]
         self.size += b
         self._Q[:, start : self.size] = self._next
@@ -265,9 +265,9 @@ class _Basis:
         return R
 
     def _orthonormal(self, W: Any, size: float) -> tuple[Any, Array]:
-        """Factorise W = N R with N orthonormal and orthogonal to the basis; where W lacks rank, N is random."""
+        """Factorise W = N R with N orthonormal and orthogonal to the basis; if W is rank-deficient, N is completed randomly."""
         N, R = self._xp.linalg.qr(W)
-        factors: Any = scipy.linalg.qr(to_numpy(R), pivoting=True, check_finite=False)  # its pivots are those of W
+        factors: Any = scipy.linalg.qr(to_numpy(R), pivoting=True, check_finite=False)  # with the same pivots as W
         turn, R, order = factors
         N = N @ asarray(turn, N)
         (lacking,) = np.nonzero(np.abs(np.diagonal(R)) <= 1e-14 * max(size, np.finfo(float).tiny))
@@ -278,18 +278,18 @@ class _Basis:
         for _ in range(2):
             N, T = self._xp.linalg.qr(N - Q @ (Q.T @ N))
             R = to_numpy(T) @ R
-            R[lacking] = 0.0  # rows that belong to random directions
+            R[lacking] = 0.0  # rows of the random directions
         back = np.empty_like(R)
         back[:, order] = R
         return N, back
 
     def ritz(self) -> tuple[Array, Array]:
-        """Eigenvalues of H from the largest down, and its eigenvectors."""
+        """Eigenvalues of H in descending order, and its eigenvectors."""
         values, S = scipy.linalg.eigh(self._H[: self.size, : self.size], check_finite=False)
         return values[::-1], S[:, ::-1]
 
     def restart(self, values: Array, S: Array, keep: int) -> None:
-        """Keep the best Ritz vectors; A times them stays within them and the next block."""
+        """Thick restart: keep the leading Ritz vectors; A maps them into their span and the next block."""
         keep = min(keep, self.size - 1)
         self._Q[:, :keep] = self.rotated(S[:, :keep])
         self._H[:] = 0.0
@@ -298,7 +298,7 @@ class _Basis:
 
 
 def arpack(A: Operator, ask: Request) -> Spectrum:
-    """Find the largest eigenvalues by ARPACK, one vector at a time."""
+    """Find the largest eigenvalues by ARPACK, with products of one vector at a time."""
     products = 0
 
     def multiply(v: Array) -> Array:
@@ -318,7 +318,7 @@ def arpack(A: Operator, ask: Request) -> Spectrum:
             "tol, or use 'lanczos' or 'dense', which also work if K is zero."
         ) from error
     order = np.argsort(values)[::-1]
-    # ARPACK's criterion is relative to |λ| too, but is an estimate.
+    # ARPACK's criterion is also relative to |λ|, but only estimated.
     tol = max(10.0 * ask.tol, 1e-8)
     smallest = min(values.min(), lowest(A))
     return ask.certified(A, values[order], vectors[:, order], smallest, tol, products, "lower tol.")

@@ -1,4 +1,4 @@
-"""Pre-images: points whose feature vectors are nearest to given combinations."""
+"""Pre-images: points whose feature vectors are nearest to given linear combinations of feature vectors."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def fixed_point(
 ) -> tuple[Array, NDArray[np.bool_]]:
     """Find z with φ(z) near Σ_i γ_i φ(x_i), for the RBF kernel (Mika et al., 1999).
 
-    Where z maximises ``Σ_i γ_i k(z, x_i)``, it is ``Σ_i γ_i k(z, x_i) x_i / Σ_i γ_i k(z, x_i)``, which is iterated. A
-    step that does not climb, as it may where some γ are negative, is halved. Returned are the points (m, d), and which
-    of them moved less than ``tol`` in their last step (m,).
+    The maximiser z of ``Σ_i γ_i k(z, x_i)`` is a fixed point of ``z → Σ_i γ_i k(z, x_i) x_i / Σ_i γ_i k(z, x_i)``. A
+    step that does not increase the sum, which can happen if some γ are negative, is halved. Returns the points (m, d),
+    and which of them moved less than ``tol`` in their last step (m,).
     """
     clock = clock or Clock()
     Z, target = start.copy(), start.copy()
@@ -42,13 +42,13 @@ def fixed_point(
         total = pull.sum(axis=1)
         climbs = total >= height[at]
         step[at[~climbs]] *= 0.5
-        # Where the sum is not positive the rule has no meaning, and the point stays where it is.
+        # The iteration needs a positive sum; otherwise the point stays where it is.
         moving[at[climbs & (total <= 0)]] = False
         good = climbs & (total > 0)
         up = at[good]
         Z[up], height[up], step[up] = trial[good], total[good], 1.0
         target[up] = (pull[good] @ X) / total[good, None]
-        # A step so short that it climbs no more for rounding has arrived too.
+        # A step too short to increase the sum, because of rounding, has also converged.
         converged[at] = (total > 0) & (np.abs(step[at, None] * (target[at] - Z[at])).max(axis=1, initial=0.0) <= small)
         moving[at[converged[at]]] = False
     return Z, converged
