@@ -265,7 +265,7 @@ class _Basis:
         return R
 
     def _orthonormal(self, W: Any, size: float) -> tuple[Any, Array]:
-        """Factorise W = N R with N orthonormal and orthogonal to the basis; if W is rank-deficient, N is completed randomly."""
+        """Factorise W = N R with N orthonormal and orthogonal to the basis, completed randomly if W lacks full rank."""
         N, R = self._xp.linalg.qr(W)
         factors: Any = scipy.linalg.qr(to_numpy(R), pivoting=True, check_finite=False)  # with the same pivots as W
         turn, R, order = factors
