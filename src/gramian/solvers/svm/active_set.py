@@ -1,4 +1,4 @@
-"""A primal active-set method for a small quadratic program, started next to the optimum.
+"""A primal active-set method for a small quadratic program, started close to the optimum.
 
 SMO leaves a violation of about its tolerance, and where it stops depends on the order of the rows. Here the KKT
 equations of the variables between their bounds are solved as a linear system, in the space in which the sums of the
@@ -19,7 +19,7 @@ from gramian.solvers.svm.tasks import EPSILON, State, Vector
 
 Mask = NDArray[np.bool_]
 ROUNDS = 5
-"""Most rounds for each variable."""
+"""Limit on rounds, per variable."""
 RIDGE = 1e-14
 """Added to the diagonal of the system, relative to its largest entry; the kernel need not have full rank."""
 FOREVER = Clock()
@@ -33,7 +33,7 @@ def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:
     K = np.ascontiguousarray(K[np.ix_(task.objects, task.objects)])
     beta, root, largest = start.copy(), np.sqrt(np.abs(K.diagonal())), float(np.abs(task.linear).max())
     gradient = K @ beta + task.linear
-    # The side of the kink on which each variable is, and whether it may move.
+    # The side of the kink on which each variable is, and whether it is free.
     sign = np.sign(beta)
     moving = (beta > task.lower) & (beta < task.upper) & ((sign != 0) | (task.kink == 0))
     memo = np.array([1.0, np.inf])
@@ -45,7 +45,7 @@ def polish(K: Vector, state: State, clock: Clock = FOREVER) -> Vector:
             break
     for g in state.groups:
         beta[g] = _repaired(beta[g], task.lower[g], task.upper[g], float(start[g].sum()))
-    # The difference of the two objectives, without their rounding: the mean of both gradients times the step.
+    # The mean of both gradients times the step: the difference of the objectives without cancellation.
     middle = 0.5 * (K @ (beta + start)) + task.linear
     rise = float(middle @ (beta - start) + task.kink * (np.abs(beta) - np.abs(start)).sum())
     return beta if rise <= 0.0 else start
@@ -83,7 +83,7 @@ def _centred(a: Vector, parts: list[slice]) -> Vector:
 
 
 def _repaired(beta: Vector, lower: Vector, upper: Vector, total: float) -> Vector:
-    """β within its bounds and with a given sum; what is missing goes to free variables first."""
+    """β clipped to its bounds and restored to a given sum, by changing free variables first."""
     beta = np.clip(beta, lower, upper)
     free = (beta > lower) & (beta < upper)
     for v in (*np.flatnonzero(free), *np.flatnonzero(~free)):

@@ -42,24 +42,24 @@ Array = NDArray[np.float64]
 FLAT = ("linear", "lower", "upper", "start", "objects")
 
 SMALL = 2048
-"""Up to this many rows, the whole matrix is made."""
+"""Up to this many rows, the whole matrix is computed."""
 STEPS = 20
-"""Pair steps for each variable, at most; a problem that needs more is left to ``smo``."""
+"""Limit on pair steps, per variable; a problem that needs more is left to ``smo``."""
 WORK = 3e7
-"""Most operations of the active-set method on one problem."""
+"""Limit on operations of the active-set method on one problem."""
 THREADED = 4000
-"""From this many variables in all problems together, threads share the problems."""
+"""From this many variables in total, problems are solved in several threads."""
 FINER = 3
-"""How often the tolerance is lowered where the gap is still too large."""
+"""How often the tolerance is lowered if the gap is still too large."""
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Tasks of one kind, concatenated in the arrays of a single one."""
+    """Tasks of one kind, concatenated into the arrays of a single task."""
 
-    task: Task  # ``objects`` are rows of the matrix; ``split`` has no meaning
-    edges: Index  # (p + 1,): Where each begins, and where the last ends
-    splits: Index  # (p,): Where the second group of each begins, from its own start
+    task: Task  # ``objects`` are rows of the matrix; ``split`` is unused
+    edges: Index  # (p + 1,): Where each task begins, and where the last ends
+    splits: Index  # (p,): Where the second group of each task begins, relative to the task
 
     @classmethod
     def of(cls, tasks: Sequence[Task]) -> Batch:
@@ -84,12 +84,12 @@ class Batch:
 
     @cached_property
     def sizes(self) -> Index:
-        """(p,): How many variables each has."""
+        """(p,): Number of variables of each problem."""
         return np.diff(self.edges)
 
     @cached_property
     def groups(self) -> tuple[Index, Index, Index, Index]:
-        """Where groups begin, their sizes, and the numbers of the first and the last group of each problem."""
+        """Where groups begin, their sizes, and the indices of the first and the last group of each problem."""
         both = self.splits < self.sizes
         first = np.arange(len(self)) + np.concatenate([[0], np.cumsum(both)[:-1]])
         starts = np.empty(len(self) + int(both.sum()), dtype=np.intp)
@@ -100,7 +100,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """The solutions of a batch, and what their certificates consist of."""
+    """The solutions of a batch, and the entries of their certificates."""
 
     batch: Batch
     beta: Array  # (m,)
@@ -116,7 +116,7 @@ class Answers:
     seconds: float
 
     def solutions(self) -> Iterator[Solution | None]:
-        """Yield the solution of each problem, or None where its certificate does not hold."""
+        """Yield the solution of each problem, or None if its certificate does not hold."""
         seconds = self.seconds / len(self.batch)
         columns = self.dual + self.gap, self.dual, self.relative, self.violation, self.steps.astype(np.intp)
         figures, edges = zip(*(c.tolist() for c in columns), strict=True), pairwise(self.batch.edges.tolist())
@@ -140,7 +140,7 @@ class Answers:
 class _Descent:
     K: Array
     batch: Batch
-    rounding: float  # Of a kernel value, relative to the largest k(x, x)
+    rounding: float  # Rounding error of a kernel value, relative to the largest k(x, x)
 
     @cached_property
     def scale(self) -> float:
@@ -235,5 +235,5 @@ def solve_dense(
         fine *= 0.3
     met = found.met & ~failed
     if max_iter >= 0:
-        met &= steps < max_iter  # smo reports a limit that was reached
+        met &= steps < max_iter  # leave those that reached max_iter to smo, which reports it
     return replace(found, met=met, steps=steps, seconds=clock.seconds)

@@ -65,7 +65,7 @@ def _gains(
     row: Array, own: float, diagonal: Array, gradient: Array, down: Array, rise: float, worst: float, scale: float,
     gains: Array,
 ) -> Any:  # fmt: skip
-    """Fill in the second-order gain of a step of i with each j, up to a common factor; return the largest."""
+    """Fill in the second-order gain of a pair step of i with each j, up to a common factor; return the largest."""
     best, slope, unit = np.float32(0.0), 1.0 / worst, 1.0 / scale
     for t in range(gains.size):
         d = np.float32(larger(slope * (gradient[t] - down[t] + rise), 0.0))
@@ -144,7 +144,7 @@ def _pair_steps(
         bottom = 0.0 if kink > 0.0 and beta[j] > 0.0 else lower[j]
         room_i, room_j = top - beta[i], beta[j] - bottom
         move = min(move, room_i, room_j)
-        # Land on a bound exactly: a bound missed by rounding counts as free.
+        # Set it to the bound exactly: a variable off its bound by rounding would count as free.
         beta[i] = top if move == room_i else beta[i] + move
         beta[j] = bottom if move == room_j else beta[j] - move
         up[i], down[i] = _costs(beta[i], lower[i], upper[i], kink)
@@ -205,7 +205,7 @@ def _solve(H: Array, right: Array) -> None:
 
 @part()
 def _newton(K: Array, ids: Array, split: int, slope: Array, moving: Array, noise: float, step: Array) -> None:
-    """The Newton step of the moving variables; a very long one along a direction without curvature.
+    """The Newton step of the moving variables; very long along a direction without curvature.
 
     In coordinates that keep the sum of each group: differences from its first moving variable.
     """
@@ -340,7 +340,7 @@ def _advance(
         _gradient(K, ids, linear, beta, B, made, gradient)
         memo[FRESH] = 1.0
         return False
-    # No variable violates KKT: go on only while steps still halve what rounding left of the slopes.
+    # No variable violates KKT: go on only while steps still halve the spread of the slopes.
     last, memo[LAST] = memo[LAST], spread
     return not noise < spread < 0.5 * last
 
@@ -396,7 +396,7 @@ def _half_margin(lower: Array, upper: Array, kink: float, split: int, beta: Arra
 
 @part()
 def _snap(lower: Array, upper: Array, beta: Array) -> None:
-    """``State.snap``: move variables that only rounding keeps from a bound or the kink there."""
+    """``State.snap``: move variables within rounding of a bound or the kink onto it."""
     largest = 0.0
     for t in range(beta.size):
         largest = max(largest, abs(beta[t]))
@@ -463,7 +463,7 @@ def solve_all(
         widest = max(widest, edges[p + 1] - edges[p])
     for t in range(ids.size if single else 0):
         single &= ids[t] == t
-    # A single problem of all rows in their order needs no matrix of its own.
+    # A single problem on all rows in order uses K itself, without a copy.
     room, made, diagonal = K, np.empty(widest, np.bool_), np.empty(widest)
     if not single:
         room = np.empty((widest, widest))

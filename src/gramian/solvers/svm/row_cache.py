@@ -22,7 +22,7 @@ THREAD_WORTH = 1_000_000
 
 @dataclass(frozen=True)
 class Wide:
-    """A matrix in full precision, of which most fits need only a few blocks."""
+    """A matrix in full precision, computed on request: most fits need only a few blocks."""
 
     block: Callable[[Index, Index], NDArray[Any]]  # From rows and columns to the block between them
     whole: Callable[[], Gram]  # Returns the Gram matrix
@@ -51,7 +51,7 @@ class RowCache:
         self._forget()
 
     def _forget(self) -> None:
-        """Divide the memory into empty rows of the current width."""
+        """Empty the cache and divide its memory into rows of the current width."""
         width = max(len(self.columns), 1)
         self.capacity = self._flat.size // width
         self.store = self._flat[: self.capacity * width].reshape(self.capacity, width)
@@ -65,7 +65,7 @@ class RowCache:
         self._clock += 1
         held = self._slot[rows]
         self._stamp[held[held >= 0]] = self._clock
-        missing = np.unique(rows[held < 0])  # a row may be asked for twice
+        missing = np.unique(rows[held < 0])  # a row may be requested twice
         if missing.size:
             room = self._room(missing.size)
             self._fill(missing, room)
@@ -79,7 +79,7 @@ class RowCache:
         short = count - fresh.size
         if not short:
             return fresh
-        # Slots with the stamp of this call hold rows that were just asked for, and must stay.
+        # Slots with the stamp of this call hold rows that were just requested, and must stay.
         age = np.where(np.arange(self.capacity) < self._used - fresh.size, self._stamp, self._clock)
         old = np.sort(np.argpartition(age, short - 1)[:short])
         self._slot[self._owner[old]] = -1
@@ -134,7 +134,7 @@ class KernelRows:
     """
 
     stored = None
-    """The matrix of which the objects' ``ids`` are rows, if it is in memory and needs no cache."""
+    """The stored matrix that the objects' ``ids`` index, if it is in memory and needs no cache."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class KernelRows:
         self.caches = list(caches)
         self.workers, self.direct, self.definite = workers, direct, definite
         self.whole = whole
-        """The same, if it is so small that ``dense`` solves the problem."""
+        """The same, if it is small enough for ``dense``."""
         self._index()
 
     def _index(self) -> None:
@@ -161,12 +161,12 @@ class KernelRows:
 
     @property
     def shrinkable(self) -> KernelRows | None:
-        """These rows if columns can be dropped for a while, which takes a single cache; else None."""
+        """These rows if columns can be dropped temporarily, which needs a single cache; else None."""
         return self if len(self.caches) == 1 else None
 
     @property
     def rounding(self) -> float:
-        """Rounding of a kernel value in full precision, relative to the largest k(x, x)."""
+        """Rounding error of a kernel value in full precision, relative to the largest k(x, x)."""
         return self.gram.rounding * float(np.finfo(np.float64).eps) / float(np.finfo(self.gram.dtype).eps)
 
     def diagonal(self) -> NDArray[np.float64]:
@@ -175,21 +175,21 @@ class KernelRows:
 
     @property
     def capacity(self) -> int:
-        """How many rows can be held at once."""
+        """Number of rows that can be held at once."""
         return min(cache.capacity for cache in self.caches)
 
     @property
     def largest_square(self) -> int:
-        """The most objects that ``square`` takes."""
+        """The largest number of objects that ``square`` accepts."""
         return len(self.ids) if self.direct else self.capacity
 
     @property
     def evicted(self) -> int:
-        """How many rows were evicted so far."""
+        """Number of rows evicted so far."""
         return sum(cache.evicted for cache in self.caches)
 
     def square(self, objects: Index) -> NDArray[Any]:
-        """Return the kernel of some objects with each other: → (q, q)."""
+        """Return the kernel matrix of some objects: → (q, q)."""
         if self.direct:
             return self.gram.rows(self.ids[objects], self.ids[objects])
         out = np.empty((objects.size, objects.size), np.result_type(*(cache.dtype for cache in self.caches)))
@@ -237,13 +237,13 @@ class KernelRows:
 class FeatureRows:
     """The interface of ``KernelRows`` for the kernel ``<ψ(x), ψ(z)>`` of explicit features.
 
-    A sum of q kernel rows is one product Fᵀw and one product with F: O((n + q) m), whatever the kernel costs.
+    A sum of q kernel rows is one product Fᵀw and one product with F: O((n + q) m) for any kernel.
     """
 
     direct = True
     """A block of the kernel is one product: the working set may be large."""
     shrinkable = None
-    """Every value is a product with one vector w, so leaving variables out saves nothing."""
+    """Every value is a product with one vector w, so dropping columns would save nothing."""
     definite = True
     whole = stored = None
     evicted = 0
@@ -259,7 +259,7 @@ class FeatureRows:
         return np.asarray(np.einsum("ij,ij->i", self.F, self.F))
 
     def square(self, objects: Index) -> NDArray[np.float64]:
-        """Return the kernel of some objects with each other: → (q, q)."""
+        """Return the kernel matrix of some objects: → (q, q)."""
         F, q = self.F[objects], objects.size
         out = np.empty((q, q))
         workers = self.workers if q * F.size > THREAD_WORTH else 1
@@ -300,7 +300,7 @@ class CardRows:
     direct = True
     """A block of the kernel is computed at once: the working set may be large."""
     shrinkable = None
-    """Leaving columns out would save nothing."""
+    """Dropping columns would save nothing."""
     stored = None
     evicted = 0
 
@@ -314,7 +314,7 @@ class CardRows:
         return np.asarray(self.gram.diagonal(), dtype=np.float64)[self.ids]
 
     def square(self, objects: Index) -> NDArray[np.float64]:
-        """Return the kernel of some objects with each other: → (q, q)."""
+        """Return the kernel matrix of some objects: → (q, q)."""
         return self.exact(objects, objects)
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
@@ -336,11 +336,11 @@ class CardRows:
 
 
 class StoredRows:
-    """The interface of ``KernelRows`` for a matrix that is in memory already."""
+    """The interface of ``KernelRows`` for a matrix that is already in memory."""
 
     direct = True
     shrinkable = None
-    """Leaving columns out would save nothing."""
+    """Dropping columns would save nothing."""
     evicted = 0
 
     def __init__(
@@ -360,7 +360,7 @@ class StoredRows:
         return self.stored[self.ids, self.ids].astype(np.float64)
 
     def square(self, objects: Index) -> NDArray[np.float64]:
-        """Return the kernel of some objects with each other: → (q, q)."""
+        """Return the kernel matrix of some objects: → (q, q)."""
         return self.exact(objects, objects)
 
     def add(self, objects: Index, weights: NDArray[np.float64], total: NDArray[np.float64]) -> None:
@@ -373,7 +373,7 @@ class StoredRows:
 
     def exact_sum(self, objects: Index, weights: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return Σ_k weights_k K[objects_k, :]. weights (len(objects),) → (n,)."""
-        # Sums of whole rows, in the order of memory, are faster than sums of the columns of the objects.
+        # Summing whole contiguous rows is faster than gathering the objects' columns.
         width = self.stored.shape[1]
         sums, workers = np.zeros(width), self.workers if objects.size * width > THREAD_WORTH else 1
         task = partial(_add_columns, self.stored, self.ids[objects], weights, sums)

@@ -19,7 +19,7 @@ def add_rows(store: Array, slots: Array, weights: Array, out: Array, start: int,
         right = min(left + width, stop)
         total = out[left:right]
         k = 0
-        # Four rows at a time: the sums stay in registers while four rows stream by.
+        # Four rows at a time, with the sums kept in registers.
         while k + 3 < slots.size:
             a, b = store[slots[k], left:right], store[slots[k + 1], left:right]
             c, d = store[slots[k + 2], left:right], store[slots[k + 3], left:right]

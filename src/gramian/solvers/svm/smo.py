@@ -49,17 +49,17 @@ from gramian.solvers.svm.tasks import (
 Rows = KernelRows | FeatureRows | CardRows | StoredRows | AnchoredRows
 WORKING_SET = 1024
 CARD_SET = 1536
-"""Size on a GPU, where a round costs more than the longer steps of a larger set."""
+"""Size of the working set on a GPU, where a round costs more than the longer steps of a larger set."""
 COSTLY_SET = 256
-"""Least size: where kernel values are expensive, a small set asks for fewer rows that turn out not to be needed."""
+"""Least size of the working set; small, so that expensive kernels compute few rows that are never needed."""
 SHARE = 8
-"""Where the kernel is cheap, the working set has at least one in so many variables."""
+"""For cheap kernels, the working set has at least one in SHARE of the variables."""
 ROOMY = 1.25
-"""The working set has room for so many times the free variables; smaller sets undo each other's steps."""
+"""Least size of the working set, in numbers of free variables; smaller sets undo each other's steps."""
 TINY_SET = 16
 """Below this size, a working set is the worst pair alone."""
 STEPS_PER_VARIABLE = 100
-"""Pair steps for each variable of a working set, at most; after as many for each of all, the active-set method."""
+"""Limit on pair steps per variable of a working set; after as many per variable overall, try the active-set method."""
 MOST_PATIENCE = 400
 """Steps per variable after which the active-set method is not tried again."""
 SHRINK_EVERY = 8
@@ -71,19 +71,19 @@ POLISHED = 512
 INNER, CARD_INNER = 0.1, 0.2
 """Pair steps on a working set stop at this share of the violation; on a GPU sooner, as rounds cost less."""
 STUBBORN = 2048
-"""Problems of at most this many variables are also given to the active-set method where pair steps are slow."""
+"""Problems of at most this many variables also go to the active-set method if pair steps converge slowly."""
 WORTHWHILE = 0.01
-"""The least share of the gap that the active-set method has to close for another attempt."""
+"""The active-set method is tried again only if it has closed at least this share of the gap."""
 ENDLESS = "pair steps do not converge: the kernel is not positive semi-definite; use another kernel"
 LOST = "the optimum is lost in the rounding of sums of kernel values; lower C, scale the inputs or the target"
 LOOSE = 1000.0
-"""Where the bounds on β, times kernel values, are so many times the targets, they are not expected to bind."""
+"""Bounds on β are not expected to bind if bounds times kernel values exceed the targets by this factor."""
 ROUNDING = 0.25
 """The share of the tolerance that rounding of kernel values may take up."""
 SINGLE = float(np.finfo(np.float32).eps) / 2.0
-"""Rounding of a kernel value in single precision, relative to the largest k(x, x)."""
+"""Rounding error of a kernel value in single precision, relative to the largest k(x, x)."""
 REFINEMENTS = 2
-"""How often Kβ is recomputed in full precision before the kernel rows are."""
+"""How often Kβ is recomputed in full precision before switching to kernel rows in full precision."""
 AUDIT = 64
 """Entries of the gradient that are recomputed in full precision before an optimum is accepted."""
 
@@ -116,7 +116,7 @@ def solve(
         if task.tubeless is not None and loose:
             found = _Descent(task.tubeless, rows, *limits).run(tol, polished)
             if found.convex and np.abs(found.beta).sum() <= np.abs(task.start).sum():
-                # ν bounds the sum of |β|; what is missing could be added to both β of a row without any effect.
+                # ν fixes the sum of |β|; the rest can be added to both variables of a row, where it cancels.
                 return replace(found, beta=np.concatenate([np.maximum(found.beta, 0.0), np.minimum(found.beta, 0.0)]))
         return _Descent(task, rows, *limits).run(tol, polished)
 
@@ -276,7 +276,7 @@ class _Descent:
         return 0.5 * (first - second)
 
     def unit(self, state: State) -> float:
-        """The same for the descent, bounded away from zero where ρ vanishes."""
+        """The unit of the tolerance during the descent, bounded away from zero for ρ → 0."""
         return max(self.divisor(state), 1e-7 * self.spread) if self.task.scaled else self.divisor(state)
 
     @cached_property
@@ -287,7 +287,7 @@ class _Descent:
         return max(float(np.max(diagonal + diagonal[0] - 2.0 * row)), EPSILON * self.scale)
 
     def vanished(self, state: State) -> bool:
-        """Whether ‖w‖ is negligible: the two hulls meet."""
+        """Whether ‖w‖ is negligible, that is, the two hulls intersect."""
         if not self.task.scaled:
             return False
         mass = 0.5 * float(np.abs(state.beta).sum())
@@ -346,7 +346,7 @@ class _Descent:
         self.drift += EPSILON * self.scale * float(np.abs(moves).max())
 
     def block(self, objects: Index, dtype: np.dtype[Any]) -> tuple[Vector, Index, Vector, NDArray[np.bool_]]:
-        """A matrix, its rows behind some objects, K of these objects, and which rows of K are filled already."""
+        """A matrix, the objects' row numbers in it, K between the objects (q, q), and which of its rows are filled."""
         q, stored = objects.size, self.rows.stored
         if stored is None:
             K = self.rows.square(objects)
@@ -359,7 +359,7 @@ class _Descent:
     # ---- shrinking -----------------------------------------------------------------------------------------------
 
     def shrunk_descent(self, rows: KernelRows, tol: float) -> bool:
-        """Solve without the variables that seem to stay at their bounds; return False if they are too few."""
+        """Solve without the variables likely to stay at their bounds; return False if there are too few of these."""
         state = self.state
         up, down = state.slopes()
         live = np.zeros(state.beta.size, dtype=bool)
@@ -385,7 +385,7 @@ class _Descent:
     # ---- the certificate --------------------------------------------------------------------------------
 
     def certify(self, tol: float) -> Certificate:
-        """The certificate of the present β; its gap is a sum of Fenchel-Young terms, each of them >= 0."""
+        """The certificate of the current β; its gap is a sum of Fenchel-Young terms, each of them >= 0."""
         state, rounding = self.state, self.rounding
         unit = max(self.divisor(state), TINIEST)
         violation = state.violation(*state.slopes()) / unit
@@ -413,7 +413,7 @@ class _Descent:
 
     @property
     def rounding(self) -> float:
-        """Expected rounding of a value Σ_j β_j k(x_j, x) in float64, with errors of either sign."""
+        """Expected rounding error of a value Σ_j β_j k(x_j, x) in float64, with errors of random sign."""
         return max(EPSILON, self.rows.rounding) * self.scale * float(np.linalg.norm(self.state.by_object))
 
     @property
@@ -426,7 +426,7 @@ class _Descent:
         return self.scale * float(most.sum()) * float(np.abs(task.start).sum())
 
     def polish(self) -> None:
-        """Run the active-set method, whose solution does not depend on the pair steps before."""
+        """Run the active-set method, whose solution does not depend on the pair steps taken before it."""
         rows = np.arange(self.state.values.size)
         K = self.rows.exact(rows, rows).astype(np.float64, copy=False)
         self.state.beta = polish(K, self.state, self.clock)

@@ -14,17 +14,17 @@ from gramian.solvers.svm.row_cache import Index
 
 Vector = NDArray[np.float64]
 SNAP = 1e-14
-"""Distance of a variable from its bound that counts as rounding, relative to its range and the largest variable."""
+"""A variable this close to a bound, relative to the smaller of its range and the largest |β|, is set to the bound."""
 NOISE = {"float32": 1e-5, "float64": 1e-9}
-"""Negative curvature, relative to the diagonal, that may be rounding of the kernel."""
+"""Negative curvature, relative to the diagonal, that rounding of the kernel can cause."""
 VANISHED = 1e-9
-"""Two hulls meet if their squared distance, relative to the largest between objects, is below this."""
+"""Two hulls intersect if their squared distance, relative to the largest between objects, is below this."""
 FEASIBLE = 1e-12
 """Error allowed in a sum of variables, relative to the sum of their absolute values."""
 NOTHING = 1e-10
 """An objective below this share of its scale, C |y| or squared norms of objects, counts as zero."""
 PAIR = 4.0
-"""A violation is the difference of two values, each rounded in its sum and in its kernel values."""
+"""Number of rounding errors in a violation: the difference of two values, each with errors in sum and kernel."""
 EPSILON = float(np.finfo(np.float64).eps)
 TINIEST = float(np.finfo(np.float64).tiny)
 
@@ -37,17 +37,17 @@ class Task:
     lower: Vector  # (m,): Bounds; infinite for a hard margin
     upper: Vector  # (m,): Bounds; infinite for a hard margin
     start: Vector  # (m,): A feasible β; its sums over the groups are the right-hand sides of the constraints
-    objects: Index  # (m,): The object, by its position in the kernel rows, behind each variable
-    split: int  # Variables before it form the first group, those from it on the second
+    objects: Index  # (m,): The object of each variable, as its index in the kernel rows
+    split: int  # Variables before this index form the first group, the others the second
     kink: float = 0.0  # The ε of regression
     # Whether the solution will be divided by half the difference of the groups' multipliers (ν classification, hard
     # margin), which is then the unit of the tolerance
     scaled: bool = False
-    # The same with ε = 0: if its Σ|β| is no more than ν allows, its solution is the solution here
+    # The same task with ε = 0: if its Σ|β| is no more than ν allows, it has the same solution
     tubeless: Task | None = None
 
     def anchored(self, origin: int) -> Task:
-        """Add a variable for an object at the origin, which leaves the sum of the others free."""
+        """Add a variable for an object at the origin, so that the sum of the others is unconstrained."""
         room = float(np.sum(self.upper - self.lower))
         ends = {"linear": 0.0, "lower": -room, "upper": room, "start": -float(self.start.sum()), "objects": origin}
         parts: Any = {name: np.append(getattr(self, name), value) for name, value in ends.items()}
@@ -106,7 +106,7 @@ def novelty(weight: Vector, nu: float) -> Task:
 
 
 def start_of(task: Task, solution: Any, growth: float) -> Vector:
-    """Return the best multiple of a solution, at most ``growth`` times it, where bounds grow by that factor."""
+    """Return the best starting point c β with c <= ``growth`` for the task with bounds ``growth`` times as wide."""
     beta, slope = solution.beta, float(task.linear @ solution.beta) + task.kink * float(np.abs(solution.beta).sum())
     quadratic = float(np.dot(beta, solution.values[task.objects]))
     best = max(-slope / quadratic, 0.0) if quadratic > 0 else growth
@@ -114,7 +114,7 @@ def start_of(task: Task, solution: Any, growth: float) -> Vector:
 
 
 def _filled(room: Vector, total: float) -> Vector:
-    """Values that fill the room of each place in order, until they sum to the total."""
+    """Fill entries in order, each up to its room, until they sum to the total."""
     before = np.concatenate([[0.0], np.cumsum(room)[:-1]])
     return np.clip(total - before, 0.0, room)
 
@@ -125,10 +125,10 @@ class Solution:
 
     beta: Vector  # (m,): The signed dual variables
     values: Vector  # (objects,): (Kβ)_i of every object
-    multipliers: tuple[float, float]  # One per group; minus the bias where there is one group
-    certificate: Certificate  # What the solution proves about itself
-    convex: bool  # Whether no negative curvature was met; if it was, the kernel is not positive semi-definite
-    vanished: bool  # Whether a scaled task ended with w = 0: the hulls of the two groups meet
+    multipliers: tuple[float, float]  # One per group; with one group, minus the bias
+    certificate: Certificate  # Duality gap and KKT violation
+    convex: bool  # False if negative curvature was met: the kernel is not positive semi-definite
+    vanished: bool  # Whether a scaled task ended with w = 0: the hulls of the two groups intersect
 
     @property
     def unit(self) -> float:
@@ -180,7 +180,7 @@ class State:
         return [slice(*ends) for ends in pairwise([*self.starts, self.beta.size])]
 
     def restrict(self, live: Index, kept: Index) -> State:
-        """Return the problem of some variables, the others fixed."""
+        """Return the problem in some of the variables, with the others fixed."""
         position = np.full(self.values.size, -1, dtype=np.intp)
         position[kept] = np.arange(kept.size)
         parts = {name: getattr(self.task, name)[live] for name in ("linear", "lower", "upper", "start")}
@@ -189,7 +189,7 @@ class State:
         return State(task, self.beta[live], self.values[kept], self.diagonal[kept])
 
     def snap(self) -> None:
-        """Move variables that only rounding keeps from a bound or the kink there, or they would count as free."""
+        """Move variables within rounding of a bound or the kink onto it; they would otherwise count as free."""
         near = SNAP * np.minimum(self.task.upper - self.task.lower, np.abs(self.beta).max(initial=0.0))
         for place in (0.0, self.task.lower, self.task.upper):
             self.beta = np.where(np.abs(self.beta - place) <= near, place, self.beta)
@@ -238,7 +238,7 @@ def violations(up: Vector, down: Vector, starts: Any) -> Vector:
 
 
 def multipliers(up: Vector, down: Vector, starts: Any) -> Vector:
-    """Return each group's multiplier: the mean slope of its free variables, or the middle of the interval of KKT."""
+    """Return each group's multiplier: the mean slope of its free variables, or the midpoint of the KKT interval."""
     free = up == down
     count, total = (np.add.reduceat(a, starts, dtype=np.float64) for a in (free, np.where(free, up, 0.0)))
     low, high = np.maximum.reduceat(down, starts), np.minimum.reduceat(up, starts)
@@ -247,9 +247,9 @@ def multipliers(up: Vector, down: Vector, starts: Any) -> Vector:
 
 
 def gap_terms(task: Task, beta: Vector, excess: Vector) -> Vector:
-    """Return the duality gap as Fenchel-Young terms, each of them >= 0, of slopes less the multiplier: (m,) → (m,)."""
+    """Return the terms of the duality gap, each >= 0 (Fenchel-Young), from slopes minus the multiplier: (m,) → (m,)."""
     lower, upper, kink = task.lower, task.upper, task.kink
-    # min over t of d·t + ε|t| on [lower, upper]: at an end, or at the kink.
+    # The minimum of d·t + ε|t| over [lower, upper] is at an end or at the kink.
     with np.errstate(invalid="ignore"):
         ends = [
             np.where(d == 0, 0.0, end * d) for end, d in ((end, excess + np.sign(end) * kink) for end in (lower, upper))
