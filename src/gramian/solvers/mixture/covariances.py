@@ -1,12 +1,12 @@
 """Covariances of a Gaussian mixture: full, tied, diagonal or spherical.
 
-A family is known by its *quadratics*: the products ``x_i x_j``, ``i ≤ j``, where covariances are matrices, and the
-squares ``x_i²`` where they are diagonal. The quadratic form of a precision is linear in them, and the second moments of
-rows are their sums. Tied covariances are full ones pooled over the components, spherical ones diagonal ones pooled over
-the features.
+Each family has its *quadratics*: the products ``x_i x_j``, ``i ≤ j``, if covariances are matrices, and the squares
+``x_i²`` if they are diagonal. The quadratic form of a precision is linear in them, and the second moments of rows are
+their sums. Tied covariances are full ones averaged over the components, and spherical ones are diagonal ones averaged
+over the features.
 
-Rows stand in columns here, ``(..., d, b)``. Covariances, precisions and factors P, ``Σ⁻¹ = P Pᵀ``, have the family's
-shape, that of scikit-learn's ``covariances_``; *stacked* ones have an entry for each component, whatever is shared.
+Rows of data are columns here, ``(..., d, b)``. Covariances, precisions and factors P, ``Σ⁻¹ = P Pᵀ``, have the shape of
+scikit-learn's ``covariances_``; *stacked* ones have an entry for each component, even if all components share one.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Full:
 
     @property
     def size(self) -> int:
-        """How many quadratics a row has: Q."""
+        """Number Q of quadratics of a row."""
         return self.n_features * (self.n_features + 1) // 2
 
     @property
@@ -67,7 +67,7 @@ class _Full:
         return np.asarray(np.sum((x * r[:, None, :]) @ x.transpose(0, 2, 1), axis=0)[self.pairs])
 
     def covariances(self, second: Floats, weights: Floats, ridge: float) -> Floats:
-        """Return the covariances that fit second moments best: second (K, Q), weights (K,)."""
+        """Return the maximum-likelihood covariances from second moments: second (K, Q), weights (K,)."""
         i, j = self.pairs
         matrices = np.empty((len(second), self.n_features, self.n_features))
         matrices[:, i, j] = matrices[:, j, i] = second + ridge * self._diagonal
@@ -78,7 +78,7 @@ class _Full:
 
     def factor_precisions(self, precisions: Floats) -> Floats:
         try:
-            # Reversing rows and columns makes of the lower Cholesky factor an upper one.
+            # With rows and columns reversed, the lower Cholesky factor becomes an upper one.
             reversed_factors = np.linalg.cholesky(precisions[..., ::-1, ::-1])
         except np.linalg.LinAlgError:
             reversed_factors = None
@@ -99,7 +99,7 @@ class _Full:
     def coefficients(self, stacked: Floats) -> Floats:
         """Return c with ``xᵀ Λ_k x = c_k · quadratics(x)``: → (K, Q)."""
         i, j = self.pairs
-        # Off the diagonal an entry of Λ counts twice.
+        # Off-diagonal entries of Λ count twice.
         return (2.0 - self._diagonal) * (stacked @ stacked.transpose(0, 2, 1))[:, i, j]
 
     def log_det(self, stacked: Floats) -> Floats:
@@ -239,7 +239,7 @@ COVARIANCE_TYPES: dict[str, type[Family]] = {kind.name: kind for kind in (_Full,
 
 
 def family(covariance_type: str, n_components: int, n_features: int) -> Family:
-    """Return the family of covariances with a scikit-learn name."""
+    """Return the family of covariances with scikit-learn's name for it."""
     return COVARIANCE_TYPES[covariance_type](n_components, n_features)
 
 
@@ -250,7 +250,7 @@ def quadratics(family: Family, vectors: Floats) -> Floats:
 
 
 def _inverse_roots(covariances: Floats, who: str = "component {}") -> Floats:
-    """P with ``Σ⁻¹ = P Pᵀ`` of every matrix; a pivot without a correct digit counts as zero: (m, d, d) → (m, d, d)."""
+    """P with ``Σ⁻¹ = P Pᵀ`` for every matrix; pivots at the level of rounding count as zero: (m, d, d) → (m, d, d)."""
     factors = []
     for k, covariance in enumerate(covariances):
         root, failed = lapack.dpotrf(covariance, lower=1)

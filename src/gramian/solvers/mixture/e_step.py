@@ -1,8 +1,8 @@
-"""The E-step: from rows, by blocks, to statistics that add up; and the densities, posteriors and labels of rows.
+"""The E-step: sufficient statistics of rows, added up over blocks; and densities, posteriors and labels of rows.
 
-Arithmetic is float64, and memory that of a few blocks. A log-density is taken in its expanded form ``θᵀ φ(x)``, all
-components at once, unless its terms would cancel (components narrow beside their distance from the centre) or be too
-many; then rows are compared with each mean in turn, and moments are taken about the means.
+Arithmetic is float64, and memory is that of a few blocks. Log-densities are computed in the expanded form ``θᵀ φ(x)``
+for all components at once, unless its terms would cancel (narrow components far from the centre) or be too many; then
+the residuals from each mean are formed in turn, and moments are taken about the means.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from gramian.solvers.mixture.covariances import EPS, Family, Floats, quadratics
 from gramian.solvers.mixture.gaussians import LOG_ZERO, Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Scratch, Workers
 
-# Absolute error of a row's log-density that the expanded form may cause.
+# Largest absolute error of a row's log-density for which the expanded form is used.
 ROUNDING = 1e-8
 
 FEW = 20_000
-"""Residuals of all components that are taken in one piece, where rows are few."""
+"""Entries of the residuals from all means up to which few rows are evaluated without tiles."""
 SUMS = ("moments", "log_likelihood", "entropy", "divergence")
 
 Assignment = Callable[[Block], Floats]
@@ -34,13 +34,13 @@ Assignment = Callable[[Block], Floats]
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What an E-step learns from rows: the sum of the expected ``φ``.
+    """The result of an E-step: the sum of the expected ``φ`` over rows.
 
-    Statistics of one family about one origin add up, wherever the rows of each lie.
+    Statistics of different rows, with the same family and origin, can be added.
     """
 
-    family: Family  # Which quadratics
-    origin: Floats  # (K, d): Where each component sees the rows from
+    family: Family  # The family, which defines the quadratics
+    origin: Floats  # (K, d): Point o_k about which the moments of each component are taken
     moments: Floats  # (K, 1 + d + Q): ``Σ_n w_n q_nk φ(x_n - o_k)``
     log_likelihood: float = 0.0  # ``Σ_n w_n log p(x_n)``, under the mixture of the E-step
     entropy: float = 0.0  # ``-Σ_n w_n Σ_k q_nk log q_nk``
@@ -54,24 +54,24 @@ class Statistics:
 
     @cached_property
     def total(self) -> float:
-        """Weight of all rows."""
+        """Total weight of all rows."""
         return float(np.sum(self.moments[:, 0]))
 
     @cached_property
     def weights(self) -> Floats:
-        """Proportions, ``(K,)``; zero for an empty component, whose share is lost in rounding."""
+        """Proportions, ``(K,)``; zero for an empty component, one whose weight is below rounding."""
         shares = self.moments[:, 0] / self.total
         return np.where(shares > EPS, shares, 0.0)
 
     @cached_property
     def means(self) -> Floats:
-        """Mean of the rows of each component, ``(K, d)``; of all rows for an empty one."""
+        """Mean of each component, ``(K, d)``; the mean of all rows for an empty one."""
         means = self.origin + self.moments[:, 1 : 1 + self.family.n_features] / self._held
         return np.where(np.isinf(self._held), self.weights @ means, means)
 
     @cached_property
     def second(self) -> Floats:
-        """Mean quadratics about the means, ``(K, Q)``; of all rows for an empty component."""
+        """Mean quadratics about the means, ``(K, Q)``; those of all rows for an empty component."""
         about_origin = self.moments[:, 1 + self.family.n_features :] / self._held
         second = about_origin - quadratics(self.family, self.means - self.origin)
         if np.all(self.weights > 0):
@@ -81,14 +81,14 @@ class Statistics:
 
     @cached_property
     def _held(self) -> Floats:
-        """Divisors of the moments, ``(K, 1)``; infinite where there is nothing to divide."""
+        """Divisors of the moments, ``(K, 1)``; infinite for an empty component."""
         return np.where(self.weights > 0, self.moments[:, 0], np.inf)[:, None]
 
 
 def expect(
     rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None
 ) -> Statistics:
-    """Take the E-step: the statistics of rows under the posterior of a mixture. origin (K, d)."""
+    """Take the E-step: the statistics of rows under the posterior of a mixture, about an origin (K, d)."""
     view = _View.of(rows, mixture)
     if origin is None and not view.expanded:
         origin = natural_origin(rows, mixture)
@@ -100,19 +100,19 @@ def expect(
 
 
 def natural_origin(rows: Rows, mixture: Mixture) -> Floats:
-    """Return where the moments of an E-step lose no digits: the means, or the rows' centre where that is as good."""
+    """Return an origin for which moments do not cancel, relative to the centre: zero if possible, else the means."""
     return np.zeros_like(mixture.means) if is_expanded(rows, mixture) else mixture.means
 
 
 def is_expanded(rows: Rows, mixture: Mixture) -> bool:
-    """Whether the expanded form of densities is fast and accurate."""
+    """Whether the expanded form of densities is fast and accurate enough."""
     return _View.of(rows, mixture).expanded
 
 
 def tally(
     rows: Rows, family: Family, assignment: Assignment, workers: Workers, origin: Floats | None = None
 ) -> Statistics:
-    """Return the statistics of rows whose q is given: origin (K, d)."""
+    """Return the statistics of rows for given responsibilities q: origin (K, d)."""
     view = _View(rows, family, expanded=origin is None and _worthwhile(family))
     return view.sum(lambda block, phi, scratch: (assignment(block),), workers, origin)
 
@@ -131,14 +131,14 @@ def evaluate(rows: Rows, mixture: Mixture, workers: Workers, figure: str, out: N
 
 
 def evaluate_few(X: NDArray[Any], mixture: Mixture, figure: str) -> NDArray[Any] | None:
-    """Return the same of a few rows in one piece, without tiles and threads, or None where they are many: X (n, d)."""
+    """As ``evaluate``, for a few rows without tiles and threads; None if there are too many rows: X (n, d)."""
     if X.size * len(mixture.means) > FEW:
         return None
     return _figure_of(figure, mixture.log_joint(X.T.astype(np.float64, copy=False))[None], Scratch())
 
 
 def _figure_of(figure: str, joint: Floats, scratch: Scratch) -> NDArray[Any]:
-    """A figure of rows from ``log π_k N(x | μ_k, Σ_k)``, which it may overwrite: joint (t, K, b)."""
+    """Compute a figure of rows from ``log π_k N(x | μ_k, Σ_k)``, which it may overwrite: joint (t, K, b)."""
     if figure == "labels":
         return joint.argmax(axis=1).ravel()
     if figure == "log_joint":
@@ -149,7 +149,7 @@ def _figure_of(figure: str, joint: Floats, scratch: Scratch) -> NDArray[Any]:
 
 @dataclass(frozen=True, eq=False)
 class _View:
-    """Blocks of rows as ``φ``, with its quadratics only where the expanded form is to be used."""
+    """Blocks of rows as ``φ``, with its quadratics only if the expanded form is used."""
 
     rows: Rows
     family: Family
@@ -157,7 +157,7 @@ class _View:
 
     @classmethod
     def of(cls, rows: Rows, mixture: Mixture) -> _View:
-        """The form that is fast, and no less accurate than ``ROUNDING``."""
+        """Choose the fastest form that is accurate to ``ROUNDING``."""
         reach = np.maximum(rows.reach, np.abs(mixture.means))
         accurate = EPS * mixture.magnitude(reach) <= ROUNDING
         return cls(rows, mixture.family, expanded=accurate and _worthwhile(mixture.family))
@@ -188,13 +188,13 @@ class _View:
             for k, (mean, factor) in enumerate(zip(mixture.means, mixture.stacked, strict=True)):
                 whitened = self.family.whiten(factor, x - mean[:, None])
                 out[:, k] = mixture.constants[k] - 0.5 * np.sum(whitened**2, axis=1)
-        # Of a row so far away that squares overflow, no more can be said than that its density is zero.
+        # If a row is so far away that squares overflow, its density is zero.
         return np.fmax(out, LOG_ZERO, out=out)
 
     def sum(
         self, q_of: Callable[[Block, Floats, Scratch], tuple[Floats, ...]], workers: Workers, origin: Floats | None
     ) -> Statistics:
-        """Statistics of all rows, from q (t, K, b) and further figures (t, b) of the rows of a block."""
+        """Statistics of all rows; ``q_of`` gives q (t, K, b) and further figures (t, b) for the rows of a block."""
 
         def job(block: Block, scratch: Scratch) -> Statistics:
             phi = self.load(block, scratch)
@@ -207,7 +207,7 @@ class _View:
         return reduce(add, workers.map(job, self.rows.blocks(self.width)))
 
     def statistics(self, phi: Floats, q: Floats, origin: Floats | None, *figures: float) -> Statistics:
-        """Statistics of a block; about the centre where no origin is given."""
+        """Statistics of a block, about the centre if no origin is given."""
         centre = np.zeros((self.family.n_components, self.family.n_features))
         if origin is None and self.expanded:
             moments = np.sum(np.matmul(q, phi.transpose(0, 2, 1)), axis=0)
@@ -222,12 +222,12 @@ class _View:
 
 
 def _worthwhile(family: Family) -> bool:
-    """Whether forming all quadratics is faster than going over the components."""
+    """Whether forming all quadratics is faster than a loop over the components."""
     return family.size <= 2 * family.n_components * family.n_features
 
 
 def _soften(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Floats]:
-    """Posterior ``(t, K, b)``; and for each row, ``(t, b)``, log-density, entropy, divergence. Overwrites ``joint``."""
+    """Posterior ``(t, K, b)``; log-density, entropy and divergence of each row, ``(t, b)``. Overwrites ``joint``."""
     top = joint.max(axis=1)
     joint -= top[:, None]
     q = np.exp(joint, out=scratch.array("q", joint.shape))
@@ -239,7 +239,7 @@ def _soften(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Fl
 
 
 def _harden(joint: Floats, scratch: Scratch) -> tuple[Floats, Floats, Floats, Floats]:
-    """As ``_soften``, for the q that gives each row to its best component."""
+    """As ``_soften``, for the q that assigns each row to its most probable component."""
     best = joint.argmax(axis=1)[:, None]
     complete = np.take_along_axis(joint, best, axis=1)[:, 0]
     q, log_density, *_ = _soften(joint, scratch)
@@ -255,7 +255,7 @@ def _extent(shared: None, parts: Iterator[Part]) -> list[tuple[Any, ...]]:
 
 
 def frame(passes: Passes) -> tuple[Rows, int]:
-    """Find where all rows are seen from, as no rows that are, and how many have weight; in one pass."""
+    """Return the centre and reach of all rows, as an empty ``Rows``, and the number of rows of positive weight."""
     found = [extent for extents in passes.map(_extent, None, need=Need(y=False)) for extent in extents]
     if not found:
         raise ValueError("weights must be positive for at least one row; all weights are zero.")
@@ -273,7 +273,7 @@ def _expected(step: tuple[Rows, Mixture, bool, Floats | None], parts: Iterator[P
 
 
 def expectation(passes: Passes, seen: Rows) -> Any:
-    """Return the E-step over blocks, with the arguments of ``expect``."""
+    """Return a function that takes the E-step over blocks, with the arguments of ``expect``."""
 
     def expected(
         rows: Rows, mixture: Mixture, workers: Workers, *, hard: bool = False, origin: Floats | None = None

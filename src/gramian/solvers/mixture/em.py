@@ -4,14 +4,14 @@ The log-likelihood per row is split as
 
     log p(X | Θ) = L(q, Θ) + KL(q ‖ p(Z | X, Θ)).
 
-An E-step makes the divergence zero by its choice of q, an M-step raises the bound L by its choice of Θ, so the
-likelihood never falls. With hard assignment q gives each row to one component, and what never falls is L, the
-complete-data likelihood; nothing is promised for the other.
+An E-step chooses q such that the divergence is zero, an M-step chooses Θ to increase the bound L, so the likelihood
+never decreases. With hard assignment q assigns each row to one component, and only L, the complete-data likelihood, is
+guaranteed not to decrease.
 
-**What regularisation does to this.** With ``reg_covar = ε`` an M-step maximises not ``L(q, Θ)`` but
-``L(q, Θ) - (ε/2) Σ_k π_k tr Σ_k⁻¹``, with π the new proportions. So an iteration may lower the likelihood, but by no
-more than ``(ε/2) Σ_k π_k (tr Σ_k⁻¹ before - tr Σ_k⁻¹ after)``. A fall of more than this and rounding is a defect, and
-raises.
+**The effect of regularisation.** With ``reg_covar = ε`` an M-step does not maximise ``L(q, Θ)`` but
+``L(q, Θ) - (ε/2) Σ_k π_k tr Σ_k⁻¹``, with π the new proportions. So an iteration may decrease the likelihood, but by at
+most ``(ε/2) Σ_k π_k (tr Σ_k⁻¹ before - tr Σ_k⁻¹ after)``. A larger decrease, beyond rounding, is a bug and raises an
+error.
 
 References
 ----------
@@ -41,20 +41,20 @@ class EvidenceSplit:
 
     log_likelihood: float  # ``log p(X | Θ)``, from the rows
     bound: float  # ``L(q, Θ)``
-    kl: float  # ``KL(q ‖ p(Z | X, Θ))``, their difference: what the next E-step gains
+    kl: float  # ``KL(q ‖ p(Z | X, Θ))``, the difference, which the next E-step gains
 
 
 @dataclass(frozen=True, eq=False)
 class EMResult:
-    """Where EM stopped, and how it came there."""
+    """The parameters at which EM stopped, and the history of the objective."""
 
-    mixture: Mixture  # The parameters, seen from the rows' centre
+    mixture: Mixture  # The parameters, with means relative to the rows' centre
     log_likelihood: float  # Per row, at ``mixture``
     gradient_norm: float  # At ``mixture``
-    gain: float  # What the last iteration added to the objective per row; nan where there was none
+    gain: float  # Change of the objective per row in the last iteration; nan without iterations
     evidence: tuple[EvidenceSplit, ...]  # One for each iteration
-    values: tuple[float, ...]  # The objective per row at the E-step of each iteration: the likelihood
-    converged: bool  # Whether the objective came to change by less than the tolerance
+    values: tuple[float, ...]  # The objective per row at the E-step of each iteration
+    converged: bool  # Whether the objective changed by less than the tolerance
     expired: bool  # Whether time ran out
 
 
@@ -90,7 +90,7 @@ def em(
         value = _objective(statistics)
         rounding = _rounding(rows, mixture)
         _require_rise(before, mixture, reg_covar, previous, value, slack + rounding)
-        # On its way off a plateau EM speeds up again: the step into the answer counts too.
+        # When EM leaves a plateau its steps grow again, so both the last step and the one before must be small.
         converged = still or (abs(change) < tol and value - previous < tol)
         likelihood = statistics.log_likelihood / statistics.total
         bound = min(bound, likelihood)
@@ -110,17 +110,17 @@ def em(
 
 
 def maximise(statistics: Statistics, reg_covar: float) -> Mixture:
-    """Take the M-step: the parameters that fit statistics best."""
+    """Take the M-step: the maximum-likelihood parameters for given statistics."""
     covariances = statistics.family.covariances(statistics.second, statistics.weights, reg_covar)
     return Mixture.of(statistics.family, statistics.weights, statistics.means, covariances)
 
 
 def refine(statistics: Statistics, reg_covar: float, again: Callable[..., Statistics]) -> tuple[Mixture, Statistics]:
-    """Take the M-step; where moments have cancelled, have them taken again about the new means."""
+    """Take the M-step; if the moments have cancelled, recompute them about the new means first."""
     try:
         mixture = maximise(statistics, reg_covar)
         lost = EPS * mixture.magnitude(mixture.means - statistics.origin)
-    except ValueError:  # perhaps singular only by what was lost
+    except ValueError:  # perhaps singular only because of cancellation
         lost = math.inf
     if lost <= ROUNDING:
         return mixture, statistics
@@ -129,7 +129,7 @@ def refine(statistics: Statistics, reg_covar: float, again: Callable[..., Statis
 
 
 def gradient_norm(statistics: Statistics, mixture: Mixture, reg_covar: float) -> float:
-    """Return the size of the objective's gradient per row, as EM sees it."""
+    """Return the norm of the objective's gradient per row, in whitened coordinates."""
     family, weights = mixture.family, statistics.weights
     shifts = statistics.means - mixture.means
     about = statistics.second + quadratics(family, shifts)
@@ -140,12 +140,12 @@ def gradient_norm(statistics: Statistics, mixture: Mixture, reg_covar: float) ->
 
 
 def _objective(statistics: Statistics) -> float:
-    """What EM raises, ``L(q, Θ)`` per row, at the mixture of the E-step."""
+    """The objective of EM, ``L(q, Θ)`` per row, at the mixture of the E-step."""
     return (statistics.log_likelihood - statistics.divergence) / statistics.total
 
 
 def _bound(statistics: Statistics, mixture: Mixture) -> float:
-    """``L(q, Θ)`` per row at the mixture that the M-step made of statistics, from these alone."""
+    """``L(q, Θ)`` per row at the mixture of the M-step, computed from its statistics alone."""
     distances = np.sum(mixture.coefficients * statistics.second, axis=1)
     expected_joint = float(statistics.weights @ (mixture.constants - 0.5 * distances))
     return expected_joint + statistics.entropy / statistics.total
@@ -154,7 +154,7 @@ def _bound(statistics: Statistics, mixture: Mixture) -> float:
 def _require_rise(
     before: Mixture, after: Mixture, reg_covar: float, previous: float, value: float, rounding: float
 ) -> None:
-    """Raise where the objective has fallen by more than regularisation and rounding explain."""
+    """Raise if the objective has decreased by more than regularisation and rounding explain."""
     regularisation = 0.5 * reg_covar * max(0.0, float(after.weights @ (before.traces - after.traces)))
     rounding += ROUNDING * (1 + abs(previous))
     if not value >= previous - regularisation - rounding:
@@ -165,8 +165,8 @@ def _require_rise(
 
 
 def _rounding(rows: Rows, mixture: Mixture) -> float:
-    """How far rounding may have put the objective off, per row, in residuals and in factors."""
+    """Bound on the rounding error of the objective per row, from residuals and from factors."""
     # An error of eps · √magnitude in a whitened coordinate, times a coordinate of size one.
     residuals = EPS * math.sqrt(mixture.family.n_features * mixture.magnitude(rows.reach))
-    # A covariance near to singular misses the maximum by as much as its factor misses it, and the value by the square.
+    # An error in the factor of a nearly singular covariance enters the objective by its square, near the maximum.
     return residuals + float(mixture.weights @ (10 * mixture.departures) ** 2)

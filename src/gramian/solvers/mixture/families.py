@@ -1,4 +1,4 @@
-"""Families of densities that a mixture may be made of, by one small contract: log density, weighted fit, sample."""
+"""Families of component densities of a mixture, each given by its log density, weighted fit and sampler."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ Array = NDArray[np.float64]
 
 
 class Family:
-    """A family of densities p(x | θ): what EM needs of the components of a mixture.
+    """A family of densities p(x | θ) for the components of a mixture.
 
-    A subclass, or any object with these methods, gives ``log_density``, ``fit`` and ``sample``; ``check`` and
+    A subclass, or any object with these methods, defines ``log_density``, ``fit`` and ``sample``; ``check`` and
     ``n_parameters`` are optional. The parameters θ of one component may be any array.
 
     Examples
@@ -51,7 +51,7 @@ class Family:
         Returns
         -------
         array of shape (n,)
-            May be minus infinity.
+            The log densities, which may be minus infinity.
         """
         raise NotImplementedError(f"{type(self).__name__} must define log_density(X, theta).")
 
@@ -80,19 +80,19 @@ class Family:
         theta : array
             Its parameters.
         size : int
-            How many.
+            Number of samples.
         rng : RandomState
             The source of randomness.
 
         Returns
         -------
         array of shape (size, d)
-            The draws.
+            The samples.
         """
         raise NotImplementedError(f"{type(self).__name__} must define sample(theta, size, rng).")
 
     def check(self, X: Array) -> None:
-        """Raise ``ValueError`` where samples are not of this family.
+        """Raise ``ValueError`` if the samples are not in the support of this family.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class Family:
 
 
 def _means(X: Array, weights: Array) -> Array:
-    """Weighted means, which rounding must not put outside what they are means of."""
+    """Weighted means, clipped to the range of the data so that rounding cannot leave it."""
     return np.asarray(np.clip((weights @ X) / weights.sum(), X.min(axis=0), X.max(axis=0)))
 
 
@@ -162,7 +162,7 @@ class Bernoulli(Family):
         return np.asarray(rng.random_sample((size, len(theta))) < theta, dtype=np.float64)
 
     def _support(self, whole: Array) -> Array:
-        """Return which whole numbers a density is of."""
+        """Return the integers at which to evaluate the density."""
         return np.array([0.0, 1.0])
 
     def check(self, X: Array) -> None:
@@ -192,7 +192,7 @@ class Poisson(Family):
         return rng.poisson(theta, (size, len(theta))).astype(np.float64)
 
     def _support(self, whole: Array) -> Array:
-        """Return which whole numbers a density is of."""
+        """Return the integers at which to evaluate the density."""
         return whole
 
     def check(self, X: Array) -> None:

@@ -4,8 +4,8 @@ With ``φ(x) = (1, x, quadratics of x)`` the joint log-density of a row and a co
 
     log π_k N(x | μ_k, Σ_k) = θ_kᵀ φ(x),
 
-so that evaluating all components is one product of matrices, and all that an M-step needs of the data is the sum of
-``φ(x)`` weighted by responsibilities.
+so all components are evaluated by one matrix product, and the M-step needs only the sum of ``φ(x)`` weighted by
+responsibilities.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 
 from gramian.solvers.mixture.covariances import Family, Floats, quadratics
 
-# Stands for log 0: finite, so that 0 · log 0 is 0 and not NaN.
+# Used for log 0: finite, so that 0 · log 0 is 0 and not NaN.
 LOG_ZERO = -1e300
 
 
@@ -26,8 +26,8 @@ LOG_ZERO = -1e300
 class Mixture:
     """The density ``p(x) = Σ_k π_k N(x | μ_k, Σ_k)``."""
 
-    family: Family  # The shape of the covariances
-    weights: Floats  # (K,): Proportions π; a component of weight zero takes no part
+    family: Family  # The family of the covariances
+    weights: Floats  # (K,): Proportions π; components of weight zero are ignored
     means: Floats  # (K, d): The μ
     covariances: Floats  # The Σ, of the family's shape
     factors: Floats  # P with ``Σ⁻¹ = P Pᵀ``, of the same shape
@@ -70,7 +70,7 @@ class Mixture:
 
     @cached_property
     def departures(self) -> Floats:
-        """``‖P_kᵀ Σ_k P_k - I‖``, ``(K,)``: how far rounding has put factors off."""
+        """``‖P_kᵀ Σ_k P_k - I‖``, ``(K,)``: the rounding error of the factors."""
         return self.family.departure(self.stacked, self.covariances)
 
     def whiten(self, vectors: Floats) -> Floats:
@@ -78,7 +78,7 @@ class Mixture:
         return self.family.whiten(self.stacked, vectors[:, :, None])[:, :, 0]
 
     def log_joint(self, x: Floats) -> Floats:
-        """Return ``log π_k N(x | μ_k, Σ_k)`` of a few rows, from all their residuals at once: x (d, m) → (K, m)."""
+        """Return ``log π_k N(x | μ_k, Σ_k)`` for a few rows, forming all residuals at once: x (d, m) → (K, m)."""
         with np.errstate(over="ignore", invalid="ignore"):
             whitened = self.family.whiten(self.stacked, x - self.means[:, :, None])
             joint = self.constants[:, None] - 0.5 * np.einsum("kdm,kdm->km", whitened, whitened)
@@ -87,7 +87,7 @@ class Mixture:
     def magnitude(self, reach: Floats) -> float:
         """Return the largest sum of absolute terms in ``xᵀ Λ_k x`` where ``|x| ≤ reach``: reach (K, d) or (d,).
 
-        Evaluated term by term, a quadratic form is wrong by rounding of this size, however small its value.
+        Evaluating the form term by term has a rounding error of this times eps, however small its value.
         """
         with np.errstate(over="ignore", invalid="ignore"):
             terms = np.abs(self.coefficients) * quadratics(self.family, reach.reshape(-1, self.family.n_features))

@@ -14,7 +14,7 @@ from gramian.solvers.mixture.row_tiles import Rows, Workers
 
 
 class CardExpectation:
-    """Rows copied to a GPU once; called with the arguments of ``expect``, their E-step."""
+    """Rows copied to a GPU once; calling it with the arguments of ``expect`` takes the E-step."""
 
     def __init__(self, rows: Rows, device: Any) -> None:
         from gramian.gram.card.mixture import CardMixtureRows

@@ -1,7 +1,7 @@
-"""Rows by blocks: each block centred into scratch memory, and worker threads to go over the blocks.
+"""Blocks of rows, centred into scratch memory, and the worker threads that process them.
 
-The blocks depend on the data's shape alone, and their results come back in order, so that a sum over blocks is the same
-whatever the number of threads.
+The blocks depend only on the shape of the data, and their results are returned in order, so a sum over blocks does not
+depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from gramian.solvers.mixture.covariances import Floats
 
 T = TypeVar("T")
 
-# A tile should stay in a core's second-level cache from one pass over it to the next; a block has as many tiles as make
-# the interpreter's share of the work small.
+# A tile should stay in a core's second-level cache while it is worked on; a block has enough tiles to make the overhead
+# of the interpreter small.
 TILE_FLOATS = 2**17
 TILE_ROWS = (64, 2048)
 BLOCK_FLOATS = 2**20
 BLOCK_ROWS = 8192
-# Blocks whose results are held before they are used.
+# Blocks processed before their results are consumed.
 TOGETHER = 64
 
 
 class Scratch(threading.local):
-    """Buffers that a thread keeps from one block to the next."""
+    """Buffers that each thread reuses from block to block."""
 
     def __init__(self) -> None:
         self._buffers: dict[str, Floats] = {}
@@ -50,27 +50,27 @@ class Block:
     """Rows ``start`` to ``stop``, in tiles of equal size."""
 
     start: int  # The first row
-    tiles: int  # How many tiles
-    size: int  # Rows of a tile
+    tiles: int  # Number of tiles
+    size: int  # Rows in a tile
 
     @property
     def rows(self) -> slice:
-        """Where the block lies in X."""
+        """Slice of the block in X."""
         return slice(self.start, self.start + self.tiles * self.size)
 
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Rows seen from a centre, with their weights; X itself is never copied."""
+    """Rows relative to a centre, with their weights; X itself is never copied."""
 
     X: NDArray[Any]  # (n, d): Float32 or float64
     centre: Floats  # (d,): Subtracted in float64, so that moments do not cancel
     reach: Floats  # (d,): The largest distance from the centre along each axis
-    weights: Floats | None = None  # (n,): Weights of the rows; ``None`` for one each
+    weights: Floats | None = None  # (n,): Weights of the rows; ``None`` if all are one
 
     @classmethod
     def of(cls, X: NDArray[Any], weights: Floats | None = None, centre: Floats | None = None) -> Self:
-        """Return rows seen from a centre: X (n, d), weights (n,), centre (d,)."""
+        """Return rows relative to a centre, by default their mean: X (n, d), weights (n,), centre (d,)."""
         low, high = X.min(axis=0), X.max(axis=0)
         if centre is None:
             centre = np.clip(X.mean(axis=0, dtype=np.float64), low, high)
@@ -86,7 +86,7 @@ class Rows:
         return blocks + [Block(size * whole, 1, rest)] * (rest > 0)
 
     def load(self, block: Block, out: Floats) -> Floats:
-        """Write a block's rows, centred, one to a column: out (tiles, d, size) → (tiles, d, size)."""
+        """Write the centred rows of a block as columns: out (tiles, d, size) → (tiles, d, size)."""
         tiles = self.X[block.rows].reshape(block.tiles, block.size, -1)
         return np.subtract(tiles.transpose(0, 2, 1), self.centre[:, None], out=out)
 
@@ -96,12 +96,12 @@ class Rows:
 
 
 class Workers:
-    """Threads that go over blocks, each with buffers of its own."""
+    """Threads that process blocks, each with its own buffers."""
 
     def __init__(self, n_jobs: int | None = None) -> None:
         self.n_jobs, self._scratch = worker_count(n_jobs), Scratch()
 
     def map(self, job: Callable[[Block, Scratch], T], blocks: Sequence[Block]) -> Iterator[T]:
-        """Do a job on every block and give the results in order."""
+        """Run a job on every block and yield the results in order."""
         for some in spans(len(blocks), TOGETHER):
             yield from run(lambda block: job(block, self._scratch), blocks[some], self.n_jobs)
