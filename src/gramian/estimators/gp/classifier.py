@@ -1,4 +1,4 @@
-"""Gaussian process classification by the Laplace approximation."""
+"""GaussianProcessClassifier: Gaussian process classification by the Laplace approximation."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ from gramian.solvers.gp.hyperparameters import Optimum, learn_from_rows, widened
 from gramian.solvers.gp.laplace import LaplaceEvidence, LaplacePosterior, logistic_gaussian
 
 LATENT = 2.0
-"""The mean square that latent functions start with: they have no units but the logistic's."""
+"""Mean square of the latent function from which variances start, on the scale of the logistic function."""
 LATENT_LIMIT = 30.0
-"""Latent values from which a probability is 0 or 1 but for rounding."""
+"""Absolute latent value above which the probability is 0 or 1 up to rounding."""
 FIXED = Scaled(RBF(1.0, "fixed"), 1.0, "fixed")
-"""What ``kernel=None`` means, as in scikit-learn."""
+"""The kernel for ``kernel=None``, as in scikit-learn."""
 
 
 class Kernels(tuple[Kernel, ...]):
@@ -54,12 +54,12 @@ class Kernels(tuple[Kernel, ...]):
 
     @property
     def kernels(self) -> list[Kernel]:
-        """As scikit-learn's CompoundKernel has them."""
+        """The kernels as a list, as in scikit-learn's CompoundKernel."""
         return list(self)
 
     @property
     def theta(self) -> NDArray[np.float64]:
-        """Theta of each, one after the other."""
+        """The theta of all kernels, concatenated."""
         return np.concatenate([kernel.theta for kernel in self])
 
     @property
@@ -72,61 +72,61 @@ class Kernels(tuple[Kernel, ...]):
 class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
     """Gaussian process classification.
 
-    A latent function has a Gaussian process prior and the logistic function makes probabilities of it. Its posterior
-    is approximated by the Gaussian around the mode (Laplace); the probabilities average over that Gaussian. More than
-    two classes are one process for each, or for each pair.
+    A latent function has a Gaussian process prior, and the logistic function maps it to probabilities. Its posterior
+    is approximated by a Gaussian around the mode (Laplace); the probabilities average over that Gaussian. With more
+    than two classes there is one process for each class, or for each pair.
 
     Parameters
     ----------
     kernel : Kernel, str, callable, a kernel object of scikit-learn, or None, default=None
-        The prior covariance; ``None`` for ``1.0 * RBF(1.0)`` with nothing to learn, as in scikit-learn.
+        The prior covariance; ``None`` means ``1.0 * RBF(1.0)`` with fixed parameters, as in scikit-learn.
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
-        What maximises the evidence, as in ``GaussianProcessRegressor``.
+        The optimiser of the evidence, as in ``GaussianProcessRegressor``.
     n_restarts_optimizer : int, default=0
-        Further runs from random places within the kernel's bounds.
+        Further runs from random points within the kernel's bounds.
     max_iter_predict : int, default=100
-        Newton steps for each mode at most.
+        Most Newton steps for each mode.
     warm_start : bool, default=False
-        Whether the first mode is sought from that of the last fit, as each later one is from the one before.
+        Whether the search for the first mode starts at the mode of the last fit; later ones start at the one before.
     copy_X_train : bool, default=True
         Whether ``X_train_`` is a copy.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the restarts.
     multi_class : {"one_vs_rest", "one_vs_one"}, default="one_vs_rest"
-        What to do with more than two classes; pairs have no probabilities.
+        How to treat more than two classes; ``"one_vs_one"`` gives no probabilities.
     n_jobs : int or None, default=None
-        Threads; by default all. They work inside each problem, not on several problems at once.
+        Threads; by default all. They are used within each binary problem, not for several problems at once.
     start : {"data", "given"}, default="data"
-        Where the optimiser begins, as in ``GaussianProcessRegressor``.
+        Where the optimiser starts, as in ``GaussianProcessRegressor``.
     tol : float, default=1e-6
-        The search ends where no slope of the evidence within the bounds exceeds √tol.
+        The search stops when no entry of the gradient of the evidence, projected on the bounds, exceeds √tol.
     max_iter : int, default=1000
         Steps of the optimiser in each run.
     max_time : float or None, default=None
         Seconds after which the search for hyperparameters stops, for each binary problem.
     memory : int, str or None, default=None
-        Bytes that the fit, and a prediction beside what the fit keeps, may hold; by default half of what is available.
+        The most bytes that the fit may hold, and a prediction in addition to the fitted model; by default half of what
+        is available.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which the latent values are sought and the evidence is computed, through torch (``pip install
-        'gramian[gpu]'``); ``"auto"`` takes one where there is one and the kernel can run there. Files of the model do
-        not keep it.
+        A GPU on which modes and evidence are computed, through torch (``pip install 'gramian[gpu]'``); ``"auto"``
+        takes a GPU if there is one and the kernel can run on it. Saved models do not keep it.
     verbose : int, default=0
         Whether to show progress.
 
     Attributes
     ----------
     base_estimator_ : estimator
-        The binary classifier, or scikit-learn's OneVsRestClassifier or OneVsOneClassifier of several.
+        The binary classifier; for more classes, scikit-learn's OneVsRestClassifier or OneVsOneClassifier of them.
     kernel_ : Kernel or tuple of Kernel
         The kernel with learned parameters, or one for each binary problem.
     log_marginal_likelihood_value_ : float
-        The approximate log evidence; its mean over the binary problems.
+        The approximate log evidence, averaged over the binary problems.
     classes_ : array of shape (c,)
         Labels.
     n_classes_ : int
-        How many.
+        Number of classes.
     certificate_ : Certificate
-        Of the binary problem, or of the worst of them.
+        The certificate of the binary problem, or the worst of several.
 
     Examples
     --------
@@ -174,14 +174,14 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         X : array-like of shape (n, d)
-            Rows; a list of objects where the kernel compares objects.
+            Rows; a list of objects for a kernel on objects.
         y : array-like of shape (n,)
             Labels.
 
         Returns
         -------
         GaussianProcessClassifier
-            Itself.
+            The fitted estimator.
         """
         refuse_blocks(self, X, f"KernelMachineClassifier('logistic', {NYSTROEM})")
         with restored_on_failure(self), blas_threads(self.n_jobs):
@@ -203,7 +203,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         return self
 
     def _binary(self, classes: int) -> Any:
-        """What solves the task; with ``warm_start``, the one that solved the last."""
+        """The binary classifier, or several in a meta-estimator; with ``warm_start``, that of the last fit."""
         params, before = self.get_params(deep=False), getattr(self, "base_estimator_", None)
         if classes == 2 and self.warm_start and isinstance(before, BinaryLaplaceClassifier):
             return before.set_params(**params)
@@ -225,7 +225,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 
     @by_blocks
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the likeliest class.
+        """Return the most probable class.
 
         Parameters
         ----------
@@ -242,7 +242,7 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         if self.n_classes_ == 2 or self.multi_class == "one_vs_one":
             return np.asarray(self.base_estimator_.predict(X))
         p = self._against_the_rest(X)
-        # Of equals the last one, as scikit-learn's OneVsRestClassifier has it.
+        # Ties go to the last class, as in scikit-learn's OneVsRestClassifier.
         return np.asarray(self.classes_[p.shape[1] - 1 - np.argmax(p[:, ::-1], axis=1)])
 
     def _against_the_rest(self, X: Any) -> NDArray[np.float64]:
@@ -310,16 +310,17 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
         Parameters
         ----------
         theta : array-like of shape (p,) or (b p,), or None, default=None
-            Where: one theta for all b binary problems or one each; ``None`` for ``log_marginal_likelihood_value_``.
+            The parameters: one theta for all b binary problems, or one for each; ``None`` returns
+            ``log_marginal_likelihood_value_``.
         eval_gradient : bool, default=False
-            Whether to return the gradient too, by the theta that was given.
+            Whether to return the gradient with respect to the given theta too.
         clone_kernel : bool, default=True
             With ``False``, ``kernel_`` becomes the kernel at theta.
 
         Returns
         -------
         float, or tuple of float and array
-            The value, and the gradient where it was asked for.
+            The value, and the gradient with ``eval_gradient``.
         """
         check_is_fitted(self)
         if theta is None:
@@ -347,30 +348,30 @@ class GaussianProcessClassifier(Nested, ClassifierMixin, BaseEstimator):
 def _posterior(
     device: str | None, root: Any, L: Any, kernel: Kernel, X: Any, y: Any, pi: Any, *rest: Any
 ) -> LaplacePosterior:
-    """The Gaussian around the mode, from what a fit leaves behind."""
+    """The Gaussian around the mode, from the attributes of a fit."""
     found = LaplacePosterior(root, L, kernel, wide(X), y - pi, *rest)
     found.device = device
     return found
 
 
 def _probability(mean: NDArray[np.float64], variance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The probability of the class 1, averaged over the latent Gaussian: (m,) → (m,)."""
+    """The probability of class 1, averaged over the latent Gaussian: (m,) → (m,)."""
     p = logistic_gaussian(mean, variance)
-    # Where it is one half to rounding, on the side of the mean, so that all ways to choose a class agree.
+    # A probability of one half up to rounding is put on the side of the mean, so that all ways to predict agree.
     return np.where(mean > 0, np.maximum(p, np.nextafter(0.5, 1.0)), np.minimum(p, np.nextafter(0.5, 0.0)))
 
 
 def _worst(certificates: list[Certificate]) -> Certificate:
-    """The certificate that proves least, with the steps and the time of all."""
+    """The worst certificate, with the steps of all and the longest time."""
     worst = min(certificates, key=lambda c: (c.converged, -c.violation))
     steps, seconds = sum(c.iterations for c in certificates), max(c.seconds for c in certificates)
     return replace(worst, iterations=steps, seconds=seconds)
 
 
 class BinaryLaplaceClassifier(GaussianProcessClassifier):
-    """One Gaussian process for two classes; what ``GaussianProcessClassifier`` is made of."""
+    """One Gaussian process for two classes, the building block of ``GaussianProcessClassifier``."""
 
-    kernel_: Any = None  # in place of the property of several
+    kernel_: Any = None  # replaces the inherited property
     pi_: NDArray[np.float64]
     y_train_: NDArray[np.intp]
 
@@ -423,8 +424,8 @@ class BinaryLaplaceClassifier(GaussianProcessClassifier):
         given = (self.kernel_, self.X_train_, self.y_train_, self.pi_, self.memory, self.n_jobs, self.certificate_)
         return kept(self, _posterior, self.device, self.W_sr_, self.L_, *given)
 
-    def predict(self, X: Any) -> NDArray[Any]:  # type: ignore[override]  # never of blocks
-        """Return the likelier class: X (m, d) → (m,)."""
+    def predict(self, X: Any) -> NDArray[Any]:  # type: ignore[override]  # never called with blocks
+        """Return the more probable class: X (m, d) → (m,)."""
         return np.asarray(self.classes_[(self._posterior().mean(wide(X)) > 0).astype(np.intp)])
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:  # type: ignore[override]

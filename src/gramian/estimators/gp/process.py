@@ -1,4 +1,4 @@
-"""Predictions of a Gaussian process: of the prior before a fit, of the posterior after it."""
+"""Predictions of a Gaussian process: from the prior before a fit, from the posterior after it."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from gramian.data.results import Results
 
 Noise = float | NDArray[np.float64]
-"""The variance of every row, or one for each."""
+"""One variance for all rows, or one for each row (n,)."""
 DEFAULT = Scaled(RBF(1.0), 1.0)
-"""The prior covariance where none is given."""
+"""The default prior covariance."""
 LEARNING: dict[str, list[Any]] = {
     "kernel": [None, str, callable],
     "optimizer": [StrOptions({"fmin_l_bfgs_b"}), callable, None],
@@ -38,7 +38,7 @@ LEARNING: dict[str, list[Any]] = {
 
 
 class _Prior:
-    """A process that has seen no data, with the methods of a posterior."""
+    """The prior process, with the methods of a posterior."""
 
     def __init__(self, kernel: Kernel, targets: int) -> None:
         self.kernel, self.targets = kernel, targets
@@ -57,9 +57,9 @@ class _Prior:
 
 
 class Process(Nested):
-    """The part of a Gaussian process that needs its posterior only, however that was found."""
+    """The methods of a Gaussian process that need only its posterior."""
 
-    if TYPE_CHECKING:  # parameters, and what is learned, belong to the estimator
+    if TYPE_CHECKING:  # parameters and learned attributes belong to the estimator
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -83,28 +83,28 @@ class Process(Nested):
     def predict(
         self, X: Any, return_std: bool = False, return_cov: bool = False, return_interval: float | None = None
     ) -> Any:
-        """Return the posterior mean, and how sure it is; before a fit, the prior's.
+        """Return the posterior mean and, if asked, its uncertainty; before a fit, those of the prior.
 
-        The mean never pays for the variance. Deviations are those of a new observation where the kernel holds noise
-        (``White``, ``noise="learn"``), else of the function.
+        The variance is computed only if asked for. Standard deviations are those of a new observation if the kernel
+        contains noise (``White``, ``noise="learn"``), else those of the function.
 
         Parameters
         ----------
         X : array-like of shape (m, d)
             New rows.
         return_std : bool, default=False
-            Whether to return the deviations too.
+            Whether to return standard deviations too.
         return_cov : bool, default=False
             Whether to return the joint covariance too.
         return_interval : float or None, default=None
-            A probability: returns the ends of the central interval that holds it.
+            A probability: also returns the ends of the central interval of that probability.
 
         Returns
         -------
         mean : array of shape (m,) or (m, t)
             Posterior means.
         std : array of shape (m,) or (m, t)
-            Deviations, with ``return_std``.
+            Standard deviations, with ``return_std``.
         cov : array of shape (m, m) or (m, m, t)
             Covariances, with ``return_cov``.
         lower, upper : array of shape (m,) or (m, t)
@@ -156,7 +156,7 @@ class Process(Nested):
         X : array-like of shape (m, d)
             Rows.
         n_samples : int, default=1
-            How many functions.
+            The number of functions.
         random_state : int, RandomState, Generator or None, default=0
             Seed.
 
@@ -174,5 +174,5 @@ class Process(Nested):
 
 
 def _single(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values of a single target without their last axis."""
+    """Drop the last axis if there is a single target."""
     return values[..., 0] if values.shape[-1] == 1 else values

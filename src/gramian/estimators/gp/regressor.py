@@ -1,4 +1,4 @@
-"""Gaussian process regression: one prior, its evidence, and the posterior on every row."""
+"""GaussianProcessRegressor: Gaussian process regression with learned hyperparameters."""
 
 from __future__ import annotations
 
@@ -54,15 +54,15 @@ from gramian.solvers.linear.trend import TrendBasis, columns
 EVIDENCE_ROWS = 3000
 """Rows from which hyperparameters are learned with ``evidence="auto"``."""
 NOISE_START = 0.1
-"""Where a learned noise begins, relative to the mean square of the targets."""
+"""Starting value of a learned noise, relative to the mean square of the targets."""
 NOISE_RANGE = (1e-8, 10.0)
-"""Where it may go."""
+"""Its bounds, in the same units."""
 NOT_DEFINITE = (
     "The kernel, {}, is not returning a positive definite matrix. Try gradually increasing the 'alpha' parameter of "
     "your GaussianProcessRegressor estimator. {}"
 )
 DROWNED = 10.0
-"""Noise, in mean squares of the targets, from which a fixed ``alpha`` leaves nothing to explain."""
+"""A fixed ``alpha`` above this many mean squares of the targets leaves nothing to explain."""
 
 
 @dataclass(eq=False, repr=False)
@@ -71,69 +71,69 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
 
     The prior is a kernel; the posterior mean is ``k(x, X) (K + D)⁻¹ y``, kernel ridge with alpha = σ², and the variance
     ``k(x, x) - k(x, X) (K + D)⁻¹ k(X, x)`` does not depend on y. Hyperparameters maximise the evidence of some rows;
-    the posterior always uses all.
+    the posterior always uses all rows.
 
     Parameters
     ----------
     kernel : Kernel, str, callable, a kernel object of scikit-learn, or None, default=None
-        The prior covariance; ``None`` for ``1.0 * RBF(1.0)``. ``kernel_`` is a kernel of this library in any case;
-        its ``theta`` lists the parameters as the expression is read, for which see ``kernel_.theta_names``.
+        The prior covariance; ``None`` means ``1.0 * RBF(1.0)``. ``kernel_`` is always a kernel of this library; its
+        ``theta`` lists the parameters in the order of the expression, see ``kernel_.theta_names``.
     alpha : float or array-like of shape (n,), default=1e-10
-        Variance of the noise of the training targets, one for all or one each. As in scikit-learn it is not part of
-        the predicted deviation, unlike noise in the kernel (``White``, or ``noise="learn"``).
+        Variance of the noise of the training targets, one for all or one for each. As in scikit-learn it is not part
+        of the predicted standard deviation, unlike noise in the kernel (``White``, or ``noise="learn"``).
     optimizer : "fmin_l_bfgs_b", callable or None, default="fmin_l_bfgs_b"
-        What maximises the evidence: L-BFGS, or ``optimizer(obj_func, initial_theta, bounds)`` that returns theta and
+        The optimiser of the evidence: L-BFGS, or ``optimizer(obj_func, initial_theta, bounds)`` that returns theta and
         the least value of ``obj_func``; ``None`` keeps the kernel as it is.
     n_restarts_optimizer : int, default=0
-        Further runs from random places within the kernel's bounds. Default bounds are widened by the mean square of
-        the targets, and by the spread of rows that is far from one, so that their units do not matter.
+        Further runs from random points within the kernel's bounds. Default bounds are widened by the mean square of
+        the targets, and by the spread of the rows if it is far from one, so that units do not matter.
     normalize_y : bool, default=False
-        Whether the targets are shifted and scaled to mean zero and deviation one during the fit.
+        Whether to shift and scale the targets to mean zero and standard deviation one for the fit.
     copy_X_train : bool, default=True
         Whether ``X_train_`` is a copy.
     n_targets : int or None, default=None
-        Number of targets of the prior, before a fit; a fit must see as many.
+        Number of targets of the prior, before a fit; ``y`` must have as many.
     noise : "learn", float or None, default=None
-        The variance of the noise of observations: ``"learn"`` adds ``White`` to the kernel, with a variance that is
-        learned with the rest (``noise_``); a number, in the units of y squared, adds it with that variance. Deviations
-        and intervals are then those of new observations.
+        The variance of the noise of observations: ``"learn"`` adds ``White`` to the kernel and learns its variance
+        with the other parameters (``noise_``); a number, in the units of y squared, adds it with that variance.
+        Standard deviations and intervals are then those of new observations.
     trend : {"constant", "linear"}, map, callable or None, default=None
-        Universal kriging: functions with free coefficients beside the process, a constant; a constant and the inputs;
-        the columns of a map such as ``PolynomialMap(2)``, or of a function of X. Their uncertainty is in the
-        deviations, and the evidence is that of contrasts, which do not depend on the coefficients (restricted
-        likelihood). ``None`` for none but what a conditionally positive definite kernel (``ThinPlate``,
-        ``Multiquadric``) needs. Only with all rows in memory and ``solver="cholesky"``.
+        Universal kriging: functions with unpenalised coefficients added to the process: a constant; a constant and the
+        inputs; or the columns of a map such as ``PolynomialMap(2)`` or of a function of X. Standard deviations include
+        the uncertainty of the coefficients, and the evidence is the restricted likelihood, that of contrasts
+        independent of the coefficients. ``None`` adds only what a conditionally positive definite kernel
+        (``ThinPlate``, ``Multiquadric``) needs. Only with all rows in memory and ``solver="cholesky"``.
     start : {"data", "given"}, default="data"
-        Where the optimiser begins. ``"data"`` is at the kernel's own values and at lengthscales and variances that suit
-        the data; the runs compete on at most 500 rows and the best one goes on. ``"given"`` is at the kernel's own.
+        Where the optimiser starts. ``"data"``: at the kernel's own values and at lengthscales and variances estimated
+        from the data; the runs compete on at most 500 rows and the best one continues. ``"given"``: only at the former.
     evidence : {"auto", "full"} or int, default="auto"
-        How many rows, drawn at random, the hyperparameters are learned from; ``"auto"`` is all up to 3,000.
+        How many rows, drawn at random, the hyperparameters are learned from; ``"auto"`` uses at most 3,000.
     solver : {"auto", "cholesky", "pcg"}, default="auto"
-        How the posterior is found. ``"auto"`` is Cholesky where its n x n array fits ``memory``, else preconditioned
-        conjugate gradients for the mean and, for the variance, the data's projection on a low-rank basis, which is
-        never below the exact variance. ``solver_`` says which it was, and why.
+        How the posterior is computed. ``"auto"`` is Cholesky if its n x n array fits ``memory``, else preconditioned
+        conjugate gradients for the mean and a projection of the data on a low-rank basis for the variance, which is
+        never below the exact variance. ``solver_`` says which was used, and why.
     approximation : map or None, default=None
-        ``Nystroem(...)``: the variational sparse process, whose landmarks are chosen once parameters are learned from
-        the evidence rows and held still while they are learned again from the collapsed bound on all rows; the bound is
+        ``Nystroem(...)``: the variational sparse process. Landmarks are chosen after hyperparameters are learned from
+        the evidence rows, and stay fixed while these are refined on the collapsed bound of all rows; the bound is
         ``log_marginal_likelihood_value_``. ``FourierFeatures(...)``: Bayesian linear regression on the features, with
-        the parameters learned from the evidence rows; far from the data its variance is too small.
-        ``PolynomialMap(...)``: the same, exact for its own kernel; ``kernel`` is then left at the default.
+        hyperparameters learned from the evidence rows; far from the data its variance is too small.
+        ``PolynomialMap(...)``: the same, exact for its own kernel; leave ``kernel`` at the default.
     tol : float, default=1e-6
-        The search ends where no slope of the evidence, in the logarithms of the parameters, exceeds √tol within the
-        bounds; also the relative residual asked of ``"pcg"``.
+        The search stops when no entry of the gradient of the evidence in theta, projected on the bounds, exceeds √tol;
+        also the relative residual for ``"pcg"``.
     max_iter : int, default=1000
         Steps of the optimiser in each run, and of ``"pcg"``.
     max_time : float or None, default=None
         Seconds after which the search for hyperparameters, or ``"pcg"``, stops; a factorisation is always finished.
     memory : int, str or None, default=None
-        Bytes that the fit, and a prediction beside what the fit keeps, may hold: a number or ``"2GB"``; by default
-        half of what is available.
+        The most bytes that the fit may hold, and a prediction in addition to the fitted model: a number or ``"2GB"``;
+        by default half of what is available.
     n_jobs : int or None, default=None
         Threads; by default all.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        Where the evidence, the factor and predictions are computed: on this machine's cores; on a GPU, through torch
-        (``pip install '.[gpu]'``), where the factor then stays; or, with ``"auto"``, on a GPU where there is one
-        and the kernel can run there. Files of the model do not keep it.
+        A GPU on which evidence, factor and predictions are computed, through torch (``pip install '.[gpu]'``); the
+        factor stays there. ``"auto"`` takes a GPU if there is one and the kernel can run on it; ``None`` is the CPU.
+        Saved models do not keep it.
     verbose : int, default=0
         Whether to show progress.
     random_state : int, RandomState, Generator or None, default=None
@@ -144,37 +144,37 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     kernel_ : Kernel
         The kernel with learned parameters.
     X_train_, y_train_ : array
-        Training rows and targets; the targets as they were fitted, normalised where that was asked for. Over blocks,
-        those that the evidence rows are taken from.
+        Training rows and targets, the latter as fitted: normalised with ``normalize_y``. Over blocks, the sample that
+        the evidence rows are taken from.
     L_ : array of shape (n, n)
-        Lower Cholesky factor of K + D; only where ``solver_`` is Cholesky, and without a trend.
+        Lower Cholesky factor of K + D; only if ``solver_`` is Cholesky, and without a trend.
     trend_ : str, map, callable or None
         The trend used, fitted.
     trend_coef_ : array of shape (q,) or (q, t)
-        Its coefficients, where there is one; with ``normalize_y``, of the normalised targets.
+        Its coefficients, if there is one; with ``normalize_y``, for the normalised targets.
     alpha_ : array of shape (n,) or (n, t)
-        Dual coefficients ``(K + D)⁻¹ y``; with an approximation, coefficients at the landmarks or of the features.
+        Dual coefficients ``(K + D)⁻¹ y``; with an approximation, coefficients of the landmarks or of the features.
     approximation_ : map
-        The fitted map, where there is one.
+        The fitted map, if ``approximation`` is given.
     log_marginal_likelihood_value_ : float
-        log p(y | X) at ``kernel_.theta``: of all rows where they were factorised, else of the evidence rows (nan where
+        log p(y | X) at ``kernel_.theta``: of all rows if K + D was factorised, else of the evidence rows (nan if
         nothing was learned).
     evidence_rows_ : array of int
         The rows that the hyperparameters were learned from.
     noise_ : float
         Variance of the white noise in ``kernel_``, in units of ``y_train_``.
     jitter_ : float
-        What had to be added to the diagonal for the factorisation to work.
+        The value that had to be added to the diagonal for the factorisation to succeed.
     solver_ : Choice
-        How the posterior was found, and why so.
+        How the posterior was computed, and why.
     n_iter_ : int
         Steps of the optimiser, at least one.
     posterior_ : Posterior
         Mean and variance as functions.
     function_ : Function, or array of Function of shape (t,)
-        The mean as an element of the kernel's space; with ``normalize_y``, less the mean of the targets.
+        The mean as an element of the RKHS; with ``normalize_y``, without the mean of the targets.
     certificate_ : Certificate
-        The evidence and the largest slope that the bounds allow where parameters were learned; else the residual of
+        If parameters were learned, the evidence and the largest entry of its projected gradient; else the residual of
         ``alpha_``.
 
     Examples
@@ -239,14 +239,14 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         Parameters
         ----------
         X : array-like of shape (n, d), Blocks, path or Dask collection
-            Rows; a list of objects where the kernel compares objects.
+            Rows; a list of objects for a kernel on objects.
         y : array-like of shape (n,) or (n, t)
             Targets.
 
         Returns
         -------
         GaussianProcessRegressor
-            Itself.
+            The fitted estimator.
         """
         clock = Clock(self.max_time)
         if self.trend is not None and (self.approximation is not None or is_blocks(X)):
@@ -326,7 +326,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         return DEFAULT if self.kernel is None else resolve(self.kernel, X, conditional=conditional)
 
     def _prior(self, X: Any, Y: NDArray[np.float64]) -> Kernel:
-        """The kernel before learning, with bounds that suit the data; with the noise, where that is learned."""
+        """The kernel before learning, with bounds adapted to the data and ``White`` noise if ``noise`` is given."""
         kernel = self._given_kernel(X)
         if self.approximation is not None:
             kernel = self._prior_of_map(kernel, X)
@@ -344,12 +344,12 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         if not isinstance(self.noise, str):
             return kernel + White(self.noise / self._common_scale() ** 2, "fixed")
         low, high = (bound * (size or 1.0) for bound in NOISE_RANGE)
-        # Few of the rows that the evidence looks at repeat each other; of all rows, many may, and contradict it.
+        # Repeated rows bound the noise from below; the evidence rows hold few of them, all rows perhaps many.
         low = low if is_precomputed(kernel) else min(max(low, noise_of_repeats(X, Y)), high)
         return kernel + White(min(max(NOISE_START * (size or 1.0), low), high), (low, high))
 
     def _common_scale(self) -> float:
-        """What ``normalize_y`` divides all targets by, in which a given noise is measured."""
+        """The scale by which ``normalize_y`` divides all targets, to convert a given noise."""
         scales = np.unique(self._y_train_std)
         if scales.size > 1:
             raise ValueError(
@@ -361,7 +361,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     def _learn(
         self, kernel: Kernel, X: Any, Y: NDArray[np.float64], noise: Noise, clock: Clock
     ) -> tuple[NDArray[np.intp], Optimum | None]:
-        """The rows whose evidence was looked at, and the best parameters where there are any to learn."""
+        """The indices of the evidence rows, and the best parameters if there are any to learn."""
         rng, n = random_of(self.random_state), Y.shape[0]
         wanted = self._evidence_size(n)
         index = np.arange(n) if n <= wanted else rng.permutation(n)[:wanted]
@@ -379,8 +379,8 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
             return index, learn_from_rows(kernel, evidence_of, index, X, size, rng, **options)
 
     def _basis(self, X: Any) -> TrendBasis | None:
-        """The trend at some rows."""
-        trend = getattr(self, "trend_", None)  # of an older model file, none
+        """The trend's basis at some rows."""
+        trend = getattr(self, "trend_", None)  # older model files have none
         return None if trend is None else TrendBasis.of(columns(trend, X))
 
     def _evidence_size(self, n: int) -> int:
@@ -391,13 +391,13 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
 
     @contextmanager
     def _search(self, clock: Clock) -> Iterator[dict[str, Any]]:
-        """Options of a search for hyperparameters, for as long as its progress is shown."""
+        """Options of a search for hyperparameters, with a progress bar while the ``with`` block runs."""
         with progress(self.verbose, "evidence") as tick:
             options = {"optimizer": self.optimizer, "tol": self.tol, "max_iter": self.max_iter}
             yield {**options, "clock": clock, "tick": tick}
 
     def _publish(self, learned: Optimum | None) -> None:
-        """Derive the remaining attributes from the posterior, and say what should be known."""
+        """Set the remaining attributes from the posterior, and issue warnings."""
         posterior = self.posterior_
         self.alpha_ = posterior.alpha.reshape(-1, *self.y_train_.shape[1:])
         self.jitter_ = posterior.jitter
@@ -422,7 +422,7 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
         warn_unless_converged(self.certificate_, self)
 
     def __getattr__(self, name: str) -> Any:
-        """Make ``function_`` when it is asked for: less the constant of ``normalize_y``, one for each target."""
+        """Compute ``function_`` on access, one for each target, without the mean that ``normalize_y`` subtracts."""
         posterior = vars(self).get("posterior_")
         if name == "L_" and isinstance(posterior, CardPosterior):
             return posterior.here().L
@@ -441,12 +441,13 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
     def log_marginal_likelihood(
         self, theta: ArrayLike | None = None, eval_gradient: bool = False, clone_kernel: bool = True
     ) -> Any:
-        """Return the log evidence of all training rows; of a sparse process, the collapsed bound on it.
+        """Return the log evidence of all training rows; for a sparse process, the collapsed bound on it.
 
         Parameters
         ----------
         theta : array-like of shape (p,) or None, default=None
-            Where, in the order of ``kernel_.theta_names``; ``None`` for ``log_marginal_likelihood_value_``.
+            The parameters, in the order of ``kernel_.theta_names``; ``None`` returns
+            ``log_marginal_likelihood_value_``.
         eval_gradient : bool, default=False
             Whether to return the gradient too; theta must then be given.
         clone_kernel : bool, default=True
@@ -485,10 +486,10 @@ class GaussianProcessRegressor(SparseProcess, MultiOutputMixin, RegressorMixin, 
 
 
 def _location(y: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean and deviation of each target: y (n,) or (n, t)."""
-    # In units in which squares neither overflow nor vanish.
+    """Mean and standard deviation of each target: y (n,) or (n, t)."""
+    # Divided by powers of two, so that squares neither overflow nor underflow.
     size = units(y)
     mean, deviation = size * np.mean(y / size, axis=0), size * np.std(y / size, axis=0)
-    # Rounding leaves a constant column a deviation of a few ulps of its mean.
+    # Rounding gives a constant column a standard deviation of a few ulps of its mean.
     floor = 10.0 * np.finfo(np.float64).eps * np.abs(mean)
     return mean, np.where(deviation > floor, deviation, 1.0)

@@ -1,4 +1,4 @@
-"""Gaussian process regression through a map, over passes: sparse by landmarks, linear in features."""
+"""Gaussian process regression with an approximation, over passes: sparse by landmarks, or linear in features."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from gramian.solvers.in_features.sparse_gp import CollapsedBound, Observations, 
 
 
 class SparseProcess(Process):
-    """A regression that can be conditioned through a map, on rows in memory or by blocks."""
+    """Gaussian process regression with an approximation, on rows in memory or by blocks."""
 
     def _fit_blocks(self, X: Any, y: Any, clock: Clock) -> Optimum | None:
-        """Fit rows that are read for every pass; those that parameters are learned from are kept."""
+        """Fit rows that are read again in every pass; only those that hyperparameters are learned from are kept."""
         with opened(self, X, y) as passes:
             if passes.blocks.weight is not None:
                 raise ValueError("GaussianProcessRegressor takes no weights; leave weight= out of Blocks.")
@@ -61,11 +61,11 @@ class SparseProcess(Process):
     def _through_map(
         self, passes: Passes, observations: Observations, sample: Part, clock: Clock, why: str
     ) -> tuple[Part, Optimum | None]:
-        """Learn the parameters from some rows, fit the map, and condition on all rows."""
+        """Learn the hyperparameters from some rows, fit the map and condition on all rows."""
         X, Y = wide(sample.X), observations.of(sample)[0]
         kernel = self._prior(X, Y)
         wanted = self._evidence_size(passes.blocks.n_rows)
-        # The sample that the map is fitted to, or a larger one where more rows are wanted.
+        # The sample that the map is fitted on, or a larger one if the evidence uses more rows.
         rows = sample if sample.index.size >= wanted else passes.sample(wanted, sample_seed(self.random_state))
         chosen, learned = self._learn(kernel, wide(rows.X), *observations.of(rows), clock)
         kernel = kernel if learned is None else kernel.with_theta(learned.theta)
@@ -78,7 +78,7 @@ class SparseProcess(Process):
                 features.trace_error_ = trace_error(features, passes, sample)
             bound = CollapsedBound(passes, observations, features.components_)
             if learned is not None:
-                # From the bound on all rows, starting where the evidence of some led.
+                # Maximise the bound on all rows, from the optimum of the evidence of some rows.
                 with self._search(clock) as search:
                     learned = learn(kernel, bound, **search)
                 kernel = kernel.with_theta(learned.theta)
@@ -91,7 +91,7 @@ class SparseProcess(Process):
         return rows, learned
 
     def _prior_of_map(self, kernel: Kernel, X: Any) -> Kernel:
-        """The process's own prior, or the map's where it has one."""
+        """The given kernel, or that of a map which defines its own."""
         if is_precomputed(kernel):
             raise ValueError("approximation= needs rows, not a precomputed Gram matrix.")
         if self.solver != "auto":
@@ -104,7 +104,7 @@ class SparseProcess(Process):
 
 
 def held_rows(X: Any, Y: NDArray[np.float64], noise: Noise, memory: int | str | None) -> tuple[Held, Observations]:
-    """Return rows in memory as a source of passes, and how their targets and noise are read: X (n, d), Y (n, t)."""
+    """Return rows in memory as a source of passes, with their observations: X (n, d), Y (n, t)."""
     t, alike = Y.shape[1], isinstance(noise, float)
     held = Held(X, Y if alike else np.column_stack([Y, noise]), memory=memory)
     return held, Observations(np.zeros(t), np.ones(t), noise if isinstance(noise, float) else None)
