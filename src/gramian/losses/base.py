@@ -13,29 +13,29 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 BISECTIONS = 60
-"""Halvings of a bracket: to rounding, wherever it began."""
+"""Bisection steps, enough to reach rounding from any bracket."""
 CHECK_POINTS = 64
-"""Points at which a gradient is compared with differences of the value."""
+"""Points at which a gradient is compared with finite differences of the value."""
 
 
 class Loss:
     """A loss ℓ(f, y) of a value f and a target y, convex in f unless ``convex`` says otherwise.
 
-    Methods take arrays of one shape and work entry by entry. A loss may also offer ``curvature(f, y)``, and is then
-    minimised by Newton's method; ``conjugate(u, y)``, and its fits then carry a duality gap; ``prox(v, y, step)``,
-    which is else found from the gradient where the proximal method needs it; ``probability(f)``.
+    Methods take arrays of one shape and work entry by entry. A loss may also have ``curvature(f, y)``, and is then
+    minimised by Newton's method; ``conjugate(u, y)``, and its fits then have a duality gap; ``prox(v, y, step)``,
+    which otherwise the proximal method computes from the gradient; ``probability(f)``.
 
     Attributes
     ----------
     convex : bool
         Whether ℓ is convex in f.
     joint : bool
-        Whether ℓ is of all values at once, ``ℓ(f(x_1), ..., f(x_n))``: ``value`` then returns one number and
-        ``gradient`` one for each row; the fit minimises it, not a mean, by cutting planes.
+        Whether ℓ depends on all values jointly, ``ℓ(f(x_1), ..., f(x_n))``: ``value`` then returns one number and
+        ``gradient`` one for each row; the fit minimises ℓ itself, not a mean, by cutting planes.
     coupled : bool
-        Whether f holds one column per class, and ℓ takes a row at a time.
+        Whether f has one column per class, and ℓ is a function of a whole row.
     task : {"regression", "classification"}
-        What the targets are; margins take labels -1 and +1.
+        Whether targets are numbers or labels; losses of the margin take labels -1 and +1.
 
     Examples
     --------
@@ -91,7 +91,7 @@ class Loss:
         raise NotImplementedError(f"{type(self).__name__} must define gradient(f, y).")
 
     def domain(self, y: Array) -> tuple[Array, Array]:
-        """Return the interval of the u at which the conjugate is finite.
+        """Return the interval of u on which the conjugate is finite.
 
         Parameters
         ----------
@@ -101,12 +101,12 @@ class Loss:
         Returns
         -------
         tuple of array
-            Lower and upper ends; all real numbers unless a loss knows better.
+            Lower and upper ends; by default -∞ and ∞.
         """
         return np.full(np.shape(y), -np.inf), np.full(np.shape(y), np.inf)
 
     def inverse_link(self, f: Array) -> Array:
-        """Return the prediction that a fitted value stands for.
+        """Return the prediction for a fitted value, such as exp(f) for counts.
 
         Parameters
         ----------
@@ -121,7 +121,7 @@ class Loss:
         return f
 
     def check_targets(self, y: Array) -> None:
-        """Raise ``ValueError`` if this loss cannot take a target.
+        """Raise ``ValueError`` if a target is invalid for this loss.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class Loss:
 
 
 def inside(u: Array, low: Array | float, high: Array | float, value: Array) -> Array:
-    """Return a conjugate: its value within the domain, infinity outside; rounding at the ends is forgiven."""
+    """Return a conjugate: its value on the domain [low, high] up to rounding, infinity outside."""
     slack = 1e-9 * (1.0 + np.abs(u))
     return np.where((u >= low - slack) & (u <= high + slack), value, np.inf)
 
@@ -151,7 +151,7 @@ class _PiecewiseLinear(Loss):
         return -np.ones(np.shape(y)), np.ones(np.shape(y))
 
     def tube(self) -> float:
-        """Return the ε of a conjugate that is ``u y + ε |u|`` on its domain: half the width of what costs nothing.
+        """Return the ε of the conjugate ``u y + ε |u|``: half the width of the tube in which the loss is zero.
 
         Returns
         -------
@@ -181,11 +181,11 @@ class _PiecewiseLinear(Loss):
         Parameters
         ----------
         v : array
-            Where from.
+            The point whose proximal point is sought.
         y : array
             Targets.
         step : float or array
-            How far.
+            Step size > 0.
 
         Returns
         -------
@@ -199,19 +199,19 @@ class _PiecewiseLinear(Loss):
 def prox(loss: Any, v: Array, y: Array, step: Array | float) -> Array:
     """Return the z that minimises ``ℓ(z, y) + (z - v)² / (2 step)``, for a convex ℓ.
 
-    The loss's own ``prox`` where it offers one. Else the root of ``z - v + step ℓ'(z)``, which grows with z and lies
-    between v and ``v - step ℓ'(v)``, by bisection.
+    Uses the loss's own ``prox`` if it has one, else bisection for the root of ``z - v + step ℓ'(z)``, which increases
+    in z and has its root between v and ``v - step ℓ'(v)``.
 
     Parameters
     ----------
     loss : object
         With ``prox``, or with ``gradient``.
     v : array
-        Where from.
+        The point whose proximal point is sought.
     y : array
         Targets.
     step : float or array
-        How far.
+        Step size > 0.
 
     Returns
     -------
@@ -236,7 +236,7 @@ def prox(loss: Any, v: Array, y: Array, step: Array | float) -> Array:
     return np.asarray(0.5 * (low + high))
 
 
-# ---- by name, and by what it offers -----------------------------------------------------------------------------
+# ---- names and methods of losses --------------------------------------------------------------------------------
 
 
 def _classes(parent: type[Loss]) -> Iterable[type[Loss]]:
@@ -247,12 +247,12 @@ def _classes(parent: type[Loss]) -> Iterable[type[Loss]]:
 
 
 def names() -> dict[str, type[Loss]]:
-    """Return the losses that have a name.
+    """Return the losses that can be given by name.
 
     Returns
     -------
     dict
-        Names such as ``"squared_hinge"``, and the classes.
+        Classes by names such as ``"squared_hinge"``.
 
     Examples
     --------
@@ -264,12 +264,12 @@ def names() -> dict[str, type[Loss]]:
 
 
 def resolve(loss: Any) -> Any:
-    """Return a loss from its name, or the object itself where it has a value and a gradient.
+    """Return a loss from its name, or the object itself if it has a value and a gradient.
 
     Parameters
     ----------
     loss : str or object
-        What the user passed.
+        A name, or a loss.
 
     Returns
     -------
@@ -300,7 +300,7 @@ def resolve(loss: Any) -> Any:
 
 
 def offers(loss: Any, piece: str) -> bool:
-    """Tell whether a loss has a method.
+    """Return whether a loss has a method.
 
     Parameters
     ----------
@@ -312,7 +312,7 @@ def offers(loss: Any, piece: str) -> bool:
     Returns
     -------
     bool
-        The answer.
+        Whether it has the method.
 
     Examples
     --------
@@ -324,7 +324,7 @@ def offers(loss: Any, piece: str) -> bool:
 
 
 def missing(loss: Any, pieces: Iterable[str]) -> list[str]:
-    """Return what a loss lacks of what is needed.
+    """Return which of the required methods a loss lacks.
 
     Parameters
     ----------
@@ -336,7 +336,7 @@ def missing(loss: Any, pieces: Iterable[str]) -> list[str]:
     Returns
     -------
     list of str
-        Those that it has not.
+        The methods that it lacks.
 
     Examples
     --------
@@ -348,12 +348,12 @@ def missing(loss: Any, pieces: Iterable[str]) -> list[str]:
 
 
 def check_gradient(loss: Any, y: Array) -> None:
-    """Raise ``ValueError`` where a loss's gradient is not the slope of its value.
+    """Raise ``ValueError`` if a loss's gradient is not the derivative of its value.
 
     Parameters
     ----------
     loss : object
-        Entry by entry, with ``value`` and ``gradient``.
+        A loss with ``value`` and ``gradient`` that work entry by entry.
     y : array of shape (n,)
         Targets.
 
@@ -365,7 +365,7 @@ def check_gradient(loss: Any, y: Array) -> None:
     """
     rng = np.random.RandomState(0)
     y = y[rng.randint(y.size, size=CHECK_POINTS)].astype(np.float64)
-    centre = np.log1p(y) if getattr(loss, "positive", False) else y  # means of counts are exponentials of f
+    centre = np.log1p(y) if getattr(loss, "positive", False) else y  # counts have mean exp(f)
     scale = max(float(np.abs(centre).max()), 1.0)
     f = np.clip(centre + scale * rng.standard_normal(y.shape), -5.0 * scale, 5.0 * scale)
     step = 1e-5 * scale
@@ -377,7 +377,7 @@ def check_gradient(loss: Any, y: Array) -> None:
             f"returned shapes {slope.shape} and {given.shape}."
         )
     wrong = ~(np.abs(slope - given) <= 1e-3 * (1.0 + np.abs(slope) + np.abs(given)))
-    # A kink lies between f - step and f + step now and then; an error is everywhere.
+    # A few points may have a kink between f - step and f + step; a wrong gradient shows at most points.
     if wrong.mean() > 0.1:
         i = int(np.flatnonzero(wrong)[0])
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Losses of labels: of the margin y f with y = -1 or +1, and multinomial."""
+"""Losses for labels: functions of the margin y f with y = -1 or +1, and the multinomial loss."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class _Margin(Loss):
-    """A loss of y f, with labels -1 and +1."""
+    """A loss that is a function of y f, with labels -1 and +1."""
 
     task: ClassVar[str] = "classification"
 
@@ -57,7 +57,7 @@ class SquaredHinge(_Margin):
         return -y * np.maximum(1.0 - y * f, 0.0)
 
     def curvature(self, f: Array, y: Array) -> Array:
-        """Return one within the margin, zero beyond.
+        """Return one where y f < 1, zero elsewhere.
 
         Parameters
         ----------
@@ -254,9 +254,9 @@ class Multinomial(Loss):
 
 @dataclass(frozen=True)
 class Ramp(_Margin):
-    """``min(max(0, 1 - y f), 1 - s)``: a hinge that stops growing, so that outliers stop pulling. Not convex.
+    """``min(max(0, 1 - y f), 1 - s)``: the hinge, bounded to limit the influence of outliers. Not convex.
 
-    It stands in for the 0-1 loss, whose minimisation is NP-hard: ``hinge(z) - max(0, s - z)``, z = y f, is minimised
+    It replaces the 0-1 loss, whose minimisation is NP-hard: as ``hinge(z) - max(0, s - z)``, z = y f, it is minimised
     by the convex-concave procedure, to a stationary point.
 
     Parameters
@@ -286,7 +286,7 @@ class Ramp(_Margin):
         return -y * ((y * f < 1.0) & (y * f > self.s))
 
     def convex_part(self) -> Loss:
-        """Return the convex one of the two losses whose difference this is.
+        """Return the convex part of this difference of convex losses.
 
         Returns
         -------

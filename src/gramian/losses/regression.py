@@ -1,4 +1,4 @@
-"""Losses of real targets: squared, absolute, Huber, quantile, ε-insensitive, and Poisson counts."""
+"""Losses for numeric targets: squared, absolute, Huber, quantile, ε-insensitive, and Poisson counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Squared(Loss):
-    """``(f - y)² / 2``: the mean.
+    """``(f - y)² / 2``, which estimates the mean.
 
     Examples
     --------
@@ -64,7 +64,7 @@ class Squared(Loss):
 
 @dataclass(frozen=True)
 class Absolute(_PiecewiseLinear):
-    """``|f - y|``: the median.
+    """``|f - y|``, which estimates the median.
 
     Examples
     --------
@@ -139,14 +139,14 @@ class Huber(Loss):
 
 @dataclass(frozen=True)
 class Quantile(_PiecewiseLinear):
-    """``q (y - f)`` where f < y, ``(1 - q) (f - y)`` where f > y: the q-quantile.
+    """``q (y - f)`` for f < y, ``(1 - q) (f - y)`` for f > y, which estimates the q-quantile.
 
     Parameters
     ----------
     q : float or sequence of float, default=0.5
-        Between 0 and 1. Several are fitted together, one column of predictions each.
+        Quantile levels between 0 and 1. Several are fitted together, with one column of predictions each.
     non_crossing : bool, default=False
-        Whether the predictions of several quantiles are put in order at every point, which never raises the loss
+        Whether to sort the predictions of several quantiles at every point, which never increases the loss
         (Chernozhukov, Fernández-Val and Galichon, 2010).
 
     Examples
@@ -190,7 +190,7 @@ class EpsilonInsensitive(_PiecewiseLinear):
     Parameters
     ----------
     epsilon : float, default=0.1
-        Half the width of the tube within which nothing is lost, >= 0; in units of y.
+        Half the width of the tube in which the loss is zero, >= 0; in units of y.
 
     Examples
     --------
