@@ -1,4 +1,4 @@
-"""Certificates: how far from optimal a fit is, as a value that travels with the fit."""
+"""Certificates: how far a fit is from its optimum, and its KKT conditions."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ KINDS = ("duality gap", "residual", "eigen-residual", "evidence", "stationary")
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """What a fit can prove about itself.
+    """How close a fit is to its optimum, as measured by the solver.
 
     Parameters
     ----------
     kind : str
-        What is measured: one of ``KINDS``.
+        The quantity measured: one of ``KINDS``.
     primal, dual : float
-        Objective values; ``nan`` where the problem has no such value.
+        Objective values; ``nan`` if the problem has none.
     gap : float
-        Relative duality gap; ``nan`` where it has no meaning.
+        Relative duality gap; ``nan`` if the problem has none.
     violation : float
         Worst KKT violation, or the relative residual.
     converged : bool
-        Whether the tolerance asked for was met.
+        Whether the tolerance was reached.
     iterations : int
         Steps taken by the solver.
     seconds : float
         Wall-clock time of the solve.
     message : str
-        Where it stopped short: why, and what to try. Empty otherwise.
+        Why the fit did not converge and what to try, or a note; else empty.
 
     Examples
     --------
@@ -62,7 +62,7 @@ class Certificate:
 
     @property
     def figure(self) -> float:
-        """The gap, or the violation where a gap has no meaning."""
+        """The gap, or the violation if there is no gap."""
         return self.violation if math.isnan(self.gap) else self.gap
 
     def __str__(self) -> str:
@@ -88,21 +88,21 @@ class Certificate:
 class KKT:
     """The Karush-Kuhn-Tucker conditions of a fit, each with its residual for every training row.
 
-    Where all of them are zero the fit is optimal. With stationarity and balance at zero, the sum of
+    If all residuals are zero, the fit is optimal. If stationarity and balance are zero, the sum of
     ``complementary_slackness`` is the duality gap.
 
     Parameters
     ----------
     stationarity : array of shape (n,) or (n, k)
-        The gradient of the Lagrangian in f, a function in the kernel's space, at the training rows.
+        The gradient of the Lagrangian in f, a function in the RKHS, evaluated at the training rows.
     primal_feasibility : array of shape (n,) or (n, k)
-        By how much a constraint is broken; zero where slack variables take what is missing.
+        By how much a constraint is violated; zero for constraints with slack variables.
     dual_feasibility : array of shape (n,) or (n, k)
         How far a multiplier is from its box.
     complementary_slackness : array of shape (n,) or (n, k)
-        Multipliers times what is left of their constraints; of a loss, ``ℓ(f) + ℓ*(u) - u f``, which is never negative.
+        Multipliers times the slack of their constraints; for a loss, ``ℓ(f) + ℓ*(u) - u f``, which is never negative.
     balance : float or array of shape (k,)
-        The gradient of the Lagrangian in the constant b: what the signed multipliers sum to. Zero without a constant.
+        The gradient of the Lagrangian in the constant b: the sum of the signed multipliers. Zero without a constant.
 
     Examples
     --------
@@ -120,7 +120,7 @@ class KKT:
 
     @property
     def worst(self) -> float:
-        """The largest residual of all."""
+        """The largest residual of all conditions."""
         return max(float(np.max(np.abs(value))) for value in vars(self).values())
 
     def __str__(self) -> str:
@@ -131,7 +131,7 @@ class KKT:
 def certify(
     kind: str, figure: float, tol: float, why: str, *, seconds: float, iterations: int = 1, **values: float
 ) -> Certificate:
-    """Return the certificate of a figure that should be at most ``tol``; ``why`` says what stopped it short."""
+    """Return the certificate of a figure that should be at most ``tol``; ``why`` explains a larger one."""
     met = bool(figure <= tol)
     values["gap" if kind == "duality gap" else "violation"] = float(figure)
     message = "" if met else f"above tol={tol:.0e}: {why}"

@@ -1,8 +1,8 @@
-"""Duality to touch: the dual function and the Lagrangian at multipliers of the user's own, and the KKT conditions.
+"""The dual function and the Lagrangian at any multipliers, and the KKT conditions of a fit.
 
-Every machine here minimises ``Σ w_i ℓ(f(x_i) + b, y_i) + g(‖f‖)``. With ``z_i = f(x_i) + b`` as constraints and u their
-multipliers, the Lagrangian, least in z, is ``g(‖f‖) + Σ u_i (f(x_i) + b) - Σ w_i ℓ*(u_i / w_i)``; least in f and b too,
-it is the dual function. The multipliers λ of a support vector machine are u up to a sign.
+Every machine here minimises ``Σ w_i ℓ(f(x_i) + b, y_i) + g(‖f‖)``. With constraints ``z_i = f(x_i) + b`` and their
+multipliers u, the Lagrangian minimised over z is ``g(‖f‖) + Σ u_i (f(x_i) + b) - Σ w_i ℓ*(u_i / w_i)``; minimised over
+f and b too, it is the dual function. The multipliers λ of a support vector machine are u up to a sign.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from gramian.solvers.machine.penalties import is_convex, penalty_conjugate
 
 Array = NDArray[np.float64]
 BALANCE = 1e-9
-"""What multipliers that must sum to something may be off, relative to the sum of their sizes."""
+"""Tolerance of equality and norm constraints on multipliers; for sums, relative to the sum of absolute values."""
 
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One convex problem on some rows: what is minimised, a function, and a point of the dual."""
+    """One convex problem on some rows, with a primal point (alpha, b) and a dual point u."""
 
-    rows: NDArray[np.intp]  # (m,): Which training rows
+    rows: NDArray[np.intp]  # (m,): Indices of its training rows
     times: Callable[[Array], Array]  # K @ V on these rows
     loss: Any
     y: Array  # (m, k): Targets
@@ -36,13 +36,13 @@ class Program:
     alpha: Array  # (m, k): Coefficients of the function
     b: Array  # (k,): Constants
     u: Array  # (m, k): Slopes
-    sign: Array | float = 1.0  # From a user's multipliers to slopes
+    sign: Array | float = 1.0  # Slopes are sign times the user's multipliers
     penalty: Any = "squared"
     strength: float = 1.0  # The factor on ‖f‖²/2 or on ‖f‖, or the radius
     multiplier: float = 1.0  # The factor on ‖f‖²/2 with the same solution
     intercept: bool = True
-    sums: float = 0.0  # What slopes must sum to
-    total: float = 1.0  # By which all values are divided
+    sums: float = 0.0  # The sum that slopes must have if there is an intercept
+    total: float = 1.0  # The number by which all values are divided
 
     def _conjugate(self, u: Array) -> Array:
         w = self.w[:, None]
@@ -53,7 +53,7 @@ class Program:
         return max(float(np.sum(V * self.times(V))), 0.0)
 
     def dual(self, u: Array) -> float:
-        """The least value of the Lagrangian; minus infinity where u is not feasible."""
+        """The minimum of the Lagrangian over f and b; minus infinity if u is not feasible."""
         off = np.abs(u.sum(axis=0) - self.sums)
         if self.intercept and np.any(off > BALANCE * np.abs(u).sum(axis=0)):
             return -np.inf
@@ -67,7 +67,7 @@ class Program:
         return float(-lost - own) / self.total
 
     def lagrangian(self, u: Array, alpha: Array, b: Array) -> float:
-        """Its value at a function and a constant, least in the values z or the slack."""
+        """The Lagrangian at a function and a constant, minimised over the values z or the slack variables."""
         f = self.times(alpha)
         size = np.sqrt(max(float(np.sum(alpha * f)), 0.0))
         named = {"squared": 0.5 * size**2, "norm": size, "ball": 0.0}
@@ -79,7 +79,7 @@ class Program:
         return (float(own) + inner - float(self._conjugate(u).sum())) / self.total
 
     def conditions(self) -> dict[str, Any]:
-        """The residuals of each row."""
+        """The residuals of the KKT conditions for each row."""
         both = self.times(np.hstack([self.alpha, self.u]))
         f, Ku = np.hsplit(both, 2)
         z, w = f + self.b, self.w[:, None]
@@ -87,7 +87,7 @@ class Program:
         broken = np.asarray(self.loss.excess(z, self.y)) if offers(self.loss, "excess") else np.zeros_like(z)
         if self.penalty == "ball":
             broken = broken + max(float(np.sqrt(max(float(np.sum(self.alpha * f)), 0.0))) - self.strength, 0.0)
-        if getattr(self.loss, "coupled", False):  # of classes: y + u/w are probabilities
+        if getattr(self.loss, "coupled", False):  # a loss of classes: y + u/w are probabilities
             p = self.y + self.u / w
             outside = np.maximum(-p, 0.0) + np.abs(p.sum(axis=1, keepdims=True) - 1.0)
             inside = self.u
@@ -95,10 +95,10 @@ class Program:
             low, high = (w * end for end in self.loss.domain(self.y))
             inside = np.clip(self.u, low, high)
             outside = np.abs(self.u - inside)
-        # A constraint that must hold loses nothing where it is broken by rounding, which ``broken`` has.
+        # A hard constraint broken by rounding counts in ``broken``, not as an infinite loss.
         lost = np.where(broken.any(axis=1), 0.0, np.asarray(self.loss.value(z, self.y)).reshape(-1))
         slack = self.w * lost + self._conjugate(inside) - np.sum(inside * z, axis=1)
-        # Where the norm made f zero, there is no multiplier, and the ball of its dual holds u.
+        # If the norm penalty made f zero, there is no multiplier, and u lies inside the dual norm's ball.
         gradient = np.abs(mu * f + Ku) if mu else np.abs(f)
         return {
             "stationarity": gradient.max(axis=1) / self.total,
@@ -111,28 +111,28 @@ class Program:
 
 @dataclass(frozen=True)
 class HardMargin:
-    """The loss of a constraint ``y f >= 1``: zero where it holds, infinite where not."""
+    """The loss of the constraint ``y f >= 1``: zero if it holds, else infinite."""
 
     def value(self, f: Array, y: Array) -> Array:
         """Zero or infinity."""
         return np.where(y * f >= 1.0, 0.0, np.inf)
 
     def domain(self, y: Array) -> tuple[Array, Array]:
-        """Slopes of the side on which it holds."""
+        """Slopes u with ``u y <= 0``."""
         return np.where(y > 0, -np.inf, 0.0), np.where(y > 0, 0.0, np.inf)
 
     def conjugate(self, u: Array, y: Array) -> Array:
-        """``u y`` where u points away from the constraint."""
+        """``u y`` if ``u y <= 0``, else infinity."""
         return np.where(u * y <= 0.0, u * y, np.inf)
 
     def excess(self, f: Array, y: Array) -> Array:
-        """By how much the constraint is broken."""
+        """By how much the constraint is violated."""
         return np.maximum(1.0 - y * f, 0.0)
 
 
 @dataclass(frozen=True)
 class HardTube:
-    """The loss of a constraint ``|f - y| <= ε``: zero where it holds, infinite where not."""
+    """The loss of the constraint ``|f - y| <= ε``: zero if it holds, else infinite."""
 
     epsilon: float
 
@@ -149,16 +149,16 @@ class HardTube:
         return np.asarray(u * y + self.epsilon * np.abs(u))
 
     def excess(self, f: Array, y: Array) -> Array:
-        """By how much the constraint is broken."""
+        """By how much the constraint is violated."""
         return np.maximum(np.abs(f - y) - self.epsilon, 0.0)
 
 
 @dataclass(frozen=True)
 class Below:
-    """``max(0, -f)``: what a one-class machine pays for a row below its offset."""
+    """``max(0, -f)``: the loss of a one-class machine for a row below its offset."""
 
     def value(self, f: Array, y: Array) -> Array:
-        """The price."""
+        """The loss."""
         return np.maximum(-f, 0.0)
 
     def domain(self, y: Array) -> tuple[Array, Array]:
@@ -172,7 +172,7 @@ class Below:
 
 @dataclass(frozen=True)
 class FittedTo:
-    """The rows of the last fit, by reference; a copy, a pickle and a model file go without."""
+    """The rows of the last fit, by reference; copies, pickles and model files do not hold them."""
 
     X: Any
     y: Any = field(default=None)
@@ -189,14 +189,14 @@ class Duality:
         return {name: value for name, value in state.items() if name != "_fitted_to"}
 
     def _programs(self, X: Any, y: Any, sample_weight: Any) -> list[Program]:
-        """Return the convex problems that the machine has solved."""
+        """Return the convex problems that the machine solved."""
         raise NotImplementedError
 
     def _check_rows_kept(self) -> None:
-        """Refuse a fit that knows nothing of single rows."""
+        """Refuse a fit that keeps no coefficients for single rows."""
 
     def _together(self, values: list[float]) -> Any:
-        """Return the value of several programs."""
+        """Combine the values of several programs."""
         return values[0] if len(values) == 1 else np.array(values)
 
     def _opened_programs(self, X: Any, y: Any, sample_weight: Any) -> tuple[list[Program], int]:
@@ -225,7 +225,7 @@ class Duality:
         return programs, len(X) if isinstance(X, list) else int(X.shape[0])
 
     def _slopes(self, programs: list[Program], lam: Any, n: int, what: str = "lam") -> tuple[list[Array], float]:
-        """A user's numbers, one for each row, as an array for each program; infinite cost where they are not zero."""
+        """Split a user's numbers (n, k) by program; infinite cost if one is nonzero on a row without constraint."""
         given = np.asarray(lam, dtype=np.float64)
         wide = sum(program.y.shape[1] for program in programs)
         columns, cost = given.reshape(n, -1) if given.ndim in (1, 2) and len(given) == n else given, 0.0
@@ -244,20 +244,20 @@ class Duality:
         return found, cost
 
     def dual(self, lam: Any, *, X: Any = None, y: Any = None, sample_weight: Any = None) -> Any:
-        """Return the dual function at multipliers of your own: a lower bound on the objective, whatever they are.
+        """Return the dual function at any multipliers: a lower bound on the objective.
 
         Parameters
         ----------
         lam : array-like of shape (n,), or (n, k) for several functions
-            Multipliers: of a support vector machine λ >= 0 as in ``multipliers_`` (of regression also (n,) with a
-            sign, upper less lower), of a machine with any loss the slopes u as in ``dual_point_``.
+            Multipliers: for a support vector machine λ >= 0 as in ``multipliers_`` (for regression also (n,) with
+            signs, upper minus lower); for a machine with any loss the slopes u as in ``dual_point_``.
         X, y, sample_weight : array-like or None, default=None
-            The rows of the fit, in the same order; needed by a copied or loaded model alone.
+            The rows of the fit, in the same order; needed only for a copied or loaded model.
 
         Returns
         -------
         float, or array of shape (k,) for a classifier's pairs
-            ``-inf`` where the multipliers are not feasible: outside their box, or not balanced beside a constant.
+            ``-inf`` if the multipliers are not feasible: outside their box or, with an intercept, not balanced.
         """
         programs, n = self._opened_programs(X, y, sample_weight)
         slopes, cost = self._slopes(programs, lam, n)
@@ -273,7 +273,7 @@ class Duality:
         y: Any = None,
         sample_weight: Any = None,
     ) -> Any:
-        """Return the Lagrangian at multipliers, a function and a constant; slack variables are at their best.
+        """Return the Lagrangian at multipliers, a function and a constant, minimised over slack variables.
 
         For every feasible λ and every f: ``dual(lam) <= lagrangian(lam, f, b) <= objective(f, b)``, with equality at
         the solution, which is a saddle point.
@@ -287,12 +287,12 @@ class Duality:
         intercept : float, array-like of shape (k,) or None, default=None
             The constant; by default that of the fit.
         X, y, sample_weight : array-like or None, default=None
-            The rows of the fit, in the same order; needed by a copied or loaded model alone.
+            The rows of the fit, in the same order; needed only for a copied or loaded model.
 
         Returns
         -------
         float, or array of shape (k,) for a classifier's pairs
-            ``-inf`` where a multiplier is outside its box.
+            ``-inf`` if a multiplier is outside its box.
         """
         programs, n = self._opened_programs(X, y, sample_weight)
         slopes, cost = self._slopes(programs, lam, n)
@@ -315,7 +315,7 @@ class Duality:
         Parameters
         ----------
         X, y, sample_weight : array-like or None, default=None
-            The rows of the fit, in the same order; needed by a copied or loaded model alone.
+            The rows of the fit, in the same order; needed only for a copied or loaded model.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Trends: the functions beside f that an estimator does not penalise."""
+"""Trends: functions added to f whose coefficients are not penalised."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from gramian.solvers.linear.trend import columns
 TREND: list[Any] = [StrOptions({"constant", "linear"}), HasMethods(["fit", "transform"]), callable, None]
 """The constraint on ``trend=``."""
 SPANNED = 1e-8
-"""What a trend may miss of a polynomial, relative to its length, and still hold it."""
+"""Largest relative residual of a polynomial that counts as in the span of a trend."""
 
 Array = NDArray[np.float64]
 
 
 def fitted_trend(trend: Any, kernel: Kernel, X: Any) -> Any:
-    """Return the trend as ``columns`` takes it: a name, a fitted map or a function; None for none."""
+    """Return the trend in the form that ``columns`` takes: a name, a fitted map, a function or None."""
     order = kernel.conditional_order
     if trend is None:
         trend = {0: None, 1: "constant", 2: "linear"}.get(order, PolynomialMap(degree=max(order - 1, 1)))
@@ -42,7 +42,7 @@ def _check_vectors(kernel: Kernel, X: Any) -> None:
 
 
 def _check_spanned(trend: Any, kernel: Kernel, X: Any, order: int) -> None:
-    """Refuse a trend that lacks what a conditionally positive definite kernel does not penalise."""
+    """Refuse a trend that does not span the polynomials that a conditionally positive definite kernel needs."""
     _check_vectors(kernel, X)
     T = columns(trend, X)
     M = np.ones((X.shape[0], 1)) if order == 1 else PolynomialMap(degree=order - 1).fit(X).transform(X)
