@@ -1,6 +1,6 @@
 """Kernels, which say what "similar" means: frozen values, built by algebra.
 
-``from gramian.kernels import *`` brings the kernels, and none of the functions beside them (``exp``, ``is_kernel``).
+``from gramian.kernels import *`` imports the kernels, but not the functions (``exp``, ``is_kernel``).
 """
 
 from gramian.kernels.algebra import Product, Sum

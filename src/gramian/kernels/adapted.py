@@ -1,4 +1,4 @@
-"""Kernel objects of scikit-learn's Gaussian processes, users' own among them, that have no counterpart here."""
+"""Adapter for scikit-learn's Gaussian process kernels, including users' own, that have no counterpart here."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from gramian.kernels.tunable import Parameter
 class Adapted(Kernel):
     """A kernel object of scikit-learn, called as it is.
 
-    Its gradient is taken through ``eval_gradient=True``, which makes an array of shape (n, n, p).
+    Its gradient comes from ``eval_gradient=True``, which allocates an array of shape (n, n, p).
 
     Parameters
     ----------
     theirs : sklearn.gaussian_process.kernels.Kernel
-        The object; it may compare anything that it was written for.
+        The object; its inputs may be of any type that it accepts.
     """
 
     theirs: Any
@@ -85,7 +85,7 @@ class Adapted(Kernel):
         rows, columns, n = A.parts[0], B.parts[0], len(A)
         same = points.same_pairs(A, B)
         if same is not None and same[0].size == n:
-            # Every row is a column too. A gradient is only to be had for a set of rows with itself.
+            # Every row is also a column. scikit-learn gives gradients only for a set of rows with itself.
             slopes = self.theirs(columns, eval_gradient=True)[1][same[1][np.argsort(same[0])]]
         else:
             slopes = self.theirs(np.concatenate([rows, columns]), eval_gradient=True)[1][:n, n:]
@@ -100,7 +100,7 @@ class Adapted(Kernel):
 
 
 def remembering(ours: Kernel, theirs: Any) -> Kernel:
-    """Return a kernel that also answers for scikit-learn's one, of which it is the translation, at the same values."""
+    """Return the kernel together with the scikit-learn kernel it was translated from, set to the same values."""
     made, like = replace(ours), clone(theirs)  # type: ignore[type-var]
     values = {p.name: p.value for p in ours.all_parameters()}
     for name, value in values.items():
@@ -113,7 +113,7 @@ def remembering(ours: Kernel, theirs: Any) -> Kernel:
 
 
 def their_name(kernel: Kernel, name: str) -> str:
-    """Return what scikit-learn calls a parameter of a kernel that was translated; of another, its name."""
+    """Return scikit-learn's name for a parameter of a translated kernel; for other kernels, the name itself."""
     theirs = vars(kernel).get("theirs")
     return name if theirs is None else _there(theirs, name)[0]
 
@@ -124,7 +124,7 @@ _GAMMAS: dict[str, Any] = {"rbf": lambda length: 0.5 / length**2, "laplacian": l
 
 
 def _there(theirs: Any, name: str) -> tuple[str, Any]:
-    """What a parameter is called in scikit-learn's kernel, and how its value is had from ours."""
+    """The name of a parameter in scikit-learn's kernel, and the function from our value to theirs."""
     path = ""
     for part in name.split("."):
         kind = type(theirs).__name__

@@ -1,4 +1,4 @@
-"""The algebra: sums and products of kernels, and what ``+``, ``*``, ``exp`` and ``polynomial`` build."""
+"""Kernel algebra: sums and products of kernels, and the functions behind ``+``, ``*``, ``exp`` and ``polynomial``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from gramian.kernels.stationary import Constant
 
 
 def _as_kernel(value: Any) -> Any:
-    """A plain function of two objects as a kernel; anything else as it is."""
+    """Wrap a plain function of two objects as a kernel; return anything else unchanged."""
     return Callable(value) if callable(value) and not isinstance(value, Kernel | type) else value
 
 
@@ -138,7 +138,7 @@ class Sum(Compound):
 
 @kernel
 class Product(Compound):
-    """The product of two kernels, written ``k1 * k2``: a feature of one times a feature of the other, for all pairs.
+    """The product of two kernels, written ``k1 * k2``: its features are all products of one feature of each.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ class Product(Compound):
         return W * value(1 - i)
 
     def frequencies(self, d: int, size: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        # The spectral measure of a product is a convolution, so draws add.
+        # The spectral measure of a product is the convolution of the two, so draws add.
         return self.left.frequencies(d, size, rng) + self.right.frequencies(d, size, rng)
 
     def _spectral(self, d: int) -> Mixture:

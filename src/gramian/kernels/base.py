@@ -1,4 +1,4 @@
-"""``Kernel``: the contract that every kernel keeps, and the operators that build new ones."""
+"""``Kernel``: the interface of every kernel, and the operators that build new ones."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def kernel(cls: type[T]) -> type[T]:
 
 
 def _with_hints(cls: Any, init: Callable[..., None]) -> Callable[..., None]:
-    """The constructor of a kernel; the error for an unknown parameter says what it is called here."""
+    """The constructor of a kernel, with an error for unknown parameters that suggests our name for them."""
 
     @wraps(init)
     def checked(self: Any, *args: Any, **kwargs: Any) -> None:
@@ -75,7 +75,7 @@ def _with_hints(cls: Any, init: Callable[..., None]) -> Callable[..., None]:
 
 
 def _package() -> Any:
-    """The kernels that operators build, which are themselves built on this module."""
+    """The package, imported late: the kernels that operators build depend on this module."""
     from gramian import kernels
 
     return kernels
@@ -104,19 +104,19 @@ class Kernel(Tunable):
     """
 
     compound: ClassVar[bool] = False
-    """Whether tiles are made from the operands' tiles, which then know the same objects already."""
+    """Whether tiles are computed from the operands' tiles, which have exact values of an object with itself."""
     sparse: ClassVar[bool] = False
-    """Whether the rows may be CSR; of a compound kernel, its operands say."""
+    """Whether the rows may be CSR; for a compound kernel, this depends on its operands."""
     additive: ClassVar[bool] = False
     """Whether it is a sum or a multiple of its operands."""
     buffers: ClassVar[int] = 1
-    """Tile-sized arrays alive at once while a tile is made, ``out`` included; for memory budgets."""
+    """Number of tile-sized arrays alive at once while a tile is computed, ``out`` included; for memory budgets."""
     _elsewhere: ClassVar[dict[str, str]] = {}
-    """What parameters of other libraries and books are called here."""
+    """Our names for parameters of other libraries and books."""
     registry: ClassVar[dict[str, type[Kernel]]] = {}
     __array_ufunc__ = None  # so that an array times a kernel is an error, not an array of kernels
     precedence: ClassVar[int] = 4
-    """How tightly ``repr`` binds: 1 a sum, 2 a product, 3 a power, 4 a call."""
+    """Operator precedence of ``repr``: 1 a sum, 2 a product, 3 a power, 4 a call."""
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -133,7 +133,7 @@ class Kernel(Tunable):
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Find what only scikit-learn's kernel has, where this one stands for it."""
+            """Look up attributes of the scikit-learn kernel that this one was translated from, if any."""
             theirs = vars(self).get("theirs")
             if theirs is None or name.startswith("_"):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
@@ -184,7 +184,7 @@ class Kernel(Tunable):
     def grad_inputs(self, X: Any, Y: Any, W: Array) -> Array:
         """Return Σ_j W_ij ∂k(x_i, y_j)/∂x_i for every row i.
 
-        The columns are held still, also where ``Y`` is ``None``. Where k has a kink at x = z, the term is zero.
+        The columns are held fixed, even if ``Y`` is ``None``. Where k has a kink at x = z, the term is zero.
 
         Parameters
         ----------
@@ -227,19 +227,19 @@ class Kernel(Tunable):
     def spectral_density(self, omega: Any) -> NDArray[np.float64]:
         """Return the density S of the spectral measure: ``k(x, z) = ∫ S(ω) exp(iωᵀ(x - z)) dω`` (Bochner).
 
-        Its integral is k(x, x), and divided by that it is the law of ``frequencies``. In the convention of the unitary
-        Fourier transform, ``κ̂ = (2π)^(d/2) S``.
+        Its integral is k(x, x); divided by k(x, x), it is the probability density of ``frequencies``. With the unitary
+        Fourier transform κ̂ of the kernel, ``κ̂ = (2π)^(d/2) S``.
 
         Parameters
         ----------
         omega : array-like of shape (m, d)
-            Angular frequencies, of as many inputs as the kernel is used for.
+            Angular frequencies; d is the number of inputs.
 
         Returns
         -------
         array of shape (m,)
-            The density: in closed form for RBF, Matern, Laplace and RationalQuadratic, their multiples and sums; of
-            products, by a quadrature to about 1e-10. A kernel whose measure has no density is an error.
+            The density: in closed form for RBF, Matern, Laplace and RationalQuadratic, their multiples and sums; for
+            products, by quadrature to about 1e-10. A kernel whose measure has no density raises an error.
 
         Examples
         --------
@@ -306,7 +306,7 @@ class Kernel(Tunable):
         Returns
         -------
         array of shape (n, m)
-            The distances; as they come from a difference, half of the digits.
+            The distances; because of cancellation, only to about half of the digits.
 
         Examples
         --------
@@ -369,14 +369,14 @@ class Kernel(Tunable):
         Returns
         -------
         Kernel
-            It holds the rows, and has no parameters to learn.
+            The centred kernel; it stores the rows, and has no parameters to learn.
         """
         return _package().geometry.Centred(self, rows)
 
     # ---- the two steps behind every value: rows prepared once, then tiles ---------------------------------------
 
     def prepare(self, X: Any, Y: Any = None) -> tuple[Points, Points]:
-        """Check the rows and compute once, in O((n + m) d), what the tiles need of them.
+        """Validate the rows and precompute, in O((n + m) d), what the tiles need.
 
         Parameters
         ----------
@@ -395,7 +395,7 @@ class Kernel(Tunable):
         return Points((), left[0].ids, left), Points((), right[0].ids, right)
 
     def prepare_rows(self, X: Array, columns: Points) -> Points | None:
-        """Prepare rows, checked already, for columns that ``prepare`` made of other rows.
+        """Prepare rows that are already validated, to be used with columns from an earlier ``prepare``.
 
         Parameters
         ----------
@@ -407,7 +407,7 @@ class Kernel(Tunable):
         Returns
         -------
         Points or None
-            For the left side; ``None`` where the two sides cannot be prepared apart.
+            For the left side; ``None`` if the two sides cannot be prepared separately.
         """
         if type(self).prepare is not Kernel.prepare:
             return None
@@ -420,14 +420,14 @@ class Kernel(Tunable):
         Parameters
         ----------
         A, B : Points
-            What ``prepare`` made, or slices of it.
+            Returned by ``prepare``, or slices of it.
         out : array or None
             Where to write.
 
         Returns
         -------
         array of shape (len(A), len(B))
-            The caller's to overwrite.
+            The tile; the caller may overwrite it.
         """
         K = self._tile(A, B, out)
         if not self.compound and (pairs := same_pairs(A, B)) is not None:
@@ -438,7 +438,7 @@ class Kernel(Tunable):
         raise NotImplementedError(f"{self.name} must define _tile(A, B, out).")
 
     def rounding(self, A: Points) -> float:
-        """Return what rounding may do to an entry of a tile, relative to the largest k(x, x).
+        """Return the rounding error of an entry of a tile, relative to the largest k(x, x).
 
         Parameters
         ----------
@@ -448,7 +448,7 @@ class Kernel(Tunable):
         Returns
         -------
         float
-            An estimate: the dtype's precision, or more where the rows are such that distances lose digits.
+            An estimate: the dtype's precision, or more if the distances of these rows suffer from cancellation.
         """
         inner = [child.rounding(a) for child, a in zip(self.children, A.children, strict=True)]
         if inner:
@@ -467,7 +467,7 @@ class Kernel(Tunable):
         Returns
         -------
         array of shape (len(A),)
-            The diagonal; the caller's to overwrite.
+            The diagonal; the caller may overwrite it.
         """
         raise NotImplementedError(f"{self.name} must define diagonal(A).")
 
@@ -565,7 +565,7 @@ class Kernel(Tunable):
 
     @property
     def conditional_order(self) -> int:
-        """The degree below which polynomials must stand beside it, unpenalised; 0 if it is positive definite."""
+        """Fits need unpenalised polynomials of degree below this as a trend; 0 for a positive definite kernel."""
         inner = next((child for child in self.children if child.conditional_order), None)
         if inner is None:
             return 0
@@ -583,7 +583,7 @@ class Kernel(Tunable):
 
     @property
     def tile_buffers(self) -> int:
-        """Tile-sized arrays alive at once while a tile of the whole tree is made."""
+        """Number of tile-sized arrays alive at once while a tile of the whole tree is computed."""
         return self.buffers - 1 + max((child.tile_buffers for child in self.children), default=1)
 
     # ---- algebra ------------------------------------------------------------------------------------------------
@@ -619,7 +619,7 @@ class Kernel(Tunable):
         Parameters
         ----------
         phi : callable
-            From rows to rows: an array of shape (n, d) to one of shape (n, d'). Where it has a method
+            Maps rows to rows: an array of shape (n, d) to one of shape (n, d'). If it has a method
             ``pullback(X, G)`` that returns Gᵀ∂φ/∂x row by row, the composed kernel has input gradients too.
 
         Returns
@@ -630,7 +630,7 @@ class Kernel(Tunable):
         return _package().Composed(self, phi)
 
     def on(self, *columns: int) -> Composed:
-        """Return the kernel that looks at some columns only.
+        """Return the kernel restricted to some columns.
 
         Parameters
         ----------
@@ -655,7 +655,7 @@ class Kernel(Tunable):
         Returns
         -------
         Kernel
-            The kernel behind the map.
+            The kernel applied after the map.
         """
         return _package().Metric(self, L)
 
@@ -665,12 +665,12 @@ class Kernel(Tunable):
         return expression(self)
 
     def bracketed(self, level: int) -> str:
-        """Return ``repr``, in brackets where it binds less tightly than its surroundings.
+        """Return ``repr``, in brackets if its precedence is below that of its surroundings.
 
         Parameters
         ----------
         level : int
-            How tightly the surroundings bind.
+            Precedence of the surroundings.
 
         Returns
         -------
@@ -707,7 +707,7 @@ class Kernel(Tunable):
 
 
 class ConstantDiagonal(Kernel):
-    """A kernel with the same k(x, x), the number ``level``, whatever its parameters and x are."""
+    """A kernel whose k(x, x) is the constant ``level``, for all x and all parameters."""
 
     level: ClassVar[float] = 1.0
 

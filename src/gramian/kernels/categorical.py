@@ -18,15 +18,15 @@ from gramian.kernels.tunable import FREE, Bounds
 class Categorical(ConstantDiagonal):
     """Compare columns of codes: the product over columns of 1 where two codes are equal and e^(-w) where they are not.
 
-    Codes are names that happen to be numbers: 1 is no nearer to 2 than to 7. Beside kernels on other columns it is
-    written ``Matern(1.0).on(0, 1) * Categorical(0.5).on(2)``. Its gradient in the codes is zero.
+    Codes are labels without an order: 1 is no nearer to 2 than to 7. To combine it with kernels on other columns, write
+    ``Matern(1.0).on(0, 1) * Categorical(0.5).on(2)``. Its gradient with respect to the codes is zero.
 
     Parameters
     ----------
     weight : float or sequence of float, default=1.0
         One for all columns, or one each: how much a difference counts, >= 0.
     weight_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
 
     Examples
     --------
@@ -54,7 +54,7 @@ class Categorical(ConstantDiagonal):
         x, z = A.parts[0], B.parts[0]
         weights = np.broadcast_to(np.asarray(self.weight, dtype=np.float64), (x.shape[1],))
         if isinstance(x, np.ndarray) and (total := float(weights.sum())) > 0:
-            # SciPy's is a mean over columns by normalised weights.
+            # SciPy's distance is a mean over columns with normalised weights.
             r = points.multiply(cdist(x, z, "hamming", w=weights), total)
         else:
             xp = points.namespace(x)

@@ -1,4 +1,4 @@
-"""Conditionally positive definite kernels: ThinPlate, Multiquadric, and what they need beside them."""
+"""Conditionally positive definite kernels: ThinPlate and Multiquadric."""
 
 from __future__ import annotations
 
@@ -18,16 +18,17 @@ from gramian.kernels.tunable import FREE, Bounds
 
 @kernel
 class ThinPlate(Radial):
-    """The kernel of least bending: r^(2m-d) log r for an even number d of inputs, r^(2m-d) for an odd one, up to sign.
+    """The thin-plate spline: ± r^(2m-d) log r for an even number d of inputs, ± r^(2m-d) for an odd one.
 
-    Its space has the norm ``∫ Σ (m-th derivatives)²``, zero for polynomials of degree below m: it is **not** positive
-    semi-definite, but so for coefficients that are orthogonal to them; they stand beside f, unpenalised.
-    ``KernelInterpolator`` and ``GaussianProcessRegressor`` add them (``trend=``); other estimators refuse it.
+    Its space has the squared seminorm ``∫ Σ (m-th derivatives)²``, zero for polynomials of degree below m. It is
+    **not** positive semi-definite, but is so for coefficients orthogonal to these polynomials, which are fitted as an
+    unpenalised trend by ``KernelInterpolator`` and ``GaussianProcessRegressor`` (``trend=``); other estimators refuse
+    this kernel.
 
     Parameters
     ----------
     order : int, default=2
-        m, the derivatives that are small; 2m > d.
+        The order m of the penalised derivatives; 2m > d.
 
     Examples
     --------
@@ -48,7 +49,7 @@ class ThinPlate(Radial):
 
     @property
     def conditional_order(self) -> int:
-        """Polynomials of a degree below this are not penalised."""
+        """Polynomials of degree below this are not penalised."""
         return int(self.order)
 
     @property
@@ -94,7 +95,7 @@ def _plate(s: NDArray[Any], p: int) -> NDArray[Any]:
 
 
 def _plate_slope(s: NDArray[Any], p: int) -> NDArray[Any]:
-    """Its derivative by s; zero at s = 0."""
+    """The derivative of ``_plate`` with respect to s; zero at s = 0."""
     h, safe = 0.5 * p, np.where(s > 0, s, 1.0)
     if p % 2:
         slope = (-1.0) ** math.ceil(h) * h * safe ** (h - 1.0)
@@ -107,17 +108,16 @@ def _plate_slope(s: NDArray[Any], p: int) -> NDArray[Any]:
 class Multiquadric(Radial):
     """Hardy's multiquadric -√(1 + s), s = Σ_k ((x_k - z_k) / ℓ_k)².
 
-    It is **not** positive semi-definite, but so for coefficients that sum to zero: a constant stands beside f,
-    unpenalised.
-    ``KernelInterpolator`` and ``GaussianProcessRegressor`` add it (``trend=``), ``KernelRidge`` with
-    ``fit_intercept=True``; other estimators refuse it.
+    It is **not** positive semi-definite, but is so for coefficients that sum to zero, so fits need an unpenalised
+    constant. ``KernelInterpolator`` and ``GaussianProcessRegressor`` add it (``trend=``), as does ``KernelRidge`` with
+    ``fit_intercept=True``; other estimators refuse this kernel.
 
     Parameters
     ----------
     lengthscale : float or sequence of float, default=1.0
         One for all inputs, or one each.
     lengthscale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
 
     Examples
     --------
@@ -139,7 +139,7 @@ class Multiquadric(Radial):
 
 
 def refuse_conditional(k: Kernel) -> None:
-    """Raise if a kernel needs polynomials beside it."""
+    """Raise an error if a kernel needs an unpenalised polynomial trend."""
     if order := k.conditional_order:
         need = "a constant" if order == 1 else f"polynomials of degree {order - 1}"
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Kernels from plain data: only names that are registered here, never an import by a name from a file."""
+"""Kernels from plain data: only names registered here are accepted; nothing is imported by a name from a file."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Squared distances between scaled rows, fast where that is accurate and accurate always.
+"""Squared distances between scaled rows, by the fastest method that is accurate enough.
 
-``‖x-z‖² = ‖x‖² + ‖z‖² - 2<x,z>`` is one GEMM, but it loses ``eps · ‖x‖²``: the rows are centred first, and where
-the spread of the data would still cost digits, float32 tiles are computed in float64, and float64 ones from the
+``‖x-z‖² = ‖x‖² + ‖z‖² - 2<x,z>`` is one GEMM, but its error is ``eps · ‖x‖²``: the rows are centred first, and if the
+spread of the data would still cost digits, float32 tiles are computed in float64, and float64 tiles from the
 differences themselves. The choice is made once, when the rows are prepared.
 """
 
@@ -20,26 +20,26 @@ from gramian.kernels.points import Array
 
 EPS = {name: float(np.finfo(name).eps) for name in ("float32", "float64")}
 
-# What a squared distance may lose to cancellation, in units of lengthscale², before a slower way is taken. A kernel
-# that is smooth at zero passes that on as it is; a rough one (Matérn below 1) as its square root.
+# Cancellation error of a squared distance, in units of lengthscale², above which a slower method is used. A kernel
+# that is smooth at zero has an error of the same size; a rough one (Matérn with ν < 1) has its square root.
 LOSS = {"smooth": {"float32": 1e-4, "float64": 1e-11}, "rough": {"float32": 1e-9, "float64": 1e-11}}
 SPARSE_LOSS = 1e-8
-"""What sparse rows may lose before the rows of a tile are filled and their differences taken."""
+"""Cancellation error of sparse rows above which a tile's rows are made dense and their differences taken."""
 SPARSE_COLUMNS = 4096
-"""Columns up to which the rows of a tile may be filled."""
+"""Up to this many columns, the rows of a tile may be made dense."""
 
 FARTHEST = 1e280
-"""Squared distances end here: a kernel is at its limit, and what is computed from them does not overflow."""
+"""Squared distances are capped here: kernels are at their limit, and nothing computed from them overflows."""
 
 
 class DistanceRows:
-    """Rows made ready for squared distances; their weighted sums of differences come from one product of matrices."""
+    """Rows prepared for squared distances; weighted sums of their differences are one matrix product."""
 
     coordinates: Any
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Rows and inputs."""
+        """The number of rows and of inputs."""
         return tuple(self.coordinates.shape)
 
     def pull(self, other: DistanceRows, M: Array) -> Array:
@@ -58,11 +58,11 @@ class DistanceRows:
 class Expanded(DistanceRows):
     """Rows whose squared distances come from one GEMM of ``[-2wz, w‖z‖², w] · [z, 1, ‖z‖²]``."""
 
-    matrix: Array  # (n, d + 2): The augmented rows, of the left or of the right side
-    factor: float  # What the coordinates were multiplied by: -2w on the left, 1 on the right
-    dtype: Any  # Of the tiles to be made, which may be narrower than that of the matrix
-    loss: float  # What cancellation may cost a squared distance
-    centre: Array | None = None  # (d,): What was taken off the rows of the right side, in their own unit
+    matrix: Array  # (n, d + 2): The augmented rows of the left or the right side
+    factor: float  # Factor on the coordinates: -2w on the left, 1 on the right
+    dtype: Any  # The dtype of the tiles, which may be narrower than that of the matrix
+    loss: float  # Cancellation error of a squared distance
+    centre: Array | None = None  # (d,): The mean that was subtracted from the rows of the right side, unscaled
 
     def __getitem__(self, rows: Any) -> Expanded:
         return Expanded(self.matrix[rows, ...], self.factor, self.dtype, self.loss, self.centre)
@@ -81,10 +81,10 @@ class Expanded(DistanceRows):
 
 @dataclass(frozen=True, eq=False)
 class Differences(DistanceRows):
-    """Rows whose squared distances come from their differences: slower, and right for any spread."""
+    """Rows whose squared distances come from their differences: slower, but accurate for any spread."""
 
     coordinates: Array  # (n, d): The scaled, centred rows
-    dtype: Any  # Of the tiles to be made
+    dtype: Any  # The dtype of the tiles
     loss: ClassVar[float] = 0.0
 
     def __getitem__(self, rows: Any) -> Differences:
@@ -97,7 +97,7 @@ class Differences(DistanceRows):
         return sum(D**2 for D in self.columns(other)) * weight
 
     def columns(self, other: Differences) -> Iterator[Array]:
-        """Yield the differences x_ik - z_jk of one input after the other: (n, m) each."""
+        """Yield the differences x_ik - z_jk, one input k at a time: (n, m) each."""
         a, b = self.coordinates, other.coordinates
         xp, far = points.namespace(a), FARTHEST**0.5
         return (xp.clip(a[:, None, k] - b[None, :, k], -far, far) for k in range(a.shape[1]))
@@ -112,15 +112,15 @@ class Differences(DistanceRows):
 
 @dataclass(frozen=True, eq=False)
 class SparseRows(DistanceRows):
-    """CSR rows with their squared norms, always in float64: centring would fill them.
+    """CSR rows with their squared norms, always in float64; they are not centred, which would make them dense.
 
-    Where the spread of the data would cost digits, the rows of a tile are filled and their differences taken.
+    If the spread of the data would cost digits, the rows of a tile are made dense and their differences taken.
     """
 
     coordinates: Any  # (n, d): The scaled rows
     norms: Array  # (n,): Their squared norms
-    dtype: Any  # Of the tiles to be made
-    loss: float  # What cancellation may cost a squared distance
+    dtype: Any  # The dtype of the tiles
+    loss: float  # Cancellation error of a squared distance
 
     def __getitem__(self, rows: Any) -> SparseRows:
         return SparseRows(self.coordinates[rows], self.norms[rows], self.dtype, self.loss)
@@ -147,10 +147,10 @@ def lengthscales(owner: Any, d: int) -> np.ndarray[Any, Any]:
 
 
 def centred(X: Array, Y: Array, scale: np.ndarray[Any, Any]) -> tuple[Array, Array]:
-    """Return both sets of rows in float64, less the mean of the columns' side, divided by the lengthscales."""
+    """Return both sets of rows in float64, minus the mean of Y, divided by the lengthscales."""
     xp = points.namespace(X)
     scale = points.asarray(scale, X, xp.float64)
-    right = xp.astype(Y, xp.float64)  # a copy, which the rest may overwrite
+    right = xp.astype(Y, xp.float64)  # a copy, which may be overwritten below
     centre = xp.mean(right, axis=0)
     right = points.divide(points.subtract(right, centre), scale)
     return (right if X is Y else points.divide(points.subtract(xp.astype(X, xp.float64), centre), scale)), right
@@ -159,7 +159,7 @@ def centred(X: Array, Y: Array, scale: np.ndarray[Any, Any]) -> tuple[Array, Arr
 def rows_for_distances(
     X: Array, Y: Array, scale: np.ndarray[Any, Any], weight: float, smooth: bool
 ) -> tuple[DistanceRows, DistanceRows]:
-    """Prepare two sets of rows in the fastest way that keeps the digits: X (n, d), Y (m, d), scale (1,) or (d,)."""
+    """Prepare two sets of rows for the fastest accurate method: X (n, d), Y (m, d), scale (1,) or (d,)."""
     if points.is_sparse(X) or points.is_sparse(Y):
         return _sparse_pair(X, Y, scale)
     xp = points.namespace(X)
@@ -178,7 +178,7 @@ def rows_for_distances(
 
 
 def rows_beside(X: Array, columns: Any, scale: np.ndarray[Any, Any], weight: float, smooth: bool) -> Expanded | None:
-    """Prepare rows for columns that are prepared already, or return None where both have to be looked at."""
+    """Prepare rows for columns that are already prepared; None if both sides must be prepared together."""
     centre = getattr(columns, "centre", None)
     if centre is None or not isinstance(X, np.ndarray) or not X.dtype == centre.dtype == columns.matrix.dtype:
         return None
@@ -238,7 +238,7 @@ def _sparse_rows(X: Any, scale: np.ndarray[Any, Any]) -> SparseRows:
 
 
 def cast(t: Array, dtype: Any, out: Array | None) -> Array:
-    """Return ``t`` in another dtype, in ``out`` where there is one."""
+    """Return ``t`` in another dtype, written to ``out`` if given."""
     if out is not None:
         return points.store(t, out)
     return t if t.dtype == dtype else points.namespace(t).astype(t, dtype)

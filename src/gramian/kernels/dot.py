@@ -123,7 +123,7 @@ def _squared_norms(x: Any) -> Array:
 
 @kernel
 class Linear(Dot):
-    """The inner product <x, z>; its machines are the linear ones.
+    """The inner product <x, z>, the kernel of linear models.
 
     Examples
     --------
@@ -150,8 +150,8 @@ class Monomials(NamedTuple):
 class Polynomial(Dot):
     """The polynomial kernel (scale · <x, z> + offset)^degree.
 
-    A monomial of degree i carries the weight √(C(m,i) offset^(m-i)): the larger the offset, the smaller the share of
-    high degrees. scikit-learn's ``gamma`` is ``scale`` and its ``coef0`` is ``offset``.
+    A monomial of degree i has the weight √(C(m,i) offset^(m-i)), m = degree: the larger the offset, the less high
+    degrees count. scikit-learn's ``gamma`` is ``scale`` and its ``coef0`` is ``offset``.
 
     Parameters
     ----------
@@ -160,9 +160,9 @@ class Polynomial(Dot):
     scale : float, default=1.0
         Factor of the inner product.
     offset : float, default=1.0
-        What is added, >= 0.
+        The constant added, >= 0.
     scale_bounds, offset_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where they may be learned.
+        Range in which they may be learned.
 
     Examples
     --------
@@ -220,7 +220,7 @@ class Polynomial(Dot):
         k, count = self.degree, math.comb(d + self.degree, d)
         if count > 10_000_000:
             raise MemoryError(f"Polynomial(degree={k}) has {count:,} monomials in {d} inputs; too many to list.")
-        # Words of length k over the inputs and, as letter 0, the offset.
+        # Multisets of size k over the inputs and the offset, which is letter 0.
         words = itertools.combinations_with_replacement(range(d + 1), k)
         powers = np.array([np.bincount(word, minlength=d + 1) for word in words])
         powers = powers if self.offset > 0 else powers[powers[:, 0] == 0]
@@ -233,16 +233,16 @@ class Polynomial(Dot):
 class Sigmoid(Dot):
     """The similarity tanh(scale · <x, z> + offset), which is **not** positive semi-definite.
 
-    scikit-learn offers it, so it is here; machines that need a kernel may fail on it, and say so.
+    Provided because scikit-learn has it; estimators that need a positive semi-definite kernel may fail with an error.
 
     Parameters
     ----------
     scale : float, default=1.0
         Factor of the inner product.
     offset : float, default=1.0
-        What is added; any real number, not learned.
+        The constant added; any real number, not learned.
     scale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where the scale may be learned.
+        Range in which the scale may be learned.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Geometry of feature space by kernel values alone: distances, the mean of a set, and kernels about a mean."""
+"""Geometry of feature space from kernel values: distances, angles, the mean of a set, and centred kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 STRIP = 1024
-"""Rows of K that are alive at once in a mean over it."""
+"""Rows of K held at once while its mean is computed."""
 
 
 def distance(k: Kernel, X: Any, Y: Any = None) -> Array:
@@ -44,7 +44,7 @@ def mean_similarities(k: Kernel, X: Any, Y: Any, weights: NDArray[np.float64]) -
 
 
 def distance_to_mean(k: Kernel, X: Any, Y: Any = None, weights: ArrayLike | None = None) -> NDArray[np.float64]:
-    """Return ‖ψ(x) - Σ_j weights_j ψ(y_j)‖ for every row, with weights that are made to sum to one: → (n,)."""
+    """Return ‖ψ(x) - Σ_j weights_j ψ(y_j)‖ for every row, with weights normalised to sum to one: → (n,)."""
     count = len(k.prepare(X if Y is None else Y)[0])
     shares = mean_weights(weights, count)
     own = mean_similarities(k, X if Y is None else Y, None, shares)
@@ -54,7 +54,7 @@ def distance_to_mean(k: Kernel, X: Any, Y: Any = None, weights: ArrayLike | None
 
 
 def mean_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64]:
-    """Return weights >= 0 that sum to one, equal ones where none are given: → (n,)."""
+    """Return weights >= 0 normalised to sum to one; equal weights by default: → (n,)."""
     shares = np.ones(n) if weights is None else np.asarray(weights, dtype=np.float64)
     if shares.shape != (n,) or not np.all(np.isfinite(shares)) or np.any(shares < 0) or not np.any(shares):
         raise ValueError(f"weights must be {n} numbers >= 0, one for each row and not all zero; got {weights!r:.60}.")
@@ -65,14 +65,14 @@ def mean_weights(weights: ArrayLike | None, n: int) -> NDArray[np.float64]:
 class Centred(Kernel):
     """The inner product about the mean of some rows, ``<ψ(x) - μ, ψ(z) - μ>``, written ``k.centred(rows)``.
 
-    Its Gram matrix of the same rows is ``HKH``, H = I - 11ᵀ/n. It holds the rows, and has no parameters to learn.
+    Its Gram matrix of the same rows is ``HKH``, H = I - 11ᵀ/n. It stores the rows, and has no parameters to learn.
 
     Parameters
     ----------
     kernel : Kernel
-        What is centred.
+        The kernel to centre.
     rows : array-like of shape (n, d), or sequence of objects
-        The rows whose mean μ is, dense.
+        The rows with mean μ, dense.
 
     Examples
     --------
@@ -119,7 +119,7 @@ class Centred(Kernel):
         return Points((left,), A.ids, (A,)), Points((right,), B.ids, (B,))
 
     def _shift(self, X: Any, like: Array) -> Array:
-        """What a row takes from its products: <ψ(x), μ> - ‖μ‖²/2."""
+        """The shift that centring subtracts for each row: <ψ(x), μ> - ‖μ‖²/2."""
         return points.asarray(self._similarities(np.asarray(X) if points.is_foreign(X) else X) - self._mean / 2.0, like)
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:

@@ -1,4 +1,4 @@
-"""Kernels of counts and shares: Chi2 and AdditiveChi2."""
+"""Kernels on histograms (rows of counts or shares): Chi2 and AdditiveChi2."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gramian.kernels.tunable import FREE, Bounds
 
 
 class Histograms(ConstantDiagonal):
-    """A function of the chi-squared distance of two rows of counts or shares."""
+    """A function of the chi-squared distance between two rows of counts or shares."""
 
     buffers: ClassVar[int] = 4
 
@@ -41,7 +41,7 @@ def _chi_squares(x: Array, z: Array, out: Array | None) -> Array:
 
 
 def _term(x: Array, z: Array, order: int) -> Array:
-    """(x - z)² / (x + z), or with ``order=1`` its derivative in x; zero where both are zero."""
+    """(x - z)² / (x + z), or with ``order=1`` its derivative with respect to x; zero where x = z = 0."""
     xp = namespace(x)
     total = x + z
     ratio = (x - z) / xp.where(total > 0, total, xp.ones_like(total))
@@ -52,7 +52,7 @@ def _term(x: Array, z: Array, order: int) -> Array:
 class AdditiveChi2(Histograms):
     """The similarity -Σ_k (x_k - z_k)² / (x_k + z_k) of scikit-learn, which is **not** positive semi-definite.
 
-    It is so only on weights that sum to zero. ``Chi2``, its exponential, is a kernel.
+    It is so only for coefficients that sum to zero. ``Chi2``, its exponential, is positive semi-definite.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Chi2(Histograms):
     gamma : float, default=1.0
         Inverse scale.
     gamma_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
 
     Examples
     --------

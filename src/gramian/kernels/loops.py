@@ -1,6 +1,6 @@
-"""Compiled loops over sums of powers of differences, which no product of matrices can give.
+"""Compiled loops for sums of powers of differences, which cannot be written as matrix products.
 
-Imported only when there is much to do, because numba costs a good part of a second.
+Imported only for large tiles, because importing numba takes a good part of a second.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FAST = {"reassoc", "contract", "nsz", "nnan"}
 
 @compiled(inline="always", fastmath=FAST)
 def _power(u: Any, halves: int) -> Any:
-    """u^(halves/2) for u >= 0 and halves from 0 to 4, by at most one root."""
+    """u^(halves/2) for u >= 0 and halves from 0 to 4, with at most one square root."""
     v = np.sqrt(u) if halves % 2 else 1.0
     if halves > 1:
         v *= u
@@ -39,7 +39,7 @@ def half_power_sums(x: Array, zt: Array, halves: int, out: Array) -> None:
 
 @compiled(nogil=True, fastmath=FAST)
 def half_power_moments(x: Array, zt: Array, halves: int, signed: bool, M: Array, out: Array) -> None:
-    """Write Σ_j M_ij |x_ik - z_jk|^(halves/2), with the sign of the difference where asked: out (n, d)."""
+    """Write Σ_j M_ij |x_ik - z_jk|^(halves/2), times the sign of the difference if ``signed``: out (n, d)."""
     for i in range(x.shape[0]):
         weights = M[i]
         for k in range(x.shape[1]):

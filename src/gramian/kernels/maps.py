@@ -17,7 +17,7 @@ from gramian.kernels.spectral import Mixture
 
 
 class Normalizing(Compound):
-    """A function of k(x, z) and of what one number per row makes of k(x, x) and k(z, z), with a constant diagonal."""
+    """A function of k(x, z) and of one number per row, computed from k(x, x), with a constant diagonal."""
 
     kernel: Kernel
 
@@ -60,7 +60,7 @@ class Normalized(Normalizing):
     Parameters
     ----------
     kernel : Kernel
-        What is normalised. Objects with k(x, x) = 0 get zero everywhere.
+        The kernel to normalise. For objects with k(x, x) = 0 the result is zero.
 
     Examples
     --------
@@ -116,7 +116,7 @@ class Normalized(Normalizing):
 class NormalizedExp(Normalizing):
     """The normalised exponential exp(k(x,z) - (k(x,x) + k(z,z))/2), written ``exp(k).normalized()``.
 
-    Written so, nothing overflows that the quotient would cancel; of ``(1/σ²) * Linear()`` it is the RBF.
+    In this form nothing overflows, unlike in the quotient. For ``(1/σ²) * Linear()`` it is the RBF.
 
     Parameters
     ----------
@@ -159,14 +159,14 @@ class NormalizedExp(Normalizing):
 
 @kernel
 class Composed(Compound):
-    """A kernel behind any map φ: k(φ(x), φ(z)), written ``k.compose(phi)``.
+    """A kernel composed with a map φ: k(φ(x), φ(z)), written ``k.compose(phi)``.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel behind the map.
+        The kernel applied after the map.
     phi : callable
-        From rows to rows; ``phi.pullback(X, G)`` gives input gradients where it is there.
+        Maps rows to rows; input gradients need a method ``phi.pullback(X, G)``.
 
     Examples
     --------
@@ -288,9 +288,9 @@ class RankOne(Kernel):
     Parameters
     ----------
     f : callable
-        From rows (n, d) to n numbers.
+        Maps rows (n, d) to n numbers.
     gradient : callable or None, default=None
-        From rows (n, d) to the gradients of f, (n, d), for those who want input gradients.
+        Maps rows (n, d) to the gradients of f, (n, d); needed for input gradients only.
 
     Examples
     --------

@@ -18,18 +18,18 @@ from gramian.kernels.resolve import as_kernel
 
 @dataclass(frozen=True)
 class MercerReport:
-    """What a Gram matrix says about its kernel; true where it is symmetric and positive semi-definite.
+    """Result of a test on a Gram matrix; true if it is symmetric and positive semi-definite up to rounding.
 
     Parameters
     ----------
     n : int
-        Number of objects looked at.
+        Number of objects.
     asymmetry : float
         Largest ``|K_ij - K_ji|``.
     smallest_eigenvalue, largest_eigenvalue : float
-        Of the symmetric part.
+        Extreme eigenvalues of the symmetric part.
     tolerance : float
-        What rounding may explain, for both.
+        Size of an asymmetry or a negative eigenvalue that rounding can cause.
 
     Examples
     --------
@@ -47,7 +47,7 @@ class MercerReport:
 
     @property
     def verdict(self) -> bool:
-        """Whether nothing beyond rounding speaks against a kernel."""
+        """Whether K is symmetric and positive semi-definite up to rounding."""
         return self.asymmetry <= self.tolerance and self.smallest_eigenvalue >= -self.tolerance
 
     def __bool__(self) -> bool:
@@ -67,7 +67,7 @@ class MercerReport:
 def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None) -> MercerReport:
     """Test on data whether a similarity is symmetric and positive semi-definite.
 
-    A failure is proof; a pass speaks for these objects only.
+    A failure is proof; a pass holds for these objects only.
 
     Parameters
     ----------
@@ -76,12 +76,12 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
     X : array-like or sequence, optional
         The objects; needed for a kernel.
     tol : float or None, default=None
-        What rounding may explain; by default n times the precision of an eigenvalue and of an entry of K.
+        Size of a violation that rounding can cause; by default n times the precision of an eigenvalue and of an entry.
 
     Returns
     -------
     MercerReport
-        The figures, and the verdict as its truth value.
+        The numbers; its truth value is the verdict.
 
     Examples
     --------
@@ -116,10 +116,10 @@ def is_kernel(kernel_or_matrix: Any, X: Any = None, *, tol: float | None = None)
 
 @dataclass(frozen=True, eq=False)
 class MercerBasis:
-    """Eigenvalues and eigenfunctions of a kernel under a measure on some objects, by default each with 1/n.
+    """Eigenvalues and eigenfunctions of a kernel with respect to a measure on some objects, by default 1/n each.
 
     The functions are orthonormal in the mean over the objects, weighted by the measure, and
-    ``k(x, z) ≈ Σ_j λ_j φ_j(x) φ_j(z)``, exactly on the objects themselves where all of them are kept.
+    ``k(x, z) ≈ Σ_j λ_j φ_j(x) φ_j(z)``, exactly on the objects themselves if all eigenfunctions are kept.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ class MercerBasis:
     weights: NDArray[np.float64]
 
     def __call__(self, Z: Any = None) -> NDArray[np.float64]:
-        """Evaluate the eigenfunctions anywhere: Z (m, d) → (m, k)."""
+        """Evaluate the eigenfunctions at any rows: Z (m, d) → (m, k)."""
         roots = np.sqrt(self.weights)[:, None]
         if Z is None and np.all(self.weights > 0):
             return self.vectors / roots
@@ -191,7 +191,7 @@ class MercerBasis:
 
 
 def mercer(kernel: Any, X: Any, k: int | None = None, *, weights: Any = None) -> MercerBasis:
-    """Decompose a kernel under a measure on some objects.
+    """Compute the Mercer decomposition of a kernel with respect to a measure on some objects.
 
     The eigenvalues are those of ``f ↦ Σ_i w_i k(·, x_i) f(x_i)``: with the nodes X and the weights w of a quadrature
     rule, nearly those of the integral operator.
@@ -203,7 +203,7 @@ def mercer(kernel: Any, X: Any, k: int | None = None, *, weights: Any = None) ->
     X : array-like of shape (n, d)
         The objects.
     k : int or None, default=None
-        How many eigenfunctions, largest first; those with an eigenvalue lost in rounding are left out.
+        Number of eigenfunctions, by descending eigenvalue; those with an eigenvalue at rounding level are left out.
     weights : array-like of shape (n,) or None, default=None
         The measure, >= 0; it is divided by its sum. ``None`` for 1/n each, the empirical measure.
 

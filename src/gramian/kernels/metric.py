@@ -1,4 +1,4 @@
-"""A kernel behind a linear map that can be learned: k(Lᵀx, Lᵀz)."""
+"""A kernel composed with a linear map that can be learned: k(Lᵀx, Lᵀz)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ SIGNED: tuple[float, float] = (-1e5, 1e5)
 
 @kernel
 class Metric(Compound):
-    """A kernel behind a linear map, k(Lᵀx, Lᵀz), written ``k.metric(L)``.
+    """A kernel composed with a linear map, k(Lᵀx, Lᵀz), written ``k.metric(L)``.
 
-    The entries of L may have any sign, so ``theta`` has them as they are, and a process learns them with the rest. The
-    scale of L and a lengthscale say the same thing: fix one of them, as in
+    The entries of L may have any sign, so ``theta`` holds them without a logarithm, and a process learns them with its
+    other parameters. The scale of L and a lengthscale are redundant: fix one of them, as in
     ``Matern(1.0, lengthscale_bounds="fixed").metric(L)``.
 
     Parameters
     ----------
     kernel : Kernel
-        The kernel behind the map.
+        The kernel applied after the map.
     L : array-like of shape (d, k)
         The map.
     L_bounds : pair of float or "fixed", default=(-1e5, 1e5)
-        Where its entries may be learned.
+        Range in which its entries may be learned.
 
     Examples
     --------
@@ -74,7 +74,7 @@ class Metric(Compound):
         return Points((rows,), a.ids, (a,)), Points((columns,), b.ids, (b,))
 
     def _mapped(self, X: Array) -> Array:
-        """The rows behind the map, summed in float64."""
+        """The mapped rows, with sums in float64."""
         if points.is_sparse(X):
             return np.asarray(X @ np.asarray(self.L), dtype=X.dtype)
         xp = points.namespace(X)
@@ -87,7 +87,7 @@ class Metric(Compound):
         inside = super().tile_vjp(A, B, W)
         if self.L_bounds == "fixed":
             return inside
-        # Both sides move with L: Xᵀ times the pull on Lᵀx, and Yᵀ times that on Lᵀy.
+        # Both sides depend on L: Xᵀ times the gradient with respect to Lᵀx, plus Yᵀ times that with respect to Lᵀy.
         (a,) = A.children
         if B is None:
             by = _back(A, self.kernel.diagonal_gradient(a, W))

@@ -1,4 +1,4 @@
-"""Kernels of things that are not vectors: strings, documents, any objects, and rows of a ready Gram matrix."""
+"""Kernels on objects other than vectors: strings, documents, any objects, and rows of a precomputed Gram matrix."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def _counts(texts: NDArray[Any], pieces: Fn[[str], list[str]]) -> Any:
 
 
 class Counts(Kernel):
-    """An inner product of counts of pieces of text; a subclass says what the pieces are."""
+    """An inner product of counts of pieces of text; a subclass defines the pieces."""
 
     def pieces(self, text: str) -> list[str]:
-        """Cut a text.
+        """Split a text into pieces.
 
         Parameters
         ----------
@@ -61,7 +61,7 @@ class Counts(Kernel):
 
 @kernel
 class Spectrum(Counts):
-    """The spectrum kernel of strings: the inner product of their counts of substrings of one length.
+    """The spectrum kernel of strings: the inner product of their counts of substrings of a given length.
 
     Parameters
     ----------
@@ -88,12 +88,12 @@ class Spectrum(Counts):
 class WordCount(Counts):
     """The bag-of-words kernel of documents: the inner product of their word counts.
 
-    ``WordCount().normalized()`` does not let long documents win.
+    Use ``WordCount().normalized()`` to remove the effect of a document's length.
 
     Parameters
     ----------
     lowercase : bool, default=True
-        Whether ``The`` is ``the``.
+        Whether ``The`` counts as ``the``.
 
     Examples
     --------
@@ -114,7 +114,7 @@ class WordCount(Counts):
 
 @kernel
 class Precomputed(Kernel):
-    """A Gram matrix that the user brings: X *is* k(X, Y), row by row.
+    """A Gram matrix passed by the user: X *is* k(X, Y), row by row.
 
     ``Precomputed()(K)`` is K itself, square and symmetric; with ``Y`` given, X has one column per row of Y (as in
     ``predict``: X is k(new, train) and Y the training matrix).
@@ -148,7 +148,7 @@ class Precomputed(Kernel):
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
         matrix = A.parts[0]
-        columns = np.asarray(B.ids) % matrix.shape[1]  # columns of another set are named -m, ..., -1
+        columns = np.asarray(B.ids) % matrix.shape[1]  # columns of another set have the ids -m, ..., -1
         if isinstance(B.ids, range):
             picked = matrix[:, columns[0] : columns[-1] + 1]
         elif points.is_foreign(matrix):
@@ -165,13 +165,13 @@ class Precomputed(Kernel):
 
 
 FEW = 4
-"""Columns are looked up one by one where the span of their numbers has so many times as many."""
+"""Columns are gathered one by one if the range of their indices is more than this many times their number."""
 
 
 class Table(Kernel):
-    """A Gram matrix that is there already, of rows that are known by their number: X (n, 1) holds the numbers.
+    """A stored Gram matrix whose rows are referred to by index: X (n, 1) holds the indices.
 
-    Not for direct use: it is how many fits on parts of the same rows share one matrix.
+    Not for direct use: it lets many fits on parts of the same rows share one matrix.
     """
 
     def __init__(self, matrix: NDArray[np.float64], of: Kernel, rounding: float) -> None:
@@ -187,7 +187,7 @@ class Table(Kernel):
         dtype = A.parts[0].dtype if out is None else out.dtype
         if stop - first == B.parts[1].size and np.all(np.diff(B.parts[1]) == 1):
             return points.store(self.matrix[A.parts[1], first:stop].astype(dtype, copy=False), out)
-        if FEW * B.parts[1].size < stop - first:  # one by one; else rows are copied as far as they are read
+        if FEW * B.parts[1].size < stop - first:  # one by one; otherwise the spanned part of each row is copied first
             return points.store(self.matrix[np.ix_(A.parts[1], B.parts[1])].astype(dtype, copy=False), out)
         rows, columns = self.matrix[A.parts[1], first:stop], B.parts[1] - first
         if out is None or dtype != np.float64 or not out.flags.c_contiguous:
@@ -218,20 +218,20 @@ def _diagonal(K: Any) -> Array | None:
 
 
 def _nested(X: Any) -> bool:
-    """Whether X has rows, and not objects."""
+    """Whether X is a sequence of rows and not of objects."""
     return getattr(X, "ndim", 0) == 2 or (isinstance(X, list | tuple) and isinstance(X[0], list | tuple | np.ndarray))
 
 
 @kernel
 class Callable(Kernel):
-    """A user's own function of two objects; whether it is a kernel, ``is_kernel`` can tell on data.
+    """A user's own function of two objects; ``is_kernel`` tests on data whether it is a kernel.
 
     Parameters
     ----------
     f : callable
         ``f(x, z)``, a number for two objects; or with ``vectorized=True`` ``f(X, Y)``, an (n, m) array.
     vectorized : bool, default=False
-        Which of the two f is.
+        Whether f takes two sets of rows.
 
     Examples
     --------
@@ -277,7 +277,7 @@ class Callable(Kernel):
         return points.store(K, out)
 
     def _matrix(self, x: Any, z: Any, dtype: Any) -> NDArray[Any]:
-        """What a function of two matrices returns, which may be sparse where they are."""
+        """The values of a function of two matrices, made dense if it returns a sparse matrix."""
         K = self.f(x, z)
         return np.asarray(K.toarray() if points.is_sparse(K) else K, dtype=dtype)
 

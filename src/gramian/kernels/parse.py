@@ -14,18 +14,18 @@ from gramian.kernels.deserialize import known_kernels, nearest
 from gramian.kernels.maps import Columns
 
 MAX_LENGTH = 10_000
-"""Characters of an expression."""
+"""Limit on the characters of an expression."""
 MAX_DEPTH = 100
-"""Brackets and operators within each other."""
+"""Limit on the nesting of brackets and operators."""
 _OF_CODE = ("Callable", "Centred", "Composed", "RankOne")
-"""Kernels that hold a function or rows, which text cannot give."""
+"""Kernels that hold a function or rows, which text cannot express."""
 _METHODS = ("compose", "fix", "metric", "normalized", "on")
 
 
 def parse(text: str) -> Kernel:
     """Read a kernel from an expression of kernels, numbers, ``+``, ``*``, ``**``, ``exp`` and ``polynomial``.
 
-    Whatever ``repr`` of a kernel shows can be read again, unless it holds a user's function.
+    It reads what ``repr`` of a kernel shows, unless the kernel holds a user's function.
     """
     if len(text) > MAX_LENGTH:
         raise ValueError(f"a kernel expression may have {MAX_LENGTH:,} characters, and this has {len(text):,}.")
@@ -43,7 +43,7 @@ def parse(text: str) -> Kernel:
 
 
 class _Reader:
-    """Walks a syntax tree of which only a few kinds of node are known."""
+    """Evaluates a syntax tree; only a few kinds of node are allowed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -122,7 +122,7 @@ class _Reader:
 
 
 def _offered() -> dict[str, Callable[..., Any]]:
-    """What can be called: kernels, the functions of the algebra, and what their text shows."""
+    """The names that can be called: kernels, the functions of the algebra, and names that ``repr`` shows."""
     kernels = {name: cls for name, cls in known_kernels().items() if name not in _OF_CODE}
     return {**kernels, "Columns": Columns, "exp": exp, "float": _float, "polynomial": polynomial}
 

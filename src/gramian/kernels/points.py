@@ -1,7 +1,7 @@
-"""Rows made ready for tiles, checked and prepared once, then sliced; and arithmetic in the namespace of their arrays.
+"""Rows prepared for tiles, validated once and then sliced; and arithmetic in the namespace of their arrays.
 
 A kernel writes ``t = exp(t)`` once. On a NumPy tile that reuses the tile's memory; on any other array-API array
-(array-api-strict, torch, CuPy) it is the namespace's own function. The tile must be the caller's to overwrite.
+(array-api-strict, torch, CuPy) it is the namespace's own function. The caller must own the tile, as it is overwritten.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ def namespace(a: Array) -> Any:
 
 
 CLAMPS = {"maximum": "clamp_min", "minimum": "clamp_max"}
-"""What torch calls them where one argument is a number."""
+"""torch's names for them if one argument is a number."""
 
 
 def _in_place(name: str) -> Callable[..., Array]:
-    """A function of NumPy that overwrites its first argument, and that of the namespace on other arrays."""
+    """NumPy's function, overwriting its first argument; for other arrays, the function of their namespace."""
     ufunc = getattr(np, name)
 
     def apply(a: Array, *b: Any) -> Array:
         """Apply it to an array and further arguments."""
         if isinstance(a, np.ndarray):
             return ufunc(a, *b, out=a)
-        if is_torch_array(a) and all(isinstance(c, float | int) for c in b):  # which its methods take as they are
+        if is_torch_array(a) and all(isinstance(c, float | int) for c in b):  # its methods take Python numbers
             return getattr(a, CLAMPS.get(name, name))(*b)
         return getattr(namespace(a), name)(a, *(asarray(c, a) for c in b))
 
@@ -82,7 +82,7 @@ def squared_norms(a: Array) -> Array:
 
 
 def matmul(a: Array, b: Array, out: Array | None = None) -> Array:
-    """Return ``a @ b``, densely, into ``out`` where NumPy can write there."""
+    """Return ``a @ b`` as a dense array, in ``out`` if NumPy can write there."""
     if is_sparse(a) or is_sparse(b):
         product = a @ b
         return store(product.toarray() if is_sparse(product) else np.asarray(product), out)
@@ -102,7 +102,7 @@ def check_out(out: Array | None, shape: tuple[int, int]) -> Array | None:
 
 
 def store(value: Array, out: Array | None) -> Array:
-    """Return ``value``, moved into ``out`` where there is one."""
+    """Return ``value``, copied to ``out`` if given."""
     if out is None or out is value:
         return value
     out[...] = value if isinstance(out, np.ndarray) else namespace(out).astype(value, out.dtype)
@@ -110,7 +110,7 @@ def store(value: Array, out: Array | None) -> Array:
 
 
 def check_range(who: object, f: Callable[[Array], Array], inside: Array) -> None:
-    """Refuse rows on which a function of non-negative values overflows: inside (n,)."""
+    """Raise an error if f overflows at the given non-negative values: inside (n,)."""
     xp = namespace(inside)
     with np.errstate(over="ignore", invalid="ignore"):
         finite = bool(xp.all(xp.isfinite(f(xp.reshape(xp.max(inside), (1,))))))
@@ -131,20 +131,20 @@ def asarray(values: Any, like: Array, dtype: Any = None) -> Array:
     xp = namespace(like)
     if xp is np:
         return np.asarray(values, dtype=dtype or like.dtype)
-    if isinstance(values, float | int):  # filled where it is: a copy from here would wait for all that goes on there
+    if isinstance(values, float | int):  # filled on the device: a copy from the host would wait for its queue
         return xp.full((), values, dtype=dtype or like.dtype, device=like.device)
     return xp.asarray(values, dtype=dtype or like.dtype, device=like.device)
 
 
 def through_numpy(f: Callable[[Any], Any], a: Array) -> Array:
-    """Return ``f(a)`` for a function that only NumPy arrays know."""
+    """Return ``f(a)`` for a function that accepts only NumPy arrays."""
     if isinstance(a, np.ndarray):
         return f(a)
     return asarray(f(to_numpy(a)), a)
 
 
 def to_numpy(a: Array) -> NDArray[Any]:
-    """Return any array as a NumPy array, from wherever it is."""
+    """Return an array of any library and device as a NumPy array."""
     return a.cpu().numpy() if is_torch_array(a) else np.asarray(a)
 
 
@@ -153,10 +153,10 @@ Ids = range | NDArray[np.intp]
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """What a kernel's tiles need to know of some rows; slicing it slices the rows."""
+    """Rows prepared for a kernel's tiles; slicing it slices the rows."""
 
-    parts: tuple[Any, ...]  # Things with one entry per row: arrays, CSR matrices, lists of objects
-    ids: Ids  # Who each row is
+    parts: tuple[Any, ...]  # Containers with one entry per row: arrays, CSR matrices, lists of objects
+    ids: Ids  # The identity of each row
     children: tuple[Points, ...] = ()  # The same rows, as prepared by the operands of a compound kernel
 
     def __len__(self) -> int:
@@ -173,20 +173,20 @@ class Points:
 
 
 def _picked(ids: Ids, rows: Any) -> NDArray[np.intp]:
-    """Some of the ids, without writing out a long range for the sake of a few rows."""
+    """The ids of some rows, without expanding a long range for a few of them."""
     if isinstance(ids, range) and isinstance(rows, np.ndarray) and rows.dtype.kind == "i" and ids.step == 1:
         return np.asarray(ids.start + np.where(rows < 0, rows + len(ids), rows), dtype=np.intp)
     return np.asarray(ids)[rows]
 
 
 def paired(left: tuple[Any, ...], right: tuple[Any, ...], same: bool) -> tuple[Points, Points]:
-    """Make both sides of a tile of what it needs to know of its rows; ``same`` where the columns are the rows."""
+    """Make both sides of a tile from their prepared parts; with ``same``, the columns are the rows."""
     n, m = left[0].shape[0], right[0].shape[0]
     return Points(left, range(n)), Points(right, range(n) if same else range(-m, 0))
 
 
 def same_pairs(A: Points, B: Points) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
-    """Find where a row of A is the very row of B."""
+    """Return the indices (i, j) at which row i of A and row j of B are the same object."""
     a, b = A.ids, B.ids
     if isinstance(a, range) and isinstance(b, range):
         common = np.arange(max(a.start, b.start), min(a.stop, b.stop))
@@ -206,7 +206,7 @@ def _positions(ids: NDArray[np.intp], span: range) -> tuple[NDArray[np.intp], ND
 
 
 def _matches(a: NDArray[np.intp], b: NDArray[np.intp]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """All (i, j) with a_i = b_j, by sorting: a table of all pairs would cost as much as the tile itself."""
+    """All (i, j) with a_i = b_j, by sorting; comparing all pairs would cost as much as the tile itself."""
     order = np.argsort(b, kind="stable")
     ranked = b[order]
     first, last = np.searchsorted(ranked, a, "left"), np.searchsorted(ranked, a, "right")
@@ -219,7 +219,7 @@ def _matches(a: NDArray[np.intp], b: NDArray[np.intp]) -> tuple[NDArray[np.intp]
 def put(K: Array, rows: NDArray[np.intp], columns: NDArray[np.intp], values: Array) -> Array:
     """Write values, one per row of a tile, at some of its entries; in place where the array allows."""
     if is_torch_array(K):
-        if _is_run(rows) and _is_run(columns):  # no index has to be moved to where the tile is
+        if _is_run(rows) and _is_run(columns):  # no index array has to be copied to the device
             own = slice(int(rows[0]), int(rows[-1]) + 1)
             K[own, int(columns[0]) : int(columns[-1]) + 1].diagonal()[:] = values[own]
         else:
@@ -250,7 +250,7 @@ def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Ar
         with np.errstate(over="ignore", invalid="ignore"):
             finite = np.isfinite(X.sum())
         if finite:
-            return X  # there is nothing to convert and nothing to refuse
+            return X  # already valid
     try:
         kinds: Any = {"accept_sparse": "csr" if sparse else False, "dtype": [np.float64, np.float32]}
         return check_array(X, input_name=name, estimator=kernel, **kinds)
@@ -270,7 +270,7 @@ def vectors(X: Any, *, kernel: str, name: str = "X", sparse: bool = False) -> Ar
 
 
 def _axes(X: Any) -> int | None:
-    """The number of axes of what is a number or a list of numbers; None for anything else."""
+    """The number of axes of a number or a list of numbers; None for anything else."""
     if isinstance(X, Real):
         return 0
     one = isinstance(X, list | tuple) and len(X) > 0 and all(isinstance(x, Real) for x in X)
@@ -335,12 +335,12 @@ def objects(X: Any, *, kernel: str, name: str = "X", kind: type = object) -> NDA
 
 
 def dtype_of(X: Any) -> np.dtype[Any]:
-    """Return the dtype of what is computed from rows: their own, or float64 of objects."""
+    """Return the dtype of results computed from rows: that of the rows, or float64 for objects."""
     return np.dtype(np.float64) if X.dtype == object else np.dtype(X.dtype)
 
 
 def anything(X: Any, Y: Any, *, kernel: str) -> tuple[Points, Points]:
-    """Prepare rows for a kernel that looks at who they are and not at what they hold."""
+    """Prepare rows for a kernel that depends on their identity only, not on their contents."""
     if is_table(X):
         left, right = pair_of_vectors(X, Y, kernel=kernel, sparse=True)
     else:
@@ -350,14 +350,14 @@ def anything(X: Any, Y: Any, *, kernel: str) -> tuple[Points, Points]:
 
 
 def _mixed(X: Any, kernel: str, name: str) -> NDArray[Any]:
-    """Rows that are no numbers, or not only: objects, or a table of mixed columns."""
+    """Rows that are not all numeric: objects, or a table of mixed columns."""
     if len(getattr(X, "shape", ())) == 2:
         return np.asarray(X, dtype=object)
     return objects(X, kernel=kernel, name=name)
 
 
 def is_table(X: Any) -> bool:
-    """Tell whether X is a table of numbers, and not a sequence of objects."""
+    """Tell whether X is a table of numbers rather than a sequence of objects."""
     if is_foreign(X) or is_sparse(X):
         return True
     try:

@@ -24,7 +24,7 @@ Values = Callable[[int], Array]
 
 
 class Compound(Kernel):
-    """A function g of the values of other kernels: ``_apply`` is g, ``_inside`` takes weights through it."""
+    """A function g of the values of other kernels: ``_apply`` is g, ``_inside`` its chain rule."""
 
     compound: ClassVar[bool] = True
 
@@ -33,7 +33,7 @@ class Compound(Kernel):
         raise NotImplementedError(f"{self.name} must define _apply(*values).")
 
     def _inside(self, i: int, W: Array, value: Values) -> Array:
-        """Weights W on this kernel as weights on operand i; ``value(j)`` is what operand j is there."""
+        """W ∂g/∂k_i, the weights on operand i; ``value(j)`` returns the values of operand j."""
         return W
 
     def _own(self, W: Array, value: Values) -> NDArray[np.float64]:
@@ -68,7 +68,7 @@ class Compound(Kernel):
         return self.tile_gradient(A, None, w)
 
     def _operands(self, A: Points, B: Points | None) -> list[tuple[Kernel, Points, Points | None]]:
-        """The kernels inside, each with its own view of the rows; ``B`` is None on the diagonal."""
+        """The operands, each with its own prepared rows; ``B`` is None on the diagonal."""
         columns = (None,) * len(A.children) if B is None else B.children
         return list(zip(self.children, A.children, columns, strict=True))
 
@@ -153,7 +153,7 @@ class Pointwise(Compound):
         return self._pick({name: [float(namespace(W).sum(t * W)) for t in ts] for name, ts in terms.items()})
 
     def _sums_of_draws(self, counts: NDArray[np.intp], d: int, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw the frequencies of powers of the kernel: sums of that many draws each."""
+        """Draw the frequencies of powers of the kernel: each is the sum of ``counts[i]`` draws."""
         total = np.zeros((counts.size, d))
         for j in range(int(counts.max(initial=0))):
             total += np.where((counts > j)[:, None], self.kernel.frequencies(d, counts.size, rng), 0.0)
@@ -167,11 +167,11 @@ class Scaled(Pointwise):
     Parameters
     ----------
     kernel : Kernel
-        What is scaled.
+        The kernel to scale.
     factor : float
-        By how much, >= 0.
+        The factor, >= 0.
     factor_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
 
     Examples
     --------
@@ -319,7 +319,7 @@ class PolynomialOf(Pointwise):
     coefficients : sequence of float
         Lowest degree first, all >= 0.
     coefficients_bounds : pair of float or "fixed", default="fixed"
-        Where they may be learned, if they may and are all positive.
+        Range in which they are learned; only if all are positive.
 
     Examples
     --------

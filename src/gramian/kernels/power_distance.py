@@ -1,4 +1,4 @@
-"""Kernels of sums of powers of differences, Σ_k |x_k - z_k|^p / ℓ_k^p: PowerExponential, and Laplace where p = 1."""
+"""Kernels of sums of powers of differences, Σ_k |x_k - z_k|^p / ℓ_k^p: PowerExponential, and Laplace with p = 1."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from gramian.kernels.tunable import FREE, Bounds, check_number
 from gramian.resources import spans
 
 COMPILED = 200_000
-"""Differences from which compiled loops, whose import takes most of a second, are worth it."""
+"""From this many differences, compiled loops pay off; importing them takes most of a second."""
 STRIP = 2**15
-"""Entries of a tile that are worked on at a time."""
+"""Entries of a tile that are processed at a time."""
 TINY = 1e-300
-"""In the place of a sum that is zero, where a numerator is too."""
+"""Replaces a zero denominator where the numerator is zero too."""
 
 
 def _dense(rows: Array) -> Array:
-    """Rows to take differences of, of which few are zero though the rows are sparse."""
+    """Rows as a dense array: their differences are dense even if the rows are sparse."""
     return rows.toarray() if points.is_sparse(rows) else rows
 
 
@@ -67,7 +67,7 @@ class PowerDistance(ConstantDiagonal):
             return S
         if 2.0 * self.q == self.p:
             return points.sqrt(S)
-        with np.errstate(divide="ignore"):  # of a logarithm and an exponential, faster than a power
+        with np.errstate(divide="ignore"):  # by logarithm and exponential, faster than a power
             return points.exp(points.multiply(points.log(S), self.q / self.p))
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
@@ -125,8 +125,9 @@ class PowerDistance(ConstantDiagonal):
 class PowerExponential(PowerDistance):
     """The kernel ``exp(-(Σ_k |x_k - z_k|^p / ℓ_k^p)^(q/p))``, positive semi-definite for 0 < q <= p <= 2.
 
-    Rougher than the RBF (p = q = 2), and with p < 2 an input alone counts for more than the same distance spread over
-    many: on tables often the best single kernel. ``Laplace`` is p = q = 1, ``Matern(nu=0.5)`` is p = 2, q = 1.
+    It is rougher than the RBF (p = q = 2), and for p < 2 a difference in one input counts less than the same Euclidean
+    distance spread over many: on tables often the best single kernel. ``Laplace`` is p = q = 1, ``Matern(nu=0.5)`` is
+    p = 2, q = 1.
 
     Parameters
     ----------
@@ -137,9 +138,9 @@ class PowerExponential(PowerDistance):
     q : float, default=1.0
         The power of the distance, at most ``p``.
     lengthscale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
     q_bounds : pair of float or "fixed", default="fixed"
-        Where ``q`` may be learned; the upper end may not exceed ``p``.
+        Range in which ``q`` may be learned; the upper end may not exceed ``p``.
 
     Examples
     --------
@@ -177,7 +178,7 @@ class Laplace(PowerDistance):
     lengthscale : float or sequence of float, default=1.0
         One for all inputs, or one each.
     lengthscale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
 
     Examples
     --------
@@ -203,7 +204,7 @@ class Laplace(PowerDistance):
 
 
 class _Pair:
-    """Two sets of rows, and sums over powers of their differences: strip by strip, so that passes stay in the cache."""
+    """Two sets of rows, and sums over powers of their differences, by strips that fit the CPU cache."""
 
     def __init__(self, A: Points, B: Points) -> None:
         self.left, self.right = A.parts[0], B.parts[0]
@@ -231,7 +232,7 @@ class _Pair:
         return reduce(points.add, (_power(D, p) for D in self._differences(rows)))
 
     def moments(self, rows: slice, e: float, M: Array, signed: bool = False) -> Array:
-        """Σ_j M_ij |x_ik - z_jk|^e, with the sign of the difference where asked: → (n, d)."""
+        """Σ_j M_ij |x_ik - z_jk|^e, times the sign of the difference if ``signed``: → (n, d)."""
         if self.much and e >= 0.0 and (2.0 * e).is_integer():
             from gramian.kernels.loops import half_power_moments
 
@@ -247,7 +248,7 @@ class _Pair:
 
 
 def _power(D: Array, e: float) -> Array:
-    """|D|^e; of a negative power, zero at D = 0."""
+    """|D|^e; for a negative e, zero at D = 0."""
     xp = points.namespace(D)
     u = xp.abs(D)
     return u**e if e >= 0.0 else xp.where(u > 0, xp.where(u > 0, u, xp.ones_like(u)) ** e, 0.0 * u)

@@ -17,9 +17,9 @@ from gramian.kernels.spectral import Mixture, over_variances, parts
 from gramian.kernels.tunable import FREE, Bounds
 
 LARGE_NU = 50.0
-"""From here on Bessel functions overflow, and Debye's expansion is good to 1e-8."""
+"""From this ν on, Bessel functions overflow, and Debye's expansion is accurate to 1e-8."""
 FAR = 1e4
-"""From here on the Matérn kernels that are computed by Bessel functions underflow."""
+"""From this u on, Matérn kernels computed by Bessel functions underflow."""
 RBF_NU = 1e16
 """Above this the Matérn kernel is the RBF to all digits."""
 
@@ -54,7 +54,7 @@ class Radial(ConstantDiagonal):
     }
     sparse: ClassVar[bool] = True
     weight: ClassVar[float] = 1.0
-    """What ``profile`` and ``slope`` want s multiplied by; the GEMM does it for nothing."""
+    """Factor on s in the argument of ``profile`` and ``slope``; applied by the GEMM at no cost."""
     lengthscale: Any
     amplitude: ClassVar[float] = 1.0
 
@@ -69,7 +69,7 @@ class Radial(ConstantDiagonal):
         Parameters
         ----------
         t : array
-            Weighted squared distances; rounding may leave zero on the wrong side.
+            Weighted squared distances; at zero, rounding may give them the wrong sign.
 
         Returns
         -------
@@ -112,7 +112,7 @@ class Radial(ConstantDiagonal):
         return A.parts[0].times_squared(B.parts[0], self.weight, out)
 
     def _settled(self, A: Points, B: Points) -> Array:
-        """The weighted distances for a derivative: an object is at distance zero of itself, and no root shows less."""
+        """The weighted distances for a derivative; for rough kernels, exactly zero between an object and itself."""
         t = self._weighted(A, B)
         if not self.smooth and (pairs := points.same_pairs(A, B)) is not None:
             t = points.put(t, *pairs, points.asarray(np.zeros(len(A)), t))
@@ -153,7 +153,7 @@ class Gaussian(Radial):
     weight: ClassVar[float] = -0.5
 
     def profile(self, t: Array) -> Array:
-        # No clip at zero: what rounding leaves above it gives 1 + 1e-15, and a pass over the tile costs 20%.
+        # No clip at zero: rounding gives 1 + 1e-15 at most, and a pass over the tile would cost 20%.
         return points.exp(t)
 
     def slope(self, t: Array) -> Array:
@@ -172,7 +172,7 @@ class RBF(Gaussian):
     lengthscale : float or sequence of float, default=1.0
         One for all inputs, or one each.
     lengthscale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
 
     Examples
     --------
@@ -206,7 +206,7 @@ class Matern(Radial):
     nu : float, default=1.5
         Smoothness, positive or infinite; not learned.
     lengthscale_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where the lengthscale may be learned.
+        Range in which the lengthscale may be learned.
 
     Examples
     --------
@@ -286,7 +286,7 @@ def _matern_by_bessel(u: NDArray[Any], nu: float) -> NDArray[Any]:
     log_c = (1.0 - nu) * math.log(2.0) - special.gammaln(nu)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         k = np.exp(log_c + nu * np.log(v) - v) * special.kve(nu, v)
-        # u^ν K_ν(u) loses its limit 2^(ν-1) Γ(ν) to 0 · ∞ near zero, where what is left to 1 is a power of u.
+        # Near zero, u^ν K_ν(u) is 0 · ∞ numerically; its limit gives k = 1, minus a power of u for ν < 1.
         near = (~np.isfinite(k) & (v < 1.0)) | (v < 1e-150)
         k[near], k[v > FAR] = 1.0, 0.0
         if nu < 1.0:
@@ -296,7 +296,7 @@ def _matern_by_bessel(u: NDArray[Any], nu: float) -> NDArray[Any]:
 
 
 def _matern_expanded(u: NDArray[np.float64], nu: float) -> NDArray[np.float64]:
-    """Debye's expansion of K_ν for large ν, with Stirling's of Γ(ν): what overflows in either cancels on paper."""
+    """Debye's expansion of K_ν for large ν over Stirling's of Γ(ν), with overflowing factors cancelled analytically."""
     z2 = (u / nu) ** 2
     root = np.sqrt(1.0 + z2)
     over = z2 / (1.0 + root)
@@ -310,7 +310,7 @@ def _matern_expanded(u: NDArray[np.float64], nu: float) -> NDArray[np.float64]:
 
 
 def _rough_slope(u: NDArray[Any], nu: float) -> NDArray[Any]:
-    """dk/ds = -ν c u^(ν-1) K_(ν-1)(u), c = 2^(1-ν)/Γ(ν), for ν <= 1: infinite at zero, a kink that counts as flat."""
+    """dk/ds = -ν c u^(ν-1) K_(ν-1)(u), c = 2^(1-ν)/Γ(ν), for ν <= 1: infinite at zero, where it is set to zero."""
     v = np.asarray(u, dtype=np.float64)
     log_c = (1.0 - nu) * math.log(2.0) - special.gammaln(nu) + math.log(nu)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -328,9 +328,9 @@ class RationalQuadratic(Radial):
     lengthscale : float or sequence of float, default=1.0
         One for all inputs, or one each.
     alpha : float, default=1.0
-        How alike the mixed lengthscales are; the RBF as it grows.
+        Concentration of the mixed lengthscales; the limit alpha → ∞ is the RBF.
     lengthscale_bounds, alpha_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where they may be learned.
+        Range in which they may be learned.
 
     Examples
     --------
@@ -351,7 +351,7 @@ class RationalQuadratic(Radial):
         return points.multiply(points.exp(points.multiply(self._logarithm(t), -self.alpha - 1.0)), -0.5)
 
     def _logarithm(self, t: Array) -> Array:
-        """log(1 + s/(2α)), which keeps its digits as α grows."""
+        """log(1 + s/(2α)), accurate for large α."""
         return points.log1p(points.multiply(points.maximum(t, 0.0), 0.5 / self.alpha))
 
     def _derivatives(self, A: Points, B: Points, W: Array) -> dict[str, Any]:
@@ -395,7 +395,7 @@ class Periodic(Gaussian):
     period : float, default=1.0
         The period of every input.
     lengthscale_bounds, period_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where they may be learned.
+        Range in which they may be learned.
 
     Examples
     --------
@@ -414,7 +414,7 @@ class Periodic(Gaussian):
         both = points.pair_of_vectors(X, Y, kernel=self.name)
         d, dtype, xp = both[0].shape[1], both[0].dtype, points.namespace(both[0])
         turns = [xp.astype(Z, xp.float64) / self.period for Z in both]
-        # Whole turns change nothing, and many of them would cost the derivative in the period its digits.
+        # Whole turns change nothing, but many of them would cost the derivative with respect to the period its digits.
         turns = [t - xp.round(xp.mean(turns[1], axis=0)) for t in turns]
         scale = np.tile(np.broadcast_to(lengthscales(self, d), (d,)), 2)
         circles = [xp.astype(_circle(t), dtype) for t in turns]
@@ -435,7 +435,7 @@ class Periodic(Gaussian):
         return points.namespace(G).astype(G, A.parts[0].dtype)
 
     def _turning(self, A: Points, B: Points, M: Array) -> Array:
-        """Σ_j M_ij ∂s_ij/∂(turns of x_i): the pull on the circle, along its tangent."""
+        """Σ_j M_ij ∂s_ij/∂(turns of x_i), the gradient along the circle."""
         G = 2.0 * A.parts[0].pull(B.parts[0], M)
         d = A.parts[1].shape[1]
         circle = points.namespace(M).astype(_circle(A.parts[1]), G.dtype)
@@ -449,7 +449,7 @@ class Periodic(Gaussian):
         # A Fourier series on the circle: frequency 2πj/p has weight I_|j|(1/ℓ²) exp(-1/ℓ²).
         draws = np.empty((size, d))
         for k, scale in enumerate(np.broadcast_to(lengthscales(self, d), (d,))):
-            if scale < 1e-2:  # so many harmonics that their weights are those of a normal law, to 1e-5
+            if scale < 1e-2:  # so many harmonics that their weights are normal to 1e-5
                 draws[:, k] = np.rint(rng.standard_normal(size) / scale)
                 continue
             top = int(10 + 10 / scale)

@@ -1,4 +1,4 @@
-"""Kernels from what users write: names, callables, scikit-learn's kernel objects."""
+"""Kernels from user input: names, callables, scikit-learn's kernel objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from gramian.kernels.tunable import Bounds
 
 SKLEARN = "sklearn.gaussian_process.kernels"
 STRIP = 256
-"""Rows that are looked at together."""
+"""Rows processed at a time."""
 
 
 def resolve(
@@ -41,7 +41,7 @@ def resolve(
     vectorized: bool = False,
     conditional: bool = False,
 ) -> Kernel:
-    """Turn what a user passed as ``kernel=`` into a kernel.
+    """Convert the argument ``kernel=`` of an estimator into a kernel.
 
     Parameters
     ----------
@@ -51,20 +51,20 @@ def resolve(
         ``"rbf"`` and ``"laplacian"``, ``"matern"`` (ν = 3/2) and ``"rational_quadratic"`` with the lengthscale of
         ``"rbf"``, ``"sobolev"``.
     X : array-like of shape (n, d), optional
-        The training rows, where the default gamma needs them.
+        The training rows; needed for the default gamma.
     gamma : float, "scale", "auto" or None, default=None
         As in scikit-learn: ``"scale"`` is 1 / (d · var(X)), ``"auto"`` and ``None`` are 1 / d (1 for chi2).
     degree : int, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     coef0 : float, default=1.0
         Offset of the polynomial and sigmoid kernels.
     params : mapping or None, default=None
         Further keyword arguments of a callable.
     vectorized : bool, default=False
-        Whether a callable may take two matrices (as in scikit-learn's SVMs), which is tried out, or takes two rows (as
-        in its KernelRidge) in any case.
+        Whether a callable may take two matrices (as in scikit-learn's SVMs), which is tested by a call; otherwise it
+        takes two rows (as in scikit-learn's KernelRidge).
     conditional : bool, default=False
-        Whether kernels that are only conditionally positive definite are taken; else they are refused.
+        Whether to accept kernels that are only conditionally positive definite.
 
     Returns
     -------
@@ -98,14 +98,14 @@ def resolve(
 
 
 def as_kernel(kernel: Any, X: Any) -> Kernel:
-    """Return a kernel as it is, of whatever definiteness; names and functions as ``resolve`` does."""
+    """Like ``resolve``, but return a kernel object unchanged even if it is not positive definite."""
     return kernel if isinstance(kernel, Kernel) else resolve(kernel, X)
 
 
 def _takes_matrices(f: Any, X: Any) -> bool:
-    """Tell whether a function is one of two sets of rows, as its answer for a few shows, and not of two objects."""
+    """Tell, by calling it on a few rows, whether a function takes two sets of rows rather than two objects."""
     try:
-        return len(getattr(f(X[:3], X[:2]), "shape", ())) == 2  # of the right shape or not, which is said later
+        return len(getattr(f(X[:3], X[:2]), "shape", ())) == 2  # a wrong shape raises an error later
     except Exception:  # a function of two objects may fail on matrices in any way
         return False
 
@@ -131,7 +131,7 @@ def resolve_gamma(gamma: float | str | None, X: Any, default: float | None = Non
 
 
 def scale_gamma(X: Any, weights: Any = None) -> float:
-    """Return what ``gamma="scale"`` is: 1 / (d · variance of all entries of X). X (n, d), weights (n,)."""
+    """Return the value of ``gamma="scale"``: 1 / (d · variance of all entries of X). X (n, d), weights (n,)."""
     X = X if is_sparse(X) else np.asarray(X)
     d = X.shape[1]
     with np.errstate(over="ignore", invalid="ignore"):
@@ -142,11 +142,11 @@ def scale_gamma(X: Any, weights: Any = None) -> float:
 
 
 def _variance(X: Any, weights: Any) -> float:
-    """In two passes, so that rows far from zero cost no digits."""
+    """The variance in two passes, accurate for rows far from zero."""
     n, d = X.shape
     share = np.ones(n) / (n * d) if weights is None else np.asarray(weights) / (np.sum(weights) * d)
     if not is_sparse(X):
-        # By strips, which stay in the cache: what they are made of is never copied whole.
+        # By strips that fit the CPU cache, so that X is never copied as a whole.
         strips = [slice(start, start + STRIP) for start in range(0, n, STRIP)]
         mean = sum(float(np.sum(share[s] @ X[s].astype(np.float64, copy=False))) for s in strips)
         return sum(float(np.sum(share[s] @ (X[s] - mean) ** 2)) for s in strips)
@@ -163,7 +163,7 @@ def _poly(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
     if degree == 0:
         return Constant(1.0)
     value = gamma()
-    if degree % 1:  # a kernel, and defined, only where (γ xᵀz + c) is never negative
+    if degree % 1:  # defined, and a kernel, only if γ xᵀz + c is never negative
         return Callable(partial(_real_power, gamma=value, coef0=coef0, degree=degree), vectorized=True)
     return Polynomial(degree, value, coef0) if value > 0 else Constant(coef0**degree)  # type: ignore[arg-type]
 
@@ -174,7 +174,7 @@ def _real_power(X: Any, Y: Any, gamma: float, coef0: float, degree: float) -> An
 
 
 def _of_gamma(make: Fn[[float], Kernel]) -> _Maker:
-    """A kernel that gamma = 0 makes constant."""
+    """The maker of a kernel with a gamma; for gamma = 0, the constant kernel."""
 
     def made(gamma: Fn[..., float], degree: float, coef0: float) -> Kernel:
         value = gamma()
@@ -211,12 +211,12 @@ _NAMED |= {"gaussian": _NAMED["rbf"], "laplace": _NAMED["laplacian"]}
 
 
 def _is_sklearn(kernel: Any) -> bool:
-    """Whether it is one of theirs or inherits from one, without importing their module, which is slow."""
+    """Whether it is a scikit-learn kernel or a subclass, without importing their module, which is slow."""
     return any(cls.__module__ == SKLEARN for cls in type(kernel).__mro__)
 
 
 def from_sklearn(kernel: Any, d: int | None = None) -> Kernel:
-    """Translate a kernel of ``sklearn.gaussian_process.kernels``, bounds included; call it as it is where none is."""
+    """Translate a kernel of ``sklearn.gaussian_process.kernels`` with its bounds; wrap it if it has no translation."""
     name = type(kernel).__name__
     if name == "CompoundKernel":
         raise ValueError("kernel cannot be a CompoundKernel, which is a list of kernels, one per class; pass one.")
@@ -226,7 +226,7 @@ def from_sklearn(kernel: Any, d: int | None = None) -> Kernel:
 
 
 def _unlike(kernel: Any) -> bool:
-    """Whether it is more than our kernel of its name: lengthscales with bounds of their own, a power like 1.5."""
+    """Whether it has no equivalent here: lengthscales with different bounds, or a power that is not an integer."""
     bounds = np.asarray(getattr(kernel, "length_scale_bounds", ()))
     return (bounds.ndim == 2 and np.ptp(bounds, axis=0).any()) or getattr(kernel, "exponent", 1) % 1 != 0
 
@@ -264,7 +264,7 @@ def _pairwise(kernel: Any, d: int | None) -> Kernel:
     ours = resolve(kernel.metric, gamma=kernel.gamma, params=params, **known).fix()
     if ours.name not in _GAMMA:
         return ours
-    # Only gamma is learned there; here it may be called something else, and run the other way.
+    # Only gamma is learned there; here it may have another name, and be the inverse.
     name, inverse = _GAMMA[ours.name]
     bounds = _bounds(kernel.gamma_bounds)
     own = bounds if isinstance(bounds, str) else tuple(sorted(inverse(b) for b in bounds))
@@ -298,23 +298,23 @@ _TRANSLATED: dict[str, Fn[[Any, int | None], Kernel]] = {
 
 
 def like_given(kernel: Kernel, given: Any) -> Kernel:
-    """Return a learned kernel that answers for scikit-learn's too, where one was given: ``k1``, ``get_params``."""
+    """Return a learned kernel that also has scikit-learn's attributes (``k1``, ``get_params``) if theirs was given."""
     return remembering(kernel, given) if _is_sklearn(given) else kernel
 
 
 def is_precomputed(kernel: Any) -> bool:
-    """Tell whether X will be a Gram matrix: of ``Precomputed``, or of an expression that holds it."""
+    """Tell whether X will be a Gram matrix: for ``Precomputed`` or an expression that contains it."""
     if isinstance(kernel, Kernel):
         return isinstance(kernel, Precomputed) or any(map(is_precomputed, kernel.children))
     return isinstance(kernel, str) and kernel == "precomputed"
 
 
 def holds_objects(kernel: Any, X: Any) -> bool:
-    """Tell whether X is a sequence of objects, not rows of numbers, and the kernel one that may compare them."""
+    """Tell whether X is a sequence of objects rather than rows of numbers, and the kernel may accept objects."""
     if isinstance(kernel, str) or is_sparse(X) or hasattr(X, "columns") or getattr(X, "ndim", 1) != 1:
         return False
     if hasattr(X, "dtype") and not isinstance(X, np.ndarray):
-        # A series: of pandas, which may call its first row anything but 0, or of polars.
+        # A series of pandas, whose index need not contain 0, or of polars.
         X = np.asarray(X, dtype=object)
     if not isinstance(X, list | tuple | np.ndarray) or len(X) == 0:
         return False

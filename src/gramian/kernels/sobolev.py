@@ -39,7 +39,7 @@ class Sobolev(Kernel):
         return x, xp.sinh(x) / root, xp.sinh(1.0 - x) / root
 
     def _tile(self, A: Points, B: Points, out: Array | None) -> Array:
-        # sinh x rises and sinh(1 - x) falls, so the right order of the two points is the smaller product.
+        # sinh x increases and sinh(1 - x) decreases, so the right order of the two points gives the smaller product.
         _, up_x, down_x = A.parts
         _, up_z, down_z = B.parts
         return store(minimum(up_x[:, None] * down_z[None, :], down_x[:, None] * up_z[None, :]), out)

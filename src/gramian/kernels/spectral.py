@@ -17,9 +17,9 @@ from scipy import special
 
 Array = NDArray[np.float64]
 MOST_PARTS = 1_000_000
-"""Parts of a mixture at most."""
+"""Limit on the parts of a mixture."""
 CHUNK = 1 << 21
-"""Profile values alive at once."""
+"""Limit on profile values held at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,8 +28,8 @@ class Mixture:
 
     weights: Array  # (q,)
     centres: Array  # (q, d)
-    variances: Array  # (q, d): Of the Gaussian
-    widths: Array  # (q, d): Half-widths of the Cauchy law
+    variances: Array  # (q, d): Variances of the Gaussian
+    widths: Array  # (q, d): Half-widths of the Cauchy distribution
 
     def __add__(self, other: Mixture) -> Mixture:
         return Mixture(*(np.concatenate(pair) for pair in zip(self._parts(), other._parts(), strict=True)))
@@ -49,7 +49,7 @@ class Mixture:
         return self.weights, self.centres, self.variances, self.widths
 
     def spread(self, columns: tuple[int, ...], d: int) -> Mixture:
-        """Return the measure on all of d inputs of a kernel that looks at some."""
+        """Return the measure on all d inputs of a kernel on some of the columns."""
         at = np.zeros((len(columns), d))
         at[np.arange(len(columns)), list(columns)] = 1.0
         return Mixture(self.weights, *(part @ at for part in self._parts()[1:]))
@@ -78,7 +78,7 @@ class Mixture:
 
 
 def parts(weights: Any, d: int, *, centres: Any = 0.0, variances: Any = 0.0, widths: Any = 0.0) -> Mixture:
-    """Return a mixture from what broadcasts to its shapes: weights (q,), the others (q, d)."""
+    """Return a mixture from arguments that broadcast to its shapes: weights (q,), the others (q, d)."""
     weights = np.atleast_1d(np.asarray(weights, dtype=np.float64))
     shape = (weights.size, d)
     return Mixture(
@@ -87,9 +87,9 @@ def parts(weights: Any, d: int, *, centres: Any = 0.0, variances: Any = 0.0, wid
 
 
 def over_variances(sign: float, shape: float, d: int, variances: Array) -> Mixture:
-    """Return Gaussians of variance τ · variances, mixed over τ of a gamma law of mean one, or with sign -1 over 1/τ.
+    """Return a mixture of Gaussians of variance τ · variances; τ, or with sign -1 1/τ, is gamma distributed, mean one.
 
-    By the trapezoidal rule in x = ±log τ, whose law exp(shape (x - e^x)) makes it converge like exp(-π²/step).
+    By the trapezoidal rule in x = ±log τ, whose density exp(shape (x - e^x)) makes it converge like exp(-π²/step).
     """
     step = min(0.3, 0.75 / math.sqrt(shape + 0.5 * d + 1.0))
     reach = min(10.0 / math.sqrt(shape) + 60.0 / shape, 600.0)
@@ -97,7 +97,7 @@ def over_variances(sign: float, shape: float, d: int, variances: Array) -> Mixtu
     with np.errstate(over="ignore"):
         log = shape * (x - np.expm1(x))
     x, log = x[log > -50.0], log[log > -50.0]
-    # Beyond the reach of a law with very long tails there is mass, which a sum does not see.
+    # For small shapes the tails are so long that the truncated sum misses mass: use the exact normaliser.
     mass = math.exp(shape + special.gammaln(shape) - shape * math.log(shape)) / step
     weights = np.exp(log)
     weights /= mass if shape < 1.0 else weights.sum()

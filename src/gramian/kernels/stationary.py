@@ -1,4 +1,4 @@
-"""Kernels that look at who two objects are and not at what they hold: White, Constant."""
+"""Kernels that depend on the identity of two objects only, not on their contents: White, Constant."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gramian.kernels.tunable import FREE, Bounds
 
 
 class Anywhere(Kernel):
-    """A kernel that looks at who two objects are and not at what they hold; its one parameter is k(x, x)."""
+    """A kernel that depends on the identity of two objects only; its one parameter is k(x, x)."""
 
     sparse: ClassVar[bool] = True
 
@@ -42,14 +42,14 @@ class Anywhere(Kernel):
 class White(Anywhere):
     """Independent noise: the value ``noise`` for an object and itself, zero for any two different objects.
 
-    Row i of X and row i of X are the same object; a row of Y never is a row of X, however equal.
+    In k(X), row i is the same object as itself only; a row of Y is never the same object as a row of X, even if equal.
 
     Parameters
     ----------
     noise : float, default=1.0
         The variance, >= 0.
     noise_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
 
     Examples
     --------
@@ -83,7 +83,7 @@ class Constant(Anywhere):
     value : float, default=1.0
         The value, >= 0.
     value_bounds : pair of float or "fixed", default=(1e-5, 1e5)
-        Where it may be learned.
+        Range in which it may be learned.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Positive numbers that can be learned, the tree of values that holds them, and their names as nested parameters."""
+"""Learnable parameters of kernels: ``theta``, the tree of kernels that holds them, and nested parameter names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Number = float | tuple[float, ...] | tuple[tuple[float, ...], ...]
 Bounds = tuple[float, float] | str
 FREE: tuple[float, float] = (1e-5, 1e5)
 LOG_RANGE = (-700.0, 700.0)
-"""Logarithms whose exponentials are normal numbers."""
+"""Range of logarithms whose exponentials are normal floating-point numbers."""
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class Parameter:
 
     name: str  # Its name, with the path from the root of the tree: ``left.lengthscale``
     value: Number  # Its value
-    bounds: Bounds  # Where it may be learned
-    signed: bool = False  # Whether theta has it as it is, and not its logarithm
+    bounds: Bounds  # The range in which it is learned
+    signed: bool = False  # Whether theta has the value itself and not its logarithm
 
     @property
     def values(self) -> NDArray[np.float64]:
@@ -34,7 +34,7 @@ class Parameter:
 
     @property
     def free(self) -> bool:
-        """Whether it has a place in theta: not fixed, and signed or with a logarithm."""
+        """Whether it is in theta: not fixed, and either signed or positive."""
         return self.bounds != "fixed" and (self.signed or bool(np.all(self.values > 0)))
 
     @property
@@ -50,13 +50,13 @@ class Parameter:
 
     @property
     def names(self) -> list[str]:
-        """What its entries of theta are called."""
+        """The names of its entries of theta."""
         shape = np.shape(self.value)
         return [self.name + (f"[{','.join(map(str, i))}]" if shape else "") for i in np.ndindex(shape)]
 
     def at(self, coordinates: NDArray[np.float64]) -> Number:
-        """Return another value of the same shape, from its entries of theta."""
-        # Never to zero or infinity, where a parameter would lose its place in theta.
+        """Return the value, in the same shape, for given entries of theta."""
+        # Never zero or infinite, which would remove the parameter from theta.
         values = coordinates if self.signed else np.exp(np.clip(coordinates, *LOG_RANGE))
         return frozen(values.reshape(np.shape(self.value)).tolist())
 
@@ -80,7 +80,7 @@ def check_number(owner: str, name: str, value: Any, *, zero: bool = False, vecto
 
 
 def frozen(value: Any) -> Any:
-    """Return lists, also within each other, as tuples."""
+    """Return lists, nested ones too, as tuples."""
     return tuple(map(frozen, value)) if isinstance(value, list) else value
 
 
@@ -105,17 +105,17 @@ def natural(what: str, value: Any) -> int:
 
 
 class Tunable:
-    """What a kernel is to an optimiser: a vector ``theta`` of logarithms, and the way back.
+    """The interface of a kernel to optimisers: a vector ``theta`` of logarithms, and the kernel for a given ``theta``.
 
     A subclass is a frozen dataclass that names its positive fields in ``parameters`` and its operands in ``operands``.
     """
 
     parameters: ClassVar[tuple[str, ...]] = ()
-    """Names of the fields that are positive numbers, learned unless fixed; ``<name>_bounds`` stands beside each."""
+    """Names of the fields that are positive numbers, learned unless fixed; each has a field ``<name>_bounds``."""
     may_be_zero: ClassVar[tuple[str, ...]] = ()
-    """Those of them that may be zero."""
+    """Those parameters that may be zero."""
     per_input: ClassVar[tuple[str, ...]] = ()
-    """Those of them that may hold one number per input."""
+    """Those parameters that may hold one number per input."""
     operands: ClassVar[tuple[str, ...]] = ()
     """Names of the fields that are kernels."""
 
@@ -132,12 +132,12 @@ class Tunable:
 
     @property
     def name(self) -> str:
-        """The kernel's name, as messages spell it."""
+        """The kernel's name in messages."""
         return type(self).__name__
 
     @property
     def children(self) -> tuple[Any, ...]:
-        """The kernels this one is made of."""
+        """The operands of this kernel."""
         return tuple(getattr(self, name) for name in self.operands)
 
     @property
@@ -161,12 +161,12 @@ class Tunable:
         return [*self._own_parameters(), *inside]
 
     def all_fields(self) -> dict[str, Any]:
-        """List everything that the expression is made of.
+        """List all fields of the expression.
 
         Returns
         -------
         dict
-            By names such as ``left.lengthscale``; operands themselves are among them.
+            Values by names such as ``left.lengthscale``, including the operands themselves.
         """
         own = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
         inside = zip(self.operands, self.children, strict=True)
@@ -178,7 +178,7 @@ class Tunable:
         Parameters
         ----------
         changes : dict
-            New values, by names as ``all_fields`` has them.
+            New values, by the names of ``all_fields``.
 
         Returns
         -------
@@ -208,12 +208,12 @@ class Tunable:
 
     @property
     def theta(self) -> NDArray[np.float64]:
-        """Natural logarithms of the free parameters; a metric's entries as they are."""
+        """Natural logarithms of the free parameters; entries of a metric without the logarithm."""
         return np.concatenate([np.zeros(0), *(p.coordinates for p in self._free)])
 
     @property
     def _size(self) -> int:
-        """How many entries ``theta`` has."""
+        """The number of entries of ``theta``."""
         return sum(p.values.size for p in self._free)
 
     @property
@@ -223,7 +223,7 @@ class Tunable:
 
     @property
     def theta_names(self) -> list[str]:
-        """What each entry of ``theta`` is: ``left.lengthscale[2]``."""
+        """The name of each entry of ``theta``, such as ``left.lengthscale[2]``."""
         return [name for p in self._free for name in p.names]
 
     def with_theta(self, theta: Sequence[float] | NDArray[np.float64]) -> Self:
@@ -232,7 +232,7 @@ class Tunable:
         Parameters
         ----------
         theta : array-like of shape (p,)
-            As ``theta`` has them.
+            The values, in the order and scale of ``theta``.
 
         Returns
         -------
@@ -243,16 +243,16 @@ class Tunable:
         if theta.shape != (self._size,):
             raise ValueError(f"theta must have shape {(self._size,)} for {self!r}, got {theta.shape}.")
         ends = np.cumsum([p.values.size for p in self._free])
-        parts = zip(self._free, np.split(theta, ends), strict=False)  # behind the last end there is nothing
+        parts = zip(self._free, np.split(theta, ends), strict=False)  # the part after the last end is empty
         return self.with_fields({p.name: p.at(part) for p, part in parts})
 
     def fix(self, *names: str) -> Self:
-        """Return the kernel with parameters kept out of ``theta``.
+        """Return the kernel with some parameters fixed, that is, not in ``theta``.
 
         Parameters
         ----------
         *names : str
-            Names as ``theta_names`` has them, without an index: ``left.lengthscale``; none for all.
+            Names as in ``theta_names``, without an index: ``left.lengthscale``. Without names, all are fixed.
 
         Returns
         -------
@@ -266,7 +266,7 @@ class Tunable:
 
 
 class _OfInit:
-    """The signature of a class whose ``__new__`` only looks at names: that of ``__init__``, without self."""
+    """The signature of ``__init__`` without self, for a class whose ``__new__`` only checks names."""
 
     def __get__(self, instance: object, owner: Any) -> inspect.Signature:
         own = inspect.signature(owner.__init__)
@@ -274,11 +274,11 @@ class _OfInit:
 
 
 class Nested:
-    """A mixin for estimators with a kernel: its fields are parameters too, though a kernel is a frozen value."""
+    """A mixin for estimators with a kernel: fields of the frozen kernel can be read and set as nested parameters."""
 
     __signature__: ClassVar[Any] = _OfInit()
     _elsewhere: ClassVar[dict[str, str]] = {}
-    """What parameters of other machines are called here."""
+    """Our names for parameters of other estimators."""
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Self:
         for name in kwargs.keys() & cls._elsewhere.keys():
@@ -300,7 +300,7 @@ class Nested:
         Parameters
         ----------
         deep : bool, default=True
-            Whether to return those of a kernel, as ``kernel__left__lengthscale``, and of a map as well.
+            Whether to include those of the kernel, as ``kernel__left__lengthscale``, and of the map.
 
         Returns
         -------
@@ -320,9 +320,9 @@ class Nested:
         Parameters
         ----------
         **params : dict
-            As in the constructor; ``approximation__n_components`` is ``n_components`` of the object that was passed as
-            ``approximation``, ``kernel__left__lengthscale`` that of the left term of a sum of kernels, which is then
-            replaced.
+            As in the constructor; ``approximation__n_components`` sets ``n_components`` of the object passed as
+            ``approximation``, ``kernel__left__lengthscale`` the lengthscale of the left term of a sum of kernels, by
+            replacing the kernel.
 
         Returns
         -------
@@ -343,7 +343,7 @@ class Nested:
 
 
 def _nobody(who: str, name: str, owner: str, own: str, value: Any) -> str:
-    """Why a nested parameter cannot be set, and what to do."""
+    """The error message for a nested parameter that cannot be set."""
     instead = f"pass an object that has a parameter {own} as {owner}="
     if owner == "kernel":
         instead = "pass a kernel that has it, such as kernel=RBF(lengthscale=2.0), and then set kernel__lengthscale"
