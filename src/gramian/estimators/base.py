@@ -1,4 +1,4 @@
-"""Shared parts of estimators: parameters, validation, tags, failed fits undone, and the expansion Σ_i α_i k(x_i, ·)."""
+"""Shared parts of estimators: parameters, validation, tags, undoing failed fits, the expansion Σ_i α_i k(x_i, ·)."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ COMMON: dict[str, list[Any]] = {
     "random_state": ["random_state", np.random.Generator],
     "warm_start": ["boolean"],
 }
-"""Constraints on the parameters that mean the same everywhere; an estimator takes those that it has."""
+"""Constraints on parameters that mean the same in every estimator; each uses those of its own parameters."""
 
 
 NAMED = ("gamma", "degree", "coef0", "kernel_params")
-"""Parameters of kernels given by name, or of callables."""
+"""Parameters of kernels given by name or as callables."""
 SOMETIMES = (
     *("approximation_", "coef_", "dual_coef_", "dual_point_", "function_", "X_fit_", "X_transformed_fit_"),
     *("alphas_", "intercept_", "loo_path_", "loo_residuals_", "lams_", "cv_path_"),
@@ -64,22 +64,22 @@ SOMETIMES = (
 )
 """Attributes that only some fits set."""
 NYSTROEM = "approximation=Nystroem(n_components=1000)"
-"""What to add where nothing better is known."""
+"""The map that messages suggest."""
 NO_TARGET = "no_validation"
 DTYPES = [np.float64, np.float32]
 DENSE_NAMES = ("chi2", "additive_chi2", "sobolev")
-"""Names of kernels that have no sparse form here."""
+"""Names of kernels that do not accept sparse rows."""
 
 
 def changed(estimator: BaseEstimator, names: Iterable[str]) -> list[str]:
-    """Return which parameters are not at their default."""
+    """Return the names of those parameters that are not at their default."""
     given, known = estimator.get_params(deep=False), inspect.signature(type(estimator)).parameters
     both = {p: (given[p], known[p].default) for p in names if p in given}
     return [p for p, (value, default) in both.items() if value is not default and value != default]
 
 
 def check_named(estimator: BaseEstimator) -> None:
-    """Refuse parameters of kernels given by name beside a kernel that has its own."""
+    """Raise if parameters of kernels given by name are set although the kernel is an object with its own."""
     kernel: Any = estimator.kernel
     if isinstance(kernel, Kernel) and (own := changed(estimator, NAMED)):
         raise ValueError(
@@ -89,11 +89,11 @@ def check_named(estimator: BaseEstimator) -> None:
 
 
 def resolved(estimator: Any, X: Any, weights: Any = None, *, conditional: bool = False) -> Kernel:
-    """Return the kernel that an estimator was given, by its object or by a name with parameters."""
+    """Return an estimator's kernel, given as an object or by name and parameters."""
     check_named(estimator)
     gamma, kernel = estimator.gamma, estimator.kernel
     if isinstance(gamma, str) and weights is not None and isinstance(kernel, str) and kernel in WITH_GAMMA:
-        gamma = resolve_gamma(gamma, X, weights=weights)  # as if every row were there as often as its weight says
+        gamma = resolve_gamma(gamma, X, weights=weights)  # as if each row were repeated according to its weight
     named = {"gamma": gamma, "degree": estimator.degree, "coef0": estimator.coef0}
     return resolve(estimator.kernel, X, **named, params=estimator.kernel_params, conditional=conditional)
 
@@ -106,7 +106,7 @@ def kernel_tags(tags: Any, kernel: Any) -> Any:
 
 
 def validated(estimator: Any, X: Any, y: Any = NO_TARGET, *, reset: bool = True, **options: Any) -> Any:
-    """Return rows as the estimator's kernel takes them, and y where it is given; ``reset`` for the rows of a fit."""
+    """Return rows in the form the estimator's kernel takes, and y if it is given; ``reset`` for the rows of a fit."""
     if not holds_objects(estimator.kernel, X):
         options = {"accept_sparse": "csr", "dtype": DTYPES, "order": "C", **options}
         return validate_data(estimator, X, y, reset=reset, **options)
@@ -122,9 +122,9 @@ def validated(estimator: Any, X: Any, y: Any = NO_TARGET, *, reset: bool = True,
 
 
 def row_weights(sample_weight: Any, X: Any, *, negative: bool = False) -> NDArray[np.float64]:
-    """Return the weights >= 0 of some rows, not all zero; ones where none are given: → (n,).
+    """Return the weights of rows, >= 0 and not all zero; ones if none are given: → (n,).
 
-    Where ``negative`` ones are allowed, they count as zero, with a warning.
+    With ``negative``, negative weights are set to zero, with a warning.
     """
     if sample_weight is None:
         return np.ones(X.shape[0] if isinstance(X, np.ndarray) else _num_samples(X))
@@ -146,32 +146,32 @@ def row_weights(sample_weight: Any, X: Any, *, negative: bool = False) -> NDArra
 
 
 def is_blocks(X: Any) -> bool:
-    """Tell whether rows are to be read by blocks: of ``Blocks``, a path, or a Dask collection."""
+    """Tell whether rows are read by blocks: X is a ``Blocks``, a path, or a Dask collection."""
     return not isinstance(X, np.ndarray | list) and blocks.is_blocks(X)
 
 
 def refuse_blocks(estimator: object, X: Any, instead: str) -> None:
-    """Raise where rows come by blocks to an estimator that needs them all at once."""
+    """Raise if rows come by blocks and the estimator needs them all in memory."""
     if is_blocks(X):
         name = type(estimator).__name__
         raise ValueError(f"{name} needs all rows in memory at once; over blocks use {instead}.")
 
 
 def forget(estimator: object) -> None:
-    """Drop what only some fits leave behind."""
+    """Delete the attributes that only some fits set."""
     for name in SOMETIMES:
         vars(estimator).pop(name, None)
 
 
 def warn_unless_converged(certificate: Certificate, who: object, first: str = "") -> None:
-    """Warn where a fit stopped short of its tolerance."""
+    """Warn if a fit did not reach its tolerance."""
     if not certificate.converged:
         warnings.warn(f"{first}{type(who).__name__}: {certificate}", ConvergenceWarning, stacklevel=3)
 
 
 @contextmanager
 def restored_on_failure(estimator: object) -> Iterator[None]:
-    """Undo what the block did to an estimator's attributes where it raises, by Ctrl-C too."""
+    """Restore an estimator's attributes if the block raises, also on Ctrl-C."""
     before = vars(estimator).copy()
     try:
         yield
@@ -183,7 +183,7 @@ def restored_on_failure(estimator: object) -> Iterator[None]:
 
 @contextmanager
 def fitting(estimator: Any) -> Iterator[Clock]:
-    """Time a fit; undo it where it raises, and warn where it stopped short of its tolerance."""
+    """Time a fit; undo it if it raises, and warn if it did not reach its tolerance."""
     with restored_on_failure(estimator):
         yield Clock(estimator.max_time)
     if not estimator.certificate_.converged:
@@ -192,7 +192,7 @@ def fitting(estimator: Any) -> Iterator[Clock]:
 
 
 def refuse_device(estimator: Any) -> None:
-    """Refuse a GPU together with a map."""
+    """Raise if a GPU is requested together with a map."""
     asked = None if estimator.device is None else checked_device(estimator.device)
     if asked not in (None, "auto") and estimator.approximation is not None:
         raise ValueError(
@@ -216,7 +216,7 @@ KERNEL: dict[str, list[Any]] = {
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class KernelParameters(Nested):
-    """Parameters of every estimator with a kernel, which an estimator that is a dataclass inherits."""
+    """Parameters of every estimator with a kernel, as fields that dataclass estimators inherit."""
 
     gamma: float | str | None = None
     degree: float = 3
@@ -229,15 +229,15 @@ class KernelParameters(Nested):
 
 
 class Expansion(KernelParameters):
-    """What a regressor and a classifier share whose values are ``Σ_i dual_coef_i k(X_fit_i, x)``.
+    """Shared part of regressors and classifiers with values ``Σ_i dual_coef_i k(X_fit_i, x)``.
 
-    With a map that has no landmarks they are ``<coef_, ψ(x)>`` instead.
+    With a map that has no landmarks the values are ``<coef_, ψ(x)>`` instead.
     """
 
-    # Parameters of the estimator itself, and what a fit leaves behind.
+    # Parameters of the estimator itself, and attributes set by a fit.
     kernel: Any
     approximation: Any
-    device: str | None = None  # of those estimators that have the parameter
+    device: str | None = None  # for estimators that have the parameter
     n_features_in_: int
     kernel_: Kernel
     X_fit_: Any
@@ -249,10 +249,10 @@ class Expansion(KernelParameters):
     def __sklearn_tags__(self) -> Any:
         return kernel_tags(super().__sklearn_tags__(), self.kernel)  # type: ignore[misc]
 
-    # ---- what came in -------------------------------------------------------------------------------------------
+    # ---- inputs -------------------------------------------------------------------------------------------------
 
     def _validated(self, X: Any, y: Any, *, reset: bool = True) -> tuple[Any, NDArray[np.float64]]:
-        """Rows and targets, of shape (n,) or (n, k); ``reset`` where these rows are the first."""
+        """Validated rows, and targets of shape (n,) or (n, k); ``reset`` for the first rows of a fit."""
         X, y = validated(self, X, y, reset=reset, multi_output=True, y_numeric=True)
         return X, np.asarray(y, dtype=np.float64)
 
@@ -263,19 +263,19 @@ class Expansion(KernelParameters):
         return resolved(self, X, weights)
 
     def _gram(self, kernel: Kernel, X: Any) -> Gram:
-        """K of rows with themselves, in float64 whatever X is."""
+        """K of rows with themselves, in float64 whatever the dtype of X."""
         gram = Gram(kernel, wide(X), memory=self.memory, n_jobs=self.n_jobs, device=self.device)
         gram.check_symmetric()
         return gram
 
     _along: ClassVar[tuple[str, ...]] = ()
-    """Parameters along which fits share their set-up and start at each other."""
+    """Parameters along which a path of fits shares its set-up, each fit starting at the solution of the last."""
 
     def _kernel_on(self, X: Any, sample_weight: Any) -> Kernel:
         """The kernel that a fit to these rows uses."""
         return self._resolved(X)
 
-    # ---- what goes out ------------------------------------------------------------------------------------------
+    # ---- outputs ------------------------------------------------------------------------------------------------
 
     def _functions(self, kernel: Kernel, X: Any, dual: NDArray[np.float64]) -> list[Function]:
         """One function per target."""
@@ -287,7 +287,7 @@ class Expansion(KernelParameters):
         return Function(kernel, X, alpha, ridge, noise, self.memory, self.n_jobs)
 
     def _keep_weights(self, features: Any, weights: NDArray[np.float64], single: bool, dtype: Any) -> None:
-        """Keep functions in a map as expansions at its landmarks or, without landmarks, by their weights: (m, k)."""
+        """Store functions as expansions at a map's landmarks or, without landmarks, by their weights (m, k)."""
         self.approximation_, self._landmarks = features, getattr(features, "component_indices_", None)
         if self._landmarks is None:
             self.coef_ = weights.ravel() if single else weights
@@ -298,14 +298,14 @@ class Expansion(KernelParameters):
 
     @cached_property
     def function_(self) -> Any:
-        """The functions without their constants, made when they are asked for; where a map has no landmarks, none."""
+        """The functions without their constants, created when first read; absent for a map without landmarks."""
         if "dual_coef_" not in vars(self):
             raise AttributeError("function_ needs the rows of an expansion, and there are none")
         dual = self.dual_coef_
         return as_array(self._functions(self.kernel_, self.X_fit_, dual.reshape(dual.shape[0], -1)), dual.ndim == 1)
 
     def _evaluate(self, X: Any) -> NDArray[np.float64]:
-        """Values at validated rows, in float64 whatever they are."""
+        """Values at validated rows, in float64 whatever their dtype."""
         if hasattr(self, "coef_"):
             return np.asarray(self.approximation_.evaluate(X, self.coef_, self.memory), dtype=np.float64)
         if is_precomputed(self.kernel_) and hasattr(self, "approximation_"):
@@ -325,25 +325,25 @@ class KernelExpansion(Expansion, MultiOutputMixin, RegressorMixin, BaseEstimator
         Parameters
         ----------
         X : array-like or CSR of shape (m, d), Blocks, path or Dask collection
-            Rows; k(new, train) where the kernel is precomputed.
+            Rows; k(new, train) if the kernel is precomputed.
 
         Returns
         -------
         array of shape (m,) or (m, k), or Results
-            The predictions, computed in float64; returned in float32 where X is and float32 can hold them. Of blocks,
-            ``Results`` to iterate over or write.
+            The predictions, computed in float64; returned in float32 if X is float32 and they do not overflow it. For
+            blocks, ``Results`` to iterate over or write.
         """
         check_is_fitted(self)
         X = self._validated_rows(X)
         return narrow(self._evaluate(X) + self._beside(X), X)
 
     def _beside(self, X: Any) -> Any:
-        """Values of what stands beside f, at validated rows."""
+        """Values at validated rows of the intercept or trend that is added to f."""
         return 0.0
 
 
 def rows_of(kernel: Kernel, X: Any, rows: NDArray[np.intp]) -> Any:
-    """Return some rows of X; of a Gram matrix, the same columns too: rows (r,)."""
+    """Return some rows of X; if X is a Gram matrix, also only the same columns: rows (r,)."""
     if np.array_equal(rows, np.arange(_num_samples(X))):
         return X
     return X[rows][:, rows] if is_precomputed(kernel) else X[rows]
@@ -359,7 +359,7 @@ def as_array(functions: list[Function], single: bool) -> Any:
 
 
 def as_grid(name: str, values: Any) -> NDArray[np.float64]:
-    """Return regularisations to choose from, once they are checked: values (g,) → (g,)."""
+    """Check and return a grid of regularisation parameters: values (g,) → (g,)."""
     grid = np.asarray(values, dtype=np.float64)
     if grid.ndim != 1 or grid.size == 0 or not np.all(np.isfinite(grid)) or np.any(grid <= 0):
         raise ValueError(f"{name} must be a list of finite numbers > 0, got {values!r}.")
@@ -374,7 +374,7 @@ SHARED = ("memory", "n_jobs", "random_state")
 
 
 def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
-    """Return the owner's map, unfitted, made to approximate the owner's kernel with the owner's means."""
+    """Return the owner's map, unfitted, with the kernel and, if unset, the owner's memory, n_jobs and random_state."""
     features = clone(owner.approximation)
     given, name = features.get_params(deep=False), type(features).__name__
     if "kernel" not in given:
@@ -394,7 +394,7 @@ def adapted(owner: BaseEstimator, kernel: Kernel) -> Any:
 
 
 def has_landmarks(features: Any) -> bool:
-    """Tell whether a fitted map is an expansion at some of the rows it was fitted to."""
+    """Tell whether a map has landmarks among the rows it is fitted to."""
     return hasattr(features, "expansion")
 
 
@@ -403,7 +403,7 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
     numbers = getattr(X, "dtype", None) is not None and X.dtype != object
     X = X.astype(np.float64, copy=False) if numbers else X
     if has_landmarks(features):
-        # It looks at its memory by itself, and has the features of these rows when it is fitted.
+        # Such a map checks memory itself, and often computes the features of these rows while fitting.
         return np.asarray(features.fit_transform(X))
     F = features.fit(X).transform(X[:1])
     needed, budget = 8 * X.shape[0] * F.shape[1], memory_budget(memory)
@@ -418,7 +418,7 @@ def features_of(features: Any, X: Any, memory: int | str | None = None) -> NDArr
 
 @contextmanager
 def opened(model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, targets: bool = True) -> Iterator[Passes]:
-    """Open the rows of a fit for its length; note the columns of those that come by blocks."""
+    """Open passes over the rows of a fit; for blocks, set the number and names of columns."""
     source, name = X if isinstance(X, Held) else as_blocks(X, y, sample_weight), type(model).__name__
     if targets and not source.has_targets:
         raise ValueError(
@@ -438,11 +438,11 @@ def opened(model: Any, X: Any, y: Any = None, sample_weight: Any = None, *, targ
 
 
 def sampled(model: Any, passes: Passes) -> Part:
-    """Draw the rows that a model's map is fitted to."""
+    """Draw the rows to which a model's map is fitted."""
     if model.approximation is None:
         refuse(model)
     held = getattr(passes.blocks, "all", None)
-    # A Gram matrix is not a sample of itself, objects are few, and ``tol`` is a promise about all rows.
+    # No sampling of Gram matrices or objects, nor with ``tol``, which bounds the trace error over all rows.
     if held is not None and (
         held.X.dtype == object or is_precomputed(model.kernel) or getattr(model.approximation, "tol", None) is not None
     ):
@@ -453,7 +453,7 @@ def sampled(model: Any, passes: Passes) -> Part:
 
 
 def refuse(model: Any) -> NoReturn:
-    """Say which map makes a model fit for blocks."""
+    """Raise an error that says which map lets a model be fitted over blocks."""
     raise ValueError(
         f"{type(model).__name__} without a map needs all rows in memory at once; over blocks give "
         f"{NYSTROEM}, or FourierFeatures(n_components=1000)."

@@ -1,4 +1,4 @@
-"""KernelCenterer: Gram matrices about the mean of the training rows in feature space."""
+"""Centring of Gram matrices about the mean of the training rows in feature space."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gramian.estimators.base import DTYPES, row_weights
 class KernelCenterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """Centre a precomputed Gram matrix: ``<ψ(x) - μ, ψ(z) - μ>`` from ``<ψ(x), ψ(z)>``, as in scikit-learn.
 
-    μ is the mean of the training rows in feature space, so that of the training matrix it makes ``HKH`` with
+    μ is the mean of the training rows in feature space, so the training matrix K becomes ``HKH`` with
     ``H = I - 11ᵀ/n``. For rows instead of a matrix, see ``kernel.centred(X)``.
 
     Attributes
@@ -45,14 +45,14 @@ class KernelCenterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return tags
 
     def fit(self, K: Any, y: Any = None, sample_weight: Any = None) -> Self:
-        """Find the mean.
+        """Compute the mean in feature space.
 
         Parameters
         ----------
         K : array-like of shape (n, n)
             The Gram matrix of the training rows.
         y : ignored
-            For pipelines.
+            Not used; for pipelines.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0 of the rows in the mean.
 
@@ -80,12 +80,12 @@ class KernelCenterer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         K : array-like of shape (m, n)
             Kernel values of some rows with the training rows.
         copy : bool, default=True
-            Whether K is left as it is.
+            Whether to centre a copy instead of K itself.
 
         Returns
         -------
         array of shape (m, n)
-            The values about the mean.
+            The centred values.
         """
         check_is_fitted(self)
         K = validate_data(self, K, copy=copy, force_writeable=True, dtype=DTYPES, reset=False)

@@ -1,4 +1,4 @@
-"""Minimum-norm interpolation: the limit of ridge regression, and of a Gaussian process without noise."""
+"""Minimum-norm interpolation: the limit of ridge regression, and the mean of a Gaussian process without noise."""
 
 from __future__ import annotations
 
@@ -33,51 +33,51 @@ from gramian.solvers.linear.trend import columns
 from gramian.solvers.solution import Solution
 
 NUGGET = float(np.sqrt(np.finfo(np.float64).eps))
-"""Added to a singular K, relative to its diagonal: half of the digits go to the data, half to the inverse."""
+"""Nugget added to a singular K, relative to its diagonal: √eps balances the misfit against rounding in the solve."""
 
 
 @dataclass(eq=False, repr=False)
 class KernelInterpolator(KernelExpansion):
     """The function of least norm through the data: ``f(x_i) = y_i`` with coefficients ``K⁻¹ y``.
 
-    With a trend, functions that have no norm stand beside it, and the two together go through the data: what thin
-    plates need, and universal kriging without noise.
+    With a trend, functions that are not penalised are added, and the sum goes through the data: thin-plate splines,
+    or universal kriging without noise.
 
-    Rows that coincide, and kernels too smooth for as many rows, make K singular; that is found out and told, with
-    the rows. A nugget on the diagonal then helps: it lets f miss the data a little, and pass halfway between values
-    that contradict each other.
+    K is singular if rows coincide, or if the kernel is too smooth for so many rows; this is detected and reported,
+    with the rows. A nugget on the diagonal then helps: f no longer goes exactly through the data, and lies between
+    contradictory values of coinciding rows.
 
     Parameters
     ----------
     kernel : str, Kernel or callable, default="rbf"
-        The kernel; ``"precomputed"`` where X is the Gram matrix.
+        The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
-        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     coef0 : float, default=1
-        Of the polynomial and sigmoid kernels.
+        Constant term of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     nugget : float or "auto", default="auto"
-        What is added to the diagonal of K, >= 0. ``"auto"`` adds nothing where K has an inverse, and else warns and
-        adds 1.5e-8 of the mean of the diagonal; zero makes a singular K an error.
+        What is added to the diagonal of K, >= 0. ``"auto"`` adds nothing if K is invertible, and otherwise warns and
+        adds 1.5e-8 times the mean of the diagonal; with zero, a singular K is an error.
     trend : {"constant", "linear"}, map, callable or None, default=None
-        Functions beside f whose coefficients are free: a constant; a constant and the inputs; the columns of a map such
-        as ``PolynomialMap(2)``, or of a function of X. ``None`` for none but the polynomials that a conditionally
+        Functions added to f without penalty: a constant; a constant and the inputs; the columns of a map such as
+        ``PolynomialMap(2)``, or of a function of X. With ``None`` there are only the polynomials that a conditionally
         positive definite kernel (``ThinPlate``, ``Multiquadric``) needs.
     memory : int, str or None, default=None
-        Bytes to hold at most; the n x n float64 matrix must fit.
+        The most bytes to hold; the n x n float64 matrix must fit.
     tol : float, default=1e-6
-        How far f may be from its targets, relative to the largest of them, to be certified.
+        The largest ``|f(x_i) - y_i|``, relative to the largest target, that is certified as converged.
     max_time : float or None, default=None
-        Seconds after which the factorisation gives up with ``TimeoutError``.
+        Seconds after which the factorisation raises ``TimeoutError``.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        Where K is made and multiplied: on this machine's cores; on a GPU, through torch
-        (``pip install '.[gpu]'``); or, with ``"auto"``, on a GPU where there is one and the kernel can run there.
-        Files of the model do not keep it.
+        Where K is computed and multiplied: by default on the CPU; on a GPU, through torch
+        (``pip install '.[gpu]'``); or, with ``"auto"``, on a GPU if there is one and the kernel can run there.
+        It is not saved with the model.
     verbose : int or bool, default=False
         Whether to show a progress bar.
 
@@ -86,25 +86,25 @@ class KernelInterpolator(KernelExpansion):
     dual_coef_ : array of shape (n,) or (n, k)
         Coefficients, float64.
     X_fit_ : array, CSR or array of object of shape (n, d)
-        The rows they belong to.
+        The rows that the coefficients belong to.
     function_ : Function or array of Function
-        The interpolant, or one per target; ``function_.power`` is its worst-case error. Without the trend where there
-        is one, and without ``power``: ``GaussianProcessRegressor`` with the same trend has the deviation.
+        The interpolant, or one per target; ``function_.power`` is its worst-case error. With a trend, it is f alone,
+        without ``power``; ``GaussianProcessRegressor`` with the same trend has the deviation.
     trend_ : str, map, callable or None
         The trend used, fitted.
     trend_coef_ : array of shape (q,) or (q, k)
-        Its coefficients, where there is one.
+        Coefficients of the trend, if there is one.
     nugget_ : float
         What was added to the diagonal.
     certificate_ : Certificate
-        The largest ``|f(x_i) - y_i|``, relative to the largest target; of a nugget that was given, the residual of
-        ``(K + nugget I) α = y`` instead, and the message tells how far f is from its targets.
+        The largest ``|f(x_i) - y_i|``, relative to the largest target. If a nugget was given, the residual of
+        ``(K + nugget I) α = y`` instead, and the message says how far f is from its targets.
     kernel_ : Kernel
         The kernel used.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Their names, if X had names.
 
     Examples
     --------
@@ -139,9 +139,9 @@ class KernelInterpolator(KernelExpansion):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d)
-            Rows, no two the same unless there is a nugget; objects where the kernel compares objects.
+            Rows, no two equal unless there is a nugget; objects if the kernel compares objects.
         y : array-like of shape (n,) or (n, k)
-            Values there.
+            Values to interpolate.
 
         Returns
         -------
@@ -169,7 +169,7 @@ class KernelInterpolator(KernelExpansion):
 
     @classmethod
     def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None) -> None:
-        """Fit machines one by one: what they share is the kernel."""
+        """Fit machines one by one; they share only the kernel."""
         for machine in machines:
             machine.fit(X, y)
 
@@ -197,7 +197,7 @@ class KernelInterpolator(KernelExpansion):
         largest, missed = np.abs(Y).max(axis=0), Y - as_predicted(gram, rows, found.x)
         if T is not None and found.trend is not None:
             missed = missed - T @ found.trend
-        # How far f is from its targets, but for what a nugget that was asked for takes away.
+        # The distance of f from its targets, without the part due to a nugget given by the user.
         worst = float((np.abs(missed - asked * found.x) / np.where(largest > 0, largest, 1.0)).max())
         by = f"f misses its targets by up to {np.abs(missed).max():.2g}"
         message = f"with nugget={asked:.1e} {by}" if asked else ""

@@ -28,95 +28,96 @@ from gramian.solvers.gp.metric import Climb, MetricEvidence, Prior, agop_round, 
 Array = NDArray[np.float64]
 
 FEW_CLASSES = 20
-"""Different whole numbers up to which ``target="auto"`` takes them for classes."""
+"""Number of distinct integers up to which ``target="auto"`` treats them as classes."""
 SETTLE = 40
-"""Steps of the search over variances and scales, before the map and after each round."""
+"""Optimisation steps over variances and scales, before L is learned and after each round."""
 TOL = {"evidence": 1e-2, "agop": 0.2}
 JOLT = 0.3
-"""How much a restart changes the map that it begins at."""
+"""Relative size of the random change of the initial map in a restart."""
 DISAGREE = 0.2
-"""Distance of two metrics from which restarts are said to disagree."""
+"""Distance of two metrics above which restarts disagree."""
 
 
 @dataclass(eq=False, repr=False)
 class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A linear map x → Lᵀx, learned so that distances behind it tell what the targets need.
+    """A linear map x → Lᵀx, learned so that distances between mapped rows are relevant to the targets.
 
-    Behind the map a kernel of lengthscale one is at home: ``make_pipeline(MetricMap(), KernelRidge("loo",
-    kernel=Matern(1.0, nu=1.5)))``. L is learned on some rows by a Gaussian process behind the map, from one lengthscale
-    per input on. ``method="evidence"`` maximises its evidence over all entries of L. ``"agop"`` takes the mean G of
-    ∇f ∇fᵀ over rows and targets, sets LLᵀ ∝ G^power, learns scale, amplitude and noise again, and repeats.
+    Use it with a kernel of lengthscale one on the mapped rows: ``make_pipeline(MetricMap(), KernelRidge("loo",
+    kernel=Matern(1.0, nu=1.5)))``. L is learned on a sample of rows by a Gaussian process on the mapped rows, starting
+    from one lengthscale per input. ``method="evidence"`` maximises its evidence over all entries of L. ``"agop"``
+    computes the mean G of ∇f ∇fᵀ over rows and targets, sets LLᵀ ∝ G^power, optimises scale, amplitude and noise, and
+    repeats.
 
     Parameters
     ----------
     method : {"evidence", "agop"}, default="evidence"
-        How L is learned. The evidence is the stronger for numbers with little noise; for classes, and for targets
-        that few inputs decide, take ``"agop"``.
+        How L is learned. ``"evidence"`` is better for numbers with little noise; ``"agop"`` for classes, and for
+        targets that depend on few inputs.
     rank : int or None, default=None
-        Columns of L, at most d; ``None`` for d.
+        Number of columns of L, at most d; ``None`` means d.
     rounds : int, default=3
-        Of ``"agop"``.
+        Number of rounds of ``"agop"``.
     power : float, default=0.5
-        Of ``"agop"``: 0.5 is the safer, 1 the stronger.
+        The power in ``"agop"``: 0.5 is safer, 1 has a stronger effect.
     kernel : Kernel or None, default=None
-        What stands behind the map while it is learned; ``None`` for ``Matern(1.0, nu=1.5)``. It is kept as it is.
+        Kernel on the mapped rows while L is learned; ``None`` for ``Matern(1.0, nu=1.5)``. It is not tuned.
     target : {"auto", "numbers", "classes"}, default="auto"
-        What y is. ``"auto"`` takes text, truth values, and up to 20 different whole numbers for classes, whose centred
-        codes are then the targets.
+        What y holds. ``"auto"`` treats text, booleans, and up to 20 distinct integers as classes; their centred
+        indicators are then the targets.
     n_rows : int, default=2000
-        Rows, drawn at random, that L is learned from.
+        Number of rows, drawn at random, from which L is learned.
     n_restarts : int, default=0
-        Further runs from maps around the first start; the highest evidence wins. Where metrics disagree, a warning
-        says so.
+        Further runs from random changes of the first initial map; the run with the highest evidence is kept, with a
+        warning if the metrics disagree.
     tol : float or None, default=None
-        Of ``"evidence"``: the slope for each row at which L is called converged, by default 0.01; of ``"agop"``: how
-        far the last round may move the metric, by default 0.2.
+        For ``"evidence"``: the largest derivative per row at which L has converged, by default 0.01; for ``"agop"``:
+        how far the last round may move the metric, by default 0.2.
     max_iter : int, default=100
-        Steps of the search over the entries of L.
+        The most steps of the optimisation over the entries of L.
     max_time : float or None, default=None
-        Seconds after which the search ends, with a warning.
+        Seconds after which the optimisation stops, with a warning.
     memory : int, str or None, default=None
-        Bytes to hold at most, as a number or ``"1GB"``; by default half of what is available.
+        The most bytes to hold, as a number or ``"1GB"``; by default half of what is available.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which the evidence is computed, through torch (``pip install '.[gpu]'``); ``"auto"`` takes one
-        where there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which the evidence is computed, through torch (``pip install '.[gpu]'``); ``"auto"`` uses one
+        if there is one and the kernel can run there. It is not saved with the model.
     verbose : int or bool, default=False
         Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the rows and the restarts.
+        Seed of the rows and the restarts.
 
     Attributes
     ----------
     L_ : array of shape (d, k)
-        The map: ``transform(X) = X @ L_``. Rows of inputs that never change are zero.
+        The map: ``transform(X) = X @ L_``. Rows that belong to constant inputs are zero.
     metric_ : array of shape (d, d)
         ``L_ @ L_.T``.
     scale_ : array of shape (d,)
-        Deviations of the inputs, by which ``scale_[:, None] * L_`` is free of units.
+        Standard deviations of the inputs; ``scale_[:, None] * L_`` is dimensionless.
     kernel_ : Kernel
-        The kernel of the process behind the map, on rows before it.
+        The kernel of the Gaussian process, including the map: a kernel on rows of X.
     noise_ : float
-        Its noise; the targets had variance one.
+        Noise variance of the process; the targets have variance one.
     evidence_ : float
         The log evidence reached.
     rows_, row_weights_ : array of shape (m,)
-        The rows that L was learned from, the first of equal ones, and what they count for.
+        Indices of the rows from which L was learned, without duplicates, and their weights.
     moves_ : array of shape (rounds,)
-        Of ``"agop"``: how far each round moved the metric, both of norm one.
+        For ``"agop"``: how far each round moved the metric, scaled to norm one.
     restarts_ : array of shape (n_restarts,)
-        How far the metric of each further run is from the first.
+        Distance of the metric of each further run from that of the first.
     classes_ : array of shape (c,)
-        Of targets that are classes.
+        The classes, if the targets are classes.
     certificate_ : Certificate
-        The slope of the evidence for each row, or the move of the last round.
+        The largest derivative of the evidence per row, or the move of the last round.
     n_iter_ : int
-        Steps of the searches, or rounds.
+        Steps of the optimisation, or rounds.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Their names, if X had names.
 
     Examples
     --------
@@ -182,7 +183,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         X : array-like of shape (n, d)
             Rows.
         y : array-like of shape (n,) or (n, k)
-            Numbers, several targets among them, or labels of classes.
+            Numbers, for one or several targets, or class labels.
         sample_weight : float, array-like of shape (n,) or None, default=None
             Weights >= 0: a row of weight two counts as two equal rows.
 
@@ -202,7 +203,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return self
 
     def _targets(self, y: NDArray[Any], weights: Array) -> Array:
-        """Numbers, or codes of classes: → (n, t)."""
+        """Numbers, or indicators of classes: → (n, t)."""
         self.__dict__.pop("classes_", None)
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         few = y.ndim == 1 and kind in ("binary", "multiclass") and np.unique(y[weights > 0]).size <= FEW_CLASSES
@@ -214,7 +215,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return np.asarray(y[:, None] == self.classes_, dtype=np.float64)
 
     def _sampled(self, X: Array, Y: Array, weights: Array) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """The rows to learn from, centred and scaled; equal ones are one of their weight, so that order is nothing."""
+        """The rows to learn from, standardised; equal rows are merged, so that the order of rows does not matter."""
         (kept,) = np.nonzero(weights)
         rng = random_of(self.random_state)
         kept = rng.permutation(kept)[: self.n_rows] if kept.size > self.n_rows else kept
@@ -228,7 +229,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if not np.any(spread > 0):
             what = "holds one class" if hasattr(self, "classes_") else "is constant"
             raise ValueError(f"y {what} on the rows that count, and no metric is better than another for it.")
-        if hasattr(self, "classes_"):  # a common scale: rare classes have small codes
+        if hasattr(self, "classes_"):  # one scale for all classes, so that rare classes count less
             Y = Y * spread / np.sqrt(np.mean(spread**2))
         return np.where(scale > 0, X, 0.0), Y, scale > 0
 
@@ -247,7 +248,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         self.certificate_ = certify(kind, figure, tol, why, **counted, primal=best.value)
 
     def _start(self, evidence: MetricEvidence, clock: Clock, tick: Tick) -> Climb:
-        """One lengthscale, then one per input; of a lower rank, the directions in which that process changes most."""
+        """Fit one lengthscale, then one per input; for a lower rank, keep the directions in which f varies most."""
         d = evidence.X.shape[1]
         options: Any = {"max_iter": SETTLE, "clock": clock, "tick": tick}
         one = climb(evidence, Prior(np.eye(d) / np.sqrt(d)), "scale", **options)
@@ -278,7 +279,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return found
 
     def _restarted(self, evidence: MetricEvidence, start: Climb, best: Climb, clock: Clock, tick: Tick) -> Climb:
-        """The best of the first run and of those from maps around its start."""
+        """The best of the first run and of the restarts from random changes of its initial map."""
         rng = random_of(self.random_state)
         first, kept, apart = best, {n: getattr(self, n) for n in ("moves_", "n_iter_") if hasattr(self, n)}, []
         for _ in range(self.n_restarts):
@@ -326,7 +327,7 @@ class MetricMap(Nested, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
 
 def _standardised(X: Array, weights: Array) -> tuple[Array, Array]:
-    """Columns of mean zero and deviation one, and the deviations; zero where only rounding tells values apart."""
+    """Columns of mean zero and deviation one, and the deviations; zero if a column is constant up to rounding."""
     centre = np.average(X, axis=0, weights=weights)
     spread = np.sqrt(np.average((X - centre) ** 2, axis=0, weights=weights))
     spread = np.where(spread > 1e-12 * np.abs(X).max(axis=0), spread, 0.0)

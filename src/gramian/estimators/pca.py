@@ -54,102 +54,102 @@ from gramian.solvers.spectral.eigen import Request, Rounding, Spectrum
 from gramian.solvers.spectral.preimage import fixed_point
 
 NEGLIGIBLE = {np.dtype(np.float64): 1e-12, np.dtype(np.float32): 2e-7}
-"""Eigenvalues below this share of the largest are rounding, by the dtype of X, as in scikit-learn."""
+"""Eigenvalues below this fraction of the largest are set to zero; by the dtype of X, as in scikit-learn."""
 NEGATIVE = 1e-5
-"""An eigenvalue more negative than this share of the largest is no rounding."""
+"""An eigenvalue more negative than this fraction of the largest is not due to rounding."""
 NEIGHBOURS = 10
-"""Training rows whose mean is the first guess of a pre-image."""
+"""Number of nearest training rows whose mean is the first guess of a pre-image."""
 
 
 @dataclass(eq=False, repr=False)
 class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Principal components in the space of a kernel.
+    """Principal components in the feature space of a kernel.
 
     With ``K v_j = λ_j v_j``, ‖v_j‖ = 1, the projection of x on component j is ``λ_j^(-1/2) Σ_i v_ij k(x_i, x)``; K is
-    centred in the kernel's space unless ``center=False``. Parameters, defaults and attributes are scikit-learn's; K
-    that does not fit in memory, maps, fixed-point pre-images and a certificate are added.
+    centred in feature space unless ``center=False``. Parameters, defaults and attributes are those of scikit-learn. In
+    addition, K need not fit in memory, and there are maps, fixed-point pre-images and a certificate.
 
     Parameters
     ----------
     n_components : int or None, default=None
-        Components; ``None`` for all with a positive eigenvalue.
+        Number of components; ``None`` for all with a positive eigenvalue.
     kernel : str, Kernel or callable, default="linear"
-        The kernel; ``"precomputed"`` where X is the Gram matrix.
+        The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
-        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     coef0 : float, default=1
-        Of the polynomial and sigmoid kernels.
+        Constant term of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     alpha : float, default=1.0
         Regularisation of the ridge regression behind ``inverse="ridge"``.
     fit_inverse_transform : bool, default=False
-        Whether ``inverse_transform`` will be wanted.
+        Whether to prepare ``inverse_transform``.
     eigen_solver : {"auto", "dense", "lanczos", "arpack", "randomized"}, default="auto"
         ``"dense"`` decomposes the n x n matrix; the others only multiply by it, within ``memory``. ``"lanczos"`` is
-        block Lanczos with full reorthogonalisation; ``"auto"`` takes it where n > 1000 and at most a fifth of all
-        components are asked for, and ``"dense"`` otherwise.
+        block Lanczos with full reorthogonalisation; ``"auto"`` uses it if n > 1000 and at most a fifth of all
+        components are requested, and ``"dense"`` otherwise.
     tol : float, default=0
-        Relative eigen-residual to reach; zero for 1e-5 (``"lanczos"``) or machine precision (``"arpack"``).
-        ``"randomized"`` does a fixed amount of work, and warns where its residual is above ``tol``, or above 0.01.
+        The relative eigen-residual to reach; zero means 1e-5 (``"lanczos"``) or machine precision (``"arpack"``).
+        ``"randomized"`` does a fixed amount of work, and warns if its residual is above ``tol``, by default 0.01.
     max_iter : int or None, default=None
-        Block products of ``"lanczos"`` (300 by default) or restarts of ``"arpack"`` at most.
+        The most block products of ``"lanczos"`` (by default 300) or restarts of ``"arpack"``.
     iterated_power : int or "auto", default="auto"
-        Block products of ``"randomized"``; ``"auto"`` for 7 where under a tenth of all components is asked for, else 4.
+        Block products of ``"randomized"``; ``"auto"`` is 7 for fewer than a tenth of all components, else 4.
     remove_zero_eig : bool, default=False
-        Whether to drop components with eigenvalue zero; they always are where ``n_components`` is ``None``.
+        Whether to drop components with eigenvalue zero; always done if ``n_components`` is ``None``.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the start of the iterative solvers, and the map of ``approximation``.
+        Seed of the start of the iterative solvers, and of ``approximation``.
     copy_X : bool, default=True
         Whether to keep a copy of X; if not, X must not be changed afterwards.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     center : bool, default=True
-        Whether to take away the mean in the kernel's space.
+        Whether to subtract the mean in feature space.
     inverse : {"ridge", "fixed-point"}, default="ridge"
         How ``inverse_transform`` finds pre-images: by a ridge regression of rows on components, or, for the RBF
         kernel, by the fixed-point iteration of Mika et al. (1999) towards the nearest feature vector.
     approximation : map or None, default=None
         An unfitted ``FourierFeatures``, ``Nystroem`` or ``PolynomialMap``: the components are then those of its
-        features, which is PCA of an approximate K; ``eigen_solver`` is then left at ``"auto"``.
+        features, that is, of an approximate K; ``eigen_solver`` must then be ``"auto"``.
     memory : int, str or None, default=None
-        Bytes of K to hold at most, as a number or ``"1GB"``; by default half of what is available.
+        The most bytes of K to hold, as a number or ``"1GB"``; by default half of what is available.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU on which K is made, multiplied and decomposed, through torch (``pip install '.[gpu]'``); ``"auto"``
-        takes one where there is one and the kernel can run there. Files of the model do not keep it.
+        A GPU on which K is computed, multiplied and decomposed, through torch (``pip install '.[gpu]'``); ``"auto"``
+        uses one if there is one and the kernel can run there. It is not saved with the model.
     max_time : float or None, default=None
-        Seconds; ``"lanczos"`` then returns the best so far with a warning.
+        Seconds after which ``"lanczos"`` returns the best so far, with a warning.
     verbose : int or bool, default=False
         Whether to show a progress bar.
 
     Attributes
     ----------
     eigenvalues_ : array of shape (r,)
-        From the largest down.
+        Eigenvalues in descending order.
     eigenvectors_ : array of shape (n, r)
-        Of unit length; in each, the entry largest in size is positive. Absent over blocks, as is ``X_fit_``.
+        Eigenvectors of unit length, signed so that the entry of largest modulus is positive. Absent for blocks.
     explained_variance_ratio_ : array of shape (r,)
-        Eigenvalues over the sum of all eigenvalues, found and not.
+        Eigenvalues divided by the sum of all eigenvalues, computed or not.
     dual_coef_ : array of shape (n, d)
-        With ``fit_inverse_transform`` and ``inverse="ridge"``: the coefficients of the inverse.
+        With ``fit_inverse_transform`` and ``inverse="ridge"``: the coefficients of the ridge regression.
     X_transformed_fit_ : array of shape (n, r)
         With ``fit_inverse_transform``: projections of the training rows.
     X_fit_ : array or CSR of shape (n, d)
-        The training rows.
+        The training rows. Absent for blocks.
     gamma_ : float
-        The gamma used, where the kernel was given by name.
+        The gamma used, if the kernel was given by name.
     kernel_ : Kernel
         The kernel used.
     approximation_ : map
-        The fitted map, where there is one.
+        The fitted map, if there is one.
     certificate_ : Certificate
-        The worst ``‖K v - λ v‖ / λ``; over λ₁ where the residual is rounding, below 1.4e-14 λ₁.
+        The worst ``‖K v - λ v‖ / λ``; relative to λ₁ if the residual is only rounding, below 1.4e-14 λ₁.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Their names, if X had names.
 
     Examples
     --------
@@ -216,7 +216,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
-            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+            Rows; the square Gram matrix if the kernel is precomputed; objects if the kernel compares objects.
         y : None
             Not used.
 
@@ -239,7 +239,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         return self
 
     def _training_rows(self, X: Any) -> Any:
-        # Pre-images are dense rows of numbers, so other rows are refused where pre-images are wanted.
+        # Pre-images are dense rows of numbers, so other rows are refused if pre-images are requested.
         if self.fit_inverse_transform and holds_objects(self.kernel, X):
             raise ValueError("pre-images are rows of numbers, got objects; leave fit_inverse_transform=False.")
         sparse: Any = False if self.fit_inverse_transform else "csr"
@@ -284,8 +284,8 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self._keep(spectrum if means is None else replace(spectrum, means=means), kernel, X)
 
     def _refuse_negative(self, spectrum: Spectrum) -> None:
-        """Refuse a Gram matrix of the user's where a negative eigenvalue is among those asked for, as scikit-learn."""
-        # By subspace iteration, as there, the largest by size are asked for.
+        """Raise if the user's Gram matrix has a negative eigenvalue among those requested, as scikit-learn does."""
+        # With "randomized", as in scikit-learn, the eigenvalues of largest modulus are requested.
         by_size = np.count_nonzero(np.abs(spectrum.values) > -spectrum.smallest) < spectrum.values.size
         worst = spectrum.smallest if self.eigen_solver == "randomized" and by_size else spectrum.least
         if worst < -NEGATIVE * max(float(spectrum.values.max(initial=0.0)), -worst):
@@ -296,7 +296,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             )
 
     def _passes(self, X: Any) -> AbstractContextManager[Passes]:
-        """Passes over rows, wherever they are."""
+        """Open passes over rows, in memory or in blocks."""
         if self.eigen_solver != "auto":
             raise ValueError(
                 f"eigen_solver={self.eigen_solver!r} cannot be combined with approximation=; leave 'auto'."
@@ -316,7 +316,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         spectrum, error = by_features(passes, WorkerMap.of(features, sample.X[:1]), sample, ask, every=held)
         if hasattr(features, "trace_error_"):
             features.trace_error_ = error
-        # Signs are such that of the sample's rows, the largest projection is positive.
+        # Signs are such that the largest projection among the sample's rows is positive.
         self._keep(
             spectrum, features.kernel_, passes.blocks.all.X if held else sample.X, sample.index if held else None
         )
@@ -325,7 +325,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             del self.X_fit_, self.eigenvectors_
 
     def _keep(self, spectrum: Spectrum, kernel: Kernel, X: Any, deciding_rows: NDArray[Any] | None = None) -> None:
-        """Keep the components, with signs such that the largest entry of some rows is positive."""
+        """Store the components, with signs such that the largest entry among ``deciding_rows`` is positive."""
         forget(self)
         self.gamma_ = 1.0 / self.n_features_in_ if self.gamma is None else self.gamma
         if isinstance(self.gamma, str):
@@ -350,11 +350,11 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self._shift = spectrum.means @ self._projector
 
     def _expansion(self) -> NDArray[np.float64]:
-        """Coefficients of the principal directions at the training rows; zero where the eigenvalue is."""
+        """Coefficients of the principal directions at the training rows; zero if the eigenvalue is zero."""
         roots = np.sqrt(self.eigenvalues_)
         expansion = np.divide(self.eigenvectors_, roots, out=np.zeros(self.eigenvectors_.shape), where=roots > 0)
         if self.center:
-            # Already so, to rounding; exactly so, the mean of a new row's kernel values drops out.
+            # The columns sum to zero up to rounding; if exactly, the mean of a new row's kernel values drops out.
             expansion -= expansion.mean(axis=0)
         return expansion
 
@@ -371,7 +371,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     @with_tensors
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[Any]:
-        """Find the components and project the same rows on them, which costs nothing more.
+        """Find the components and return the projections of the same rows, at no extra cost.
 
         Parameters
         ----------
@@ -398,7 +398,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Parameters
         ----------
         X : array-like or CSR of shape (m, d)
-            Rows; k(new, train) where the kernel is precomputed.
+            Rows; k(new, train) if the kernel is precomputed.
 
         Returns
         -------
@@ -413,7 +413,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
             projections = columns_of(self, self.kernel_, self.X_fit_).times(wide(X), self._projector)
         return narrow(np.asarray(projections - self._shift), X)
 
-    # ---- the way back -------------------------------------------------------------------------------------------
+    # ---- pre-images ---------------------------------------------------------------------------------------------
 
     def _fit_inverse(self, X: NDArray[Any]) -> None:
         self.X_transformed_fit_ = self._projections()
@@ -436,7 +436,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
     @with_tensors
     def inverse_transform(self, X: Any) -> NDArray[Any]:
-        """Find rows whose projections are given ones, as nearly as can be.
+        """Find rows whose projections are close to the given ones.
 
         Parameters
         ----------
@@ -487,7 +487,7 @@ class KernelPCA(KernelParameters, ClassNamePrefixFeaturesOutMixin, TransformerMi
 
 
 def _lower_half(K: Any, center: bool) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The matrix that scikit-learn decomposes where K is not symmetric, and the means of the columns: K (n, n)."""
+    """The matrix that scikit-learn decomposes if K is not symmetric, and the means of the columns: K (n, n)."""
     K = K.toarray() if is_sparse(K) else K
     means, n = K.mean(axis=0) if center else np.zeros(K.shape[0]), K.shape[0]
     A = K - means - K.mean(axis=1)[:, None] + means.mean() if center else K.copy()

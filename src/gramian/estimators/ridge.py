@@ -1,4 +1,4 @@
-"""Kernel ridge regression: exact, iterative or in the space of a map, with leave-one-out and a certificate."""
+"""Kernel ridge regression: exact, iterative or in the features of a map, with leave-one-out and a certificate."""
 
 from __future__ import annotations
 
@@ -54,71 +54,71 @@ from gramian.solvers.solution import Solution
 class KernelRidge(KernelExpansion):
     """Kernel ridge regression: the f that minimises ``Σ_i w_i (f(x_i) - y_i)² + alpha ‖f‖²``.
 
-    Parameters, defaults and attributes are scikit-learn's; more rows than fit in memory, exact leave-one-out and a
-    certificate are added.
+    Parameters, defaults and attributes are those of scikit-learn. In addition, K need not fit in memory, and there are
+    exact leave-one-out and a certificate.
 
     Parameters
     ----------
     alpha : float, array-like of shape (k,) or "loo", default=1
-        Regularisation, >= 0; one for all targets or one each. Zero interpolates. ``"loo"`` takes, for each target, the
-        value of ``alphas`` with the least leave-one-out error.
+        Regularisation, >= 0; one for all targets or one for each. Zero interpolates. ``"loo"`` takes, for each target,
+        the value of ``alphas`` with the least leave-one-out error.
     kernel : str, Kernel or callable, default="linear"
-        The kernel; ``"precomputed"`` where X is the Gram matrix.
+        The kernel; ``"precomputed"`` if X is the Gram matrix.
     gamma : {"scale", "auto"}, float or None, default=None
-        Of a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
+        For a kernel given by name: ``"scale"`` is 1 / (d var(X)), ``"auto"`` and ``None`` are 1 / d.
     degree : float, default=3
-        Of the polynomial kernel.
+        Degree of the polynomial kernel.
     coef0 : float, default=1
-        Of the polynomial and sigmoid kernels.
+        Constant term of the polynomial and sigmoid kernels.
     kernel_params : dict or None, default=None
         Further keyword arguments of a callable kernel.
     fit_intercept : bool, default=False
-        Whether a constant, which is not penalised, stands beside f: ``f(x) + intercept_``.
+        Whether to add a constant that is not penalised: ``f(x) + intercept_``.
     alphas : array-like of shape (g,) or None, default=None
-        The grid of ``alpha="loo"``; by default 25 values over ten decades below the largest eigenvalue of K.
+        The grid for ``alpha="loo"``; by default 25 values over ten decades below the largest eigenvalue of K.
     store_loo : bool, default=False
         Whether to keep ``loo_residuals_``.
     solver : {"auto", "cholesky", "pcg"}, default="auto"
         ``"cholesky"`` factorises K in one n x n float64 array; ``"pcg"`` is preconditioned conjugate gradients, for
         which K need not fit in memory. ``"auto"`` decides by n, ``memory``, ``tol`` and alpha; see ``solver_``.
     approximation : map or None, default=None
-        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: the ridge is then solved in its space, for
-        the kernel that it makes explicit, and ``partial_fit`` takes the rows in parts. The kernel is set here and left
-        at the default there; ``PolynomialMap`` has a kernel of its own, and the kernel here is left at the default.
+        An unfitted ``Nystroem``, ``FourierFeatures`` or ``PolynomialMap``: the regression is then solved in its
+        features, and ``partial_fit`` takes the rows in parts. Set the kernel here and leave that of the map at its
+        default; ``PolynomialMap`` defines its own kernel, and the kernel here is left at its default.
     memory : int, str or None, default=None
-        Bytes to hold at most, as a number or ``"2GB"``; by default half of what is available.
+        The most bytes to hold, as a number or ``"2GB"``; by default half of what is available.
     tol : float, default=1e-6
-        Relative residual to reach and to certify.
+        The relative residual to reach and certify.
     max_iter : int, default=1000
-        Iterations of ``"pcg"`` at most.
+        The most iterations of ``"pcg"``.
     max_time : float or None, default=None
-        Seconds; ``"pcg"`` then returns the best so far with a warning, ``"cholesky"`` raises ``TimeoutError``.
+        Seconds after which ``"pcg"`` returns the best so far with a warning; ``"cholesky"`` raises ``TimeoutError``.
     n_jobs : int or None, default=None
         Threads; ``None`` for every core.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        Where K is made and multiplied: on this machine's cores; on a GPU, through torch
-        (``pip install '.[gpu]'``); or, with ``"auto"``, on a GPU where there is one and the kernel can run there.
-        Files of the model do not keep it.
+        Where K is computed and multiplied: by default on the CPU; on a GPU, through torch
+        (``pip install '.[gpu]'``); or, with ``"auto"``, on a GPU if there is one and the kernel can run there.
+        It is not saved with the model.
     verbose : int or bool, default=False
         Whether to show a progress bar.
     random_state : int, RandomState, Generator or None, default=None
-        Draws the landmarks of ``"pcg"``'s preconditioner and of ``approximation``.
+        Seed of the landmarks of the preconditioner of ``"pcg"`` and of ``approximation``.
     warm_start : bool, default=False
         Whether ``"pcg"`` starts from the coefficients of the last fit; the other solvers need no start.
 
     Attributes
     ----------
     dual_coef_ : array of shape (n,) or (n, k)
-        Coefficients, float64; at the landmarks of a ``Nystroem`` approximation, and absent with other maps.
+        Coefficients in float64, with ``Nystroem`` those at its landmarks; absent with other maps.
     coef_ : array of shape (m,) or (m, k)
-        With a map that has no landmarks: the weights of its features, in place of ``dual_coef_``, ``X_fit_`` and
+        With a map that has no landmarks: the weights of its features, instead of ``dual_coef_``, ``X_fit_`` and
         ``function_``.
     intercept_ : float or array of shape (k,)
-        With ``fit_intercept``: the constant, and the coefficients then sum to zero.
+        With ``fit_intercept``: the constant; the dual coefficients then sum to zero.
     X_fit_ : array, CSR or array of object of shape (n, d)
-        The rows they belong to.
+        The rows that the coefficients belong to.
     function_ : Function or array of Function
-        The fitted function, or one per target, on the rows of positive weight; without the constant.
+        The fitted function, or one per target, without the constant; an expansion at the rows of positive weight.
     alpha_ : float or array of shape (k,)
         The regularisation used.
     certificate_ : Certificate
@@ -130,18 +130,18 @@ class KernelRidge(KernelExpansion):
     kernel_ : Kernel
         The kernel used.
     loo_residuals_ : array of shape (n,) or (n, k)
-        With ``store_loo`` or ``alpha="loo"``: each target less its prediction by the fit without its row; ``nan`` for
+        With ``store_loo`` or ``alpha="loo"``: each target minus its prediction by the fit without its row; ``nan`` for
         rows of weight zero.
     alphas_ : array of shape (g,)
         With ``alpha="loo"``: the grid.
     loo_path_ : array of shape (g,) or (g, k)
         With ``alpha="loo"``: the weighted mean squared leave-one-out errors.
     approximation_ : estimator
-        The fitted map, where there is one.
+        The fitted map, if there is one.
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Their names, if X had names.
 
     Examples
     --------
@@ -198,11 +198,11 @@ class KernelRidge(KernelExpansion):
         Parameters
         ----------
         X : array-like or CSR of shape (n, d), Blocks, path or Dask collection
-            Rows; the square Gram matrix where the kernel is precomputed; objects where the kernel compares objects.
+            Rows; the square Gram matrix if the kernel is precomputed; objects if the kernel compares objects.
         y : array-like of shape (n,) or (n, k)
-            Targets; ``Blocks`` have their own.
+            Targets; ``Blocks`` contain theirs.
         sample_weight : float, array-like of shape (n,) or None, default=None
-            Weights >= 0; a row of weight zero is as good as absent.
+            Weights >= 0; a row of weight zero is left out.
 
         Returns
         -------
@@ -220,7 +220,7 @@ class KernelRidge(KernelExpansion):
 
     @classmethod
     def _fit_path(cls, machines: Sequence[Any], X: Any, y: Any = None, sample_weight: Any = None) -> None:
-        """Fit machines that differ in alpha only, as targets of one fit: each product with K serves all."""
+        """Fit machines that differ only in alpha, as targets of one fit that share each product with K."""
         Y = np.asarray(y)
         together = [m for m in machines if np.ndim(m.alpha) == 0 and not isinstance(m.alpha, str) and not m.store_loo]
         for machine in machines:
@@ -247,9 +247,9 @@ class KernelRidge(KernelExpansion):
     def _across_folds(
         cls, machines: Sequence[Any], gram: Gram, K: Any, y: Any, sample_weight: Any, trains: Sequence[Any]
     ) -> Iterator[NDArray[np.float64]] | None:
-        """For machines that differ in alpha only, what each predicts at all rows, fitted to each of some parts of them.
+        """Predictions at all rows of machines that differ only in alpha, each fitted to several parts of the rows.
 
-        One array (parts, n) or (parts, n, k) after the other; None where fits had better be made one by one.
+        Yields one array (parts, n) or (parts, n, k) per machine; None if fitting one by one is better.
         """
         for machine in machines:
             machine._validate_params()
@@ -288,7 +288,7 @@ class KernelRidge(KernelExpansion):
         return np.broadcast_to(alpha, (targets,)).copy(), None
 
     def _keep(self, found: Solution, choice: Choice, kernel: Kernel, shape: tuple[int, ...]) -> None:
-        """Keep what every fit leaves behind, and forget what this one does not; ``shape`` is that of one target."""
+        """Set the attributes of every fit, and delete those of earlier ones; ``shape`` is that of one target."""
         forget(self)
         self.kernel_, self.solver_, self.certificate_ = kernel, choice, found.certificate
         self.n_iter_ = max(found.certificate.iterations, 1)
@@ -334,7 +334,7 @@ class KernelRidge(KernelExpansion):
         fits = zip(found.x.T, found.ridge, strict=True)
         if found.trend is None:
             functions = [self._function(kernel, points, a, r / weights, r) for a, r in fits]
-        else:  # the power function of f alone would leave out what the constant does not know
+        else:  # no power function: that of f ignores the uncertainty of the constant
             self.intercept_ = found.trend[0] if shape else float(found.trend[0, 0])
             functions = [self._function(kernel, points, a) for a, _ in fits]
         self.function_ = as_array(functions, not shape)
@@ -345,10 +345,10 @@ class KernelRidge(KernelExpansion):
     def _beside(self, X: Any) -> Any:
         return getattr(self, "intercept_", 0.0)
 
-    # ---- in the space of a map ----------------------------------------------------------------------------------
+    # ---- in the features of a map -------------------------------------------------------------------------------
 
     def _passes(self, X: Any, y: Any, sample_weight: Any, *, reset: bool = True) -> AbstractContextManager[Passes]:
-        """Passes over rows, wherever they are."""
+        """Open passes over rows, in memory or in blocks."""
         if self.fit_intercept:
             raise ValueError(
                 "fit_intercept=True cannot be combined with approximation=; use "
@@ -390,7 +390,7 @@ class KernelRidge(KernelExpansion):
             self._keep_left_out(fit.found, held.all.index, held.total, shape)
 
     def _keep_in_features(self, found: Solution, choice: Choice, features: Any, sample: Part) -> tuple[int, ...]:
-        """Keep a fit in the space of a map; the shape of one target."""
+        """Store a fit in the features of a map; return the shape of one target."""
         shape = sample.y.shape[1:] if sample.y is not None else ()
         self._keep(found, choice, features.kernel_, shape)
         self._keep_weights(features, found.x, not shape, sample.X.dtype)
@@ -399,10 +399,10 @@ class KernelRidge(KernelExpansion):
     @available_if(lambda self: self.approximation is not None)
     @parameters_checked
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Add rows to the fit, in the space of ``approximation``, which the first rows determine.
+        """Add rows to a fit in the features of ``approximation``, which is fitted to the rows of the first call.
 
-        The result is that of all rows so far at once, but for a map that looks at its rows (the landmarks of
-        ``Nystroem``, the default gamma): it sees the first only.
+        The result is the same as fitting all rows so far at once, except that what the map learns from rows (the
+        landmarks of ``Nystroem``, the default gamma) comes from the first call only.
 
         Parameters
         ----------
