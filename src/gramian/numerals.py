@@ -1,19 +1,19 @@
-"""Numbers as people write them: 116,000 ± 2,500."""
+"""Formatting of numbers for people: 116,000 ± 2,500."""
 
 from __future__ import annotations
 
 import math
 
 DIGITS = 3
-"""Of a number that nothing is known about."""
+"""Significant digits of a number without a known spread."""
 MOST = 6
-"""Digits of a number whose spread is tiny."""
+"""Limit on the significant digits of a number with a tiny spread."""
 PLAIN = (1e-4, 1e15)
-"""Sizes that are written without a power of ten."""
+"""Range of magnitudes written without a power of ten."""
 
 
 def written(value: float, spread: float = math.nan, digits: int = DIGITS) -> str:
-    """Return a number rounded as its spread demands, two digits of it, with the spread behind; or to some digits."""
+    """Return ``value ± spread``, rounded to two digits of the spread; without a spread, to ``digits`` digits."""
     if not math.isfinite(value):
         return "–" if math.isnan(value) else f"{value}".replace("inf", "∞")
     size = max(abs(value), spread if math.isfinite(spread) else 0.0)
@@ -26,16 +26,16 @@ def written(value: float, spread: float = math.nan, digits: int = DIGITS) -> str
 
 
 def _leading(value: float) -> int:
-    """The place of the first digit: 2 for 116, -1 for 0.93; of what two digits round to, so 1 for 9.96."""
+    """The decimal exponent of a number rounded to two digits: 2 for 116, -1 for 0.93, 1 for 9.96."""
     return int(f"{value:.1e}".partition("e")[2]) if value else 0
 
 
 def _plain(value: float, place: int) -> str:
-    """A number rounded to a place, with marks between thousands."""
+    """A number rounded to the digit of 10^place, with thousands separators."""
     return f"{round(value, -place) + 0.0:,.{max(-place, 0)}f}"  # no minus zero
 
 
 def _by_power(value: float, place: int) -> str:
-    """The same by a power of ten."""
+    """The same in scientific notation."""
     mantissa, _, exponent = f"{value:.{max(_leading(value) - place, 0)}e}".partition("e")
     return f"{mantissa}e{int(exponent)}"

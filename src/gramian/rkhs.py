@@ -1,4 +1,4 @@
-"""Functions f = Σ_i α_i k(x_i, ·) in the space of a kernel: values, norms, inner products, gradients, worst cases."""
+"""Functions f = Σ_i α_i k(x_i, ·) of an RKHS: values, norms, inner products, gradients, worst errors."""
 
 from __future__ import annotations
 
@@ -25,26 +25,26 @@ __all__ = ["Function", "fourier_norm"]
 
 @dataclass(frozen=True, eq=False)
 class Function:
-    """The function ``f(x) = Σ_i α_i k(x_i, x)`` as an element of the kernel's space.
+    """The function ``f(x) = Σ_i α_i k(x_i, x)`` as an element of the RKHS of its kernel.
 
-    Functions of one kernel can be added, subtracted and multiplied by numbers. With a precomputed kernel, rows of new
-    objects are their similarities to the points.
+    Functions of one kernel can be added, subtracted and multiplied by numbers. With a precomputed kernel, the rows of
+    new objects are their kernel values with the points.
 
     Parameters
     ----------
     kernel : Kernel, name or function of two objects
-        k.
+        The kernel k.
     X : array-like of shape (n, d)
-        The points x_i; CSR, lists of objects or a Gram matrix where the kernel takes them.
+        The points x_i; also CSR, lists of objects or a Gram matrix if the kernel accepts them.
     coefficients : array-like of shape (n,)
-        α.
+        The coefficients α.
     ridge : float, array of shape (n,) or None, default=None
-        What the fit behind f added to the diagonal of K: zero for an interpolant, ``None`` where f is no such fit.
-        ``power`` and ``worst_error`` need it.
+        The term that the fit of f added to the diagonal of K: zero for an interpolant, ``None`` if f does not come from
+        such a fit. Needed for ``power`` and ``worst_error``.
     noise : float or None, default=0.0
-        The variance σ² of a new observation, for ``power(noisy=True)``; ``None`` where it is not known.
+        The noise variance σ² of a new observation, for ``power(noisy=True)``; ``None`` if it is not known.
     memory : int, str or None, default=None
-        Bytes of kernel values to hold at most.
+        Limit on the bytes of kernel values held at once.
     n_jobs : int or None, default=None
         Threads.
 
@@ -87,7 +87,7 @@ class Function:
         return {name: value for name, value in self.__dict__.items() if name not in ("_factor", "_white")}
 
     def _gram(self, Z: Any = None) -> Gram:
-        """K of some points with those of f, in float64 whatever they are."""
+        """K between some points and those of f, always in float64."""
         X = wide(self.X)
         left, right = (X, None) if Z is None else (wide(Z), X)
         return Gram(self.kernel, left, right, memory=self.memory, n_jobs=self.n_jobs)
@@ -104,12 +104,12 @@ class Function:
         Parameters
         ----------
         Z : array-like of shape (m, d)
-            Where.
+            The points.
 
         Returns
         -------
         array of shape (m, d)
-            The gradients; zero terms where k has a kink.
+            The gradients; a term of the sum at a kink of k counts as zero.
         """
         return narrow(self._gram(Z).grad_inputs(self.coefficients), Z)
 
@@ -121,12 +121,12 @@ class Function:
         Parameters
         ----------
         g : Function
-            Of the same kernel.
+            A function of the same kernel.
 
         Returns
         -------
         float
-            The inner product in the kernel's space.
+            The inner product in the RKHS.
         """
         self._same_space(g)
         K = self._gram() if self._same_points(g) else self._gram(g.X).T
@@ -138,7 +138,7 @@ class Function:
         Returns
         -------
         float
-            The norm in the kernel's space.
+            The norm in the RKHS.
         """
         return float(np.sqrt(max(self.inner(self), 0.0)))
 
@@ -186,12 +186,12 @@ class Function:
     # ---- fewer points -------------------------------------------------------------------------------------------
 
     def restrict(self, index: ArrayLike) -> Function:
-        """Return the part of f that stands on some of its points.
+        """Return the terms of f that belong to some of its points.
 
         Parameters
         ----------
         index : array-like of int or bool
-            Which points. Of a precomputed kernel, new rows then hold similarities to these points only.
+            The points. With a precomputed kernel, new rows then hold kernel values with these points only.
 
         Returns
         -------
@@ -210,12 +210,12 @@ class Function:
         Parameters
         ----------
         tol : float, default=0.0
-            What counts as zero, relative to the largest coefficient.
+            Coefficients up to this size, relative to the largest, count as zero.
 
         Returns
         -------
         Function
-            The same function where ``tol`` is zero; it keeps one point at least.
+            The same function if ``tol`` is zero; at least one point is kept.
         """
         size = np.abs(self.coefficients)
         keep = size > tol * size.max(initial=0.0)
@@ -226,17 +226,18 @@ class Function:
     def power(self, Z: Any, *, noisy: bool = False) -> NDArray[np.float64]:
         """Return the power function √k̄(x, x), with ``k̄(x,x) = k(x,x) - k_xX (K + σ²I)⁻¹ k_Xx``.
 
-        It is the posterior deviation of a Gaussian process, whether f was fitted as a process or as a ridge with
-        ``alpha = σ²``, and does not depend on the targets. Of an interpolant it is also the worst error, which of a
-        ridge is smaller: see ``worst_error``. The first call factorises an n x n matrix, which is kept.
+        It is the posterior standard deviation of a Gaussian process, whether f was fitted as a process or by ridge
+        regression with ``alpha = σ²``, and does not depend on the targets. For an interpolant it is also the worst-case
+        error; for ridge regression that is smaller, see ``worst_error``. The first call factorises an n x n matrix and
+        keeps the factor.
 
         Parameters
         ----------
         Z : array-like of shape (m, d)
-            Where.
+            The points.
         noisy : bool, default=False
-            Whether of a new observation, with its noise, instead of f: the worst error in the space of ``k + σ²δ``.
-            That is ``√(k̄(x,x) + σ²)``, and ``√(k̄(x,x) + σ² - 2σ²w_i(x))`` where x is the training row x_i.
+            Whether for a new observation with noise instead of f: the worst error in the RKHS of ``k + σ²δ``,
+            which is ``√(k̄(x,x) + σ²)``, or ``√(k̄(x,x) + σ² - 2σ²w_i(x))`` if x is the training row x_i.
 
         Returns
         -------
@@ -258,16 +259,16 @@ class Function:
         return self._worst_case(Z, observed)
 
     def worst_error(self, Z: Any) -> NDArray[np.float64]:
-        """Return the worst error of the fit at some points, over all functions of norm one.
+        """Return the worst error of the fit at some points, over all functions of norm at most one.
 
         With the weights ``w(x) = (K + σ²I)⁻¹ k_Xx`` of the fit,
-        ``sup_{‖g‖≤1} |g(x) - Σ_i w_i(x) g(x_i)| = √(k̄(x,x) - σ²‖w(x)‖²)``: the power function of an interpolant, and
-        less than that of a ridge, whose weights were made for values with noise.
+        ``sup_{‖g‖≤1} |g(x) - Σ_i w_i(x) g(x_i)| = √(k̄(x,x) - σ²‖w(x)‖²)``. This equals the power function for an
+        interpolant, and is less for ridge regression, whose weights allow for noise in the values.
 
         Parameters
         ----------
         Z : array-like of shape (m, d)
-            Where.
+            The points.
 
         Returns
         -------
@@ -283,10 +284,10 @@ class Function:
         return self._worst_case(Z, exact)
 
     def _worst_case(self, Z: Any, of: Callable[[Any, Any, Any], Any] | None = None) -> NDArray[np.float64]:
-        """The root of what ``of`` makes of k̄(x, x) (m,), weights (n, m) and the points, by strips of these."""
+        """The square root of k̄(x, x) (m,), or of ``of(k̄, weights (n, m), points)``, by strips of points."""
         factor, signal, Z = self._factor, self._white[0], raw_rows(Z)
         out = np.empty(Z.shape[0])
-        # Three float64 strips of K(Z, X) are alive while one is solved.
+        # Three float64 strips of K(Z, X) are alive during a solve.
         height = int(np.clip(memory_budget(self.memory) // (5 * 8 * len(self)), 1, 1024))
         for rows in spans(Z.shape[0], height):
             right = np.asarray(self._gram(Z[rows]).dense(), dtype=np.float64).T
@@ -297,7 +298,7 @@ class Function:
 
     @cached_property
     def _white(self) -> tuple[Kernel, float]:
-        """What of k correlates different points, and its white noise."""
+        """k without its white noise, and the variance of that noise."""
         return signal_and_noise(self.kernel)
 
     @cached_property
@@ -313,20 +314,20 @@ class Function:
 
 
 def fourier_norm(kernel: Kernel, values: ArrayLike, spacing: float | Sequence[float]) -> float:
-    """Return the norm, in a stationary kernel's space, of a function given on a regular grid, by its Fourier transform.
+    """Return the RKHS norm, for a stationary kernel, of a function on a regular grid, from its Fourier transform.
 
     ``‖f‖² = (2π)^(-d) ∫ |f̂(ω)|² / S(ω) dω`` with the unitary transform f̂ and the kernel's spectral density S, which is
-    ``(2π)^(-d/2) ∫ |f̂|²/κ̂``. The integral is the sum over the frequencies of the grid; those at which f̂ is rounding
-    are left out. A function outside the space has a norm that grows without end as the grid is refined.
+    ``(2π)^(-d/2) ∫ |f̂|²/κ̂``. The integral is a sum over the frequencies of the grid, without those at which f̂ is at
+    rounding level. For a function outside the RKHS the result grows without bound as the grid is refined.
 
     Parameters
     ----------
     kernel : Kernel
         A kernel with a spectral density.
     values : array-like of shape (n_1, ..., n_d)
-        The function on the grid; it must have fallen to zero at the borders, for it counts as zero beyond.
+        The function on the grid; it must decay to zero at the borders, as it counts as zero beyond them.
     spacing : float or sequence of d floats
-        Distance between neighbours on the grid, one for all inputs or one each.
+        Distance between neighbouring grid points, one for all inputs or one each.
 
     Returns
     -------
@@ -356,13 +357,13 @@ def fourier_norm(kernel: Kernel, values: ArrayLike, spacing: float | Sequence[fl
     keep = transform > 10.0 * np.finfo(np.float64).eps * np.sqrt(values.size) * transform.max(initial=0.0)
     index = np.nonzero(keep)
     density = kernel.spectral_density(np.column_stack([w[i] for w, i in zip(each, index, strict=True)]))
-    with np.errstate(divide="ignore"):  # where S underflows and f̂ does not, f is not in the space
+    with np.errstate(divide="ignore"):  # if S underflows and f̂ does not, the norm is infinite
         total = float(np.sum(transform[index] ** 2 / density))
     return float(np.sqrt(total / (values.size * volume)))
 
 
 def _places(X: Any) -> list[Any]:
-    """What two rows have in common exactly where they are equal."""
+    """One hashable key per row, equal for equal rows; an unhashable object is equal only to itself."""
     if is_sparse(X):
         X = X.tocsr(copy=True)
         X.sum_duplicates()
