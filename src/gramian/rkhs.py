@@ -227,7 +227,7 @@ class Function:
         """Return the power function √k̄(x, x), with ``k̄(x,x) = k(x,x) - k_xX (K + σ²I)⁻¹ k_Xx``.
 
         It is the posterior standard deviation of a Gaussian process, whether f was fitted as a process or by ridge
-        regression with ``alpha = σ²``, and does not depend on the targets. For an interpolant it is also the worst-case
+        regression with ``alpha = σ²``, and does not depend on the targets. For an interpolant it is also the worst
         error; for ridge regression that is smaller, see ``worst_error``. The first call factorises an n x n matrix and
         keeps the factor.
 

@@ -1,4 +1,4 @@
-"""Access to a fitted estimator: its kernel, its rows, their names, its values."""
+"""Access to a fitted estimator: its kernel, its rows, the names of its inputs, its decision values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kernel_of(estimator: Any) -> Kernel:
 
 
 def training_rows(estimator: Any) -> Any:
-    """Return the rows that a fit keeps, which may be fewer than it learned from."""
+    """Return the rows that a fitted estimator stores, possibly fewer than it was fitted to; None if it stores none."""
     for holder in (estimator, *_parts(estimator)):
         for name in ("X_fit_", "X_train_", "support_vectors_", "components_"):
             rows = getattr(holder, name, None)
@@ -48,7 +48,7 @@ def _parts(estimator: Any) -> list[Any]:
 
 
 def some_rows(estimator: Any, X: Any, *, what: str) -> Any:
-    """Return the rows given, or those that the fit keeps."""
+    """Return X if given, else the rows that the estimator stores."""
     rows = training_rows(estimator) if X is None else X
     if rows is None:
         raise ValueError(f"{what} needs rows, but {type(estimator).__name__} keeps none; pass X.")
@@ -56,14 +56,14 @@ def some_rows(estimator: Any, X: Any, *, what: str) -> Any:
 
 
 def sampled_gram(kernel: Kernel, X: Any, size: int, random_state: int) -> tuple[Gram, NDArray[np.intp]]:
-    """Return the Gram matrix of at most so many rows, and which they are; X of ``Precomputed`` is the matrix."""
+    """Return the Gram matrix of at most ``size`` sampled rows, and their indices; for ``Precomputed``, X is K."""
     X = X.tocsr() if hasattr(X, "tocsr") else np.asarray(X)
     index = sampled(X.shape[0], size, random_state)
     return Gram(kernel, X[index][:, index] if is_precomputed(kernel) else X[index]), index
 
 
 def rows_of(estimator: Any, X: Any, *, what: str) -> Array:
-    """Return rows of numbers to draw: those given, or those that the fit keeps. X (n, d) → (n, d)."""
+    """Return rows of numbers to plot: X if given, else the rows that the estimator stores. X (n, d) → (n, d)."""
     rows = some_rows(estimator, X, what=what)
     rows = np.asarray(rows.toarray() if is_sparse(rows) else rows)
     if rows.dtype.kind not in "fiubO":
@@ -100,14 +100,14 @@ def line_through(rows: Array, feature: int, n_points: int, margin: float) -> tup
 
 
 def two_inputs(features: Sequence[int], d: int) -> tuple[int, int]:
-    """Return the two inputs to draw, where they are two of d."""
+    """Return the indices of the two inputs to plot, after checking that they are two of d."""
     if len(features) != 2 or not all(0 <= f < d for f in features) or features[0] == features[1]:
         raise ValueError(f"features must be two different inputs out of 0 … {d - 1}, got {features!r}.")
     return int(features[0]), int(features[1])
 
 
 def sampled(n: int, size: int, random_state: int = 0) -> NDArray[np.intp]:
-    """Return which rows to draw where there are too many."""
+    """Return the indices of at most ``size`` of n rows, drawn at random."""
     if n <= size:
         return np.arange(n)
     return np.sort(np.random.default_rng(random_state).permutation(n)[:size])
@@ -122,7 +122,7 @@ def unnamed() -> Iterator[None]:
 
 
 def decision_values(estimator: Any, X: Any) -> tuple[Array, str]:
-    """Return what a model says about rows before it rounds to a class: X (m, d) → (m,) or (m, k)."""
+    """Return decision values, probabilities or predictions, and the method used: X (m, d) → (m,) or (m, k)."""
     if isinstance(getattr(estimator, "kernel_", None), Precomputed):
         raise ValueError("a precomputed kernel has no inputs to draw; pass the rows and their kernel to the estimator.")
     methods = ("decision_function", "predict_proba", "predict")

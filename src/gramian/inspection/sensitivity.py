@@ -1,4 +1,4 @@
-"""Sensitivity of a fitted model to its inputs: slopes, inputs left out, and inputs shuffled."""
+"""Sensitivity of a fitted model to its inputs: by gradients, by leaving inputs out, and by permutation."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gramian.kernels.resolve import is_precomputed
 from gramian.numerals import written
 
 STEP = 1e-4
-"""Step of a difference quotient, relative to the deviation of the input."""
+"""Step of a difference quotient, relative to the standard deviation of the input."""
 DIRECTIONS = 2000
-"""Inputs up to which directions are computed, from a matrix of as many rows and columns."""
+"""Up to this many inputs d, directions are computed, from a matrix of shape (d, d)."""
 RARE = 1e-15
-"""The least probability: a class that was held impossible costs much, but not everything."""
+"""Lower bound on probabilities in the log-loss, which keeps it finite."""
 METHODS = ("gradient", "leave_out", "permutation")
 
 
@@ -34,19 +34,19 @@ class Sensitivity:
     Parameters
     ----------
     names : list of str
-        Of the inputs: the columns of the table, as they were before they were encoded.
+        Names of the inputs: the columns of the table, before any encoding.
     importance : array of shape (d,)
-        How much each matters, in ``unit``; nan for slopes in what is not a number.
+        The importance of each input, in ``unit``; nan for slopes with respect to non-numeric inputs.
     low, high : array of shape (d,)
-        Quartiles of the slopes over rows; of the others, one deviation over repeats to either side.
+        Quartiles of the slopes over rows; for the other methods, the mean over repeats ∓ one standard deviation.
     method : {"gradient", "leave_out", "permutation"}
         How it was measured.
     unit : str
-        What ``importance`` is, in words.
+        The unit of ``importance``, in words.
     n_rows : int
-        Rows that it was measured on.
+        Number of rows used.
     eigenvalues : array of shape (r,) or None
-        Of the mean of ∇f ∇fᵀ over rows, from the largest down; None unless the method is "gradient".
+        Eigenvalues of the mean of ∇f ∇fᵀ over rows, largest first; None unless the method is "gradient".
     directions : array of shape (d, r) or None
         Its eigenvectors: the directions along which the function changes most.
 
@@ -92,44 +92,46 @@ def sensitivity(
 ) -> Sensitivity:
     """Measure how much a fitted model depends on each of its inputs.
 
-    Three measures of any model that predicts, each on the columns as they came, so that a category counts as one input:
+    There are three measures, for any model that predicts, on the columns before encoding, so that a categorical column
+    is one input:
 
-    - ``"permutation"``: how much worse the predictions of y get when a column is shuffled. On rows that the model has
-      not seen, it says what the predictions owe to the column.
-    - ``"leave_out"``: √(½ E(f(x) - f(x'))²) with x' the row with the column of another: how far f is, in root mean
-      square, from the nearest function without this input, where inputs are independent (the total effect of Sobol).
-    - ``"gradient"``: the mean of ∣∂f/∂xⱼ∣ over rows, times the deviation of the input: exact for kernel expansions, by
-      differences elsewhere. Of a table, for columns of numbers only. The eigenvectors of the mean of ∇f ∇fᵀ are the
-      directions that the function uses.
+    - ``"permutation"``: how much worse the predictions of y get when a column is shuffled. On rows that were not used
+      for training, it measures how much the column contributes to the accuracy.
+    - ``"leave_out"``: √(½ E(f(x) - f(x'))²), where x' is x with this column taken from another row. For independent
+      inputs, this is the root mean square distance of f to the nearest function without this input (Sobol's total
+      effect).
+    - ``"gradient"``: the mean of ∣∂f/∂xⱼ∣ over rows, times the standard deviation of the input: exact for kernel
+      expansions, by finite differences otherwise, for numeric columns only. The eigenvectors of the mean of ∇f ∇fᵀ are
+      the directions along which the function varies.
 
-    None of them says what causes what, and inputs with the same information share their importance.
+    None of them measures causal effects, and inputs with the same information share their importance.
 
     Parameters
     ----------
     estimator : estimator
-        Fitted: any of this library, automatic ones included, a pipeline or a search.
+        A fitted estimator of this library, including the automatic ones, a pipeline or a search.
     X : table or array-like of shape (n, d), or None, default=None
-        Rows; ``None`` for those that the fit keeps.
+        Rows; ``None`` for those that the estimator stores.
     y : array-like of shape (n,) or None, default=None
         Targets, for ``"permutation"``.
     method : {"gradient", "leave_out", "permutation"} or None, default=None
-        Which measure; ``None`` for ``"permutation"`` where there is a y, and ``"gradient"`` elsewhere.
+        The measure; ``None`` for ``"permutation"`` if y is given, else ``"gradient"``.
     scoring : str, callable or None, default=None
-        Of ``"permutation"``: a scorer of scikit-learn; ``None`` for log-loss where there are probabilities, else the
-        error rate, and for numbers the root mean squared error.
+        For ``"permutation"``: a scikit-learn scorer; ``None`` for the root mean squared error in regression, and in
+        classification the log-loss, or the error rate if the model has no probabilities.
     n_repeats : int, default=5
-        Times that each column is shuffled.
+        How often each column is shuffled.
     scaled : bool, default=True
-        Of ``"gradient"``: whether slopes are per deviation of the input, or per unit.
+        For ``"gradient"``: whether slopes are per standard deviation of the input, or per unit.
     max_rows : int, default=500
-        Rows, drawn at random, that are used at most.
+        Limit on the number of rows used, drawn at random.
     random_state : int, default=0
-        Draws the rows and the shuffles.
+        Seed for drawing the rows and the shuffles.
 
     Returns
     -------
     Sensitivity
-        Names and numbers; prints as a list.
+        The result; prints as a list.
 
     Examples
     --------
@@ -168,13 +170,13 @@ def sensitivity(
 
 
 def _table(estimator: Any, X: Any) -> tuple[Any, list[str]]:
-    """The rows with their columns, and the names of these."""
+    """The rows as a table, and the names of its columns."""
     if is_precomputed(getattr(estimator, "kernel", None)):
         raise ValueError("a precomputed kernel has no inputs; pass the rows and their kernel to the estimator.")
     if X is None and hasattr(estimator, "leaderboard_"):
         raise ValueError(f"{type(estimator).__name__} keeps no table; pass X.")
     table = as_table(some_rows(estimator, X, what="a sensitivity"))
-    named = hasattr(table, "columns")  # its own names, since columns may come in another order than they were fitted in
+    named = hasattr(table, "columns")  # use its own names: its columns may be in another order than in fit
     return table, input_names(None if named else estimator, X, table.shape[1])
 
 
@@ -183,7 +185,7 @@ def _table(estimator: Any, X: Any) -> tuple[Any, list[str]]:
 
 def _by_gradients(estimator: Any, table: Any, rows: Any, names: list[str], scaled: bool) -> Sensitivity:
     d = len(names)
-    discrete = getattr(getattr(estimator, "columns_", None), "discrete", ())  # what an automatic model reads as such
+    discrete = getattr(getattr(estimator, "columns_", None), "discrete", ())  # an automatic model's categorical columns
     columns = [None if names[j] in discrete else numbers(table, j) for j in range(d)]
     deviation = np.array([np.nan if c is None or np.all(np.isnan(c)) else np.nanstd(c) for c in columns])
     slopes = _slopes(estimator, rows, deviation)  # (functions, rows, d)
@@ -197,7 +199,7 @@ def _by_gradients(estimator: Any, table: Any, rows: Any, names: list[str], scale
 
 
 def _slopes(estimator: Any, rows: Any, deviation: Array) -> Array:
-    """∂f/∂xⱼ at every row, of every function; nan where an input is not a number: → (functions, rows, d)."""
+    """∂f/∂xⱼ at every row, for every function; nan for non-numeric inputs: → (functions, rows, d)."""
     functions = getattr(estimator, "function_", None)
     if functions is not None and not np.isnan(deviation).any():
         several = np.atleast_1d(np.asarray(functions, dtype=object))
@@ -212,13 +214,13 @@ def _slopes(estimator: Any, rows: Any, deviation: Array) -> Array:
         step = STEP * (spread or 1.0)
         ends = [decision_values(estimator, with_column(rows, j, values + side))[0] for side in (step, -step)]
         rise = (ends[0] - ends[1]).reshape(_num_samples(rows), -1).T / (2.0 * step)
-        found.append(np.where(np.isnan(values), 0.0, rise))  # a gap stays a gap
+        found.append(np.where(np.isnan(values), 0.0, rise))  # missing values have slope zero
     count = max(each.shape[0] for each in found)
     return np.stack([np.broadcast_to(each, (count, each.shape[1])) for each in found], axis=2)
 
 
 def _directions(gradients: Array) -> tuple[Array, Array]:
-    """Eigenvalues and eigenvectors of the mean of ∇f ∇fᵀ; inputs without slopes have no part: → (r,), (d, r)."""
+    """Eigenvalues and eigenvectors of the mean of ∇f ∇fᵀ, with missing slopes taken as zero: → (r,), (d, r)."""
     G = np.nan_to_num(gradients)
     values, vectors = np.linalg.eigh(G.T @ G / len(G))
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
@@ -231,14 +233,14 @@ def _directions(gradients: Array) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Shuffles:
-    """Rows, several times over, with one column in another order each time."""
+    """Repeated copies of rows with one column shuffled."""
 
     rows: Any
     repeats: int
     rng: np.random.Generator
 
     def of(self, j: int) -> Any:
-        """Return ``repeats`` copies of the rows below each other, with column j shuffled in each."""
+        """Return ``repeats`` copies of the rows, stacked, with column j shuffled in each."""
         n = _num_samples(self.rows)
         several = _safe_indexing(self.rows, np.tile(np.arange(n), self.repeats))
         orders = [n * k + self.rng.permutation(n) for k in range(self.repeats)]
@@ -275,7 +277,7 @@ def _by_permutation(estimator: Any, ask: Shuffles, y: NDArray[Any], names: list[
 
 
 def _loss(estimator: Any, y: NDArray[Any]) -> tuple[str, Callable[[Any], Any], Callable[[Any], float]]:
-    """What to judge by, what the model says of rows, and how wrong that is."""
+    """The name of the loss, the function from rows to predictions, and the loss of predictions."""
 
     def asked(method: str) -> Callable[[Any], Any]:
         def values(rows: Any) -> Any:
@@ -299,6 +301,6 @@ def _loss(estimator: Any, y: NDArray[Any]) -> tuple[str, Callable[[Any], Any], C
 
 
 def _summary(found: Array, method: str, unit: str, n: int, names: list[str]) -> Sensitivity:
-    """Mean and deviation over repeats: found (d, repeats)."""
+    """Mean and standard deviation over repeats: found (d, repeats)."""
     mean, deviation = found.mean(axis=1), found.std(axis=1)
     return Sensitivity(names, mean, mean - deviation, mean + deviation, method, unit, n)

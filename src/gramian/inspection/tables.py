@@ -1,4 +1,4 @@
-"""Columns of a table of any library: their names, their numbers, and the table with one of them changed."""
+"""Columns of pandas, polars, pyarrow and NumPy tables: reading, replacing and shuffling one column."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 from gramian.kernels.points import is_sparse
 
 NUMBERS = ("int", "uint", "float", "double", "halffloat")
-"""How the names of pyarrow's types of numbers begin."""
+"""Prefixes of the names of pyarrow's numeric types."""
 
 
 def as_table(X: Any) -> Any:
-    """Return rows as something with columns: data frames and tables as they are, all else as an array (n, d)."""
+    """Return X as a table with columns: data frames and tables unchanged, anything else as an array (n, d)."""
     if hasattr(X, "columns") and hasattr(X, "shape") and not isinstance(X, np.ndarray):
         return X
     X = np.asarray(X.toarray() if is_sparse(X) else X)
@@ -24,7 +24,7 @@ def as_table(X: Any) -> Any:
 
 
 def column(X: Any, j: int) -> Any:
-    """Return a column as its library has it."""
+    """Return a column in the type of its library."""
     if hasattr(X, "iloc"):
         return X.iloc[:, j]
     if hasattr(X, "get_columns"):
@@ -33,7 +33,7 @@ def column(X: Any, j: int) -> Any:
 
 
 def with_column(X: Any, j: int, values: Any) -> Any:
-    """Return a table with other values in one column: as ``column`` gives them, or an array of numbers."""
+    """Return a table with new values in one column: of the type that ``column`` returns, or an array of numbers."""
     if hasattr(X, "iloc"):
         changed = X.copy(deep=False)
         changed.isetitem(j, getattr(values, "array", values))
@@ -60,7 +60,7 @@ def shuffled(X: Any, j: int, order: NDArray[np.intp]) -> Any:
 
 
 def numbers(X: Any, j: int) -> NDArray[np.float64] | None:
-    """Return the numbers of a column, nan where one is missing; ``None`` where it holds something else: → (n,)."""
+    """Return a numeric column as floats, nan for missing values; ``None`` for other columns: → (n,)."""
     values = column(X, j)
     if hasattr(X, "iloc"):
         kind = getattr(values.dtype, "kind", "O")
