@@ -1,4 +1,4 @@
-"""Kernels, which say what "similar" means: frozen values, built by algebra.
+"""Kernels: similarities of two objects, as frozen values that can be combined by algebra.
 
 ``from gramian.kernels import *`` imports the kernels, but not the functions (``exp``, ``is_kernel``).
 """

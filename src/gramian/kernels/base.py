@@ -691,7 +691,7 @@ class Kernel(Tunable):
 
     @staticmethod
     def from_dict(data: dict[str, Any]) -> Kernel:
-        """Build a kernel from what ``to_dict`` returned; only registered names are known.
+        """Build a kernel from the result of ``to_dict``; only registered names are known.
 
         Parameters
         ----------

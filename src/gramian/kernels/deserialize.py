@@ -25,7 +25,7 @@ def nearest(name: str, names: Any) -> str:
 
 
 def from_dict(data: Any) -> Kernel:
-    """Build a kernel from what ``Kernel.to_dict`` returned.
+    """Build a kernel from the result of ``Kernel.to_dict``.
 
     Parameters
     ----------

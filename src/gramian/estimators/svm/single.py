@@ -189,8 +189,8 @@ class _Regressor(RegressorMixin, _Single):
 class SVR(_Regressor):
     """Support vector regression: ``½‖w‖² + C Σ max(0, |y_i - f(x_i)| - ε)``.
 
-    scikit-learn's parameters and attributes, on a solver that uses every core, answers Ctrl-C and certifies what it
-    found.
+    It has scikit-learn's parameters and attributes; its solver uses every core, can be stopped by Ctrl-C and returns a
+    certificate of optimality.
 
     Parameters
     ----------

@@ -29,9 +29,9 @@ SHOWN = 10
 class SVC(Classifier):
     """Support vector classification: ``½‖w‖² + C Σ max(0, 1 - y_i f(x_i))``.
 
-    scikit-learn's parameters and attributes, on a solver that uses every core, answers Ctrl-C and certifies what it
-    found. More than two classes are handled one-vs-one. ``C=inf`` is the hard margin, and raises an error if the data
-    cannot be separated.
+    It has scikit-learn's parameters and attributes; its solver uses every core, can be stopped by Ctrl-C and returns a
+    certificate of optimality. More than two classes are handled one-vs-one. ``C=inf`` is the hard margin, and raises an
+    error if the data cannot be separated.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ class GramRows:
         return [RowCache(self.gram, c, int(share * c.size), self.wide) for c in columns]
 
     def among(self, caches: list[RowCache]) -> KernelRows:
-        """Return what the solver reads kernel rows from."""
+        """Return the object from which the solver reads kernel rows."""
         whole = self.whole if self.gram.shape[0] <= ALONE else None
         return KernelRows(caches, self.gram.workers, self.direct, self.definite, whole)
 
@@ -125,7 +125,7 @@ class CardMatrix(GramRows):
         return [np.arange(block.start, block.stop) for block in blocks]
 
     def among(self, caches: list[Any]) -> Any:
-        """Return what the solver reads kernel rows from."""
+        """Return the object from which the solver reads kernel rows."""
         return CardRows(self.gram, np.concatenate(caches), self.definite, self.whole)
 
 
@@ -141,7 +141,7 @@ class StoredMatrix(GramRows):
         return [self.ids[block] for block in blocks]
 
     def among(self, caches: list[Any]) -> Any:
-        """Return what the solver reads kernel rows from."""
+        """Return the object from which the solver reads kernel rows."""
         small = self.ids.size <= ALONE and self.definite and self.matrix.dtype == np.float64
         return StoredRows(self.matrix, np.concatenate(caches), self.rounding, self.definite, small, self.workers)
 
@@ -170,5 +170,5 @@ class FeatureMatrix:
         return [self.F[block] for block in blocks]
 
     def among(self, caches: list[Vector]) -> FeatureRows:
-        """Return what the solver reads kernel values from."""
+        """Return the object from which the solver reads kernel values."""
         return FeatureRows(caches[0] if len(caches) == 1 else np.concatenate(caches), self.workers)

@@ -3,7 +3,7 @@
 All of them are one quadratic program. With signed variables β (``α_i y_i`` in classification, ``α_i - α_i*`` in
 regression) it reads
 
-    min ½ βᵀKβ + pᵀβ + ε Σ|β_v|   subject to   lower ≤ β ≤ upper,   Σ_{v in group} β_v = what the start sums to,
+    min ½ βᵀKβ + pᵀβ + ε Σ|β_v|   subject to   lower ≤ β ≤ upper,   Σ_{v in group} β_v = its value at the start,
 
 with one group, or two for the ν tasks and the hard margin. A working set of the worst violators is optimised in
 compiled code on its own small kernel matrix; then one sum of kernel rows updates the gradient of all variables.
