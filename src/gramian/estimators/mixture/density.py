@@ -1,4 +1,4 @@
-"""Predictions of a fitted mixture: components, posteriors, densities, information criteria, draws."""
+"""Predictions of a fitted mixture: components, posteriors, densities, information criteria, samples."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gramian.solvers.mixture.row_tiles import Rows, Workers
 BY_COMPONENT = ("posterior", "log_joint")
 """Figures that have a column for each component."""
 DISTRIBUTION = 1e-6
-"""What a row of probabilities may be off one, as float32 is."""
+"""Permitted difference from one of a row of probabilities, for rounding in float32."""
 
 
 def split(log_joint: Floats, q: Any, sample_weight: ArrayLike | None) -> EvidenceSplit:
@@ -49,7 +49,7 @@ def split(log_joint: Floats, q: Any, sample_weight: ArrayLike | None) -> Evidenc
 
 
 class Evidence:
-    """The evidence of samples, its split at any q, and draws; a subclass knows its densities. Not for direct use."""
+    """Base class of mixtures: the evidence of samples, its split at any q, and sampling. Not for direct use."""
 
     if TYPE_CHECKING:
         weights_: NDArray[Any]
@@ -60,9 +60,9 @@ class Evidence:
         def _draws(self, counts: Any, rng: np.random.RandomState) -> list[Floats]: ...
 
     def lower_bound(self, X: Any, q: ArrayLike, sample_weight: ArrayLike | None = None) -> EvidenceSplit:
-        """Return L(q, Θ) and KL(q ‖ posterior) at a distribution of the hidden labels of your own.
+        """Return L(q, Θ) and KL(q ‖ posterior) for a given distribution q of the hidden labels.
 
-        ``log p(X | Θ) = L(q, Θ) + KL(q ‖ p(Z | X, Θ))``, so L is a lower bound whatever q is, and the best q is
+        ``log p(X | Θ) = L(q, Θ) + KL(q ‖ p(Z | X, Θ))``, so L is a lower bound for every q, and the best q is
         ``predict_proba(X)``.
 
         Parameters
@@ -89,7 +89,7 @@ class Evidence:
         X : array-like of shape (n_samples, n_features)
             Samples.
         y : Ignored
-            For scikit-learn's sake.
+            Not used; for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights.
 
@@ -106,7 +106,7 @@ class Evidence:
         Parameters
         ----------
         n_samples : int, default=1
-            How many.
+            Number of samples.
 
         Returns
         -------
@@ -131,9 +131,9 @@ class Evidence:
 
 
 class MixtureDensity(Evidence):
-    """The part of a mixture that needs its parameters only, however they were learned."""
+    """Methods of a Gaussian mixture that need only its parameters, not how they were learned."""
 
-    if TYPE_CHECKING:  # parameters, and what is learned, belong to the estimator
+    if TYPE_CHECKING:  # the estimator defines parameters and learned attributes
 
         def __getattr__(self, name: str) -> Any: ...
 
@@ -149,7 +149,7 @@ class MixtureDensity(Evidence):
         Returns
         -------
         ndarray of shape (n_samples,)
-            Numbers of components.
+            Indices of components.
         """
         return self._figure("labels", X, np.int64)
 
@@ -165,7 +165,7 @@ class MixtureDensity(Evidence):
         Returns
         -------
         ndarray of shape (n_samples, n_components)
-            Of the dtype of X.
+            Probabilities, in the dtype of X.
         """
         return self._figure("posterior", X)
 
@@ -181,12 +181,12 @@ class MixtureDensity(Evidence):
         Returns
         -------
         ndarray of shape (n_samples,)
-            ``log p(x)``, of the dtype of X.
+            ``log p(x)``, in the dtype of X.
         """
         return self._figure("log_density", X)
 
     def bic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the Bayesian information criterion, which is the lower the better.
+        """Return the Bayesian information criterion; lower is better.
 
         Parameters
         ----------
@@ -204,7 +204,7 @@ class MixtureDensity(Evidence):
         return -2 * mean * n + self._n_parameters() * math.log(n)
 
     def aic(self, X: Any, sample_weight: ArrayLike | None = None) -> float:
-        """Return the Akaike information criterion, which is the lower the better.
+        """Return the Akaike information criterion; lower is better.
 
         Parameters
         ----------
@@ -222,7 +222,7 @@ class MixtureDensity(Evidence):
         return -2 * mean * n + 2 * self._n_parameters()
 
     def _figure(self, figure: str, X: Any, dtype: Any = None) -> NDArray[Any]:
-        """A figure of every row; by default in the dtype of X."""
+        """Compute a figure of every row, by default in the dtype of X."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         few = evaluate_few(X, self._mixture(np.zeros(X.shape[1])), figure)
@@ -247,7 +247,7 @@ class MixtureDensity(Evidence):
         return [_normal(rng, *component) for component in zip(mixture.means, spreads, counts, strict=True)]
 
     def _mixture(self, centre: Floats) -> Mixture:
-        """The fitted mixture in float64, seen from a centre."""
+        """The fitted mixture in float64, with means relative to a centre."""
         learned = (self.weights_, self.means_, self.covariances_, self.precisions_cholesky_)
         weights, means, covariances, factors = (np.asarray(values, dtype=np.float64) for values in learned)
         return Mixture(family(self.covariance_type, *means.shape), weights, means - centre, covariances, factors)
@@ -258,7 +258,7 @@ class MixtureDensity(Evidence):
 
 
 def _normal(rng: np.random.RandomState, mean: Floats, spread: Floats, count: int) -> Floats:
-    """Draws from one component, whose spread is a covariance matrix or a vector of variances."""
+    """Samples of one component, whose spread is a covariance matrix or a vector of variances."""
     if spread.ndim == 2:
         return rng.multivariate_normal(mean, spread, count)
     return np.asarray(mean + rng.standard_normal(size=(count, len(mean))) * np.sqrt(spread))

@@ -29,31 +29,31 @@ from gramian.solvers.mixture.families import FAMILIES
 
 Array = NDArray[np.float64]
 BLUNT = 0.1
-"""How much of a start is spread over all components: no density begins where others cannot reach it."""
+"""Part of the starting responsibilities spread over all components, so that no density starts at zero anywhere."""
 FALL = 1e-9
-"""By which rounding may lower the likelihood per sample, relative to its size."""
+"""Decrease of the likelihood per sample that rounding may cause, relative to its size."""
 
 
 @dataclass(eq=False, repr=False)
 class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
     """Mixture ``p(x) = Σ_k π_k p(x | θ_k)`` of any family of densities, fitted by expectation-maximisation.
 
-    The family is a log density, a weighted fit and a sampler; EM does the rest, and asserts that the likelihood never
-    falls. ``GaussianMixture`` is the same for Gaussians, faster and with more options.
+    A family consists of a log density, a weighted fit and a sampler. EM checks that the likelihood never decreases.
+    ``GaussianMixture`` does the same for Gaussians, faster and with more options.
 
     Parameters
     ----------
     n_components : int, default=1
         The number K of components.
     family : {"gaussian", "bernoulli", "poisson"} or object, default="gaussian"
-        Independent inputs that are Gaussian, 0 or 1, or counts; or an object with ``log_density(X, theta)``,
+        Independent inputs that are Gaussian, binary, or counts; or an object with ``log_density(X, theta)``,
         ``fit(X, weights)`` and ``sample(theta, size, rng)``: see ``gramian.solvers.mixture.families.Family``.
     tol : float, default=1e-6
-        EM stops when an iteration adds less to the log-likelihood per sample.
+        EM stops when an iteration adds less than this to the log-likelihood per sample.
     max_iter : int, default=1000
-        Most iterations of EM.
+        The most iterations of EM.
     n_init : int, default=1
-        Starts, by k-means, of which the best end is kept.
+        Number of starts, by k-means; the best is kept.
     random_state : int, RandomState, Generator or None, default=None
         Seed of the starts and of ``sample``.
     max_time : float or None, default=None
@@ -64,16 +64,16 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
     weights_ : array of shape (n_components,)
         The proportions π.
     parameters_ : array of shape (n_components, ...)
-        The parameters θ of each component; of Bernoulli and Poisson components, their means; of Gaussian ones, means
-        above variances.
+        The parameters θ of each component: the means for Bernoulli and Poisson; means above variances, (2, d), for
+        Gaussian components.
     means_, covariances_ : array of shape (n_components, d) and (n_components, d, d)
-        Moments of the samples of each component, by their responsibilities.
+        Moments of the samples of each component, weighted by responsibilities.
     evidence_ : list of EvidenceSplit
         Log-likelihood, bound and divergence per sample after every M-step.
     certificate_ : Certificate
-        The log-likelihood, and what the last step added.
+        The log-likelihood, and its increase in the last iteration.
     converged_ : bool
-        Whether that was less than ``tol``.
+        Whether that increase was less than ``tol``.
     n_iter_ : int
         Iterations of the best start.
     family_ : object
@@ -81,7 +81,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
     n_features_in_ : int
         Columns of X.
     feature_names_in_ : array of shape (n_features_in_,)
-        Their names, where X had names.
+        Their names, if X had names.
 
     Examples
     --------
@@ -111,7 +111,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         "n_init": [Interval(Integral, 1, None, closed="left")],
         **{name: COMMON[name] for name in ("random_state", "max_time")},
     }
-    covariance_type = "full"  # of the moments that displays show
+    covariance_type = "full"  # of the moments, for plots
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -127,14 +127,14 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Samples.
         y : Ignored
-            For scikit-learn's sake.
+            Not used; for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights, none negative; zero is as good as absent.
+            Weights >= 0; samples of weight zero are left out.
 
         Returns
         -------
         FamilyMixture
-            Itself, fitted.
+            The fitted estimator.
         """
         refuse_blocks(self, X, "GaussianMixture, or fit to blocks.sample(size).X")
         clock = Clock(self.max_time)
@@ -165,22 +165,22 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         return X
 
     def _start(self, X: Array, w: Array, rng: np.random.RandomState) -> Array:
-        """Responsibilities of a first M-step."""
+        """Responsibilities for the first M-step."""
         K = self.n_components
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)  # fewer distinct samples than components
             codes = KMeans(K, n_init=1, random_state=rng).fit(X, sample_weight=w).labels_
-        drawn = rng.random_sample((len(X), K))  # components that k-means leaves equal must differ somewhere
+        drawn = rng.random_sample((len(X), K))  # so that components equal after k-means differ
         return (1.0 - BLUNT) * np.eye(K)[codes] + BLUNT * drawn / drawn.sum(axis=1, keepdims=True)
 
     def _em(self, X: Array, w: Array, q: Array, clock: Clock) -> tuple[Array, list[Any], list[EvidenceSplit], bool]:
-        """M-steps and E-steps in turn, beginning with responsibilities."""
+        """Alternate M-steps and E-steps, starting from responsibilities q."""
         evidence: list[EvidenceSplit] = []
         value, gain, theta = -math.inf, math.inf, [None] * self.n_components
         while len(evidence) < self.max_iter and not gain < self.tol and not (evidence and clock.expired):
             mass = w[:, None] * q
             weights = mass.sum(axis=0)
-            # A component that has died keeps its parameters.
+            # An empty component keeps its parameters.
             theta = [self.family_.fit(X, m) if m.any() else old for m, old in zip(mass.T, theta, strict=True)]
             joint = self._joint(X, weights / weights.sum(), theta)
             split = evidence_split(joint, q, w)
@@ -231,14 +231,14 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
             message=course if met else f"{course} {why}: raise it, or tol.",
         )
 
-    # ---- what it says of samples --------------------------------------------------------------------------------
+    # ---- predictions --------------------------------------------------------------------------------------------
 
     def _log_joint(self, X: Any) -> Array:
         check_is_fitted(self)
         return self._joint(self._checked(X, reset=False), self.weights_, self.parameters_)
 
     def _posterior(self, joint: Array) -> Array:
-        """Responsibilities; the proportions where no component can have made a sample."""
+        """Responsibilities; the proportions if every component has density zero at a sample."""
         total = logsumexp(joint, axis=1, keepdims=True)
         known = np.isfinite(total)
         return np.where(known, np.exp(joint - np.where(known, total, 0.0)), getattr(self, "weights_", 0.0))
@@ -254,7 +254,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         Returns
         -------
         array of shape (n_samples, n_components)
-            Rows that sum to one; the proportions where no component can have made a sample.
+            Rows that sum to one; the proportions if every component has density zero at a sample.
         """
         return self._posterior(self._log_joint(X))
 
@@ -269,7 +269,7 @@ class FamilyMixture(Evidence, DensityMixin, BaseEstimator):
         Returns
         -------
         array of shape (n_samples,)
-            Numbers of components.
+            Indices of components.
         """
         return self.predict_proba(X).argmax(axis=1).astype(np.int64)
 

@@ -34,27 +34,27 @@ from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.on_card import CardExpectation
 from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
 
-# Beyond this, squares overflow.
+# Largest distance of X from its mean; squares of larger ones overflow.
 FARTHEST = 1e150
-# Columns or components that a sentence names, at most.
 ALIKE = 1e-2
-"""The share of the variance that is between components, up to which they are nearly the same."""
+"""Ratio of the variance between components to that within, up to which components are nearly the same."""
 AGREED = 10.0
-"""Tolerances within which starts have ended at the same place."""
+"""Difference of final objectives, in units of ``tol``, within which starts agree."""
 AGREEING = 3
-"""Random starts that must end there; two often end at the same poor place."""
+"""Number of best random starts that must agree; two often end at the same poor optimum."""
 PATIENCE = 1e-3
-"""By which tol is multiplied for as long as all components are nearly the same."""
+"""Factor on ``tol`` while all components are nearly the same."""
 TOLERANCE = 1e-6
-"""What rounding leaves of the likelihood per sample."""
+"""Rounding error of the likelihood per sample."""
 LISTED = 8
+"""Number of columns or components that a message lists."""
 
 
 @dataclass(eq=False, repr=False)
 class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     """Mixture of Gaussians ``p(x) = Σ_k π_k N(x | μ_k, Σ_k)``, fitted by expectation-maximisation.
 
-    As scikit-learn's, with its parameters, methods and attributes; and with weights for samples, hard assignment,
+    Parameters, methods and attributes are those of scikit-learn. In addition there are sample weights, hard assignment,
     threads, memory that does not grow with ``n_samples × n_components``, float32 without loss of accuracy, and a record
     of the evidence in every iteration.
 
@@ -66,41 +66,41 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         A covariance matrix for each component; one matrix for all; a variance for each component and feature; a
         variance for each component.
     tol : float, default=1e-3
-        EM stops when an iteration changes the objective per sample by less.
+        EM stops when an iteration changes the objective per sample by less than this.
     reg_covar : float, default=1e-6
         Added to the variances in every iteration, so that no component becomes infinitely narrow.
     max_iter : int, default=100
-        Most iterations of EM.
+        The most iterations of EM.
     n_init : int, default=1
-        Starts, of which the best is kept. With ``init_params="random"`` no more are made than it takes for three to
-        end at the same, best place.
+        Number of starts; the best is kept. With ``init_params="random"``, no further starts are made once the three
+        best agree.
     init_params : {"kmeans", "k-means++", "random", "random_from_data"} or array-like, default="kmeans"
-        How to start: from the clusters of k-means; on rows far from each other; from random responsibilities; on rows
-        drawn at random. An array of at least K rows: from the clusters of k-means that starts on its first K.
+        How to start: from the clusters of k-means; at rows far from each other; from random responsibilities; at rows
+        drawn at random. With an array of at least K rows: from the clusters of k-means started at its first K rows.
     weights_init : array-like of shape (n_components,), default=None
-        Starting weights, in place of those of ``init_params``.
+        Starting weights, instead of those of ``init_params``.
     means_init : array-like of shape (n_components, n_features), default=None
         Starting means.
     precisions_init : array-like, default=None
         Starting precisions (inverses of covariances), in the shape of ``covariances_``.
     random_state : int, RandomState, Generator or None, default=None
-        Of the start, and of ``sample``.
+        Seed of the starts and of ``sample``.
     warm_start : bool, default=False
-        Whether ``fit`` goes on from where the last call ended; ``n_init`` is then without effect.
+        Whether ``fit`` continues from the result of the last call; ``n_init`` then has no effect.
     verbose : int, default=0
         Whether to show progress.
     verbose_interval : int, default=10
-        Iterations from one report of progress to the next.
+        Number of iterations between reports of progress.
     assignment : {"soft", "hard"}, default="soft"
-        Whether an E-step gives a sample to every component by its posterior probability, or wholly to the best. Hard
-        assignment raises the complete-data likelihood, and promises nothing for the likelihood.
+        Whether an E-step assigns a sample to all components by posterior probability, or only to the most probable.
+        Hard assignment increases the complete-data likelihood, but not necessarily the likelihood.
     max_time : float or None, default=None
-        Seconds after which EM is stopped, with a warning; the iteration under way is finished.
+        Seconds after which EM stops, with a warning; the current iteration is completed.
     n_jobs : int or None, default=None
-        Threads; ``None`` for all cores that the process may use. Results depend on it by rounding at most.
+        Threads; ``None`` for all cores that the process may use. Results depend on it only by rounding.
     device : {"cuda", "cuda:0", ..., "auto"} or None, default=None
-        A GPU for E-steps and predictions, through torch; ``"auto"`` for one where there is one. Starts are found on
-        this machine, and blocks of rows stay here.
+        A GPU for E-steps and predictions, through torch; ``"auto"`` uses one if there is one. Starts, and fits over
+        blocks, are computed on the CPU.
 
     Attributes
     ----------
@@ -116,27 +116,27 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
     precisions_cholesky_ : ndarray
         Upper triangular P with ``Σ⁻¹ = P Pᵀ``.
     converged_ : bool
-        Whether ``tol`` was met. Where all components are nearly the same, as after random responsibilities, that is a
-        saddle point: EM then goes on with a thousandth of ``tol`` until they are told apart, and a warning says so
-        where they are not. It is never a proof that another start would not end higher.
+        Whether ``tol`` was met. If all components are nearly the same, as after random responsibilities, this is a
+        saddle point: EM then continues with a thousandth of ``tol`` until they differ, and warns if they do not.
+        Another start may still end at a higher objective.
     n_iter_ : int
         Iterations of the best start.
     lower_bound_ : float
-        The objective per sample at the last E-step: the log-likelihood, or with hard assignment that of the complete
-        data.
+        The objective per sample at the last E-step: the log-likelihood, or with hard assignment the complete-data
+        log-likelihood.
     lower_bounds_ : list of float
-        The same for each iteration.
+        The objective at each iteration.
     starts_ : ndarray of shape (s,)
-        Where each start ended: ``lower_bound_`` is the largest.
+        Final objective of each start; ``lower_bound_`` is the largest.
     evidence_ : list of EvidenceSplit
         For each iteration ``log_likelihood = bound + kl`` per sample, after its M-step.
     certificate_ : Certificate
-        Of kind "evidence": log-likelihood, bound, norm of the gradient, the starts' spread, and what was degenerate.
-        It speaks of a stationary point: no start proves that no other ends higher.
+        Of kind "evidence": log-likelihood, bound, norm of the gradient, the range of the starts, and what was
+        degenerate. It certifies a stationary point; other starts may end higher.
     n_features_in_ : int
-        Features seen in ``fit``.
+        Number of features seen in ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
-        Their names, where all are strings.
+        Their names, if all are strings.
 
     See Also
     --------
@@ -205,14 +205,14 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features), Blocks, path or Dask collection
             Samples; float32 stays float32.
         y : Ignored
-            For scikit-learn's sake.
+            Not used; for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights, none negative. A whole number counts as so many equal samples, zero as none.
+            Weights >= 0. An integer weight w is equivalent to w equal samples.
 
         Returns
         -------
         GaussianMixture
-            Itself, fitted; as it was before where the fit fails or is interrupted.
+            The fitted estimator; if the fit fails or is interrupted, it is left as it was.
         """
         clock = Clock(self.max_time)
         with restored_on_failure(self):
@@ -232,7 +232,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         return self
 
     def _fit_over_passes(self, X: Any, sample_weight: Any, clock: Clock) -> None:
-        """EM from a start on a sample, a pass for each iteration."""
+        """EM over blocks, with a start from a sample, and one pass per iteration."""
         if checked_device(self.device) not in (None, "auto"):
             raise ValueError(f"device={self.device!r} takes rows in memory; over blocks of them, leave device=None.")
         with opened(self, X, None, sample_weight, targets=False) as passes:
@@ -252,14 +252,14 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Samples.
         y : Ignored
-            For scikit-learn's sake.
+            Not used; for compatibility with scikit-learn.
         sample_weight : array-like of shape (n_samples,), default=None
             As in ``fit``.
 
         Returns
         -------
         ndarray of shape (n_samples,)
-            What ``predict`` says.
+            Index of the component of each sample, as by ``predict``.
         """
         return self.fit(X, sample_weight=sample_weight).predict(X)
 
@@ -273,7 +273,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             raise ValueError(f"X must stay within {FARTHEST:.0e} of its mean, got {reach.max():.1e}; scale X.")
 
     def _best_solution(self, rows: Rows, clock: Clock, expect: Callable[..., Statistics] = expect) -> EMResult:
-        """The solution of the start whose objective ends highest."""
+        """The solution of the start with the highest final objective."""
         kind, workers = family(self.covariance_type, self.n_components, rows.X.shape[1]), Workers(self.n_jobs)
         options: Any = {"reg_covar": self.reg_covar, "tol": self.tol, "max_iter": self.max_iter, "clock": clock}
         options |= {"hard": self.assignment == "hard", "expect": expect}
@@ -288,7 +288,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         return max(solutions, key=lambda solution: solution.values[-1:])
 
     def _agreed(self, solutions: list[EMResult]) -> bool:
-        """Whether random starts need no further one: the best ones end alike, and have told components apart."""
+        """Whether no further random starts are needed: the best ones agree, and their components differ."""
         if not isinstance(self.init_params, str) or self.init_params != "random" or len(solutions) < AGREEING:
             return False
         *_, best = ranked = sorted(solutions, key=lambda solution: solution.values[-1:])[-AGREEING:]
@@ -297,7 +297,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         return best.values[-1] - ranked[0].values[-1] <= AGREED * max(self.tol, TOLERANCE)
 
     def _starts(self, rows: Rows, kind: Family, workers: Workers) -> Iterator[tuple[Mixture, float]]:
-        """Mixtures to start from, each with the objective that was reached there before."""
+        """Mixtures to start from, each with the objective of an earlier fit there, or -inf."""
         given = given_parameters(kind, rows.centre, self.weights_init, self.means_init, self.precisions_init)
         if self.warm_start and hasattr(self, "converged_"):
             if self.covariances_.shape != kind.shape:
@@ -317,12 +317,12 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
             yield start(rows, kind, init, given, self.reg_covar, rng, workers), -math.inf
 
     def _set_parameters(self, params: Any) -> None:
-        """Keep weights, means, covariances and Cholesky factors of precisions; scikit-learn calls it so too."""
+        """Store weights, means, covariances and Cholesky factors of precisions; the name is scikit-learn's."""
         self.weights_, self.means_, self.covariances_, self.precisions_cholesky_ = params
         self.precisions_ = family(self.covariance_type, *self.means_.shape).precisions(self.precisions_cholesky_)
 
     def _initialize(self, X: NDArray[Any], resp: NDArray[Any]) -> None:
-        """Start at given responsibilities; scikit-learn calls it so too: X (n, d), resp (n, K)."""
+        """Set parameters from responsibilities; the name is scikit-learn's: X (n, d), resp (n, K)."""
         rows, kind = Rows.of(X), family(self.covariance_type, resp.shape[1], X.shape[1])
         given = given_parameters(kind, rows.centre, self.weights_init, self.means_init, self.precisions_init)
 
@@ -333,7 +333,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         self._set_parameters((mixture.weights, rows.centre + mixture.means, mixture.covariances, mixture.factors))
 
     def _store(self, solution: EMResult, rows: Rows, clock: Clock) -> None:
-        """Set what is learned, and warn of what is wrong with it."""
+        """Set the fitted attributes, and warn if the solution is degenerate or has not converged."""
         mixture = solution.mixture
         self._set_parameters((mixture.weights, rows.centre + mixture.means, mixture.covariances, mixture.factors))
         self.converged_ = solution.converged
@@ -346,7 +346,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
         self.certificate_ = _certificate(solution, course, clock.seconds)
         for note in notes:
             warnings.warn(note, ConvergenceWarning, stacklevel=3)
-        # Without iterations, the start is what was asked for.
+        # With max_iter=0 the user asked for the starting parameters.
         if not self.converged_ and self.max_iter > 0:
             warnings.warn(
                 "Best performing initialization did not converge. Try different init parameters, or increase max_iter, "
@@ -357,7 +357,7 @@ class GaussianMixture(MixtureDensity, DensityMixin, BaseEstimator):
 
 
 def _patient(rows: Rows, start: Mixture, workers: Workers, *, tol: float, max_iter: int, **options: Any) -> EMResult:
-    """EM; where all components are nearly the same, which is a saddle point, small steps are not taken for the end."""
+    """EM; if all components are nearly the same, which is a saddle point, it continues with a smaller tolerance."""
     found = em(rows, start, workers, tol=tol, max_iter=max_iter, **options)
     left = max_iter - len(found.values)
     if not found.converged or left < 1 or not _alike(found.mixture):
@@ -370,7 +370,7 @@ def _patient(rows: Rows, start: Mixture, workers: Workers, *, tol: float, max_it
 
 
 def _every(interval: int, tick: Tick, offset: int) -> Tick:
-    """Tell of every so many iterations."""
+    """Return a tick that reports only every ``interval`` iterations."""
 
     def tell(done: float, **figures: float) -> None:
         if done % interval == 0:
@@ -380,11 +380,11 @@ def _every(interval: int, tick: Tick, offset: int) -> Tick:
 
 
 def _degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
-    """Return what is degenerate, what was done about it and what to try."""
+    """Return messages that say what is degenerate, what was done about it and what to try."""
     constant = rows.reach == 0
     live = mixture.weights > 0
     variances = mixture.family.variances(mixture.covariances, ~constant)
-    # At least half of a variance of up to twice reg_covar is reg_covar.
+    # If a variance is at most twice reg_covar, at least half of it is reg_covar.
     flat = live & (np.min(variances, axis=1, initial=np.inf) <= 2 * reg_covar)
     point = flat & (np.max(variances, axis=1, initial=0.0) <= 2 * reg_covar)
     most = f"reg_covar={reg_covar:g} is most of the variance"
@@ -403,7 +403,7 @@ def _degeneracies(mixture: Mixture, rows: Rows, reg_covar: float) -> list[str]:
 
 
 def _alike(mixture: Mixture) -> bool:
-    """Whether all components are nearly the same, so that the mixture is no more than one of them."""
+    """Whether all components are nearly the same, so that the mixture is hardly better than one of them."""
     weights = mixture.weights[:, None]
     if weights.size == 1:
         return False
@@ -415,7 +415,7 @@ def _alike(mixture: Mixture) -> bool:
 
 
 def _of_starts(solution: EMResult, ends: Floats) -> list[str]:
-    """What a fit knows of other optima: it is a stationary point of its own start, and others may end higher."""
+    """Message about the starts: the fit is a stationary point, and other starts may end higher."""
     if not solution.values:
         return []
     if ends.size == 1:
@@ -441,7 +441,7 @@ def _certificate(solution: EMResult, notes: Iterable[str], seconds: float) -> Ce
 
 
 def _course(solution: EMResult, hard: bool) -> str:
-    """How the objective went, and why it stopped where it did."""
+    """Message about the course of the objective, and why EM stopped."""
     if not solution.values:
         return "No iteration was asked for: these are the starting parameters."
     what = "complete-data likelihood" if hard else "likelihood"

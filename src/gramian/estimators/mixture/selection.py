@@ -1,4 +1,4 @@
-"""Selection of the number of components: a curve of an information criterion, and the mixture at its lowest point."""
+"""Selection of the number of components of a mixture by an information criterion."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from gramian.resources import random_of
 class Selection:
     """A choice among numbers of components."""
 
-    criterion: str  # What was compared
+    criterion: str  # Name of the criterion
     n_components: tuple[int, ...]  # The numbers tried, ascending
-    curve: tuple[float, ...]  # The criterion at each, the lower the better
+    curve: tuple[float, ...]  # The criterion at each; lower is better
     best: GaussianMixture  # The fit where the curve is lowest
 
     def __str__(self) -> str:
@@ -39,9 +39,9 @@ def select_components(
 ) -> Selection:
     """Fit mixtures of several sizes to the same data, and choose by an information criterion.
 
-    All start from one set of seeds, drawn once by k-means++: the mixture of K components from the clusters of k-means
-    that starts on the first K seeds. So each has the seeds of the smaller ones and one more, and the curve shows the
-    effect of the number rather than of luck.
+    All fits share one set of seeds, drawn once by k-means++: the mixture of K components starts from the clusters of
+    k-means on the first K seeds. So each fit has the seeds of the smaller ones and one more, and the curve shows the
+    effect of the number of components rather than of random starts.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def select_components(
     sample_weight : array-like of shape (n_samples,), default=None
         Weights.
     **params : dict
-        Other parameters of ``GaussianMixture``; ``random_state`` is that of the seeds.
+        Other parameters of ``GaussianMixture``; ``random_state`` also draws the seeds.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Starts of EM: parameters that the user gives, and parameters drawn from the data."""
+"""Starting parameters of EM, given by the user or drawn from the data."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from gramian.solvers.mixture.gaussians import Mixture
 from gramian.solvers.mixture.row_tiles import Block, Rows, Workers
 
 SAMPLE, EACH = 20_000, 200
-"""Rows that a start is drawn from, and for each component, at least: k-means on more takes longer than EM on all."""
+"""Rows that a start uses, in all and per component, at least; k-means on more takes longer than EM on all rows."""
 
 
 def start_size(n_components: int) -> int:
-    """Return how many rows a start is drawn from."""
+    """Return the number of rows that a start uses."""
     return max(SAMPLE, EACH * n_components)
 
 
 def start_rows(rows: Rows, n_components: int, random_state: Any) -> Rows:
-    """Return the rows that a start is drawn from: a sample where there are many, the same as over blocks."""
+    """Return the rows that a start uses: a sample if there are many, the same as for blocks."""
     size = start_size(n_components)
     if len(rows.X) <= size:
         return rows
@@ -57,7 +57,7 @@ def given_parameters(
                 "The parameter 'weights' should be in the range [0, 1], but got max value "
                 f"{shares.max():.5f}, min value {shares.min():.5f}"
             )
-        # Rounding of float32, in which the weights may have come.
+        # Allow for rounding, as the weights may have been float32.
         if abs(shares.sum() - 1) > 1e-6:
             raise ValueError(f"The parameter 'weights' should be normalized, but got sum(weights) = {shares.sum():.5f}")
         given["weights"] = shares / shares.sum()
@@ -103,11 +103,11 @@ Draw = Callable[[Rows, Family, float, RandomState, Workers], Mixture]
 def _by_k_means(
     rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers, init: Any = "k-means++"
 ) -> Mixture:
-    """One component for each cluster."""
+    """One component for each cluster of k-means."""
     from sklearn.cluster import KMeans  # slow to import, and not needed by every fit
 
     k_means = KMeans(family.n_components, init=init, n_init=1, random_state=rng)
-    # To set a limit takes as long as k-means of a few rows: only where fewer cores are asked for than there are.
+    # Setting a limit takes as long as k-means on a few rows, so only if fewer cores are to be used than there are.
     limited = workers.n_jobs < worker_count(-1)
     with threadpool_limits(workers.n_jobs, user_api="openmp") if limited else nullcontext():
         labels: NDArray[np.int32] = k_means.fit(rows.X, sample_weight=rows.weights).labels_
@@ -121,21 +121,21 @@ def _by_k_means(
 
 
 def _at_random(rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers) -> Mixture:
-    """Responsibilities drawn at random."""
+    """Start from random responsibilities."""
 
     def assignment(block: Block) -> Floats:
         q: Floats = rng.uniform(size=(block.tiles, block.size, family.n_components))
         q /= q.sum(axis=2, keepdims=True)
         return q.transpose(0, 2, 1)
 
-    # One thread, so that blocks draw in their order. Every component is about as wide as the data: nothing cancels.
+    # One thread, so that blocks draw in order. Every component is about as wide as the data, so nothing cancels.
     return maximise(tally(rows, family, assignment, Workers(1)), reg_covar)
 
 
 def _at_rows(
     rows: Rows, family: Family, reg_covar: float, rng: RandomState, workers: Workers, spread: bool = False
 ) -> Mixture:
-    """Components of no spread but ``reg_covar`` on rows drawn at random, no two on one; or by k-means++, far apart."""
+    """Components of variance ``reg_covar`` at distinct rows, drawn uniformly or, with ``spread``, by k-means++."""
     from sklearn.cluster import kmeans_plusplus  # slow to import, and not needed by every fit
 
     K = family.n_components
