@@ -1,7 +1,7 @@
-"""A progress bar on a terminal, silence elsewhere; and the clock behind ``max_time``.
+"""Progress bars, and the clock for ``max_time``.
 
-Solvers never print: they call ``tick`` with what they have done. The caller decides, by ``verbose``,
-whether a person sees it.
+Solvers never print: they call ``tick`` with the work done so far. The caller decides, by ``verbose``,
+whether it is shown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Tick = Callable[..., None]
 
 
 class _Compiling:
-    """Time that no clock counts: while a function is loaded or compiled, in whichever thread."""
+    """Time spent loading or compiling functions, in any thread, which clocks do not count."""
 
     def __init__(self) -> None:
         self.depth, self.since, self.total = 0, 0.0, 0.0
@@ -35,7 +35,7 @@ class _Compiling:
             self.total += 0.0 if self.depth else time.perf_counter() - self.since
 
     def now(self) -> float:
-        """Seconds on a clock that stands still meanwhile."""
+        """Seconds on a clock that stops while functions are compiled."""
         with self.lock:
             return (self.since if self.depth else time.perf_counter()) - self.total
 
@@ -44,27 +44,27 @@ compiling = _Compiling()
 
 
 _SHOWN: list[Callable[[str], None]] = []
-"""How to write on the bars that are shown now."""
+"""Functions that write on the bars now shown."""
 
 
 def announce(text: str) -> None:
-    """Say on every bar that is shown what takes so long."""
+    """Write a text on every bar now shown, to say what takes time."""
     for write in _SHOWN:
         write(text)
 
 
 def silent(done: float, **figures: float) -> None:
-    """Report to nobody."""
+    """A ``tick`` that ignores reports."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Seconds since the start, and whether ``max_time`` has passed; the time that compiling takes is not counted."""
+    """Seconds since the start, and whether ``max_time`` has passed; compilation is not counted."""
 
     max_time: float | None = None  # Seconds allowed; ``None`` for no limit
-    start: float = field(default_factory=compiling.now)  # When it was started
-    stop: threading.Event | None = None  # Once set, the time is up: how threads learn that somebody pressed Ctrl-C
-    pace: float = 1.0  # Seconds that one second counts as: above 1, a slower machine
+    start: float = field(default_factory=compiling.now)  # Time of the start
+    stop: threading.Event | None = None  # If set, the clock has expired; tells threads about Ctrl-C
+    pace: float = 1.0  # Seconds counted per second; above 1 simulates a slower machine
 
     @property
     def seconds(self) -> float:
@@ -73,11 +73,11 @@ class Clock:
 
     @property
     def left(self) -> float:
-        """Seconds until the time is up, as a watch shows them."""
+        """Seconds left, in real time."""
         return math.inf if self.max_time is None else (self.max_time - self.seconds) / self.pace
 
     def share(self, fraction: float) -> Clock:
-        """Return a clock that ends when a part of the time left is used up."""
+        """Return a clock that expires after a fraction of the time left."""
         if self.max_time is None:
             return self
         now = self.seconds
@@ -85,7 +85,7 @@ class Clock:
 
     @property
     def expired(self) -> bool:
-        """Whether the time allowed is used up."""
+        """Whether ``max_time`` has passed or ``stop`` is set."""
         if self.stop is not None and self.stop.is_set():
             return True
         return self.max_time is not None and self.seconds > self.max_time
@@ -93,10 +93,10 @@ class Clock:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one piece of work reported."""
+    """The reports of one solve."""
 
-    label: str  # What was being done
-    # Seconds since the recording began, work done, and figures
+    label: str  # Name of the solve
+    # Seconds since the start of the recording, work done, and figures
     ticks: list[tuple[float, float, dict[str, float]]] = field(default_factory=list)
 
 
@@ -106,10 +106,10 @@ _recording: ContextVar[tuple[Clock, list[Trace], Listener | None] | None] = Cont
 
 @contextmanager
 def recorded(tell: Listener | None = None) -> Iterator[list[Trace]]:
-    """Record what the solvers called in the block report, whether or not a bar is shown.
+    """Record the reports of solvers called in the block, whether or not a bar is shown.
 
-    A solver may measure more when somebody listens: a support vector machine its duality gap, round by round. ``tell``
-    is called with the trace after each report; what it raises ends the solve.
+    While recording, a solver may compute more figures, such as the duality gap of a support vector machine in every
+    round. ``tell`` is called with the trace after each report; an exception from it ends the solve.
     """
     traces: list[Trace] = []
     token = _recording.set((Clock(), traces, tell))
@@ -120,7 +120,7 @@ def recorded(tell: Listener | None = None) -> Iterator[list[Trace]]:
 
 
 def _also_recorded(label: str, tick: Tick) -> Tick:
-    """The same tick, kept in a trace where a recording is under way."""
+    """The same tick, also stored in a trace if a recording is active."""
     recording = _recording.get()
     if recording is None:
         return tick
@@ -139,11 +139,11 @@ def _also_recorded(label: str, tick: Tick) -> Tick:
 
 @contextmanager
 def progress(verbose: int | bool, label: str, total: float | None = None) -> Iterator[Tick]:
-    """Show a bar for the length of the block where ``verbose`` asks for one."""
+    """Show a progress bar within the block if ``verbose``."""
     if not verbose:
         yield _also_recorded(label, silent)
         return
-    # rich costs 50 ms to import, and most fits are silent.
+    # rich takes 50 ms to import, and most fits are silent.
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     columns = (

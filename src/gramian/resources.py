@@ -1,4 +1,4 @@
-"""Bytes, threads and BLAS limits: who may use how much of the machine."""
+"""Memory budgets, numbers of threads, and limits on BLAS threads."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from joblib.parallel import get_active_backend
 from threadpoolctl import ThreadpoolController
 
 SHARE = 0.5
-"""The part of the available memory that ``memory=None`` may use."""
+"""Fraction of the available memory that ``memory=None`` may use."""
 _UNITS = {"": 1, "B": 1} | {
     f"{p}{i}B": (1024 if i else 1000) ** (e + 1) for e, p in enumerate("KMGT") for i in ("", "I")
 }
 
 
 def random_of(seed: Any) -> Any:
-    """Return the source of random numbers for a ``random_state``; of a Generator, seeded by a draw from it."""
+    """Return a RandomState for a ``random_state``; for a Generator, one seeded by a draw from it."""
     from sklearn.utils import check_random_state
 
     if isinstance(seed, np.random.Generator):
@@ -48,7 +48,7 @@ def memory_budget(memory: int | float | str | None) -> int:
 
 
 def available_memory() -> int:
-    """Return the bytes that this process can still have, by the machine and by its control group."""
+    """Return the bytes still available to this process, on the machine and in its control group."""
     limits = []
     with suppress(OSError, ValueError):
         limits.append(1024 * int(_read("/proc/meminfo").partition("MemAvailable:")[2].split(maxsplit=1)[0]))
@@ -61,7 +61,7 @@ def available_memory() -> int:
 
 
 def _read(path: str) -> str:
-    """A small file of the system, without the layers that make ``open`` slow."""
+    """Read a small system file, faster than by ``open``."""
     handle = os.open(path, os.O_RDONLY)
     try:
         return os.read(handle, 4096).decode()
@@ -70,7 +70,7 @@ def _read(path: str) -> str:
 
 
 def readable(count: float) -> str:
-    """Return a number of bytes as people write it."""
+    """Return a number of bytes as text, such as "1.5 GB"."""
     for unit in ("B", "KB", "MB", "GB"):
         if count < 1000:
             return f"{count:.3g} {unit}"
@@ -81,7 +81,7 @@ def readable(count: float) -> str:
 def worker_count(n_jobs: int | None) -> int:
     """Return the number of threads to use."""
     if n_jobs is None:
-        # Inside another's worker, as of a grid search on all cores, the cores are taken.
+        # Inside a joblib worker, such as that of a grid search on all cores, the cores are in use.
         return 1 if get_active_backend()[0].nesting_level else _cores(os.environ.get("LOKY_MAX_CPU_COUNT"))
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, Integral) or n_jobs == 0:
         raise ValueError(f"n_jobs must be a whole number other than zero, or None for all cores; got {n_jobs!r}.")
@@ -91,19 +91,19 @@ def worker_count(n_jobs: int | None) -> int:
 
 @cache
 def _cores(limit: str | None) -> int:
-    """The cores that this process may use; to ask takes longer than a small product. The limit is joblib's own."""
+    """Number of cores that this process may use, cached because joblib is slow; joblib itself reads the limit."""
     return int(joblib.cpu_count())
 
 
 def spans(n: int, size: int) -> list[slice]:
-    """Cut n rows into slices."""
+    """Return consecutive slices of ``size`` rows that cover n rows."""
     return [slice(start, min(start + size, n)) for start in range(0, n, size)]
 
 
 class _OneBlasThread(AbstractContextManager[None]):
-    """BLAS held to one thread while anybody is inside; the last one out gives its threads back.
+    """Limit BLAS to one thread while any caller is inside; the last to leave restores the number of threads.
 
-    The setting belongs to the process, so two callers who each saved and restored it would leave it at one.
+    The setting is global to the process, so if overlapping callers each saved and restored it, it could stay at one.
     """
 
     def __init__(self) -> None:
@@ -115,7 +115,7 @@ class _OneBlasThread(AbstractContextManager[None]):
         with self._lock:
             self._inside += 1
             if self._inside == 1:
-                # By hand, because threadpoolctl's own limit takes as long as a small fit.
+                # Set directly, because threadpoolctl's own limit takes as long as a small fit.
                 self._before = [(lib, lib.num_threads) for lib in _blas_libraries()]
                 for lib, threads in self._before:
                     if threads != 1:
@@ -134,10 +134,10 @@ _ONE_BLAS_THREAD = _OneBlasThread()
 
 
 def one_blas_thread() -> AbstractContextManager[None]:
-    """Hold BLAS to one thread for the length of a block.
+    """Limit BLAS to one thread within a ``with`` block.
 
-    Many small products in a row want this: after each, a BLAS pool spins for a while, and takes the cores from the
-    threads that do the next piece of work.
+    This speeds up sequences of small products: after each, the threads of a BLAS pool spin for a while, and take the
+    cores from the threads that work next.
     """
     return _ONE_BLAS_THREAD
 
@@ -153,16 +153,16 @@ def _blas_libraries() -> list[Any]:
 
 
 def blas_threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Hold BLAS and LAPACK to as many threads as the user allows, for the length of the block."""
+    """Limit BLAS and LAPACK to ``n_jobs`` threads within a ``with`` block."""
     return nullcontext() if n_jobs is None else _blas().limit(limits=worker_count(n_jobs), user_api="blas")
 
 
 def run(
     task: Callable[[Any], Any], items: Iterable[Any], workers: int, stop: threading.Event | None = None
 ) -> list[Any]:
-    """Apply a task to every item, on threads, with BLAS held to one thread each.
+    """Apply a task to every item, on threads, with BLAS limited to one thread each.
 
-    The first error, or Ctrl-C, cancels what has not begun.
+    The first error, or Ctrl-C, cancels tasks that have not started.
     """
     items = list(items)
     if workers == 1 or len(items) <= 1:
@@ -184,7 +184,7 @@ def run(
 _POOLS: dict[int, ThreadPoolExecutor] = {}
 _LOCAL = threading.local()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_POOLS.clear)  # threads do not live on in a child
+    os.register_at_fork(after_in_child=_POOLS.clear)  # threads do not survive a fork
 
 
 def _mark() -> None:
@@ -193,8 +193,8 @@ def _mark() -> None:
 
 @contextmanager
 def _threads(workers: int) -> Iterator[ThreadPoolExecutor]:
-    """Threads that stay for the next call: to start two takes as long as many a product that they are for."""
-    if getattr(_LOCAL, "inside", False):  # one of them, which must not wait for the others
+    """A pool of threads kept for later calls, because starting threads takes as long as a small product."""
+    if getattr(_LOCAL, "inside", False):  # called from a thread of the pool: waiting for the pool could deadlock
         with ThreadPoolExecutor(workers) as own:
             yield own
         return
